@@ -1,7 +1,7 @@
 """Treadle drives, supervises and coordinates coding agents: any agent, over any wire, to the end.
 
-The names below are the whole public Python API. They load on first use, so importing treadle costs nothing; what they
-are is said to type checkers in `__init__.pyi`.
+The names below are the whole public Python API. They load on first use, so importing treadle costs nothing; type
+checkers find them in `__init__.pyi`.
 """
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
-"""Name -> Agent. Knows them all, imports each when it is asked for.
+"""Finds an agent by its name. Each is imported only when it is asked for.
 
-Our own agents are in AGENTS. Outside agents are the cards of `drivers`: adding one is adding a folder there. A person
-adds one in the settings, `[agents.NAME]`, by saying which of the drivers it is driven with.
+Our own agents are in AGENTS. Outside agents have a card (a description) in a folder of `drivers`: adding an agent is
+adding a folder. A person can add one in the settings, `[agents.NAME]`, by naming the driver to use.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from treadle.drivers.card import Card
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
-"""Agents of our own, by name; each takes `bind`, which hands the guards in."""
+"""Our own agents, by name. Each takes `bind`, a function that adds guards to a session's spec."""
 
 
 class Confined:
-    """An agent whose sessions are all opened with the confinement that a person asked for."""
+    """An agent whose sessions all get the confinement that a person asked for."""
 
     def __init__(self, agent: Agent, confinement: Confinement) -> None:
         self.name = agent.name
@@ -39,12 +39,12 @@ class Confined:
 
     async def open(self, spec: SessionSpec) -> Session:
         asked = self._confinement
-        if asked.use == "auto":  # then it is as whoever opens the session has it
+        if asked.use == "auto":  # then whoever opens the session decides
             asked = msgspec.structs.replace(asked, use=spec.confinement.use)
         return await self._agent.open(msgspec.structs.replace(spec, confinement=asked))
 
     def __getattr__(self, name: str) -> Any:
-        """What some agents can do beyond the contract, such as listing their sessions."""
+        """Abilities of some agents beyond the contract, such as listing their sessions."""
         return getattr(self._agent, name)
 
 
@@ -63,7 +63,7 @@ def find_agent(
         settings = agent_settings() if settings is None else settings
         card, command = find_card(name, settings)
         launch = launch_of(card, settings.get(card.name), command)
-        handle.own.begin()  # it gets ready while the driver is imported
+        handle.own.begin()  # it starts while the driver is being imported
         made = _load(card.driver)(card, launch, bind=bound_by_claims)
     assert isinstance(made, Agent)
     if confinement is None:
@@ -72,7 +72,7 @@ def find_agent(
 
 
 def takes_programs(name: str, settings: Mapping[str, AgentSettings] | None = None) -> bool:
-    """Whether its sessions use hooks and tools of the program that opens them (`SessionSpec.program`)."""
+    """Whether its sessions can use the hooks and tools of the program that opens them (`SessionSpec.program`)."""
     if name in AGENTS:
         return True
     card, _ = find_card(name, agent_settings() if settings is None else settings)
@@ -80,7 +80,7 @@ def takes_programs(name: str, settings: Mapping[str, AgentSettings] | None = Non
 
 
 def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, str]:
-    """What is known of the agent of this name, and the command that the name itself gives."""
+    """The card of the agent with this name, and the command that is part of the name."""
     from treadle.drivers.card import cards
 
     known = cards()
@@ -103,7 +103,7 @@ def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, s
 
 
 def names(settings: Mapping[str, AgentSettings]) -> list[str]:
-    """Every agent, as it is typed."""
+    """The names of all agents, as typed on the command line."""
     from treadle.drivers.card import cards
 
     known = [f"{card.name}:COMMAND" if card.prefix else card.name for card in cards().values()]
@@ -117,9 +117,10 @@ def agent_settings() -> Mapping[str, AgentSettings]:
 
 
 def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
-    """In a repository where anybody claims anything, what others have claimed is theirs.
+    """Add guards that protect what others have claimed, in a repository where claims are used.
 
-    Who acts is `HEIMDALL_HAID`; a session without one gets a name of its own, which its commands are told too.
+    The session acts under the identity in `HEIMDALL_HAID`. Without one it gets an identity of its own, which its
+    commands see too.
     """
     from treadle.coordination.repository import find
 
@@ -147,7 +148,7 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
 
 
 def _both(one: Guards, other: Guards) -> Guards:
-    """Guards that hold what each of the two holds; calls of the model are the first one's."""
+    """Guards that combine both; for calls of the model, the first one's is used."""
     from treadle.policy.profile import strictest
 
     judges = [judge for judge in (one.judge, other.judge) if judge is not None]
@@ -179,7 +180,7 @@ def _both(one: Guards, other: Guards) -> Guards:
 
 
 def own_identity(spec: SessionSpec) -> str:
-    """A name in this checkout that no other session has."""
+    """An identity in this checkout that no other session has."""
     from treadle.coordination.identity import root
 
     return f"{root(spec.cwd)}/treadle-{os.urandom(4).hex()}"

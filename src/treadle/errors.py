@@ -1,4 +1,4 @@
-"""The one error tree. Whose fault it was is the first branch.
+"""The one error tree. Its first branch tells whose fault it was.
 
 TreadleError                    error             the root of them all
 ├── LocalError                  us, our user, this machine
@@ -215,7 +215,7 @@ class ProviderError(RemoteError):
         self.provider = provider
         self.status = status
         self.patience = float("inf")
-        """Seconds for which trying again makes sense; a server on this machine that is not there will not come soon."""
+        """For how many seconds retrying makes sense: a missing server on this machine will not appear soon."""
 
 
 class RateLimited(ProviderError):

@@ -1,7 +1,7 @@
-"""What can happen in a run, said once. Every agent's output becomes these, every wire is written from these.
+"""Everything that can happen in a run. Every agent's output becomes these events, and every wire is written from them.
 
-An event is made without `seq`, `ts` and `turn`; the session's log stamps them when it is appended. `parent` names the
-tool call or task that the event belongs to, when it is not the turn itself. `raw` is the agent's own record, for
+An event is made without `seq`, `ts` and `turn`; the session's log adds them when it is appended. `parent` names the
+tool call or task that the event belongs to, if that is not the turn itself. `raw` is the agent's own record, for
 wires that pass it through. This module imports nothing of ours.
 """
 
@@ -31,7 +31,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one of these events, or of one of its fields, with some agent or over some wire."""
+    """What happens to an event, or to one of its fields, with some agent or over some wire."""
 
     level: Literal["emulated", "dropped"]
     why: str
@@ -106,7 +106,7 @@ class ThinkingDelta(Event, frozen=True, kw_only=True, tag="thinking_delta"):
 
 
 class Message(Event, frozen=True, kw_only=True, tag="message"):
-    """A whole block, after its deltas. What an agent without streaming says comes only in this form."""
+    """A whole block, after its deltas. An agent without streaming sends only this."""
 
     text: str
     kind: Literal["text", "thinking"] = "text"
@@ -114,7 +114,7 @@ class Message(Event, frozen=True, kw_only=True, tag="message"):
 
 
 class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started"):
-    """`kind`, `paths` and `command` are filled in by whoever knows the tool, so that rules need no argument names."""
+    """`kind`, `paths` and `command` are filled in by code that knows the tool, so that rules need no argument names."""
 
     call: str
     name: str
@@ -125,7 +125,7 @@ class ToolStarted(Event, frozen=True, kw_only=True, tag="tool_started"):
 
 
 class ToolOutput(Event, frozen=True, kw_only=True, tag="tool_output"):
-    """A piece of a running tool's output, as it comes. Not part of the result: that is whole in ToolEnded."""
+    """A piece of a running tool's output, as it comes. ToolEnded has the whole result."""
 
     call: str
     text: str
@@ -146,7 +146,7 @@ class ToolEnded(Event, frozen=True, kw_only=True, tag="tool_ended"):
     ok: bool = True
     duration_ms: int = 0
     images: tuple[ImageFile, ...] = ()
-    """Those that the result shows beside its words."""
+    """The images that the result shows beside its text."""
 
 
 class ToolDenied(Event, frozen=True, kw_only=True, tag="tool_denied"):
@@ -175,7 +175,7 @@ class Usage(Event, frozen=True, kw_only=True, tag="usage"):
 
     @property
     def prompt_tokens(self) -> int:
-        """All that went in, cached or not."""
+        """All input tokens, cached or not."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
@@ -193,9 +193,9 @@ class Asked(Event, frozen=True, kw_only=True, tag="asked"):
     command: str | None = None
     options: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
-    """The rules that an answer with scope `always` would keep; empty when no rule can say it."""
+    """The rules that an answer with scope `always` would save; empty when no rule can express it."""
     confined: str | None = None
-    """How the kernel would confine the command, in words; empty: not at all; None: no command, or nobody knows."""
+    """How the kernel would confine the command, in words; empty: not at all; None: no command, or unknown."""
     deadline: float | None = None
 
 
@@ -269,14 +269,14 @@ class TaskGroupChanged(Event, frozen=True, kw_only=True, tag="task_group_changed
 
 
 class Failed(Event, frozen=True, kw_only=True, tag="failed"):
-    """Something went wrong; whether it ended the turn is said by TurnEnded."""
+    """Something went wrong. TurnEnded tells whether it ended the turn."""
 
     error: ErrorInfo
     provider: str | None = None
 
 
 class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
-    """The last event of a turn, always, exactly once. `text` is the final answer, or what there was of it."""
+    """The last event of a turn, exactly once. `text` is the final answer, or the part of it that was reached."""
 
     outcome: Outcome
     text: str = ""
@@ -321,7 +321,7 @@ _encoder = msgspec.json.Encoder()
 
 @cache
 def _decoder() -> msgspec.json.Decoder[AnyEvent]:
-    """Made when first used: it takes as long as all else here."""
+    """Built on first use, because it takes as long as the rest of this module."""
     return msgspec.json.Decoder(AnyEvent)
 
 

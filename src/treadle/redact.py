@@ -1,8 +1,8 @@
-"""Secrets out of text on its way out: logs, receipts, recordings, HTTP. Not session history, which resume needs whole.
+"""Removes secrets from outgoing text: logs, receipts, recordings, HTTP. Not from session history, which resume needs.
 
-A Redactor knows the shapes of common keys, and the exact values it is given. A stream of it gives, for any way of
-cutting a text into chunks, exactly what `text` gives for the whole: it holds back what could still become a secret, at
-most to the end of the line, and of a long line at most twice the longest secret. Imports nothing of ours and nothing
+A Redactor knows the shapes of common keys, and the exact values it is given. Its stream gives, however a text is cut
+into chunks, exactly what `text` gives for the whole: it holds back what could still become a secret, at most to the end
+of the line, and of a long line at most twice the longest secret. Imports nothing of ours and nothing
 heavy.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MARK = "[redacted]"
 SHORTEST = 6
-"""Exact values shorter than this would take ordinary words with them."""
+"""Shorter values are not redacted, because they would also match ordinary words."""
 
 _LONGEST = 4096
 _TOKEN = r"[A-Za-z0-9_\-]"
@@ -72,8 +72,8 @@ SHAPES: list[tuple[str, tuple[str, ...]]] = [
         _QUOTED,
     ),
 ]
-"""Each shape with a few lower-case words, one of which is in every text that it matches. Looking for those words takes
-a hundredth of the time of the expressions, and nearly every text has none."""
+"""Each shape with a few lower-case words, one of which is in every text that it matches. Searching for the words
+takes a hundredth of the time of the expressions, and nearly every text has none of them."""
 
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
@@ -94,11 +94,11 @@ class Redactor:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str], values: Iterable[str] = ()) -> Redactor:
-        """One that also knows the values of all variables that look like secrets."""
+        """A Redactor that also knows the values of all variables that look like secrets."""
         return cls([*values, *(value for name, value in environment.items() if is_secret_name(name))])
 
     def found(self, text: str, start: int = 0) -> Iterator[re.Match[str]]:
-        """The secrets of one line. Only shapes that can be in this text take part, which changes nothing but time."""
+        """The secrets in one line. Only shapes that can occur in this text are tried, which only saves time."""
         lower = text.lower()
         possible = [re.escape(form) for form in self._exact if form in text]
         possible += [shape for shape, words in SHAPES if any(word in lower for word in words)]
@@ -106,7 +106,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         if "-----" not in text and next(self.found(text), None) is None:
-            return text  # as nearly all of them
+            return text  # as in nearly all texts
         stream = self.stream()
         return stream.feed(text) + stream.end()
 
@@ -124,7 +124,7 @@ class Redactor:
         return RedactedStream(self)
 
     def pieces(self, texts: Iterable[str]) -> list[str]:
-        """Pieces of one text, redacted as that text: a secret that was cut in two is still one."""
+        """Pieces of one text, redacted together: a secret that was cut in two is still found."""
         stream = self.stream()
         out = [stream.feed(text) for text in texts]
         if out:
@@ -133,7 +133,7 @@ class Redactor:
 
 
 def _forms(value: str) -> tuple[str, ...]:
-    """As it is, and as it looks inside a JSON string."""
+    """The value as it is, and as it looks inside a JSON string."""
     return value, value.replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -144,7 +144,7 @@ class RedactedStream:
         self._redactor = redactor
         self._keys = _KeyBlocks()
         self._before = ""
-        """The last character that was sent on: a word that began there is not a new word."""
+        """The last character that was passed on, to tell whether the next one begins a word."""
         self._held = ""
 
     def feed(self, chunk: str) -> str:
@@ -152,7 +152,7 @@ class RedactedStream:
         line = text.rfind("\n") + 1
         self._held += text
         longest = self._redactor.longest
-        # A long line is looked at again only when half of it is new: chunks of a few characters are many.
+        # A long line is searched again only when half of it is new, because small chunks are many.
         upto = len(self._held) - longest if len(self._held) >= 2 * longest else 0
         return self._send(max(upto, len(self._held) - len(text) + line if line else 0))
 
@@ -181,7 +181,7 @@ class RedactedStream:
 
 
 class _KeyBlocks:
-    """Takes out whole PEM private keys, which are the only secrets of more than one line."""
+    """Removes whole PEM private keys, the only secrets that span several lines."""
 
     def __init__(self) -> None:
         self._inside = False

@@ -1,4 +1,4 @@
-"""The contract in the middle: what an Agent and a Session promise, and the plain data that crosses it.
+"""The central contract: what an Agent and a Session promise, and the plain data that they exchange.
 
 Drivers and the native agent implement it; doors, the command line and the fleet use it and nothing else.
 This module imports only events and errors.
@@ -29,7 +29,7 @@ MODE_ALIASES: dict[str, Mode] = {
     "fullauto": "full-auto",
     "auto": "full-auto",
 }
-"""Other agents' names for the same things, in lower case."""
+"""Other agents' names for the same modes, in lower case."""
 
 
 def parse_mode(name: str) -> Mode:
@@ -43,7 +43,7 @@ def parse_mode(name: str) -> Mode:
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool call is about to touch, in terms that no rule needs an argument name for."""
+    """What a tool call would touch, expressed so that rules need not know argument names."""
 
     tool: str
     kind: ToolKind
@@ -53,7 +53,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     args: Any = None
     outside: str = ""
-    """Why a command is to run outside of the sandbox; nothing when it need not."""
+    """Why a command should run outside the sandbox; empty when it need not."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,14 +66,14 @@ Guard: TypeAlias = Callable[[Access], Decision]
 Writing: TypeAlias = Callable[[tuple[str, ...]], AbstractContextManager[None]]
 """Held around a tool's write to these paths; raises errors.Denied when somebody else holds them."""
 Watching: TypeAlias = Callable[[], Callable[[], None]]
-"""Called before a command whose writes nobody can foresee; what it gives is called after, and raises errors.Denied."""
+"""Called before a command whose writes cannot be foreseen. The function it returns is called afterwards and may
+raise errors.Denied."""
 Calling: TypeAlias = Callable[[int, float | None], Awaitable[None]]
-"""Waited for before each call of the model, with the tokens and the money of the session so far; may end the turn by
-raising."""
+"""Awaited before each call of the model, with the session's tokens and cost so far; may end the turn by raising."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """Permission rules such as `Bash(git status*)`, in the one dialect of policy/rules.py."""
+    """Permission rules such as `Bash(git status*)`, in the dialect of policy/rules.py."""
 
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Per turn, except the cost and the token total, which count over the session. None is unlimited."""
+    """Limits per turn, except the cost and the token total, which count over the session. None is unlimited."""
 
     max_iterations: int | None = None
     max_cost_usd: float | None = None
@@ -91,12 +91,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Instructions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agent is told before the first prompt."""
+    """The instructions that the agent gets before the first prompt."""
 
     system: str | None = None
-    """In place of the agent's own system prompt."""
+    """Replaces the agent's own system prompt."""
     append: str | None = None
-    """After the system prompt, whichever that is."""
+    """Added after the system prompt."""
     project: bool = True
     """Whether AGENTS.md, skills, commands, hooks and MCP servers of the person and the project are used."""
     sources: tuple[str, ...] | None = None
@@ -112,21 +112,21 @@ Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh",
 
 
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a model thinks before it answers. Nothing given: as the settings have it for the model."""
+    """How much a model thinks before it answers. If nothing is given, the settings for the model apply."""
 
     effort: Effort | None = None
     tokens: int | None = None
-    """At most so many, where the service takes a number; 0 is not at all."""
+    """At most this many thinking tokens, where the service takes a number; 0 turns thinking off."""
 
 
 class Subagent(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of subagent that the agent can give work to."""
+    """A kind of subagent that the agent can delegate work to."""
 
     name: str
     description: str
     prompt: str
     tools: tuple[str, ...] | None = None
-    """None: all that the agent itself has."""
+    """None: all tools that the agent itself has."""
     denied: tuple[str, ...] = ()
     model: str | None = None
     max_turns: int | None = None
@@ -137,16 +137,16 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the tools offered; None is all of them, () is none."""
     denied: tuple[str, ...] = ()
     servers: dict[str, dict[str, Any]] = {}
-    """Further MCP servers, each as a `.mcp.json` has it."""
+    """Further MCP servers, each in the form of a `.mcp.json`."""
     only_servers: bool = False
-    """Whether those are the only ones."""
+    """Whether those are the only servers."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """Which conversation this is: a new one, one that goes on, or a copy of one."""
+    """Which conversation to start: a new one, a resumed one, or a copy of one."""
 
     resume: str | None = None
-    """The id of a session that goes on; "" is the newest of this directory."""
+    """The id of the session to resume; "" is the newest of this directory."""
     fork: bool = False
     id: str | None = None
     name: str | None = None
@@ -154,29 +154,29 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):
-    """What others hold against this session, such as claims. The native agent asks each at its own moment."""
+    """Restrictions from outside the session, such as claims. The native agent asks each at its own moment."""
 
     judge: Guard | None = None
-    """A further judge beside the rules and the mode; the stricter of the two wins."""
+    """Another guard beside the rules and the mode; the strictest wins."""
     writing: Writing | None = None
     watching: Watching | None = None
     calling: Calling | None = None
 
 
 class Confinement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernel keeps the programs that a session starts from. `io/sandbox/start.py` makes it.
+    """What the kernel forbids the programs that a session starts. `io/sandbox/start.py` applies it.
 
-    Paths are absolute. Everything else on the machine can be read and not written.
+    Paths are absolute. Everything else on the machine can be read but not written.
     """
 
     use: Literal["auto", "possible", "on", "off"] = "auto"
-    """auto: in the modes auto-edit and full-auto, where the machine can; possible: in every mode but yolo, where the
-    machine can, as for orders, which nobody is asked about; on: always, or refuse; off: never."""
+    """auto: in the modes auto-edit and full-auto, if the machine can; possible: in every mode but yolo, if the machine
+    can (for orders, where nobody can be asked); on: always, or refuse to run; off: never."""
     network: Literal["on", "off"] = "on"
     hosts: tuple[str, ...] = ()
-    """With the network off: what can be reached all the same, through a proxy of ours; `pypi.org`, `*.example.com`."""
+    """With the network off: hosts that can still be reached, through our proxy; `pypi.org`, `*.example.com`."""
     write: tuple[str, ...] = ()
-    """What may be written, the workspace first."""
+    """The places that may be written, the workspace first."""
     read_only: tuple[str, ...] = ()
     """Files and directories below those that may not be changed."""
     hidden: tuple[str, ...] = ()
@@ -186,11 +186,11 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     temp: str | None = None
     """The directory that programs see as /tmp; None: an empty one for each."""
     state: str | None = None
-    """The directory that programs of ours see as their state; None: an empty one."""
+    """The directory that our own programs inside see as their state; None: an empty one."""
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call, as the hooks of a program see it."""
+    """A tool call, as a program's hooks see it."""
 
     tool: str
     args: Any
@@ -200,7 +200,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool's result that is more than words."""
+    """A tool's result that is more than text."""
 
     text: str
     images: tuple[bytes, ...] = ()
@@ -215,31 +215,31 @@ class OwnTool(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     """JSON Schema of the arguments object."""
     call: Callable[[dict[str, Any]], Awaitable[str | ShownResult]]
-    """Gives the result for the model; raises errors.ToolError for a failure that the model should read."""
+    """Returns the result for the model; raises errors.ToolError for a failure that the model should read."""
     kind: ToolKind = "other"
 
 
 class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hook of a program says of a call before anybody else has judged it."""
+    """What a program's hook says about a call before anything else has judged it."""
 
     decision: Literal["allow", "ask", "deny", ""] = ""
-    """allow: nobody need be asked, but what is forbidden stays so; ask: a person must be; nothing: as it is judged."""
+    """allow: nobody need be asked, but forbidden stays forbidden; ask: a person must be asked; empty: no opinion."""
     reason: str = ""
     args: Any = None
-    """Other arguments for the call; None leaves them."""
+    """Replaces the arguments of the call; None leaves them."""
 
 
 class OwnProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """What the program that opens a session adds from its own process. Our own agent and Claude Code can use it."""
+    """What the program that opens a session adds from its own process. Our agent and Claude Code support it."""
 
     tools: tuple[OwnTool, ...] = ()
     pre_tool: Callable[[Use], Awaitable[str | HookVerdict | None]] | None = None
     """A reason to block the call, or None; a HookVerdict can say more."""
     post_tool: Callable[[Use, str, bool], Awaitable[str | None]] | None = None
-    """With the result and whether it is a success: text to add for the model, or None."""
+    """Called with the result and whether it succeeded; returns text to add for the model, or None."""
     stop: Callable[[str, str], Awaitable[str | None]] | None = None
-    """With the outcome and the final text, when a turn has ended. After a completed one, a text that it gives makes our
-    own agent go on with that."""
+    """Called with the outcome and the final text when a turn has ended. If it returns a text after a completed turn,
+    our own agent continues with that."""
 
 
 class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,28 +250,28 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     rules: Rules = Rules()
     mode: Mode | None = "suggest"
-    """None: no mode decides; what no rule forbids runs."""
+    """None: no mode decides, and whatever no rule forbids is allowed."""
     limits: Limits = Limits()
     add_dirs: tuple[str, ...] = ()
     start: Start = Start()
     answers: bool = False
-    """Whether anybody can answer questions; when nobody can, an ask is a denial that says so."""
+    """Whether anybody can answer questions. If not, anything that would be asked is denied with that reason."""
     answer_seconds: float | None = None
-    """How long a question waits for an answer; None is what the settings say."""
+    """How long a question waits for an answer; None: as the settings say."""
     guards: Guards = Guards()
     program: OwnProgram = OwnProgram()
     thinking: Reasoning = Reasoning()
     subagents: tuple[Subagent, ...] = ()
-    """Further kinds of subagent; one with the name of a kind that the agent has takes its place."""
+    """Further kinds of subagent; one with the name of an existing kind replaces it."""
     confinement: Confinement = Confinement()
-    """What is asked for; whoever opens the session adds its workspace, its rules and what the agent needs."""
+    """What the caller asks for; whoever opens the session adds its workspace, its rules and what the agent needs."""
     trusted: bool = False
-    """Whether project files may widen what is allowed, and not only narrow it."""
+    """Whether project files may widen what is allowed, not only narrow it."""
     extra: dict[str, Any] = {}
     """Settings that only one agent understands."""
 
     def __post_init__(self) -> None:
-        """A wrong value is refused where it is given, and not deep inside when it is used."""
+        """Refuse a wrong value where it is given, not deep inside when it is used."""
         for field, kind in _KINDS.items():
             if not isinstance(value := getattr(self, field), kind):
                 wanted = " or ".join(one.__name__ for one in kind) if isinstance(kind, tuple) else kind.__name__
@@ -281,7 +281,7 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, **options: Any) -> SessionSpec:
-        """A spec from plain options, each put into its group: `SessionSpec.of(cwd=".", resume=id, tools=("bash",))`."""
+        """A spec from plain options, each put in its group: `SessionSpec.of(cwd=".", resume=id, tools=("bash",))`."""
         grouped: dict[str, dict[str, Any]] = {}
         for option, (group, field) in _GROUPED.items():
             if option in options:
@@ -332,22 +332,22 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     capabilities: dict[str, Literal["native", "emulated", "unsupported"]] = {}
-    """Such as streaming, thinking, tools, steer, interrupt, questions, resume, fork, usage, cost; `guards` is native
-    where `SessionSpec.guards.judge` is asked before every act, so that a policy can be enforced."""
+    """Such as streaming, thinking, tools, steer, interrupt, questions, resume, fork, usage, cost. `guards` is native
+    if `SessionSpec.guards.judge` is asked before every action, so that a policy can be enforced."""
     mode: Mode | None = None
     key_source: str = ""
-    """The variable that its key came from, or `settings`; empty when it has none or nobody knows."""
+    """The variable that its key came from, or `settings`; empty when it has none or that is unknown."""
     mcp_servers: dict[str, Literal["connected", "failed", "disabled"]] = {}
     subagents: tuple[str, ...] = ()
     """The kinds of subagent that it can start."""
     losses: dict[str, Loss] = {}
-    """What it cannot tell of itself, by event or `Event.field`."""
+    """What it cannot report, by event or `Event.field`."""
     context_window: int | None = None
-    """Tokens that a conversation may have; None when nobody knows."""
+    """How many tokens a conversation may have; None when unknown."""
 
 
 class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A slash command, in words."""
+    """The description of a slash command."""
 
     name: str
     description: str = ""
@@ -377,7 +377,7 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     ok: bool = True
     turn: TurnId | None = None
-    """The turn that the command started, when it did; its TurnEnded is then the real result."""
+    """The turn that the command started, if any; the real result is then that turn's TurnEnded."""
     data: dict[str, Any] = {}
 
 
@@ -388,18 +388,18 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventReader(Protocol):
-    """One reader's place in a session's events. Forgetting it ends it."""
+    """One reader's position in a session's events. Dropping the object ends it."""
 
     def __aiter__(self) -> AsyncIterator[AnyEvent]: ...
 
     async def __anext__(self) -> AnyEvent: ...
 
     async def batch(self) -> list[AnyEvent]:
-        """All that is there now, at least one; empty only when the session has closed. For readers in a hurry."""
+        """All events that are there now, at least one; empty only when the session has closed. Cheaper per event."""
         ...
 
     def ready(self) -> list[AnyEvent]:
-        """What is there now, without waiting; perhaps nothing."""
+        """The events that are there now, without waiting; possibly none."""
         ...
 
     def close(self) -> None: ...
@@ -407,7 +407,7 @@ class EventReader(Protocol):
 
 @runtime_checkable
 class Session(Protocol):
-    """One conversation. Errors of a turn are events; only misuse of the session itself raises."""
+    """One conversation. Failures of a turn are events; only misuse of the session itself raises."""
 
     @property
     def id(self) -> str: ...
@@ -428,25 +428,25 @@ class Session(Protocol):
         ...
 
     async def steer(self, turn: TurnId, text: str) -> bool:
-        """Put text in front of the agent at its next step; False when that turn has none left or cannot be steered."""
+        """Give the agent a text before its next step; False when the turn has no step left or cannot be steered."""
         ...
 
     def commands(self) -> list[CommandInfo]:
-        """The slash commands there are now."""
+        """The slash commands that are available now."""
         ...
 
     async def command(self, name: str, args: str) -> CommandResult | None:
-        """Run a slash command; None when there is none of that name."""
+        """Run a slash command; None when there is no such command."""
         ...
 
     async def answer(self, request: str, answer: Answer) -> None:
-        """Answer an Asked; raises NotFound when it is not open any more."""
+        """Answer an Asked; raises NotFound when it is no longer open."""
         ...
 
     async def interrupt(self, target: TurnId | CallId | TaskId, reason: str = "") -> None:
         """End that turn, tool call or task, running or queued. Unknown targets are ignored.
 
-        A command is named as it is typed, `/NAME`; it then has the result that it has come to so far.
+        A command is named as it is typed, `/NAME`; its result is what it has reached so far.
         """
         ...
 
@@ -468,7 +468,7 @@ class Agent(Protocol):
 
 
 class KeptSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation that can be gone on with, as a list shows it."""
+    """A conversation that can be resumed, as a list shows it."""
 
     id: str
     cwd: str
@@ -478,16 +478,16 @@ class KeptSession(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Keeping(Protocol):
-    """An Agent that can say which conversations it keeps. Not every agent can."""
+    """An Agent that can list the conversations it keeps. Not every agent can."""
 
     async def kept(self, cwd: str | None = None) -> list[KeptSession]:
-        """Those of one directory, or all; the latest first."""
+        """The conversations of one directory, or all; the latest first."""
         ...
 
 
 @runtime_checkable
 class Remembering(Protocol):
-    """A Session that can tell what was said before it was opened."""
+    """A Session that can return what was said before it was opened."""
 
     def history(self) -> list[Event]:
         """The turns so far: each a TurnStarted, then whole messages and tools."""

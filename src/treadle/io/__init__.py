@@ -1,1 +1,1 @@
-"""What touches the machine, each in one way: files that survive, locks, process trees, streams, the sandbox."""
+"""Everything that touches the machine: durable files, locks, process trees, streams, the sandbox. One way for each."""

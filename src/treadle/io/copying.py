@@ -1,4 +1,4 @@
-"""Copy a file piece by piece: it can be stopped on the way, and holes in it stay holes."""
+"""Copies a file piece by piece, so that copying can be stopped and holes in the file stay holes."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ PIECE = 8 << 20
 
 
 def copy_file(source: str, target: str) -> None:
-    """An ordinary file, not a link, with its times and permissions. Raises OSError, and Cancelled when told to stop."""
+    """Copy an ordinary file, not a link, with its times and permissions. Raises OSError, or Cancelled."""
     reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -40,7 +40,7 @@ def _next_data(fd: int, at: int, size: int) -> tuple[int, int] | None:
     except OSError as error:
         if error.errno == errno.ENXIO:
             return None  # only a hole is left
-        return at, size  # a file system that does not tell
+        return at, size  # the file system does not report holes
 
 
 def _copy(reading: int, writing: int, at: int, end: int) -> None:
@@ -48,7 +48,7 @@ def _copy(reading: int, writing: int, at: int, end: int) -> None:
         stopping.check()
         data = os.pread(reading, min(PIECE, end - at), at)
         if not data:
-            return  # it has become shorter
+            return  # the file has become shorter
         done = 0
         while done < len(data):
             done += os.pwrite(writing, data[done:], at + done)

@@ -11,7 +11,7 @@ class _Disk:
         return os.path.expanduser(path)
 
     def real(self, path: str) -> str:
-        """Where it leads. A link that may not be read, as there are in /proc, is where it ends: nobody knows more."""
+        """Where the path leads. A link that may not be read, as in /proc, is taken as the end."""
         try:
             return os.path.realpath(path)
         except OSError as error:
@@ -24,8 +24,8 @@ class _Disk:
 
 
 class RememberingDisk(_Disk):
-    """Looks at each directory once, until it is told to forget. For things that have happened already: whoever judges
-    what is about to happen must look every time."""
+    """Looks at each directory once, until it is told to forget. Only for judging what has already happened: a judge
+    of what is about to happen must look every time."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}

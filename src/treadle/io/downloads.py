@@ -1,6 +1,6 @@
-"""Large files, fetched in pieces that a broken connection or a kill does not lose, and taken only with the right hash.
+"""Downloads of large files, which survive a broken connection or a kill and are accepted only with the right hash.
 
-What has come so far is in `PATH.partial`. Fetching again goes on where it ended. The file itself appears whole.
+What has arrived so far is in `PATH.partial`, and fetching again continues there. The file itself only appears whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IDLE_SECONDS = 120.0
 MOST_TRIES = 5
 
 Progress = Callable[[int, int | None], None]
-"""Bytes that are there, and how many there will be when that is known."""
+"""Called with the bytes that have arrived, and the total if it is known."""
 Told = Callable[[int], None]
 
 
@@ -31,10 +31,10 @@ def partial(path: str) -> str:
 
 
 def fetch(url: str, path: str, sha256: str, progress: Progress) -> int:
-    """Get the file at `url` to `path`; gives its size. Blocks.
+    """Download `url` to `path` and return the size. Blocks.
 
-    Raises NotFound when the server has no such file, StorageError when it cannot be got or is not the one that was
-    pinned: then nothing of it is kept.
+    Raises NotFound when the server has no such file, StorageError when it cannot be fetched. A file with the wrong hash
+    is a StorageError too, and is removed.
     """
     import httpx2
 
@@ -48,7 +48,7 @@ def fetch(url: str, path: str, sha256: str, progress: Progress) -> int:
             except httpx2.HTTPError as error:
                 if not left or (size_of(partial(path)) == had and isinstance(error, httpx2.ConnectError)):
                     why = str(error) or type(error).__name__
-                    hint = "what has come is kept: the same command goes on from there"
+                    hint = "what has arrived is kept: the same command continues from there"
                     raise StorageError(f"{url} could not be fetched: {why}", hint=hint) from error
     return finish(path, sha256)
 
@@ -56,7 +56,7 @@ def fetch(url: str, path: str, sha256: str, progress: Progress) -> int:
 def _go_on(client: httpx2.Client, url: str, path: str, had: int, progress: Progress) -> None:
     headers = {"range": f"bytes={had}-"} if had else {}
     with client.stream("GET", url, headers=headers) as response:
-        if response.status_code == 416:  # nothing lies beyond what is there: the hash will tell whether it is whole
+        if response.status_code == 416:  # nothing lies beyond what we have: the hash will tell whether it is whole
             return
         if response.status_code not in (200, 206):
             raise NotFound(f"{url} answered {response.status_code} {response.reason_phrase}")
@@ -67,7 +67,7 @@ def _go_on(client: httpx2.Client, url: str, path: str, had: int, progress: Progr
 
 
 def append(path: str, pieces: Iterable[bytes], *, at: int, progress: Told) -> None:
-    """Add to what has come so far, from byte `at` on; what lies behind that is dropped."""
+    """Write the pieces from byte `at` on; anything that was there is dropped."""
     place = partial(path)
     try:
         with _opened(place) as file:
@@ -95,7 +95,7 @@ def size_of(path: str) -> int:
 
 
 def finish(path: str, sha256: str) -> int:
-    """Take what has come as the file, when its hash is right; else forget it, because nobody can tell what is wrong."""
+    """Accept what has arrived as the file if its hash is right; otherwise remove it: any part may be wrong."""
     place = partial(path)
     try:
         with open(place, "rb") as file:

@@ -1,7 +1,7 @@
-"""Files that survive: written beside and renamed, appended in whole lines under a lock.
+"""Durable files: replaced as a whole, or appended in whole lines under a lock.
 
-What these functions have returned from is there after `kill -9`, and after a power cut where they synced. Every
-`OSError` becomes a `StorageError` that names the path and says what to do. Light: the small commands import this.
+When these functions return, the data survives `kill -9`, and a power cut too if they synced. Every `OSError` becomes a
+`StorageError` that names the path and says what to do. Light: the small commands import this.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _HINTS = {
 
 
 def storage_error(error: OSError, path: str, doing: str) -> StorageError:
-    """The error to raise for `error`, which happened while `doing` ("write", "read"...) the file at `path`."""
+    """The error to raise for `error`, which happened on an attempt to `doing` ("write", "read"...) `path`."""
     reason = error.strerror or str(error)
     hint = _HINTS.get(error.errno or 0)
     if error.errno == errno.ENOENT and os.path.isdir(os.path.dirname(os.path.abspath(path))):
-        hint = None  # it is the file itself that is missing, as the reason says
+        hint = None  # the file itself is missing, as the reason says
     return StorageError(f"cannot {doing} {path}: {reason}", hint=hint)
 
 
@@ -50,12 +50,12 @@ def write_atomic(
     sync: bool = True,
     dir_fd: int | None = None,
 ) -> None:
-    """Replace what `path` holds by `data`: a reader, or a crash, sees the old content or the new, never a part.
+    """Replace the content of `path` by `data`: a reader, or a crash, sees the old content or the new, never a part.
 
-    With `keep_mode` a file that is already there keeps its permissions and owner. A symbolic link is followed, so it
-    stays a link; a device or a pipe is written to, and stays one. Without `sync` a power cut may bring the old
-    content back. With `dir_fd`, `path` is a name in that open directory, whatever its path leads to by now, and a link
-    of that name is replaced and not followed.
+    With `keep_mode` an existing file keeps its permissions and owner. A symbolic link is followed and stays a link; a
+    device or a pipe is written to directly. Without `sync` a power cut may bring the old content back. With `dir_fd`,
+    `path` is a name in that open directory, even if the directory has been renamed, and a link of that name is
+    replaced, not followed.
     """
     if _is_special(path, dir_fd):
         return _write_into(path, data, dir_fd)
@@ -87,7 +87,7 @@ def write_atomic(
 
 
 def move(old: str, new: str) -> None:
-    """Give a file another name, on another file system too; what had that name is gone."""
+    """Rename a file, across file systems too, replacing any file of the new name."""
     import shutil
 
     try:
@@ -97,7 +97,7 @@ def move(old: str, new: str) -> None:
 
 
 def _tidy(directory: str, dir_fd: int | None) -> None:
-    """Remove what killed writers left here, once in each process and directory: our files that nobody holds."""
+    """Remove temporary files that killed writers left here, once per process and directory: those nobody has locked."""
     try:
         found = os.stat(directory, dir_fd=dir_fd)
         if (place := (found.st_dev, found.st_ino)) in _tidied:
@@ -111,22 +111,22 @@ def _tidy(directory: str, dir_fd: int | None) -> None:
             if name.startswith(".treadle-") and name.endswith(".tmp") and len(name) == len(".treadle-.tmp") + 16:
                 _forget_unheld(name, fd)
     except OSError:
-        pass  # another one was first, or it is not ours to remove
+        pass  # another process was first, or we may not remove it
     finally:
         os.close(fd)
 
 
 def _hold(fd: int) -> None:
-    """What nobody holds was left by a writer that was killed."""
+    """Lock a temporary file while it is written. An unlocked one was left by a writer that was killed."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
     except OSError:
-        pass  # a file system without locks: then its age alone has to tell
+        pass  # the file system has no locks: only the file's age can tell then
 
 
 _tidied: set[tuple[int, int]] = set()
 JUST_NOW = 10.0
-"""Seconds in which a file may have been made and not yet be held."""
+"""A file younger than this many seconds may not be locked yet."""
 
 
 def _forget_unheld(name: str, dir_fd: int) -> None:
@@ -163,7 +163,7 @@ def _forget(path: str, dir_fd: int | None) -> None:
     try:
         os.unlink(path, dir_fd=dir_fd)
     except OSError:
-        pass  # what failed before is the error worth telling
+        pass  # the earlier failure is the one to report
 
 
 def _set_rights(fd: int, path: str, mode: int, keep: bool, dir_fd: int | None) -> None:
@@ -178,7 +178,7 @@ def _set_rights(fd: int, path: str, mode: int, keep: bool, dir_fd: int | None) -
             try:
                 os.fchown(fd, old.st_uid, old.st_gid)
             except PermissionError:
-                mode &= 0o777  # the file becomes ours: then not setuid as somebody it no longer belongs to
+                mode &= 0o777  # the file becomes ours, so it must not stay setuid for its former owner
     os.fchmod(fd, mode)
 
 
@@ -200,14 +200,14 @@ def _sync_directory(directory: str, dir_fd: int | None = None) -> None:
 
 
 def append_line(path: str, line: bytes, sync: bool = False, mode: int = 0o600) -> None:
-    """Add `line` (without its newline) to the log at `path`, whole or not at all, also with many writers at once."""
+    """Append `line` (without its newline) to the log at `path`, whole or not at all, even with many writers at once."""
     append_lines(path, (line,), sync, mode)
 
 
 def append_lines(path: str, lines: Iterable[bytes], sync: bool = False, mode: int = 0o600) -> None:
-    """Add several lines in one write. They are next to each other, whatever other writers do.
+    """Append several lines in one write, so that no other writer's line comes between them.
 
-    A last line that a crash has torn is closed with a newline first, so that it costs its own line and no other.
+    If a crash cut off the last line, a newline is added first, so that only that line is lost.
     """
     parts = list(lines)
     data = b"".join([part + b"\n" for part in parts])
@@ -229,7 +229,7 @@ def append_lines(path: str, lines: Iterable[bytes], sync: bool = False, mode: in
 
 
 def open_append(path: str, mode: int = 0o600) -> int:
-    """A descriptor that adds to the end of the file, for a program to write to. It is the caller's to close."""
+    """A descriptor that appends to the file, for a program to write to. The caller must close it."""
     try:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
     except OSError as error:
@@ -246,12 +246,12 @@ def _append(fd: int, data: bytes) -> None:
         try:
             os.ftruncate(fd, size)  # the disk filled up half-way: leave no part of a line
         except OSError:
-            pass  # a device has no size; what went wrong first is what to tell
+            pass  # a device has no size; the first failure is the one to report
         raise
 
 
 def read_at_most(path: str, limit: int, *, follow: bool = True) -> bytes:
-    """The first `limit` bytes of a regular file. Raises OSError, also for any other kind: a pipe could block."""
+    """The first `limit` bytes of a regular file. Raises OSError for any other kind too, because a pipe could block."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -266,9 +266,9 @@ def read_at_most(path: str, limit: int, *, follow: bool = True) -> bytes:
 
 
 class LogLines:
-    """The complete lines of a log, one at a time; when they have been read, `torn` is what followed the last newline.
+    """The complete lines of a log, one at a time. Afterwards `torn` holds what followed the last newline.
 
-    A log that nobody has written to has no lines.
+    A log that does not exist yet has no lines.
     """
 
     def __init__(self, path: str) -> None:
@@ -284,7 +284,7 @@ class LogLines:
                         yield line[:-1]
                     else:
                         self.torn = line
-                        return  # what a writer adds just now would look like a line of its own
+                        return  # stop here: what a writer appends now would look like a separate line
         except FileNotFoundError:
             return
         except OSError as error:
@@ -292,12 +292,12 @@ class LogLines:
 
 
 def iter_lines(path: str) -> LogLines:
-    """The lines of a log that may be big: `for line in (lines := iter_lines(path))`, then look at `lines.torn`."""
+    """The lines of a possibly big log: `for line in (lines := iter_lines(path))`; afterwards look at `lines.torn`."""
     return LogLines(path)
 
 
 def read_lines(path: str) -> tuple[list[bytes], bytes]:
-    """All complete lines of a log, and what a torn last line holds (`b""` when there is none)."""
+    """All complete lines of a log, and the content of an unfinished last line (`b""` when there is none)."""
     lines = LogLines(path)
     return list(lines), lines.torn
 
@@ -306,11 +306,11 @@ def read_lines(path: str) -> tuple[list[bytes], bytes]:
 
 
 class locked:
-    """`with locked(path):` one holder at a time among all processes and threads; the kernel frees it when one dies.
+    """`with locked(path):` has one holder at a time among all processes and threads; the kernel frees it on death.
 
-    The lock file is made when missing and never removed: a removed one could be locked twice. `timeout=None` waits for
-    ever, 0 tries once; when time is up it is `Busy`, naming the holder where the system tells. Where it tells that the
-    lock went on to another meanwhile, as on a busy machine with many writers, one waits on for one's turn.
+    The lock file is created if missing and never removed: a removed one could be locked twice. `timeout=None` waits for
+    ever, 0 tries once. When the time is up it raises `Busy`, naming the holder if the system tells. If the holder has
+    changed meanwhile, as on a busy machine with many writers, it keeps waiting for its turn.
     """
 
     def __init__(self, path: str, timeout: float | None = 10.0) -> None:
@@ -338,7 +338,7 @@ class locked:
 
     @property
     def fd(self) -> int:
-        """The open file that holds the lock. A child that inherits it holds the lock on when we have closed it."""
+        """The open file that holds the lock. A child that inherits it keeps the lock after we have closed it."""
         return self._fd
 
     def _wait(self, fd: int) -> None:
@@ -363,7 +363,7 @@ class locked:
 
 
 def move_if_there(path: str, new: str) -> bool:
-    """Give a file another name, in place of whatever had that one. False when there is no such file."""
+    """Rename a file, replacing any file of the new name. False when the file does not exist."""
     try:
         os.replace(path, new)
     except FileNotFoundError:
@@ -374,7 +374,7 @@ def move_if_there(path: str, new: str) -> bool:
 
 
 def is_locked(path: str) -> bool:
-    """Whether somebody holds `locked(path)` now. Asking does not get in the way of others who ask."""
+    """Whether somebody holds `locked(path)` now. Checking does not disturb others who check."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -391,16 +391,16 @@ def is_locked(path: str) -> bool:
 
 
 class locked_beside(locked):
-    """As `locked`, and a lock directory beside, for programs that lock by `mkdir` and break what is `stale`.
+    """Like `locked`, with a lock directory as well, for other programs that lock by `mkdir` and break `stale` locks.
 
-    Between us the lock file decides; the directory keeps the others out, and they us. The lock file remembers which
-    directory is ours, so one that a killed process of ours left behind is taken over at once, and only a foreign one
-    has to grow stale.
+    Among our processes the lock file decides; the directory is for the others, and works both ways. The lock file
+    records which directory is ours, so one that a killed process of ours left behind is taken over at once; only
+    another program's has to become stale.
     """
 
     _MAKING = b"making".ljust(64)
     _MAKING_SECONDS = 2.0
-    """One of ours died at the very moment it made the directory; that it was another program's is all but excluded."""
+    """How old it may get if one of our processes died while making it: it is almost certainly that one's."""
 
     def __init__(self, path: str, directory: str, timeout: float = 10.0, stale: float = 30.0) -> None:
         super().__init__(path, timeout)
@@ -425,7 +425,7 @@ class locked_beside(locked):
         try:
             os.rmdir(self.directory)
         except OSError:
-            pass  # broken by another after it grew stale: then it is not ours to remove
+            pass  # another program broke it when it was stale, so it is not ours to remove
         super().__exit__(kind, error, trace)
 
     def _take(self) -> None:
@@ -450,7 +450,7 @@ class locked_beside(locked):
             os.mkdir(self.directory)
         except FileNotFoundError:
             os.pwrite(self._fd, left.ljust(64), 0)
-            return True  # the directory in which others would lock is gone, so there is nobody to keep out
+            return True  # the parent directory is gone, so there is nobody to keep out
         except FileExistsError:
             os.pwrite(self._fd, left.ljust(64), 0)
             try:
@@ -458,7 +458,7 @@ class locked_beside(locked):
                     return False
                 os.utime(self.directory)
             except FileNotFoundError:
-                return False  # just now given back; the next attempt gets it
+                return False  # it was released just now; the next attempt gets it
         os.pwrite(self._fd, self._mark(), 0)
         return True
 
@@ -466,10 +466,10 @@ class locked_beside(locked):
         try:
             os.rmdir(self.directory)
         except FileNotFoundError:
-            pass  # another broke it, or its holder was done
+            pass  # another process broke it, or its holder released it
 
     def _mark(self) -> bytes:
-        # Its number alone is not enough: the next directory that anybody makes may get the same one.
+        # The inode number alone is not enough: the next directory that anybody makes may get the same one.
         found = os.stat(self.directory)
         return f"{found.st_ino} {found.st_ctime_ns}".encode().ljust(64)
 

@@ -1,10 +1,10 @@
-"""HTTP to one service: requests whose answers come as a stream. `h11` reads and writes HTTP/1.1, asyncio the sockets.
+"""An HTTP client with streamed answers. `h11` reads and writes HTTP/1.1, asyncio handles the sockets.
 
     async with client.request("POST", url, body) as response:
         async for chunk in response.chunks(): ...
 
-It is small because most of a short run's time was spent on loading a larger library: docs/explanation/first-turn.md has
-the measurements. It follows no redirects, keeps no cookies, and speaks no HTTP/2: model services stream one answer for
+It is small because loading a larger library took most of a short run's time: docs/explanation/first-turn.md has the
+measurements. It follows no redirects, keeps no cookies, and speaks no HTTP/2: model services stream one answer for
 each request, and all of them offer HTTP/1.1.
 """
 
@@ -30,33 +30,33 @@ T = TypeVar("T")
 CHUNK = 64 * 1024
 LARGEST_HEAD = 100 * 1024
 KEPT_SECONDS = 30.0
-"""For how long an unused connection is used again: many services close one that is idle for a minute."""
+"""How long an idle connection may be reused: many services close one that is idle for a minute."""
 UNPACKED = 1024 * 1024
-"""Bytes that a compressed chunk is unpacked to at once."""
+"""How many bytes of a compressed chunk are unpacked at a time."""
 
 
 class HttpError(Exception):
-    """A request that got no whole answer."""
+    """A request that got no complete answer."""
 
 
 class BadAddress(HttpError):
-    """The URL, or that of the proxy, is none that can be asked."""
+    """The URL of the service or of the proxy cannot be used."""
 
 
 class CannotConnect(HttpError):
-    """Nothing was sent."""
+    """No connection was made, so nothing was sent."""
 
 
 class TooSilent(HttpError):
-    """Nothing was heard for as long as we wait."""
+    """Nothing arrived within the time limit."""
 
 
 class BrokenAnswer(HttpError):
-    """The connection broke, or what came was not HTTP."""
+    """The connection broke, or what arrived was not HTTP."""
 
 
 class HttpClient:
-    """Connections to services. `direct`: without a proxy. `socket`: a Unix socket in place of every address."""
+    """Connections to services. `direct`: use no proxy. `socket`: connect to this Unix socket whatever the address."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class HttpClient:
                 return await self._connect(parts, proxy)
         except TimeoutError:
             raise CannotConnect(f"no connection within {self._connect_seconds:g} s") from None
-        except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError
+        except (OSError, UnicodeError) as error:  # an impossible host name raises UnicodeError
             raise CannotConnect(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
 
     async def _connect(self, parts: SplitResult, proxy: SplitResult | None) -> HttpConnection:
@@ -132,7 +132,7 @@ class HttpClient:
         return connection
 
     def _context(self) -> ssl.SSLContext:
-        """Certificates as the system has them."""
+        """A context with the system's certificates."""
         if self._tls is None:
             import ssl
 
@@ -143,7 +143,7 @@ class HttpClient:
 
 
 class HttpConnection:
-    """One connection, and where the conversation on it stands."""
+    """One connection and the state of its conversation."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: tuple[str, str], idle: float
@@ -172,7 +172,7 @@ class HttpConnection:
         return Response(self, await self._head())
 
     async def tunnel(self, parts: SplitResult, proxy: SplitResult, tls: ssl.SSLContext) -> None:
-        """Have the proxy lead us to the service, and from there on speak TLS with that."""
+        """Ask the proxy for a tunnel to the service, then speak TLS with the service."""
         target = f"{parts.hostname}:{_port(parts)}" if ":" not in (parts.hostname or "") else _host(parts)
         headers = [("host", target)] + ([("proxy-authorization", _basic(proxy))] if proxy.username is not None else [])
         await self._send(h11.Request(method="CONNECT", target=target, headers=headers), None)
@@ -183,14 +183,14 @@ class HttpConnection:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
 
     async def body(self) -> bytes:
-        """What has come of the body, as much as there is; `b""` at its end."""
+        """What has arrived of the body so far; `b""` at its end."""
         parts: list[bytes] = []
         while True:
             event = self._next()
             if isinstance(event, h11.Data):
                 parts.append(bytes(event.data))
             elif parts or isinstance(event, h11.EndOfMessage):
-                return b"".join(parts)  # the end is said once more, when it is asked for again
+                return b"".join(parts)  # the next call reports the end
             elif event is h11.NEED_DATA:
                 await self._more()
             else:
@@ -214,7 +214,7 @@ class HttpConnection:
             raise BrokenAnswer(str(error)) from error
 
     def fresh(self) -> bool:
-        """Whether it is likely to be open still."""
+        """Whether the connection is probably still open."""
         return time.monotonic() < self._since + KEPT_SECONDS and not self._reader.at_eof()
 
     def reusable(self) -> bool:
@@ -230,10 +230,10 @@ class HttpConnection:
         try:
             await self._patiently(self._writer.wait_closed())
         except (HttpError, OSError):
-            pass  # it is closed all the same
+            pass  # it is closed anyway
 
     def abort(self) -> None:
-        """Close it at once: nothing more is to be said."""
+        """Close the connection at once, without a goodbye."""
         self._writer.transport.abort()
 
     async def _head(self) -> h11.Response:
@@ -276,7 +276,7 @@ class Response:
         self._connection = connection
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes, unpacked where it was packed though nobody asked for that."""
+        """The body as it arrives, unpacked if the service compressed it unasked."""
         packed = self.headers.get("content-encoding", "identity").strip().lower()
         if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
             raise BadAddress(f"the answer is packed as {packed}, which nobody asked for")

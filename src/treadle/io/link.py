@@ -19,7 +19,7 @@ Said = TypeVar("Said", contravariant=True)
 
 
 class Wire(Protocol[Received, Said]):
-    """What a `wire` module's `Connection` gives."""
+    """What the `Connection` of a `wire` module provides."""
 
     def receive(self, data: bytes) -> Sequence[Received]: ...
     def send(self, message: Said) -> bytes: ...
@@ -27,7 +27,7 @@ class Wire(Protocol[Received, Said]):
 
 
 class Link(Generic[Received, Said]):
-    """Iterate to hear the peer until it ends; `send` to speak, from as many tasks as you like."""
+    """Iterate to receive messages until the peer ends; `send` from as many tasks as you like."""
 
     def __init__(
         self, stream: Stream, wire: Wire[Received, Said], *, write_timeout: float | None = WRITE_TIMEOUT
@@ -37,21 +37,21 @@ class Link(Generic[Received, Said]):
         self.write_timeout = write_timeout
         self._turn = asyncio.Lock()
         self.ended = False
-        """The peer has said all it will ever say."""
+        """Whether the peer has ended its output."""
 
     async def __aiter__(self) -> AsyncIterator[Received]:
-        """Nothing is read while the last message is being dealt with, so a slow listener slows the speaker."""
+        """Nothing is read while the last message is being handled, so a slow receiver slows the sender."""
         async for messages in self.batches():
             for message in messages:
                 yield message
 
     async def batches(self) -> AsyncGenerator[Sequence[Received], None]:
-        """The messages as they come in: for a peer that may send many small ones, this costs less for each."""
+        """The messages in batches as they arrive, which costs less per message when a peer sends many small ones."""
         while (messages := await self.receive()) is not None:
             yield messages
 
     async def receive(self) -> Sequence[Received] | None:
-        """What has come next, which may be less than a message; None after the end. May be cancelled and repeated."""
+        """The messages that arrived next, possibly none; None after the end. Can be cancelled and called again."""
         if self.ended:
             return None
         if data := await self.stream.read():
@@ -60,11 +60,11 @@ class Link(Generic[Received, Said]):
         return self.wire.end()
 
     async def send(self, *messages: Said) -> None:
-        """Returns when the system has taken all. A peer that takes nothing for too long is `PeerStalled`.
+        """Returns when the system has taken everything. Raises `PeerStalled` if the peer reads nothing for too long.
 
-        The stream is closed then, as a message may be half-written.
+        The stream is closed then, because a message may be half-written.
         """
-        async with self._turn:  # so that what the wire has noted as said is said in that order
+        async with self._turn:  # so that messages are written in the order in which the wire recorded them
             data = b"".join([self.wire.send(message) for message in messages])
             try:
                 async with asyncio.timeout(self.write_timeout):

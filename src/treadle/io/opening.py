@@ -1,6 +1,6 @@
-"""Files opened, made and renamed as they are, for whoever handles `OSError` in its own way.
+"""Opens, creates and renames files without translating errors, for callers that handle `OSError` themselves.
 
-Whole files are read by `reading.py`, and written safely by `files.py`.
+`reading.py` reads whole files, and `files.py` writes them safely.
 """
 
 import io
@@ -8,32 +8,32 @@ import os
 
 
 def opened(file: str | int) -> io.BufferedReader:
-    """A file to read bytes from, by its path or as a descriptor, which is then closed with it."""
+    """A file to read bytes from, given by its path or by a descriptor, which is closed with it."""
     return open(file, "rb")
 
 
 def changing(path: str) -> io.BufferedRandom:
-    """A file that is there, to read and to change in place."""
+    """An existing file, to read and to change in place."""
     return open(path, "r+b")
 
 
 def create(path: str) -> int:
-    """A descriptor of a new, empty file that only its owner may read; what was in it before is gone."""
+    """A descriptor of a new, empty file that only its owner may read. Any old content is lost."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
 
 def created(path: str) -> io.FileIO:
-    """The same, as a file. What is written is written at once."""
+    """The same as a file object without buffering."""
     return io.FileIO(create(path), "wb")
 
 
 def appending(path: str) -> io.FileIO:
-    """A file that is added to, made where there is none. What is written is written at once."""
+    """A file to append to, without buffering; created if missing."""
     return io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
 
 
 def write(path: str, data: bytes, *, sync: bool = False) -> None:
-    """For a file in a directory that nobody else looks into: one that is half written is not seen."""
+    """For a file in a private directory, where nobody can see it half-written."""
     with created(path) as file:
         left = memoryview(data)
         while left:
@@ -43,7 +43,7 @@ def write(path: str, data: bytes, *, sync: bool = False) -> None:
 
 
 def part(path: str, at: int, size: int) -> tuple[bytes, int]:
-    """At most `size` bytes from `at` on, and how long the file is."""
+    """At most `size` bytes from `at` on, and the length of the file."""
     with opened(path) as file:
         length = file.seek(0, os.SEEK_END)
         file.seek(min(at, length))
@@ -55,7 +55,7 @@ def rename(old: str, new: str) -> None:
 
 
 def link_or_copy(old: str, new: str) -> None:
-    """A second name for a file; a copy of it on a file system without such links."""
+    """Hard-link a file under a second name, or copy it where the file system has no hard links."""
     try:
         os.link(old, new, follow_symlinks=False)
     except OSError:

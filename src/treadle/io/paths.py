@@ -7,11 +7,11 @@ import sys
 from treadle.errors import ConfigError, StorageError
 
 SOCKET_PATH_MAX = 103 if sys.platform == "darwin" else 107
-"""`sun_path` without its final NUL."""
+"""The length of `sun_path` without its final NUL."""
 
 
 def here() -> str:
-    """The working directory, which somebody may have removed from under us."""
+    """The working directory. Raises ConfigError if somebody has removed it."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -19,14 +19,14 @@ def here() -> str:
 
 
 def state_dir() -> str:
-    """`TREADLE_HOME`, else `treadle` in the user's data directory. Names it; `private_dir` makes it."""
+    """`TREADLE_HOME`, else `treadle` in the user's data directory. Only the path; `private_dir` creates it."""
     if place := os.environ.get("TREADLE_HOME"):
         return os.path.abspath(os.path.expanduser(place))
     return os.path.join(_xdg("XDG_DATA_HOME", ".local/share"), "treadle")
 
 
 def config_file() -> str:
-    """The user's own settings: in `TREADLE_HOME` when that is set, else in the user's config directory."""
+    """The user's settings file: in `TREADLE_HOME` when that is set, else in the user's config directory."""
     if os.environ.get("TREADLE_HOME"):
         return os.path.join(state_dir(), "config.toml")
     return os.path.join(_xdg("XDG_CONFIG_HOME", ".config"), "treadle", "config.toml")
@@ -48,7 +48,7 @@ def _xdg(variable: str, default: str) -> str:
 
 
 def private_dir(path: str) -> str:
-    """Make `path` and its missing parents, each for this user alone (0700); refuse one that belongs to another."""
+    """Create `path` and its missing parents, each for this user alone (0700). Refuses a directory of another user."""
     try:
         _make(path)
         link, target = os.lstat(path), os.stat(path)
@@ -85,13 +85,13 @@ def _make(path: str) -> None:
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        pass  # another process was first; its owner and mode are checked by the caller
+        pass  # another process was first; the caller checks its owner and mode
 
 
 def socket_path(directory: str, name: str) -> str:
-    """`directory/name` when a Unix socket can have that path, else a short one that is always the same for it.
+    """`directory/name` if that is short enough for a Unix socket, else a short path that is always the same for it.
 
-    The short one is in a private directory under `XDG_RUNTIME_DIR`, or in `/tmp`, which is made here.
+    The short path is in a private directory under `XDG_RUNTIME_DIR` or `/tmp`, which is created here.
     """
     path = os.path.abspath(os.path.join(directory, name))
     if len(os.fsencode(path)) <= SOCKET_PATH_MAX:

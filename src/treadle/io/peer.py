@@ -4,7 +4,7 @@
     try:
         async with peer.handshake("did not answer the initialize"):
             await peer.say(Initialize(...))
-            answer = (await peer.hear()).popleft()      # take what you deal with, leave the rest in the queue
+            answer = (await peer.hear()).popleft()      # take what you handle, leave the rest in the queue
         ...
         heard = await peer.hear()                       # at least one message
         while heard:
@@ -16,12 +16,12 @@
         await peer.end()                                # or `leave`, which lets it exit by itself first
 
 `wire` is a `Connection` of a folder in `treadle.wire`: `receive(bytes) -> messages`, `send(message) -> bytes`, `end()`.
-Every way in which the program can fail is one typed error that names the program, says what it did, its exit code and
-its last words on stderr, and when that error is raised nothing of its process tree is left:
+Every failure of the program is one typed error that names the program and gives what it did, its exit code and the end
+of its stderr. When that error is raised, nothing of its process tree is left:
 
-    PeerExited            it exited, also when a process it left behind still holds its output open
-    PeerStalled           it said nothing, took no input or did not finish the handshake in the time there was
-    RemoteProtocolError   it closed its output and went on running, or what `blame` was told
+    PeerExited            it exited, even if a process it left behind still holds its output open
+    PeerStalled           it said nothing, took no input or did not finish the handshake in time
+    RemoteProtocolError   it closed its output and went on running, or what was given to `blame`
 """
 
 import asyncio
@@ -49,28 +49,28 @@ from treadle.io.within import within
 from treadle.session import Confinement, Watching
 
 LAST_BYTES = 0.5
-"""Seconds for what a program wrote before it exited to arrive."""
+"""Seconds to wait for output that a program wrote before it exited."""
 
 E = TypeVar("E", bound=RemoteError)
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that a program is given. The driver applies `cancel`; the rest are applied here."""
+    """How many seconds a program is given for each thing. The driver applies `cancel`; the rest are applied here."""
 
     handshake: float = 60.0
-    """Under load, agents written for Node took up to 16 s to answer, and one may stand behind a program of ours."""
+    """Under load, agents written for Node took up to 16 s to answer, and a program of ours may start one."""
     silence: float | None = None
-    """Without a message from it, or without taking one of ours; None waits for messages for ever."""
+    """The longest time without a message from it, or without it reading ours; None waits for messages for ever."""
     cancel: float = 5.0
     """Between asking it to stop its work and ending it."""
     shutdown: float = 5.0
-    """To exit by itself, once it was told that we leave."""
+    """To exit by itself after it was told that we are leaving."""
     grace: float = 2.0
     """Between asking its processes to end and killing them."""
 
 
 class Peer(Generic[Received, Said]):
-    """The process and the conversation with it. One task hears; any number of tasks may say something."""
+    """A process and the conversation with it. One task may receive; any number of tasks may send."""
 
     CLOSED: type[RemoteError] = RemoteProtocolError
     """The error for a program that closes its output and goes on running."""
@@ -83,17 +83,18 @@ class Peer(Generic[Received, Said]):
         self.patience = patience or Patience()
         self.link = Link(child.stdio, wire, write_timeout=self.patience.silence or WRITE_TIMEOUT)
         self.exited = False
-        """The program itself has exited; what it wrote before may still be on its way."""
+        """Whether the program itself has exited; what it wrote before may still arrive."""
         self.gone = False
-        """Nothing of its process tree is left."""
+        """Whether nothing of its process tree is left."""
         self.torn: RemoteProtocolError | None = None
-        """Why what it said last could not be read, when its output ended inside a message."""
+        """Why its last message could not be read, if its output ended inside one."""
         self.hint: str | None = None
-        """What to do when it fails, for errors that have no better one."""
+        """What to do when it fails, for errors without a better hint."""
         self.watching: Watching | None = None
-        """Looks at what is there before a turn, for what it gives to be called after it. Set by whoever confined it."""
+        """Called before a turn to record the state of things; what it returns is called after the turn. Set by
+        whoever confined the program."""
         self.failure: TreadleError | None = None
-        """What the conversation was ended with, for whoever hears or says something next."""
+        """The error that ended the conversation, raised to whoever receives or sends next."""
         self._heard: deque[Received] = deque()
         self._words = ""
         self._limit: asyncio.Timeout | None = None
@@ -112,7 +113,7 @@ class Peer(Generic[Received, Said]):
         patience: Patience | None = None,
         confinement: Confinement | None = None,
     ) -> Self:
-        """Start the program; NotFound when there is none. Whoever starts it ends it: `end`, `leave` or `async with`."""
+        """Start the program; raises NotFound when there is none. The caller ends it: `end`, `leave` or `async with`."""
         child = await start(confinement, argv, env=env, cwd=cwd, stdin="pipe")
         return cls(child, wire, name=name, patience=patience)
 
@@ -128,10 +129,10 @@ class Peer(Generic[Received, Said]):
     ) -> None:
         await self.end()
 
-    # Speaking and hearing...
+    # Sending and receiving...
 
     async def say(self, *messages: Said) -> None:
-        """Returns when the system has taken all of it. Cancelled in the middle, half of a message may be written."""
+        """Returns when the system has taken everything. If cancelled, a message may be left half-written."""
         try:
             await self.link.send(*messages)
         except PeerStalled:
@@ -140,9 +141,9 @@ class Peer(Generic[Received, Said]):
             raise await self.parted() from None
 
     async def hear(self, seconds: float | None = None) -> deque[Received]:
-        """The queue of what it has said, with at least one message; take from its left what you have dealt with.
+        """The queue of received messages, with at least one in it; take from its left what you have handled.
 
-        Waits `seconds`, or as long as silence is allowed. Can be cancelled and called again: nothing is lost.
+        Waits `seconds`, or `patience.silence`. Can be cancelled and called again: nothing is lost.
         """
         seconds = seconds or self.patience.silence
         while not self._heard:
@@ -151,7 +152,7 @@ class Peer(Generic[Received, Said]):
         return self._heard
 
     async def _listen(self, seconds: float | None) -> bool:
-        """Take in what comes next; False when nothing more will come."""
+        """Read what comes next; False when nothing more will come."""
         try:
             async with asyncio.timeout(LAST_BYTES if self.exited else seconds) as self._limit:
                 messages = await self.link.receive()
@@ -162,14 +163,14 @@ class Peer(Generic[Received, Said]):
         except RemoteProtocolError as error:
             if not self.link.ended:
                 raise await self.blame(RemoteProtocolError, f"broke the protocol: {error.message}") from error
-            self.torn, messages = error, None  # how it ended says more than the message that it did not finish
+            self.torn, messages = error, None  # how the program ended says more than its unfinished message
         finally:
             self._limit = None
         self._heard.extend(messages or ())
         return messages is not None
 
     async def _see_it_exit(self) -> None:
-        """A process that it left behind can hold its output open, so the end of output is not the only sign."""
+        """Watch for the exit itself: a process left behind can hold the output open, so it need not end."""
         with contextlib.suppress(LocalError):
             await self.child.wait()
         self.exited = True
@@ -180,7 +181,7 @@ class Peer(Generic[Received, Said]):
     async def handshake(
         self, missed: str = "did not finish the handshake", hint: str | None = None
     ) -> AsyncIterator[None]:
-        """All that is said and heard inside must be done in time. Left with any error, the program is ended."""
+        """Everything inside must be done in time. If any error leaves the block, the program is ended."""
         seconds = self.patience.handshake
         try:
             async with within(seconds):
@@ -194,7 +195,7 @@ class Peer(Generic[Received, Said]):
     # Ending...
 
     def abort(self, error: TreadleError) -> None:
-        """End the conversation: whoever hears or says something gets this error, whatever the program does."""
+        """End the conversation: whoever receives or sends gets this error, whatever the program does."""
         if self.failure is None:
             self.failure = error
         self.child.stdio.close()
@@ -209,7 +210,7 @@ class Peer(Generic[Received, Said]):
         await self.end()
 
     async def end(self) -> None:
-        """Stop all of its tree; returns when none of it is left. Again, and from elsewhere, it waits for the same."""
+        """Stop its whole tree and return when none of it is left. Further calls wait for the same end."""
         async with self._ending:
             if self.gone:
                 return
@@ -222,7 +223,7 @@ class Peer(Generic[Received, Said]):
                 self.child.close()
 
     async def parted(self) -> TreadleError:
-        """The error for a program that no longer speaks or listens, which it should tell by exiting."""
+        """The error for a program that no longer speaks or listens. It should exit, which gives the better error."""
         if self.failure is not None:
             return self.failure
         if not self.gone:
@@ -232,12 +233,12 @@ class Peer(Generic[Received, Said]):
             except TimeoutError:
                 return await self.blame(self.CLOSED, "closed its output and went on running")
             except LocalError:
-                pass  # the process that watches it was killed, so nobody knows its exit code
+                pass  # its reaper was killed, so its exit code is unknown
             await self.end()
         return PeerExited(self.name, self.child.exit_code, self._words, hint=self.hint)
 
     async def blame(self, kind: type[E], did: str, *, hint: str | None = None, **more: object) -> E:
-        """End the program, and make the error that says what it did, how it ended and what it said last."""
+        """End the program, and make an error with what it did, how it ended and the end of its stderr."""
         await self.end()
         tail = self._words.strip()[-2000:]
         words = f"; its last words: {tail}" if tail else ""

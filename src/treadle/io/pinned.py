@@ -1,8 +1,8 @@
-"""Open exactly the file that a resolved path names: a link that was swapped in since is an error and not a way out.
+"""Opens exactly the file that a resolved path names: if a link was swapped in since, that is an error, not an escape.
 
-What is done goes through descriptors, whatever happens to the names meanwhile. The kernel's openat2 refuses links on
-the whole way in one call; where it is missing (before Linux 5.6, and in some containers) the path is walked from the
-root, directory by directory, which comes to the same.
+Everything goes through descriptors, so later renames change nothing. The kernel's openat2 refuses links anywhere in the
+path in one call. Where it is missing (before Linux 5.6, and in some containers), the path is walked from the root,
+directory by directory, with the same result.
 """
 
 import errno
@@ -16,16 +16,16 @@ from functools import cache
 from itertools import groupby
 
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""A directory that may be passed through need not be readable; O_PATH asks for no more."""
+"""O_PATH, because a directory on the way need not be readable."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OPENAT2 = 437
-"""The number of the call, the same on every architecture."""
+"""The number of the system call, the same on every architecture."""
 _NO_LINKS = 0x02 | 0x04
 """RESOLVE_NO_MAGICLINKS and RESOLVE_NO_SYMLINKS."""
 
 
 def open_directory(path: str, *, make: bool = False) -> int:
-    """A descriptor for the directory at this absolute, resolved path, made where missing. Raises OSError."""
+    """A descriptor for the directory at this absolute, resolved path, created if `make`. Raises OSError."""
     fd = os.open("/", _DIRECTORY)
     names = [name for name in path.split("/") if name]
     if make or not names:
@@ -37,7 +37,7 @@ def open_directory(path: str, *, make: bool = False) -> int:
 
 
 def open_from(root: int, path: str, flags: int) -> int:
-    """Open this relative path in the directory `root`, with no link anywhere on the way. Raises OSError."""
+    """Open this relative path in the directory `root`, refusing links anywhere in it. Raises OSError."""
     call = _openat2()
     if call is not None:
         return call(root, path, flags | os.O_CLOEXEC)
@@ -50,7 +50,7 @@ def open_from(root: int, path: str, flags: int) -> int:
 
 
 def _walk(fd: int, names: list[str], make: bool) -> int:
-    """Takes over the descriptor."""
+    """Open directory after directory. Takes over `fd` and closes it."""
     for name in names:
         try:
             inner = _enter(fd, name, make)
@@ -62,7 +62,7 @@ def _walk(fd: int, names: list[str], make: bool) -> int:
 
 @cache
 def _openat2() -> Callable[[int, str, int], int] | None:
-    """The call; None where there is none."""
+    """A function that makes the system call; None where it is not available."""
     if sys.platform != "linux":
         return None
     import ctypes
@@ -116,7 +116,7 @@ def open_file(path: str) -> int:
 
 
 def there(paths: Iterable[str]) -> set[str]:
-    """Those of the paths that really are what they name, with no link on the way to them."""
+    """Those of the paths that exist without a link anywhere in them."""
     found = set()
     for parent, names in groupby(sorted(paths), os.path.dirname):
         try:
@@ -141,5 +141,5 @@ def _enter(fd: int, name: str, make: bool) -> int:
     try:
         os.mkdir(name, dir_fd=fd)
     except FileExistsError:
-        pass  # somebody else made it just now
+        pass  # another process created it just now
     return os.open(name, _DIRECTORY, dir_fd=fd)

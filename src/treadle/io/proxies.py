@@ -1,6 +1,6 @@
-"""Which HTTP proxy leads to a host, as the environment and on macOS the system settings say.
+"""Finds the HTTP proxy for a host, from the environment and, on macOS, the system settings.
 
-Nothing is loaded where no proxy is set: what the standard library has for this comes with its own HTTP client.
+Nothing is loaded if no proxy is set: the standard library's functions for this come with its HTTP client.
 """
 
 import ipaddress
@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 
 def proxy_for(url: SplitResult) -> SplitResult | None:
-    """The proxy to reach `url` through; None for none."""
+    """The proxy for `url`; None for a direct connection."""
     if sys.platform != "darwin" and not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
     from urllib.request import getproxies, proxy_bypass
@@ -24,7 +24,7 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
 
 
 def _within(host: str, exempt: str) -> bool:
-    """Whether an address is in one of the networks that `NO_PROXY` names, which the standard library does not read."""
+    """Whether the host is an address in one of the networks in `NO_PROXY`, which the standard library ignores."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Files read whole, with one kind of error, or followed as they grow. Writing, and finished logs, are in `files.py`."""
+"""Reads files whole, with one kind of error, or follows them as they grow. `files.py` has writing and finished logs."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from treadle.io.files import storage_error
 
 
 def read(path: str) -> bytes:
-    """All that is in the file; StorageError when it cannot be read."""
+    """The content of the file; StorageError when it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -17,7 +17,7 @@ def read(path: str) -> bytes:
 
 
 def read_if_there(path: str) -> bytes | None:
-    """All that is in the file, or None when there is none; StorageError when it cannot be read."""
+    """The content of the file, or None when it does not exist; StorageError when it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -28,7 +28,7 @@ def read_if_there(path: str) -> bytes | None:
 
 
 def pieces(path: str, size: int) -> Iterator[bytes]:
-    """What is in the file, so many bytes at a time; StorageError when it cannot be read."""
+    """The content of the file in pieces of `size` bytes; StorageError when it cannot be read."""
     try:
         with open(path, "rb") as file:
             while piece := file.read(size):
@@ -38,7 +38,7 @@ def pieces(path: str, size: int) -> Iterator[bytes]:
 
 
 def sha256(path: str) -> str:
-    """The hash of what is in the file. Raises OSError."""
+    """The hash of the file's content. Raises OSError."""
     import hashlib
 
     with open(path, "rb") as file:
@@ -46,13 +46,13 @@ def sha256(path: str) -> str:
 
 
 def state_numbers(directory: str, ending: str) -> dict[str, int]:
-    """For each file in a directory whose name ends so, a number that is another one after any change of the file.
+    """For each file in a directory whose name ends with `ending`, a number that differs after any change of the file.
 
-    None of them when the directory is not there.
+    Empty when the directory does not exist.
     """
     found = {}
     try:
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # by which its files are found faster
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # faster access to its files
     except FileNotFoundError:
         return {}
     try:
@@ -77,8 +77,8 @@ def _number(state: os.stat_result) -> int:
 
 
 def follow_lines(path: str, going_on: Callable[[], bool], every: float) -> Iterator[bytes]:
-    """The lines of a file that somebody writes, as they come, until `going_on` says no and all has been read. The file
-    need not be there yet, and may be removed meanwhile: who has it open reads it to the end."""
+    """The lines of a growing file as they come, until `going_on` returns False and all has been read. The file need
+    not exist yet, and may be removed meanwhile: it is read to the end."""
     while not os.path.exists(path):
         if not going_on():
             return
@@ -86,7 +86,7 @@ def follow_lines(path: str, going_on: Callable[[], bool], every: float) -> Itera
     try:
         file = open(path, "rb")
     except FileNotFoundError:
-        return  # removed between the two looks
+        return  # removed between the two checks
     with file:
         rest = b""
         while True:

@@ -5,7 +5,7 @@
         rpc.take(messages)
     rpc.lost(PeerClosed("it has ended"))
 
-It reads and writes nothing itself: `say` is how messages leave, `take` how they come in.
+It does no I/O itself: messages leave through `say` and come in through `take`.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ class CallFailed(RemoteError):
 
 
 class Then(NamedTuple):
-    """A result, and what to do once it is sent: an editor knows a session only after the answer that names it."""
+    """A result, and what to do after it is sent: an editor knows a session only after the answer that names it."""
 
     result: Any
     after: Callable[[], Awaitable[None]]
 
 
 class Rpc:
-    """`answer` gives the result of a call or raises Fault; each call is answered in a task of its own."""
+    """`answer` returns the result of a call or raises Fault; each call is answered in its own task."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Rpc:
         notice: Callable[[Notice], None],
         complains: bool = False,
     ) -> None:
-        """`complains`: a line that is no JSON is answered with an error. A program's stray words are better skipped."""
+        """`complains`: answer a line that is not JSON with an error. Otherwise it is skipped as stray output."""
         self._say = say
         self._answer = answer
         self._notice = notice
@@ -62,13 +62,13 @@ class Rpc:
         self._numbers = itertools.count(1)
         self._asked: dict[CallKey, tuple[str, asyncio.Future[Any]]] = {}
         self.answering: dict[CallKey, asyncio.Task[None]] = {}
-        """The calls of the other end that are under way."""
+        """The other end's calls that are being answered."""
         self.unread: list[RemoteProtocolError] = []
-        """The latest of what it said that made no sense, for whoever must explain a failure."""
+        """The latest of its messages that could not be read, to explain a failure."""
         self._end: TreadleError | None = None
 
     async def call(self, method: str, params: dict[str, Any]) -> Any:
-        """The result. Raises CallFailed for an error, and what `lost` was told when no answer can come any more."""
+        """The result. Raises CallFailed for an error, and the error given to `lost` when no answer can come."""
         if self._end is not None:
             raise self._end
         key = next(self._numbers)
@@ -119,14 +119,14 @@ class Rpc:
         except Exception as error:
             log.exception("answering %s failed in a way nobody foresaw", call.method)
             reply = Refused(id=call.id, code=INTERNAL_ERROR, message=f"{type(error).__name__}: {error}")
-        with suppress(TreadleError):  # it is gone, which its reader will find
+        with suppress(TreadleError):  # it is gone, which its reader will notice
             await self._say(reply)
             if after is not None:
                 await after()
 
     def _settle(self, message: Returned | Refused) -> None:
         if message.id is None or message.id not in self._asked:
-            return  # whoever asked has stopped waiting
+            return  # the caller has stopped waiting
         method, future = self._asked.pop(message.id)
         if future.done():
             return
@@ -136,7 +136,7 @@ class Rpc:
             future.set_result(message.result)
 
     def _complain(self, error: RemoteProtocolError) -> None:
-        """What cannot be read is answered where the protocol has an answer for it, and skipped."""
+        """Answer what cannot be read, if the protocol has an answer for it; otherwise skip it."""
         self.unread = [*self.unread[-9:], error]
         if isinstance(error, LineTooLong) and not self._complains:
             self.lost(error)  # it may have been an answer that somebody waits for
@@ -152,7 +152,7 @@ class Rpc:
             await self._say(refusal)
 
     def lost(self, error: TreadleError) -> None:
-        """No answer will come any more: everybody who waits for one hears why."""
+        """No answer will come any more: raise `error` in every waiting call."""
         if self._end is None:
             self._end = error
         for _, future in self._asked.values():

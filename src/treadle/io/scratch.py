@@ -1,4 +1,4 @@
-"""Temporary directories. One whose owner was killed is removed by the next that is made; the kernel says who lives.
+"""Temporary directories. Each holds a lock while its owner lives; making a new one removes those without an owner.
 
 place = scratch.make("sandbox")
 ...
@@ -13,15 +13,15 @@ from contextlib import contextmanager
 
 PREFIX = "treadle-tmp-"
 MAKING = ".treadle-tmp-"
-"""The prefix of a directory while it is being made, before its owner has locked it."""
+"""The prefix of a directory that is being made, before its owner has locked it."""
 LONG_AGO = 3600.0
 
 _held: dict[str, int] = {}
 
 
 def make(kind: str) -> str:
-    """A new directory that only this user can see. It is held by this process until `remove`."""
-    import tempfile  # a session that starts nothing needs none
+    """A new directory that only this user can see. This process holds it until `remove`."""
+    import tempfile  # imported late: a session that starts nothing does not need it
 
     base = tempfile.gettempdir()
     _remove_left(base)
@@ -40,7 +40,7 @@ def make(kind: str) -> str:
 
 
 def remove(path: str) -> None:
-    """With all that is in it, as far as that can be removed."""
+    """Remove a directory with its content, as far as possible."""
     _remove_tree(path)
     if (fd := _held.pop(path, None)) is not None:
         os.close(fd)
@@ -67,7 +67,7 @@ def _remove_left(base: str) -> None:
             try:
                 _remove_unheld(os.path.join(base, name), patient=name.startswith(MAKING))
             except OSError:
-                continue  # somebody holds it, it is gone, or it is another user's
+                continue  # it is locked, gone, or another user's
 
 
 def _remove_unheld(path: str, *, patient: bool) -> None:

@@ -1,4 +1,4 @@
-"""Unix sockets that only this user can reach. `streams.py` makes asyncio's streams of them; a loop of your own selects.
+"""Unix sockets that only this user can reach. `streams.py` wraps them for asyncio; other loops can select on them.
 
 Light: small commands and terminals use this.
 """
@@ -14,9 +14,9 @@ BACKLOG = 1024
 
 
 def listen(path: str, backlog: int = BACKLOG, *, owned: bool = False) -> socket.socket:
-    """A listening socket at `path` that does not block, in place of a dead one but never of one that is served.
+    """A non-blocking listening socket at `path`. It replaces a dead socket, but never one that somebody serves.
 
-    `owned`: the caller holds a lock that says that whatever is there is dead.
+    `owned`: the caller holds a lock which guarantees that any socket there is dead.
     """
     if owned:
         return _listen(path, backlog)
@@ -49,7 +49,7 @@ def _is_served(path: str) -> bool:
 
 
 def connect(path: str, timeout: float | None = None) -> socket.socket:
-    """A connection to whoever serves `path`; `timeout` holds for it and for all that is done with it later."""
+    """A connection to whoever serves `path`. `timeout` applies to this and to all later calls on the socket."""
     handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     handle.settimeout(timeout)
     try:
@@ -61,7 +61,7 @@ def connect(path: str, timeout: float | None = None) -> socket.socket:
 
 
 def no_connection(path: str, error: OSError) -> TreadleError:
-    """Why nobody could be reached there, in our own words."""
+    """The error that explains why nobody could be reached there."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
         return NotFound(f"nobody listens at {path}: {error.strerror}")
     if isinstance(error, PermissionError):
@@ -72,18 +72,18 @@ def no_connection(path: str, error: OSError) -> TreadleError:
 
 
 def same_user(client: socket.socket) -> bool:
-    """Whether the process at the other end is ours, or root's. Where nobody can tell, the socket's mode decides."""
+    """Whether the process at the other end is ours or root's. Where that is unknown, only its mode protects."""
     return peer_uid(client) in (0, os.geteuid())
 
 
 def peer_pid(client: socket.socket) -> int:
-    """The process at the other end: of a listener, the one that made it. Linux only."""
+    """The pid of the process at the other end; for a listener, the one that created it. Linux only."""
     pid, _, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return int(pid)
 
 
 def peer_uid(client: socket.socket) -> int:
-    """The user at the other end; ours where the system does not tell (macOS)."""
+    """The user at the other end; our own where the system does not tell (macOS)."""
     if not hasattr(socket, "SO_PEERCRED"):
         return os.geteuid()
     _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

@@ -1,4 +1,4 @@
-"""A prompt from the command line and from stdin, without ever waiting for a stdin that says nothing."""
+"""A prompt from the command line and stdin, without waiting for a stdin on which nothing comes."""
 
 import os
 import select
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from treadle.errors import ConfigError
 
 PATIENCE = 1.0
-"""Seconds that a pipe may stay silent before a prompt that does not need it goes on without it."""
+"""How many seconds a pipe may stay silent before a prompt that does not need it goes ahead."""
 
 
 def prompt(given: str | None, *, note: Callable[[str], None], fd: int = 0, patience: float = PATIENCE) -> str:
-    """The prompt: what was given, with what is piped in added to it; or what is piped in alone."""
+    """The prompt: the given one with the piped-in text added, or the piped-in text alone."""
     if given is None:
         if os.isatty(fd):
             raise ConfigError("there is no prompt", hint='give one: treadle -p "...", or pipe it in')
@@ -26,7 +26,7 @@ def prompt(given: str | None, *, note: Callable[[str], None], fd: int = 0, patie
 
 
 def _speaks(fd: int, patience: float, note: Callable[[str], None]) -> bool:
-    """Whether there is something to read, or the end of it."""
+    """Whether there is something to read, or the end of input."""
     try:
         mode = os.fstat(fd).st_mode
     except OSError:
@@ -49,5 +49,5 @@ def _read(fd: int) -> str:
         while data := os.read(fd, 1 << 20):
             parts.append(data)
     except OSError:
-        pass  # closed, or a terminal that is gone: what came is all there is
+        pass  # closed, or its terminal is gone: what came is all there is
     return b"".join(parts).decode(errors="replace")

@@ -1,8 +1,8 @@
-"""A word to a thread that works for a task: stop. Cancelling the task alone leaves the thread at its work.
+"""Stops a thread that works for a task. Cancelling the task alone would leave the thread running.
 
 halt = threading.Event()
 with heeding(halt):
-    await asyncio.to_thread(work)      # `halt.set()` ends it at its next `check`, or in the program that it runs
+    await asyncio.to_thread(work)      # `halt.set()` ends it at its next `check`, or ends the program that it runs
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _word: ContextVar[Event | None] = ContextVar("stopping", default=None)
 
 @contextmanager
 def heeding(word: Event) -> Iterator[None]:
-    """What is called in here, also in threads that are started in here, stops when `word` is set."""
+    """Code called in this block, also in threads started in it, stops when `word` is set."""
     before = _word.set(word)
     try:
         yield
@@ -35,12 +35,12 @@ def may_be_told() -> bool:
 
 
 def told() -> Callable[[], bool]:
-    """What says whether the word has been given, for another thread to ask."""
+    """A function that tells whether we were told to stop, for another thread to call."""
     word = _word.get()
     return word.is_set if word is not None else lambda: False
 
 
 def check() -> None:
-    """Raises Cancelled when the word has been given."""
+    """Raises Cancelled when we were told to stop."""
     if told()():
         raise Cancelled("it was stopped")

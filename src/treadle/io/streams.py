@@ -1,7 +1,7 @@
-"""Byte streams: a child's standard streams, our own, a Unix socket, two ends in memory. All have the same few methods.
+"""Byte streams with the same few methods: a child's standard streams, our own, a Unix socket, two ends in memory.
 
-Reading gives whatever has come, up to 64 KiB, and nothing is read ahead; writing returns when the system has taken it
-all. So a slow reader at one end slows the writer at the other, and nothing piles up in between. No threads.
+Reading returns whatever has arrived, up to 64 KiB, and nothing is read ahead; writing returns when the system has taken
+everything. So a slow reader slows the writer at the other end, and nothing piles up in between. No threads.
 Children are started in `child.py`.
 """
 
@@ -25,23 +25,23 @@ CHUNK = 64 * 1024
 
 class Stream(Protocol):
     async def read(self) -> bytes:
-        """What has come, at least one byte; `b""` at the end, also when the other end broke off."""
+        """What has arrived, at least one byte; `b""` at the end, also when the other end broke off."""
 
     async def write(self, data: bytes) -> None:
-        """Returns when all is handed on. Raises `PeerClosed` when nobody will read it. Writes do not mix."""
+        """Returns when everything is passed on. Raises `PeerClosed` when nobody will read it. Writes do not mix."""
 
     async def abandoned(self) -> None:
-        """Returns when nobody will read what we write any more, or at our own close; never, where nobody can tell."""
+        """Returns when nobody will read our output any more, or when we close; never, if the system does not tell."""
 
     def close_write(self) -> None:
-        """Tell the other end that no more will come, and go on reading."""
+        """Tell the other end that no more will come, and keep reading."""
 
     def close(self) -> None:
-        """Let go of both directions. A read under way returns `b""`."""
+        """Close both directions. A pending read returns `b""`."""
 
 
 class Waiting:
-    """Coroutines that wait for something here to change."""
+    """Coroutines that wait for a change of something."""
 
     def __init__(self) -> None:
         self._futures: set[asyncio.Future[None]] = set()
@@ -61,10 +61,10 @@ class Waiting:
 
 
 class FdStream:
-    """A stream over descriptors, which it owns. -1 is a direction that does not exist.
+    """A stream over descriptors, which it owns. -1 stands for a direction that does not exist.
 
-    `shared` descriptors are also open in other processes, as our own stdin and stdout are: making them non-blocking
-    would make them so for all, so each is asked first and given no more than it surely takes.
+    `shared` descriptors are also open in other processes, like our own stdin and stdout. Making them non-blocking would
+    affect those too, so each is polled first and given no more than it is sure to take.
     """
 
     def __init__(self, read_fd: int, write_fd: int, *, shared: bool = False) -> None:
@@ -78,8 +78,8 @@ class FdStream:
                 os.set_blocking(fd, False)
 
     async def read(self) -> bytes:
-        # A source that never runs dry must not keep others from their turn. This pause comes before the reading: in one
-        # that came after it, cancelling would lose what was read.
+        # A source that never runs dry must not starve others. Pause before reading: if a pause after it were cancelled,
+        # what was read would be lost.
         await asyncio.sleep(0)
         while (fd := self._read_fd) >= 0:
             try:
@@ -129,7 +129,7 @@ class FdStream:
         try:
             await self._closing.wait()
         finally:
-            if fd in (self._read_fd, self._write_fd):  # else it is closed, and its number may be another's
+            if fd in (self._read_fd, self._write_fd):  # else it is closed, and the number may be reused
                 remove(fd)
 
     def close_write(self) -> None:
@@ -170,9 +170,9 @@ def _ready(fd: int, event: int) -> bool:
 
 
 def _hangup(fd: int) -> select.epoll | None:
-    """What is readable once the other end of a pipe or socket is closed; None where the system does not tell (file).
+    """Becomes readable when the other end of a pipe or socket is closed; None where the system does not tell (file).
 
-    The loop itself cannot wait for that alone: on a socket it would be woken by every byte that comes, and by the end.
+    The event loop cannot wait for that alone: on a socket every arriving byte, and the end of input, would wake it.
     """
     try:
         watch = select.epoll()
@@ -206,8 +206,8 @@ def _quietly(call: Callable[[], object]) -> None:
 def take_stdio(output_file: str | None = None) -> FdStream:
     """Our stdin and stdout as a stream, for a program whose stdout belongs to a protocol.
 
-    With `output_file` what is written goes there instead. From here on a stray `print` goes to stderr, and no child can
-    read our stdin or write to our stdout.
+    With `output_file`, output goes there instead. After this a stray `print` goes to stderr, and no child can read our
+    stdin or write to our stdout.
     """
     try:
         out = os.open(output_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if output_file else os.dup(1)
@@ -222,7 +222,7 @@ def take_stdio(output_file: str | None = None) -> FdStream:
 
 
 class Printing:
-    """`sys.stdout` or `sys.stderr`, whatever it is at the time, as a stream to write to."""
+    """The current `sys.stdout` or `sys.stderr` as a stream to write to."""
 
     def __init__(self, name: Literal["stdout", "stderr"]) -> None:
         self._name = name
@@ -252,7 +252,7 @@ async def connect_unix(path: str, timeout: float = 10.0) -> FdStream:
     while True:
         try:
             return _over(sockets.connect(path, 0))
-        except PeerStalled:  # its queue is full; unlike a TCP socket this one cannot be waited on
+        except PeerStalled:  # its queue is full, and unlike a TCP socket this one cannot be waited on
             if time.monotonic() > deadline:
                 raise TimedOut(f"nobody answered at {path} within {timeout:g} s") from None
             await asyncio.sleep(0.01)
@@ -264,7 +264,7 @@ def _over(handle: socket.socket) -> FdStream:
 
 
 class Listener:
-    """A Unix socket that only this user can reach. `accept` gives a stream for each that connects."""
+    """A Unix socket that only this user can reach. `accept` returns a stream for each connection."""
 
     def __init__(self, path: str, handle: socket.socket) -> None:
         self.path = path
@@ -285,7 +285,7 @@ class Listener:
 
 
 def listen_unix(path: str, backlog: int = sockets.BACKLOG) -> Listener:
-    """Listen at `path`, in place of a dead socket but never of one that is served."""
+    """Listen at `path`. Replaces a dead socket, but never one that somebody serves."""
     return Listener(path, sockets.listen(path, backlog))
 
 
@@ -293,7 +293,7 @@ def listen_unix(path: str, backlog: int = sockets.BACKLOG) -> Listener:
 
 
 def pair() -> tuple[MemoryStream, MemoryStream]:
-    """Two ends: what is written to one is read from the other. Each direction holds at most 64 KiB."""
+    """Two ends in memory: what is written to one is read from the other. Each direction holds at most 64 KiB."""
     there, back = _Pipe(), _Pipe()
     return MemoryStream(back, there), MemoryStream(there, back)
 

@@ -1,6 +1,7 @@
-"""`asyncio.timeout` as it is from Python 3.11.3 on: its end is a TimeoutError also while the task is being cancelled.
+"""`asyncio.timeout` as it is from Python 3.11.3 on: a timeout raises TimeoutError even while the task is being
+cancelled.
 
-Before that a limit inside of a clean-up came out as another CancelledError, and what was to follow it was left undone.
+Before that, a timeout during clean-up became another CancelledError, and the rest of the clean-up was skipped.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""The files an agent works on: git, worktrees, snapshots, and bringing changes together."""
+"""The files an agent works on: git, worktrees, snapshots, and merging changes."""

@@ -1,7 +1,7 @@
-"""git, by subprocess, one writer at a time for each repository.
+"""Runs git as a subprocess, with one writer at a time for each repository.
 
-Nothing that a repository or a person has configured runs code here or changes what we read: no hooks, no pager, no
-prompts, no external diff. All functions block; call them in a thread where a loop runs.
+No configuration of the repository or the person can run code here or change what we read: no hooks, pager, prompts or
+external diff. All functions block; inside an event loop, call them in a thread.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ HARMLESS = {
     "merge-base",
     "rev-list",
 }
-"""Commands that look at no file's content and so run nothing that the config names."""
+"""Commands that read no file content, so they run none of the programs that the config names."""
 COMPARING = {"diff", "log", "show", "diff-tree", "diff-index", "diff-files"}
-"""Commands for which a config can name another program that compares files. git refuses an empty name for it."""
+"""Commands for which the config can name another program to compare files. git refuses an empty name for it."""
 OPTIONS = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
 
 
@@ -63,7 +63,7 @@ def git(
     timeout: float = TIMEOUT,
     check: bool = True,
 ) -> Finished:
-    """Run git in `cwd`. A failure is a WorkspaceError with git's own words, unless `check` is off."""
+    """Run git in `cwd`. A failure is a WorkspaceError with git's own message, unless `check` is off."""
     options = OPTIONS if arguments[0] in HARMLESS else [*OPTIONS, *disarmed(cwd, env)]
     if arguments[0] in COMPARING:
         arguments = (arguments[0], "--no-ext-diff", "--no-textconv", *arguments[1:])
@@ -74,9 +74,9 @@ def git(
 
 
 def disarmed(cwd: str, env: Mapping[str, str] | None = None) -> list[str]:
-    """Options that take away every program that the repository's own config names: filters, drivers, helpers."""
+    """Options that disable every program that the repository's own config names: filters, drivers, helpers."""
     keys = _own_keys(cwd, env, "--local")
-    if keys is None or "extensions.worktreeconfig" in keys:  # without that, both scopes are one file
+    if keys is None or "extensions.worktreeconfig" in keys:  # without that extension, both scopes are one file
         keys = [*(keys or ()), *(_own_keys(cwd, env, "--worktree") or ())]
     found: list[str] = []
     for key in keys:
@@ -94,7 +94,7 @@ def _own_keys(cwd: str, env: Mapping[str, str] | None, scope: str) -> list[str] 
 
 
 class Repository:
-    """One working tree of a repository; `common` is what all its working trees share."""
+    """One working tree of a repository; `common` is the git directory that all its working trees share."""
 
     def __init__(self, top: str, common: str) -> None:
         self.top = top
@@ -116,14 +116,14 @@ class Repository:
         return os.fsdecode(git(*arguments, cwd=self.top, **more).stdout)  # type: ignore[arg-type]
 
     def lock(self, timeout: float = TIMEOUT) -> locked:
-        """Held around whatever writes to the repository: git itself fails when two add a worktree at once."""
+        """Held around everything that writes to the repository: git itself fails when two add a worktree at once."""
         import hashlib
 
         name = hashlib.blake2b(os.fsencode(self.common), digest_size=12).hexdigest()
         return locked(os.path.join(private_dir(os.path.join(state_dir(), "locks")), f"git-{name}"), timeout)
 
     def commit(self, name: str = "HEAD") -> str:
-        """The id of a commit. A repository without commits has none to work from."""
+        """The id of a commit. Raises WorkspaceError in a repository without commits."""
         done = git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", cwd=self.top, check=False)
         if done.code != 0:
             raise WorkspaceError(f"{self.top} has no commit {name!r}", hint="commit something first")
@@ -138,7 +138,7 @@ class Repository:
         return Worktree(self, os.path.realpath(path), branch, start)
 
     def add_detached(self, path: str, base: str) -> str:
-        """A new working tree at `path` that is on no branch; gives the commit that it starts at."""
+        """A new working tree at `path` on no branch. Returns the commit that it starts at."""
         with self.lock():
             start = self.commit(base)
             self.git("worktree", "prune")
@@ -157,11 +157,11 @@ class Checkout:
         self.tree = tree
         self.cwd = cwd
         self.pending = pending
-        """How many changes of the original directory were not committed, and so are not here."""
+        """How many uncommitted changes of the original directory are missing here."""
 
 
 def check_out(cwd: str, path: str, branch: str, *, hint: str) -> Checkout:
-    """A working tree of the repository that `cwd` is in, at `path`, with a directory in the place of `cwd`."""
+    """A new working tree at `path` of the repository around `cwd`, and the directory in place of `cwd`."""
     repository = Repository.find(cwd)
     if repository is None:
         raise WorkspaceError(f"{cwd} is not in a git repository, so it has no worktrees", hint=hint)
@@ -180,7 +180,7 @@ class Worktree:
         self.start = start
 
     def changed(self) -> bool:
-        """Whether it holds anything that `start` does not: a commit, an edit, a new file that is not ignored."""
+        """Whether it contains anything that `start` does not: a commit, an edit, a new file that is not ignored."""
         return bool(git("status", "--porcelain", "-z", cwd=self.path).stdout) or self.has_commits()
 
     def has_commits(self) -> bool:
@@ -198,12 +198,12 @@ class Worktree:
             git("branch", "--quiet", "-D", self.branch, cwd=self.repository.top, check=False)  # it may be gone
 
     def remove_if_unchanged(self) -> bool:
-        """Remove the working tree and its branch, unless that would lose anything. Says whether it was removed."""
+        """Remove the working tree and its branch, unless that would lose anything. Returns whether it was removed."""
         with self.repository.lock():
             if os.path.isdir(self.path):
                 if self.changed():
                     return False
-                # Without --force, so that git looks as well: what changes in between is kept.
+                # Without --force, so that git checks too: changes made in the meantime are kept.
                 done = git("worktree", "remove", self.path, cwd=self.repository.top, check=False)
                 if done.code != 0:
                     if self.changed():

@@ -1,8 +1,9 @@
-"""Many files changed as one: written beside first, then noted, then put in place. Whoever is killed half-way leaves a
-journal, and `settle` finishes what it says, or undoes it where that is not possible any more.
+"""Changes many files as one step: the new files are written to a directory beside, a journal is kept, then they are
+moved into place. If the process is killed half-way, `settle` finishes what the journal says, or undoes it if that is no
+longer possible.
 
-    apply.json                      the journal, outside of the directory that is changed
-    TARGET/.treadle-apply-XXXXXXXX  new-N: what is to be in place N, until it is there; old-N: what was there before
+    apply.json                      the journal, outside the directory that is changed
+    TARGET/.treadle-apply-XXXXXXXX  new-N: the new file N until it is in place; old-N: the file that was there before
 """
 
 import contextlib
@@ -28,9 +29,9 @@ BESIDE = ".treadle-apply-"
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     old: str | None
-    """The fingerprint of what is there; None when nothing is."""
+    """The fingerprint of the existing file; None when there is none."""
     new: str | None
-    """The fingerprint of what is to be there; None when the file is to be deleted."""
+    """The fingerprint of the new file; None when the file is to be deleted."""
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fingerprint(place: str) -> str | None:
-    """What is there, as one word: its kind, whether it can be executed, its content. None when nothing is there."""
+    """The file in one word: its kind, whether it is executable, its content. None when nothing is there."""
     try:
         mode = os.lstat(place).st_mode
         if stat.S_ISDIR(mode):
@@ -55,9 +56,9 @@ def fingerprint(place: str) -> str | None:
 
 
 def carry_out(path: str, target: str, writes: Mapping[str, Callable[[str], None]], deletes: list[str]) -> None:
-    """Change all of the files or none. `writes` has for each path what puts its new content into a given place; the
-    journal is kept at `path` meanwhile. Deletions come first: a file may make room for a directory of its name, or the
-    other way round."""
+    """Change all of the files or none. `writes` maps each path to a function that puts its new content into a given
+    place; the journal is kept at `path` meanwhile. Deletions come first, because a file may make room for a
+    directory of its name, or the other way round."""
     beside = os.path.join(target, f"{BESIDE}{secrets.token_hex(4)}")
     journal = Journal(target=target, beside=beside, state="staging")
     try:
@@ -77,7 +78,7 @@ def carry_out(path: str, target: str, writes: Mapping[str, Callable[[str], None]
 
 
 def settle(path: str) -> Literal["finished", "undone"] | None:
-    """See to what a journal at `path` says is under way; None when there is none."""
+    """Finish or undo what the journal at `path` says is under way; None when there is no journal."""
     data = read_if_there(path)
     if data is None:
         return None
@@ -110,7 +111,7 @@ def _staged(beside: str, target: str, writes: Mapping[str, Callable[[str], None]
             link_or_copy(place, os.path.join(beside, f"old-{number}"))
         if path in writes:
             writes[path](new)
-        # A directory in its place is emptied by the steps before.
+        # A directory in its place is emptied by the earlier steps.
         steps.append(Step(path=path, old=None if old == "directory" else old, new=fingerprint(new)))
     return steps
 
@@ -136,7 +137,7 @@ def _finish(path: str, journal: Journal) -> None:
 
 
 def _undo(path: str, journal: Journal) -> None:
-    """Put back what was there, except where somebody has put something else in the meantime."""
+    """Restore what was there, except where somebody has put something else in the meantime."""
     for number, step in reversed(list(enumerate(journal.steps))):
         place, old = os.path.join(journal.target, step.path), os.path.join(journal.beside, f"old-{number}")
         there = fingerprint(place)
@@ -157,7 +158,7 @@ def _clear(path: str, journal: Journal) -> None:
 
 
 def _delete(target: str, place: str) -> None:
-    """Remove a file, and the directories that are empty without it."""
+    """Remove a file, and the directories that this leaves empty."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         os.unlink(place)
     parent = os.path.dirname(place)

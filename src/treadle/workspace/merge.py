@@ -1,4 +1,4 @@
-"""Bring the changes between two snapshots to a directory that may have moved on: three-way, and all or nothing."""
+"""Applies the changes between two snapshots to a directory that may have changed too: three-way, all or nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
-    """With conflicts, nothing was written. What is there already in its new form counts as neither."""
+    """With conflicts, nothing was written. Files that already have their new form are not listed."""
 
     written: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -35,11 +35,11 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Refused(Exception):
-    """This change cannot be brought over."""
+    """This change cannot be applied; the message says why."""
 
 
 def plan_back(snapshots: Snapshots, before: str, after: str, target: str) -> MergePlan:
-    """How to apply what changed between two snapshots to `target`; its `merged` says what conflicts, if anything."""
+    """How to apply the changes between two snapshots to `target`; its `merged` lists the conflicts, if any."""
     changes = snapshots.changes(before, after)
     plan = MergePlan(snapshots, before, after, os.path.realpath(target), changes)
     for change in changes:
@@ -64,13 +64,13 @@ class MergePlan:
 
     @property
     def merged(self) -> Merged:
-        """What the plan does when it is carried out."""
+        """What carrying out the plan will do."""
         if self.conflicts:
             return Merged(conflicts=tuple(self.conflicts))
         return Merged(written=tuple(self.writes), deleted=tuple(self.deletes))
 
     def carry_out(self, journal: str) -> Merged:
-        """Carry out the whole plan or nothing of it. If we are killed on the way, `journal` says how to go on."""
+        """Carry out the whole plan or nothing. If we are killed on the way, `journal` says how to continue."""
         if not self.conflicts and (self.writes or self.deletes):
             writes = {
                 path: partial(_write, file, os.path.join(self.target, path)) for path, file in self.writes.items()
@@ -136,7 +136,7 @@ class MergePlan:
             raise _Refused(f"cannot be read here: {error.strerror}") from None
 
     def _will_be_empty(self, place: str) -> bool:
-        """Whether all that is in this directory is deleted by the run as well."""
+        """Whether the run deletes everything in this directory."""
         for folder, folders, names in os.walk(place):
             links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
             inside = {os.path.relpath(os.path.join(folder, name), self.target) for name in (*names, *links)}
@@ -146,7 +146,7 @@ class MergePlan:
 
 
 def _write(file: File, place: str, beside: str) -> None:
-    """A file that is replaced keeps its permissions."""
+    """Write the file; one that is replaced keeps its permissions."""
     if file.link:
         os.symlink(os.fsdecode(file.data), beside)
         return

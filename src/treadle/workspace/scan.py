@@ -1,9 +1,9 @@
-"""Which files of a directory have changed, whatever git would say: ignored ones count, and so does what is in `.git`.
+"""Finds the files of a directory that have changed, independently of git: ignored files count, and so does `.git`.
 
-A first look keeps what the file system tells of every file (kind, size, times, inode), and the hash of those that are
-`watched`. The second look compares; only a watched file whose entry differs is read again. The time of the last change
-of an entry cannot be set by anybody but the kernel, so a file that was changed and given its old times is found. What
-the first look has seen stays in memory, where no other process can write.
+The first look records the metadata of every file (kind, size, times, inode), and the hash of those that are `watched`.
+The second look compares; only a watched file whose metadata differ is read again. Only the kernel can set the ctime, so
+a file that was changed and given its old mtime is still found. The record stays in memory, where no other process can
+write.
 """
 
 import hashlib
@@ -16,16 +16,16 @@ from typing import TypeAlias
 from treadle.io.opening import opened
 
 Entry: TypeAlias = tuple[int, int, int, int, int]
-"""Mode, size, time of the last write, time of the last change of the entry, inode."""
+"""Mode, size, mtime, ctime, inode."""
 Watched: TypeAlias = Callable[[str], bool]
 CHUNK = 1 << 20
 TICK = 50_000_000
-"""Nanoseconds; the clocks of file systems are coarser than that of the processor."""
+"""In nanoseconds: the clocks of file systems are coarser than that of the processor."""
 
 
 class Scan:
     def __init__(self, root: str, watched: Watched | None = None, beside: Mapping[str, str] | None = None) -> None:
-        """`beside` are further files and directories to look at: the name that they are to have, and where they are."""
+        """`beside`: further files and directories to look at, from the name they get here to where they are."""
         self.root = root
         self.watched = watched
         self.beside = dict(beside or {})
@@ -34,11 +34,11 @@ class Scan:
         self.hashes = {path: self._hash(path) for path in self.entries if watched is not None and watched(path)}
 
     def changed(self) -> list[str]:
-        """The paths that are not now as they were, sorted. One that is watched and holds the same is the same."""
+        """The sorted paths that differ now. A watched file with the same content counts as unchanged."""
         now = dict(self._look())
         found = {path for path, entry in now.items() if self.entries.get(path) != entry}
         found |= self.entries.keys() - now.keys()
-        # Written again within the same tick of the file system's clock, an entry can look the same.
+        # A file written again within the same tick of the file system's clock can have the same metadata.
         found |= {path for path in self.hashes if self.entries[path][3] >= self._recent}
         return sorted(path for path in found if not self._holds_the_same(path, now.get(path)))
 
@@ -77,7 +77,7 @@ class Scan:
                 with opened(place) as file:
                     while data := file.read(CHUNK):
                         made.update(data)
-        except OSError as error:  # what may not be read is told apart by that
+        except OSError as error:  # an unreadable file is marked by its error
             made.update(f"unread: {error.errno}".encode())
         return made.digest()
 
@@ -104,5 +104,5 @@ def _walk(root: str, name: str) -> Iterator[tuple[str, Entry]]:
         except (FileNotFoundError, NotADirectoryError):
             pass
         except PermissionError:
-            # A directory that cannot be looked into is an entry of its own, so that closing one is a change.
+            # An unreadable directory is an entry of its own, so that making one unreadable is a change.
             yield f"{prefix}.", (0, 0, 0, 0, 0)

@@ -1,7 +1,7 @@
-"""What a directory holds, at one moment and at another, and the difference. No repository in it is touched.
+"""Snapshots of a directory and the differences between them. No repository in the directory is touched.
 
-A git directory of our own, kept elsewhere, takes the snapshots; bytes are stored as they are, whatever attributes or
-settings say. What `.gitignore` files name is not looked at, and neither is anything called `.git`.
+The snapshots are kept in a git directory of our own, elsewhere; bytes are stored as they are, whatever attributes or
+settings say. Files that `.gitignore` names are left out, and so is anything called `.git`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PathChange(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["added", "modified", "deleted", "renamed"]
     path: str
     old_path: str | None = None
-    """Where a renamed file was."""
+    """The former path of a renamed file."""
     binary: bool = False
     lines_added: int | None = None
     lines_removed: int | None = None
@@ -79,7 +79,7 @@ class Snapshots:
         self.directory = directory
         self.root = root
         self.unread = ""
-        """What the last snapshot lacks because it may not be read, in git's words."""
+        """What the last snapshot lacks because it is unreadable, in git's words."""
 
     @classmethod
     def create(cls, directory: str, root: str) -> Snapshots:
@@ -92,7 +92,7 @@ class Snapshots:
         return snapshots
 
     def _borrow(self, repository: Repository | None) -> None:
-        """Start from what the repository around `root` knows already, so that unchanged files need not be read."""
+        """Start from what the repository around `root` already has, so that unchanged files need not be read."""
         if repository is None or repository.git("rev-parse", "--show-object-format").strip() != "sha1":
             return
         _write(os.path.join(self.directory, "objects", "info", "alternates"), f"{repository.common}/objects\n")
@@ -104,14 +104,14 @@ class Snapshots:
             ours = os.path.join(self.directory, "index")
             shutil.copy2(index, ours)
             if self._git("ls-files", "--stage", check=False).code != 0:
-                os.unlink(ours)  # a split index, or a form that needs its own repository
+                os.unlink(ours)  # a split index, or a form that only works in its own repository
 
     def _git(self, *arguments: str, check: bool = True, stdin: bytes = b"", timeout: float = 60.0) -> Finished:
         env = {**_ALONE, "GIT_DIR": self.directory, "GIT_WORK_TREE": self.root}
         return git(*arguments, cwd=self.root, env=env, check=check, stdin=stdin, timeout=timeout)
 
     def seal(self) -> str:
-        """What decides about the next snapshot, in one hash: whoever can write here could hide what they have done."""
+        """A hash of everything that affects the next snapshot: whoever can write here could hide their changes."""
         made = hashlib.sha256()
         for name in ("index", "config", "HEAD", "info/exclude", "info/attributes", "objects/info/alternates"):
             try:
@@ -121,7 +121,7 @@ class Snapshots:
         return made.hexdigest()
 
     def snapshot(self) -> str:
-        """The id of the tree that is there now."""
+        """The id of the directory's current tree."""
         done = self._git("add", "--all", "--ignore-errors", ".", check=False, timeout=SNAPSHOT_TIMEOUT)
         if done.code not in (0, 1):
             raise WorkspaceError(f"cannot look at {self.root}: {done.complaint}")
@@ -130,7 +130,7 @@ class Snapshots:
         return self._git("write-tree").stdout.decode().strip()
 
     def _look_into_repositories(self) -> None:
-        """git does not look into a repository inside another, so that changes could be hidden there. We do."""
+        """git does not look into a repository inside another, so changes could be hidden there. We do."""
         staged = os.fsdecode(self._git("ls-files", "--stage", "-z", timeout=SNAPSHOT_TIMEOUT).stdout)
         others = os.fsdecode(self._git("ls-files", "--others", "--exclude-standard", "-z").stdout)
         inner = [row.split("\t", 1)[1] for row in staged.split("\0")[:-1] if row.startswith("160000 ")]
@@ -177,11 +177,11 @@ class Snapshots:
         return counts
 
     def patch(self, before: str, after: str) -> bytes:
-        """A patch from which `git apply` makes one out of the other, binary files included."""
+        """A patch from which `git apply` makes one from the other, binary files included."""
         return self._git("diff-tree", "-r", "-p", "--binary", "--full-index", *_DIFF, before, after).stdout
 
     def entries(self, tree: str, paths: list[str]) -> dict[str, TreeEntry]:
-        """Those of the paths that are in the snapshot."""
+        """Those of the paths that the snapshot contains."""
         if not paths:
             return {}
         done = self._git("ls-tree", "-r", "-z", "--full-tree", tree)
@@ -209,7 +209,7 @@ _KINDS: dict[str, Literal["added", "modified", "deleted", "renamed"]] = {
 
 
 def status_lines(changes: list[PathChange]) -> str:
-    """In the form of `git status --porcelain`."""
+    """The changes in the form of `git status --porcelain`."""
     marks = {"added": "A ", "modified": "M ", "deleted": "D ", "renamed": "R "}
     return "\n".join(
         f"{marks[change.kind]} {f'{quoted(change.old_path)} -> ' if change.old_path else ''}{quoted(change.path)}"
@@ -218,7 +218,7 @@ def status_lines(changes: list[PathChange]) -> str:
 
 
 def quoted(path: str) -> str:
-    """As git shows it: in quotes when it could be taken for something else."""
+    """A path as git shows it: in quotes if it could be misread."""
     if not re.search(r'[\x00-\x1f\x7f"\\]| $|^ | -> ', path):
         return path
     text = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")

@@ -1,7 +1,7 @@
 """Where a run works: a copy, a git worktree, or the directory itself; and what it changed there.
 
-What `.gitignore` names is not part of the patch and goes with the copy, but that it was changed is told. Anything else
-that is new or changed keeps its workspace, until it has been brought back or a person throws it away.
+Files that `.gitignore` names are not part of the patch and are removed with the copy, but changes to them are reported.
+If anything else is new or changed, the workspace is kept until the changes are applied or a person discards it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from treadle.workspace.snapshot import PathChange, Snapshots, status_lines
 WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
 COPY_CAP = 8 * 1024**3
 JOURNAL = "apply.json"
-"""In the run's directory, while its changes are brought to the source."""
+"""The journal's name in the run's directory while its changes are applied to the source."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +38,13 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     patch: bytes
     status: str
     unread: str = ""
-    """What could not be looked at."""
+    """What could not be read."""
     hidden: tuple[str, ...] | None = None
-    """What was changed and is not in the patch: ignored files, and what lies in `.git`. None when nobody could look."""
+    """Changes that are not in the patch: ignored files, and files in `.git`. None when they could not be determined."""
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to be known to come back to a workspace after a crash."""
+    """What is needed to find a workspace again after a crash."""
 
     mode: WorkspaceMode
     source: str
@@ -55,11 +55,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     branch: str | None = None
     start: str | None = None
     commit: str | None = None
-    """What the source had checked out, if it is in a repository."""
+    """The commit that the source had checked out, if it is in a repository."""
 
 
 class Workspace:
-    """With `scan`, made at the start, what git does not look at is looked at too."""
+    """With `scan`, made at the start, files that git does not look at are checked too."""
 
     def __init__(self, place: Prepared, notes: Sequence[str] = (), scan: Scan | None = None) -> None:
         self.place = place
@@ -72,7 +72,7 @@ class Workspace:
 
     @classmethod
     def open(cls, directory: str) -> Workspace | None:
-        """The workspace that was prepared in `directory`, or None when preparing it did not get that far."""
+        """The workspace that was prepared in `directory`, or None when its preparation did not finish."""
         data = read_if_there(os.path.join(directory, "workspace.json"))
         try:
             return cls(msgspec.json.decode(data or b"", type=Prepared))
@@ -80,7 +80,7 @@ class Workspace:
             return None
 
     def difference(self) -> Difference:
-        """What has changed since the start. Raises Denied when somebody has changed our own record of the start."""
+        """The changes since the start. Raises Denied when somebody has tampered with our record of the start."""
         if self._seal is not None and self._difference is None and self._snapshots.seal() != self._seal:
             raise Denied(f"what was kept of the workspace's start was changed: {self._snapshots.directory}")
         touched = self._scan.changed() if self._scan is not None else None
@@ -100,7 +100,7 @@ class Workspace:
         return self._difference
 
     def _hidden(self, touched: list[str], changes: list[PathChange], after: str) -> list[str]:
-        """The changed paths that the patch does not show. One that git found the same was only touched."""
+        """The changed paths that the patch does not show. A file that git finds unchanged was only touched."""
         assert self._scan is not None
         shown = {path for change in changes for path in (change.path, change.old_path)}
         rest = [path for path in touched if path not in shown]
@@ -108,19 +108,19 @@ class Workspace:
         return [path for path in rest if path not in same or path in self._scan.hashes]
 
     def plan(self) -> MergePlan | None:
-        """How the changes would come to the source; None when they are there already."""
+        """How the changes would be applied to the source; None when they are there already."""
         if self.place.mode == "pass_through":
             return None
         found = self._difference or self.difference()
         return plan_back(self._snapshots, self.place.before, found.after, self.place.source)
 
     def apply(self) -> Merged:
-        """Bring the changes to the source, all of them or none."""
+        """Apply the changes to the source, all of them or none."""
         plan = self.plan()
         return plan.carry_out(os.path.join(self.place.directory, JOURNAL)) if plan is not None else Merged()
 
     def holds_work(self, *, applied: bool = False) -> bool:
-        """Whether removing it would lose anything that is not in the source."""
+        """Whether removing it would lose anything that the source does not have."""
         if self.place.mode == "pass_through" or not os.path.isdir(self.root):
             return False
         found = self._difference or self.difference()
@@ -142,7 +142,7 @@ class Workspace:
         return repository.worktree(os.path.join(self.place.directory, "workspace"), self.place.branch, self.place.start)
 
     def release(self, *, applied: bool = False) -> str | None:
-        """Remove the workspace if nothing would be lost; else say where it is kept."""
+        """Remove the workspace if nothing would be lost; otherwise return where it is kept."""
         if self.holds_work(applied=applied):
             return self.root
         self._remove()
@@ -150,7 +150,7 @@ class Workspace:
         return None
 
     def discard(self) -> None:
-        """Throw it away with all that was done in it. Only a person may want that."""
+        """Remove it with all the work in it. Only a person may ask for that."""
         self._remove()
         remove_tree(self.place.directory)
 
@@ -173,8 +173,8 @@ def prepare(
     cap: int = COPY_CAP,
     watched: Watched | None = None,
 ) -> Workspace:
-    """Make a workspace for `source`. `directory` is the run's own; `name` tells its branch from others. Files that are
-    `watched` are known by their content, so that one written anew with the same content counts as unchanged."""
+    """Make a workspace for `source`. `directory` is the run's own; `name` tells its branch from others. `watched`
+    files are compared by content, so one rewritten with the same content counts as unchanged."""
     source = os.path.realpath(source)
     if not os.path.isdir(source):
         raise WorkspaceError(f"{source} is not a directory", hint="name the directory to work on with --root")
@@ -230,8 +230,8 @@ def _commit(source: str) -> str | None:
 
 
 def _git_files(root: str) -> dict[str, str]:
-    """What makes git run programs, where the repository lies outside of the workspace. Other worktrees share the rest,
-    which changes by their work too."""
+    """The files that make git run programs, if the repository lies outside the workspace. The rest is shared with
+    other worktrees, whose work changes it too."""
     if os.path.isdir(os.path.join(root, ".git")):
         return {}
     repository = Repository.find(root)
@@ -240,7 +240,7 @@ def _git_files(root: str) -> dict[str, str]:
 
 
 def abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None:
-    """Remove a workspace in which nobody has worked yet: nothing can be lost."""
+    """Remove a workspace in which no work was done yet, so nothing can be lost."""
     copy = os.path.join(directory, "workspace")
     repository = Repository.find(source) if mode == "worktree" and os.path.isdir(copy) else None
     if repository is not None:
@@ -271,7 +271,7 @@ class Copy:
         self.notes: list[str] = []
 
     def run(self) -> list[str]:
-        """Make the copy; returns what was left out and might be missed."""
+        """Make the copy. Returns notes about what was left out and might be missed."""
         self._directory("")
         if self.include and not os.listdir(self.target):
             self.notes.append(f"nothing was copied: no file fits {', '.join(self.include)}")
@@ -287,7 +287,7 @@ class Copy:
         except OSError as error:
             raise storage_error(error, os.path.join(self.source, path), "read") from error
         if path and not found and not self.include:
-            os.makedirs(os.path.join(self.target, path), exist_ok=True)  # a program may want it to be there
+            os.makedirs(os.path.join(self.target, path), exist_ok=True)  # a program may expect it
         for entry in found:
             inside = os.path.join(path, entry.name)
             if entry.name == ".git" or os.path.realpath(entry.path) == os.path.realpath(self.target):
@@ -313,7 +313,7 @@ class Copy:
             raise storage_error(error, target, "copy") from error
 
     def _link(self, entry: os.DirEntry[str], path: str, target: str) -> None:
-        # Where it really ends: `b/../x` is no longer inside when b itself is a link upwards.
+        # The real target: `b/../x` is no longer inside if b itself is a link upwards.
         to, end = os.readlink(entry.path), os.path.realpath(entry.path)
         if os.path.isabs(to) or not f"{end}/".startswith(f"{self.source.rstrip('/')}/"):
             self.notes.append(f"{path} was left out: it is a link that leads out of the directory")
@@ -333,7 +333,7 @@ class Copy:
 
 
 def make_readable(root: str) -> None:
-    """Give us back the permissions that a run took away in a directory of ours; else it could hide things there."""
+    """Restore permissions that a run removed in a directory of ours; otherwise it could hide things there."""
     os.chmod(root, stat.S_IMODE(os.stat(root).st_mode) | stat.S_IRWXU)
     for folder, folders, names in os.walk(root):
         for name in (*folders, *names):
@@ -341,7 +341,7 @@ def make_readable(root: str) -> None:
             mode = os.lstat(place).st_mode
             needed = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR
             if not stat.S_ISLNK(mode) and mode & needed != needed:
-                with contextlib.suppress(PermissionError):  # somebody else's
+                with contextlib.suppress(PermissionError):  # it is somebody else's
                     os.chmod(place, stat.S_IMODE(mode) | needed)
 
 

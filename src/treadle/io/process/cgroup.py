@@ -1,10 +1,10 @@
-"""What runs under a keeper, in a cgroup of its own, where this process was given one that it may divide.
+"""Puts a keeper and everything under it into a cgroup of its own, if this process may create cgroups.
 
-The kernel then ends all of it in one step, however fast it forks, and the group outlives whoever was killed: when
-everything of ours was killed at once, the next keeper finds the group without its keeper, and ends what is in it.
+The kernel then ends all of it in one step, however fast it forks. The group also survives: if everything of ours is
+killed at once, the next keeper finds the group without its keeper and ends what is in it.
 
-A group was given to us if systemd says so (`Delegate=yes`), or if it is the top of a container's own. To enter one
-takes tens of milliseconds, so a helper process does it while the keeper works. Light: the keeper lives on this.
+We may create groups if systemd says so (`Delegate=yes`), or in the top group of a container. Entering one takes tens of
+milliseconds, so a helper process does it while the keeper works. Light: the keeper imports this.
 """
 
 import os
@@ -16,11 +16,11 @@ MOUNTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 PREFIX = "treadle-"
 MARKS = ("user.delegate", "trusted.delegate")
 ROUNDS = 100
-"""In which processes are moved that were started meanwhile, and a group is tried to be removed."""
+"""How often we try to move processes that were started meanwhile, and to remove a group."""
 
 
 def given() -> str | None:
-    """The directory of the cgroup that this process is in, if it may make others in it and end them."""
+    """The directory of this process's cgroup, if it may create groups in it and kill them."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             path = next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
@@ -28,7 +28,7 @@ def given() -> str | None:
         return None
     for mount in MOUNTS if path is not None else ():
         place = os.path.join(mount, (path or "").lstrip("/"))
-        # The machine's topmost group cannot be killed, and so has no such file.
+        # The machine's root group cannot be killed, so it has no such file.
         if os.path.exists(os.path.join(place, "cgroup.kill")):
             writable = os.access(place, os.W_OK) and os.access(os.path.join(place, "cgroup.procs"), os.W_OK)
             return place if writable and (path == "/" or _is_delegated(place)) else None
@@ -36,7 +36,7 @@ def given() -> str | None:
 
 
 def hold_in_background() -> str | None:
-    """Put this process and all that descends from it into a group of its own; the group, or None without one."""
+    """Put this process and its descendants into a new group. Returns the group's directory, or None without one."""
     base = given()
     if base is None:
         return None
@@ -57,16 +57,16 @@ def hold_in_background() -> str | None:
 
 
 def end(group: str) -> None:
-    """The last act of a keeper: if anything but itself is left in its group, everything there ends now, it too."""
+    """A keeper's last act: if anything else is left in its group, kill the whole group, the keeper included."""
     try:
         if set(_members(group)) - {os.getpid()}:
             _write(os.path.join(group, "cgroup.kill"), b"1")
     except OSError:
-        pass  # then what we did before has to do
+        pass  # then the earlier signals have to do
 
 
 def end_lost(base: str) -> None:
-    """End what is in groups whose keeper is gone, and remove them."""
+    """Kill what is in groups whose keeper is gone, and remove them."""
     for name in os.listdir(base):
         pid, _, start = name.removeprefix(PREFIX).partition("-")
         if name.startswith(PREFIX) and pid.isdigit():
@@ -86,11 +86,11 @@ def _remove(group: str) -> None:
             os.rmdir(group)
             return
         except OSError:
-            time.sleep(0.01)  # they are killed, and still there
+            time.sleep(0.01)  # they are killed but not gone yet
 
 
 def _enter(group: str, keeper: int) -> None:
-    """The keeper first: what it forks from then on is in the group by birth."""
+    """Move the keeper first: whatever it forks from then on starts in the group."""
     place = os.path.join(group, "cgroup.procs")
     _write(place, b"%d" % keeper)
     for _ in range(ROUNDS):
@@ -102,11 +102,11 @@ def _enter(group: str, keeper: int) -> None:
             try:
                 _write(place, b"%d" % pid)
             except OSError:
-                pass  # gone meanwhile
+                pass  # it has exited meanwhile
 
 
 def _near(pid: int, group: str) -> bool:
-    """Whether a process is where it was born, and not already in a group that is below ours."""
+    """Whether a process is still in the group it was born in, not already in one below ours."""
     try:
         with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             return not any(f"/{os.path.basename(group)}/" in line for line in file if line.startswith("0::"))

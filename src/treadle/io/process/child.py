@@ -1,9 +1,9 @@
-"""A child process with its tree, from asyncio: start it, talk to it, wait for it, stop it.
+"""A child process and its descendants, for asyncio: start it, talk to it, wait for it, stop it.
 
     async with await start(["codex", "proto"], stdin="pipe") as child:
         async for message in Link(child.stdio, connection): ...
 
-The tree runs under the keeper and is gone when the `async with` is left, however it is left. See `tree.py`.
+The tree runs under the keeper and is gone when the `async with` ends, however it ends. See `tree.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAIL = 64 * 1024
 
 
 class Tail:
-    """The last bytes of something that may be endless."""
+    """The last bytes of an output that may be endless."""
 
     def __init__(self, limit: int = TAIL) -> None:
         self.limit = limit
@@ -67,9 +67,9 @@ async def start(
     """Start `argv` and wait until it runs.
 
     A standard stream is a descriptor of yours, `"pipe"`, or `None` for /dev/null. With `stderr="tail"` its last 64 KiB
-    are kept in `Child.tail`; with `"stdout"` it goes where stdout goes. With `aside`, `argv` is a wrapper that hands
-    stdin and stdout on: it has them as the two after `fds`, and /dev/null in their place. The rest is as in
-    `tree.spawn`.
+    are kept in `Child.tail`; with `"stdout"` it goes where stdout goes. With `aside`, `argv` is a wrapper that passes
+    stdin and stdout on to another program: it gets them as the two descriptors after `fds`, and /dev/null as its own.
+    The rest is as in `tree.spawn`.
     """
     ours: dict[str, int] = {}
     theirs: list[int] = []
@@ -129,7 +129,7 @@ class Child:
         self.stderr = FdStream(-1, -1)
         self.tail = Tail()
         self.beside: list[Callable[[], None]] = []
-        """What else is to be closed with it."""
+        """Functions that close what else belongs to it."""
         self._reading_tail: asyncio.Task[None] | None = None
         self._changed = Waiting()
         self._loop = asyncio.get_running_loop()
@@ -158,15 +158,15 @@ class Child:
             self.close()
 
     async def wait(self) -> int:
-        """The exit code of the command, negative for a signal. What it left running is still there; `stop` ends it."""
+        """The exit code of the command, negative for a signal. What it left running is still there until `stop`."""
         while self.tree.exit_code is None and not self.tree.ended:
             await self._changed.wait()
         return self.tree.wait(0)
 
     async def stop(self, grace: float = tree.GRACE) -> tree.TreeEnd:
-        """Ask everyone in the tree to end, give them `grace` seconds, kill who is left; returns when none is left.
+        """Ask every process of the tree to end, wait `grace` seconds, kill the rest; returns when none is left.
 
-        What the command wrote until then can still be read.
+        What the command has written can still be read afterwards.
         """
         self.tree.ask_stop(grace)
         try:
@@ -184,13 +184,13 @@ class Child:
         self.tree.signal(signum, everyone=everyone)
 
     async def last_words(self, patience: float = 1.0) -> str:
-        """The end of its stderr. Waits a little for what is still under way."""
+        """The end of its stderr. Waits a little for output that is still arriving."""
         if self._reading_tail is not None:
             await asyncio.wait([self._reading_tail], timeout=patience)
         return self.tail.text
 
     def close(self) -> None:
-        """Close our ends. What still runs is ended by the keeper, without being waited for."""
+        """Close our ends without waiting. The keeper ends what still runs."""
         self._unwatch()
         if self._reading_tail is not None:
             self._reading_tail.cancel()

@@ -1,4 +1,4 @@
-"""A program that is told something on its stdin and says something back: a hook, a judge. It gets so much time."""
+"""A program that is asked something on its stdin and answers on its stdout, such as a hook, within a time limit."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ class Consulted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def consult(child: Child, message: bytes, timeout: float) -> Consulted:
-    """What the child says to the message. Afterwards nothing of it runs any more."""
+    """The child's answer to the message. Afterwards nothing of it is running."""
     telling = asyncio.create_task(_tell(child, message))
     hearing = asyncio.create_task(_hear(child))
     code: int | None = None
@@ -28,7 +28,7 @@ async def consult(child: Child, message: bytes, timeout: float) -> Consulted:
     except TimeoutError:
         pass
     finally:
-        # It ends what the child left running too, so that nobody holds its stdout open any more.
+        # This also ends what the child left running, so that nothing holds its stdout open any more.
         await child.stop(grace=1.0)
         telling.cancel()
         await asyncio.gather(telling, return_exceptions=True)
@@ -39,12 +39,12 @@ async def _tell(child: Child, message: bytes) -> None:
     try:
         await child.stdio.write(message + b"\n")
     except PeerClosed:
-        pass  # it does not care what happened
+        pass  # it does not want to read the message
     child.stdio.close_write()
 
 
 async def _hear(child: Child) -> str:
-    """The beginning of its stdout; the rest is read, so that it can go on, and forgotten."""
+    """The beginning of its stdout; the rest is read, so that it can continue, and dropped."""
     kept = b""
     while data := await child.stdio.read():
         kept += data[: OUTPUT_CAP - len(kept)]

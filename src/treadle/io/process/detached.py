@@ -1,9 +1,9 @@
-"""Programs that go on when the process that started them ends, each under a keeper of its own.
+"""Programs that outlive the process that started them, each under a keeper of its own.
 
     pid = detach([sys.executable, "-P", "-m", "treadle.agent.detached_runner", where], cwd=cwd, log=path, ready=True)
 
-`treadle ps` lists them. Whatever ends one of its keeper and its reaper ends the program with all it has started, and
-when the program exits, what it left running is ended.
+`treadle ps` lists them. If its keeper or its reaper dies, the program ends with everything it has started. When the
+program exits, what it left running is ended.
 """
 
 import os
@@ -25,11 +25,11 @@ def detach(
     ready: bool = False,
     fds: Sequence[int] = (),
 ) -> int:
-    """Start it and wait until it runs; gives its number. It has no input; what it says on stderr is added to `log`.
+    """Start it, wait until it runs, and return its pid. It has no input; its stderr is appended to `log`.
     `fds` are further descriptors, as in `tree.spawn`.
 
-    With `ready`, wait until it calls `say_ready`, or writes anything to its stdout: it is at work then. One that ends
-    before that could not start, and the last line of its log says why. Blocks; raises as `tree.spawn` does.
+    With `ready`, wait until it calls `say_ready` or writes anything to its stdout. If it ends before that, it could not
+    start, and the last line of its log says why. Blocks; raises as `tree.spawn` does.
     """
     heard, told = os.pipe()
     try:
@@ -61,9 +61,9 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def daemon(argv: Sequence[str], *, cwd: str, log: str) -> int:
-    """Start a program that belongs to nobody: it ends when it wants to, and what it has detached goes on after it.
+    """Start a program without a keeper: it ends when it wants to, and what it has detached outlives it.
 
-    For one that keeps others which must outlive it. Its own children are under its own keeper as always.
+    For a program that supervises others which must outlive it. Its own children are under its own keeper as always.
     """
     done = run_program([sys.executable, "-I", "-S", "-c", _DAEMON, log, *argv], cwd=cwd)
     if done.code:
@@ -93,7 +93,7 @@ def _start(
 
 
 def say_ready() -> None:
-    """For the program itself: it is at work. From here on its stdout leads nowhere."""
+    """Called by the program itself when it is ready. After this its stdout leads nowhere."""
     os.write(1, b"\n")
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)

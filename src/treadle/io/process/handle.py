@@ -1,4 +1,4 @@
-"""This process's end of its keeper, which is started for the first tree and again when somebody has killed it."""
+"""This process's connection to its keeper, which is started with the first tree, and again if it was killed."""
 
 import atexit
 import marshal
@@ -16,7 +16,7 @@ _START = "import sys; sys.path.append(sys.argv[1]); from treadle.io.process.keep
 
 
 class KeeperHandle:
-    """`pid` is the keeper's number, 0 before the first tree."""
+    """`pid` is the keeper's pid, 0 before the first tree."""
 
     def __init__(self) -> None:
         self.pid = 0
@@ -34,7 +34,7 @@ class KeeperHandle:
         return self._control
 
     def send(self, message: bytes, fds: list[int]) -> None:
-        """Give the keeper a message with descriptors."""
+        """Send the keeper a message with descriptors."""
         with self._lock:
             for attempt in (1, 2):
                 control = self._started()
@@ -49,7 +49,7 @@ class KeeperHandle:
                         raise LocalError(f"the keeper of child processes cannot be reached: {error}") from error
 
     def sweep(self, keeper_pid: int, reaper_pid: int) -> bool:
-        """Have the keeper end what is below a reaper that does not answer, and wait for it; False when it cannot."""
+        """Have the keeper end what is below a reaper that does not answer, and wait; False when the keeper cannot."""
         with self._lock:
             if self._control is None or self.pid != keeper_pid:
                 return False  # the keeper was killed as well
@@ -70,7 +70,7 @@ class KeeperHandle:
 
 
 def send_detached(message: bytes, fds: list[int]) -> None:
-    """Give it to a new keeper, which does not need us any more then."""
+    """Send the message to a new keeper, which from then on does not need us."""
     control, pid = _start(keeper.DETACHED)
     with control:
         _collect(pid, 0)  # it goes on in a fork
@@ -103,10 +103,10 @@ def _collect(pid: int, flags: int) -> None:
     try:
         os.waitpid(pid, flags)
     except ChildProcessError:
-        pass  # whoever embeds us has collected it
+        pass  # the program that embeds us has collected it
 
 
 own = KeeperHandle()
-# A forked copy of us must not keep the socket open: the keeper would take it for us after our death.
+# A forked copy of us must not keep the socket open: after our death the keeper would take the copy for us.
 os.register_at_fork(after_in_child=own.let_go)
 atexit.register(own.let_go)

@@ -1,11 +1,11 @@
-"""A started tree, as its owner holds it: what its reaper says of it, and what it can be told.
+"""A started process tree as its owner sees it: what its reaper reports, and what the reaper can be asked to do.
 
 `tree.py` starts trees under this process's keeper. A process that is its own keeper forks the reaper itself:
 
     waiting = fork_reaper()
     held = waiting.start(["sh"], env=env, cwd="/", terminal=slave)
 
-Light: a terminal's supervisor, of which there may be hundreds, lives on this.
+Light: a terminal's supervisor imports this, and there may be hundreds of them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 ANSWER_TIMEOUT = 10.0
-"""Seconds after which a reaper or the keeper that should answer is taken to be stuck."""
+"""After this many seconds without an answer, a reaper or the keeper counts as stuck."""
 GRACE = reaper.GRACE
 
 
 class TreeEnd:
-    """How a tree ended: who did, with the last signal that was sent to it; who had to be killed; who could not be.
+    """How a tree ended: the processes that ended, with the last signal they got; those killed; those left over.
 
-    `confirmed` is False when both its reaper and its keeper are dead, so that nobody can say.
+    `confirmed` is False when both its reaper and its keeper are dead, so that this is unknown.
     """
 
     __slots__ = ("confirmed", "ended", "killed", "left", "seconds")
@@ -62,17 +62,17 @@ class TreeEnd:
 
 
 class Tree:
-    """A started command and all that descends from it. Close it, or use it in `with`: both end what is left of it."""
+    """A started command with its descendants. `close`, or leaving its `with` block, ends what is left of it."""
 
     def __init__(
         self, control: socket.socket, argv: list[str], sweep: Callable[[int], bool] = lambda reaper: False
     ) -> None:
-        """`sweep` has the keeper end what is below a reaper that does not answer, and says whether that was done."""
+        """`sweep` has the keeper end what is below a reaper that does not answer, and returns whether it did."""
         self.argv = argv
         self.pid = 0
         self.reaper = 0
         self.exit_code: int | None = None
-        """The command's own exit code, negative for a signal; None while it runs, or when its reaper was killed."""
+        """The command's own exit code, negative for a signal; None while it runs or if its reaper was killed."""
         self.report: TreeEnd | None = None
         """Set when nothing of the tree is left."""
         self.failure: LocalError | None = None
@@ -106,16 +106,16 @@ class Tree:
             self._control.close()
 
     def fileno(self) -> int:
-        """Readable when there is something for `update` to learn."""
+        """Readable when `update` will find something new."""
         return self._control.fileno()
 
     @property
     def ended(self) -> bool:
-        """Nothing more will be learned: the tree is gone, never was, or its reaper was killed."""
+        """Whether nothing more will be learned: the tree is gone, never started, or its reaper was killed."""
         return self.report is not None or self.failure is not None or self._lost
 
     def update(self) -> None:
-        """Take in what the reaper has said, without waiting."""
+        """Read what the reaper has reported, without waiting."""
         while not self.ended:
             try:
                 data = self._control.recv(65536)
@@ -150,7 +150,7 @@ class Tree:
             raise LocalError(f"cannot start {self.argv[0]}: the keeper does not answer", hint="try again")
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code of the command. What it left running is still there: `stop` ends that."""
+        """The exit code of the command. What it left running is still there until `stop`."""
         if not self._until(lambda: self.exit_code is not None or self.ended, timeout):
             raise TimedOut(f"{self.argv[0]} still runs after {timeout:g} s")
         if self.exit_code is None:
@@ -158,27 +158,27 @@ class Tree:
         return self.exit_code
 
     def signal(self, signum: int, *, everyone: bool = False, group: bool = False) -> None:
-        """Send a signal to the command, to its process group, or to everyone in its tree."""
+        """Send a signal to the command, to its process group, or to every process of its tree."""
         scope = reaper.EVERYONE if everyone else reaper.GROUP if group else reaper.COMMAND
         self._say(reaper.SIGNAL, (int(signum), scope))
 
     def leave(self) -> None:
-        """Let go of the tree without ending what is left of it."""
+        """Give up the tree without ending what is left of it."""
         self._say(reaper.LEAVE, None)
         self.close()
 
     def stop(self, grace: float = GRACE) -> TreeEnd:
-        """Ask everyone in the tree to end (SIGTERM), give them `grace` seconds, kill who is left, and wait for that."""
+        """Ask every process of the tree to end (SIGTERM), wait `grace` seconds, kill the rest, and wait for that."""
         self.ask_stop(grace)
         self._until(lambda: self.ended, grace + reaper.KILL_LIMIT + ANSWER_TIMEOUT)
         return self.conclude()
 
     def ask_stop(self, grace: float = GRACE) -> None:
-        """`stop` without the wait; `ended` tells when it is done, then call `conclude`."""
+        """`stop` without the wait; when `ended` is true, call `conclude`."""
         self._say(reaper.STOP, float(grace))
 
     def conclude(self) -> TreeEnd:
-        """The report; where the reaper was killed or is stuck, the keeper ends what was below it first."""
+        """The final report. If the reaper was killed or is stuck, the keeper first ends what was below it."""
         if self.report is None and self.failure is None:
             before = self.processes()
             confirmed = self._sweep(self.reaper) if self.reaper else True
@@ -188,11 +188,11 @@ class Tree:
         return self.report or TreeEnd()
 
     def processes(self) -> list[table.Process]:
-        """All that run in this tree now, the command first."""
+        """All processes that run in this tree now, the command first."""
         return table.descendants(self.reaper) if self.reaper else []
 
     def close(self) -> None:
-        """Let go of the tree. If it still runs, it is ended as if we had died."""
+        """Give up the tree. If it still runs, it is ended as if we had died."""
         self._control.close()
 
     def _say(self, kind: int, content: Any) -> None:
@@ -201,7 +201,7 @@ class Tree:
             try:
                 self._control.send(frame(kind, marshal.dumps(content)))
             except OSError:
-                pass  # gone or stuck: `conclude` sees to it
+                pass  # it is gone or stuck: `conclude` handles that
 
     def _until(self, done: Callable[[], bool], timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -218,7 +218,7 @@ class Tree:
 
 
 class WaitingReaper:
-    """A reaper that has no tree yet. It was forked early, while there was little in our memory that it would copy."""
+    """A reaper without a tree yet. It was forked early, while our memory held little that it would have to copy."""
 
     def __init__(self, pid: int, control: socket.socket) -> None:
         self.pid = pid
@@ -234,11 +234,11 @@ class WaitingReaper:
         kept: Sequence[int] = (),
         afterwards: Sequence[str] = (),
     ) -> Tree:
-        """Start a command on a terminal: the slave side of a pty becomes its standard streams and controls it.
+        """Start a command on a terminal: a pty's slave side becomes its standard streams and controlling terminal.
 
-        Should this process die first, the reaper ends the tree and then becomes the program `afterwards`, which has the
-        descriptors `kept` as 3, 4 and so on, and the pids that had to be killed as its last argument. What the reaper
-        leaves when somebody kills it becomes our child: reap with `waitpid(-1)`, and see `strays.py`.
+        If this process dies first, the reaper ends the tree and then executes the program `afterwards`, which gets the
+        descriptors `kept` as 3, 4 and so on, and the pids that had to be killed as its last argument. If the reaper is
+        killed, its processes become our children: reap with `waitpid(-1)`, and see `strays.py`.
         """
         message = {**request(argv, env, cwd, True), "kept": len(kept)}
         message["afterwards"] = [os.fsencode(part) for part in afterwards]
@@ -252,7 +252,7 @@ class WaitingReaper:
 
 
 def fork_reaper() -> WaitingReaper:
-    """Fork the reaper of a process that has no threads and keeps one tree itself, without a keeper."""
+    """Fork a reaper for a process that has no threads and keeps one tree itself, without a keeper."""
     ours, theirs = socket.socketpair()
     reaper.mark(b"treadle-terminal")
     keeper = os.getpid()
@@ -265,7 +265,7 @@ def fork_reaper() -> WaitingReaper:
 
 
 def request(argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None, tty: bool) -> dict[str, Any]:
-    """What a reaper is told about a command, with nothing special asked for."""
+    """The message that tells a reaper to start a command, with default options."""
     if not argv:
         raise ValueError("nothing to start: argv is empty")
     return {
@@ -297,4 +297,4 @@ def _registry() -> bytes | None:
     try:
         return os.fsencode(paths.private_dir(os.path.join(paths.state_dir(), "keepers")))
     except StorageError:
-        return None  # `treadle ps` will not show it; that is no reason not to run it
+        return None  # `treadle ps` will not show it, but it can still run

@@ -1,11 +1,11 @@
-"""The keeper: one tiny process per treadle process that outlives it just long enough to end all it started.
+"""The keeper: one tiny process per treadle process, its owner. It outlives the owner just long enough to end its trees.
 
-It is in a session of its own, so no signal to the owner's group or terminal reaches it, and it learns of the owner's
-death by the closed socket and by the owner's pidfd, so `kill -9` is noticed like any other end. For each tree it forks
-a reaper (see `reaper.py`); if somebody kills a reaper, its orphans become the keeper's children, and the keeper ends
-them. A program that is to outlive its starter gets a keeper of its own, which ends with it (see `detached.py`).
+It has its own session, so no signal to the owner's group or terminal reaches it. It notices the owner's death by the
+closed socket and by the owner's pidfd, so `kill -9` is noticed like any other end. For each tree it forks a reaper (see
+`reaper.py`); if somebody kills a reaper, its orphans become the keeper's children, and the keeper ends them. A program
+that is to outlive its starter gets a keeper of its own, which ends with it (see `detached.py`).
 
-Run by `tree.py` as `python -I -S`. Light: start-up time and memory are paid by every treadle process that has children.
+Run by `tree.py` as `python -I -S`. Light: every treadle process with children pays for its start-up time and memory.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ REQUEST_CAP = 64 * 1024 * 1024
 CONTROL = 3
 """The descriptor of the socket to the owner."""
 FDS_PER_SPAWN = 4
-"""With each spawn come the socket of the tree and the child's three standard streams, and as many as it asks for."""
+"""Each spawn brings the tree's socket, the child's three standard streams, and any further descriptors it asks for."""
 FDS_MAX = 200
 """The most descriptors that one message may carry; the kernel's own limit is 253."""
 
 
 DETACHED = "detached"
-"""The argument that says: the owner is gone soon, and that is no reason to end. We end with our last tree."""
+"""An argument: the owner will leave soon, and that is no reason to end. We end with our last tree."""
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
     launch.close_all_but([0, 1, 2, CONTROL])
     reaper.mark(b"treadle-keeper")
     gc.disable()
-    gc.freeze()  # what reapers share with us stays shared
+    gc.freeze()  # keeps the memory that reapers share with us shared
     keeper = Keeper(socket.socket(fileno=CONTROL), None if detached else owner)
     group = cgroup.hold_in_background()
     try:
@@ -80,7 +80,7 @@ class Keeper:
             self.poller.register(self.owner, select.POLLIN)
 
     def serve(self) -> None:
-        """Until the owner is gone, or without one the last tree, or until somebody ends us politely."""
+        """Until the owner is gone (if there is none: the last tree), or until we get a signal to end."""
         left = False
         while not (left and not self.reapers):
             for fd, _ in self.poller.poll():
@@ -130,7 +130,7 @@ class Keeper:
             os.close(fd)
 
     def sweep(self, number: int) -> None:
-        """End what a reaper left that was killed, or that does not answer, and say when it is done."""
+        """End what is left below a reaper that was killed or does not answer, and report when it is done."""
         if number in self.reapers:
             os.kill(number, signal.SIGKILL)
             os.waitpid(number, 0)
@@ -139,7 +139,7 @@ class Keeper:
         self.control.send(frame(SWEPT, marshal.dumps(number)))
 
     def reap(self) -> bool:
-        """Collect the dead; False when we have no child left."""
+        """Collect dead children; False when no child is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -152,7 +152,7 @@ class Keeper:
                 self.lost_reaper = self.lost_reaper or status != 0
 
     def end_orphans(self) -> None:
-        """What is our child and no reaper has lost its reaper: kill it and all below it, until there is none."""
+        """A child of ours that is not a reaper has lost its reaper: kill it and everything below it."""
         deadline = time.monotonic() + reaper.KILL_LIMIT
         self.lost_reaper = False
         while time.monotonic() < deadline:
@@ -163,7 +163,7 @@ class Keeper:
 
     def end(self) -> None:
         """Ask the reapers to end their trees, then kill whatever is left below us."""
-        self.poller = select.poll()  # whatever the owner says or does now changes nothing
+        self.poller = select.poll()  # from now on the owner is ignored
         self.poller.register(self.wake, select.POLLIN)
         self.control.close()
         for number in self.reapers:

@@ -1,4 +1,4 @@
-"""What a forked child does on its way to being a command. The parent learns by a pipe whether it got there.
+"""What a forked child does before it executes a command. The parent learns through a pipe whether that worked.
 
 errors, told = os.pipe()
 if os.fork() == 0:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def become(request: dict[str, Any], stdio: list[int], errors: int) -> NoReturn:
-    """Lead a new session as the command of the request, with these descriptors as 0, 1, 2 and so on, and no others."""
+    """Execute the request's command in a new session, with exactly these descriptors as 0, 1, 2 and so on."""
     doing = "start"
     try:
         os.setsid()
-        # First out of the way of the numbers that they are to have.
+        # First move them out of the way of the numbers that they will get.
         *aside, errors = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3 + len(stdio)) for fd in (*stdio, errors))
         for target, fd in enumerate(aside):
             os.dup2(fd, target)
@@ -52,7 +52,7 @@ def become(request: dict[str, Any], stdio: list[int], errors: int) -> NoReturn:
 
 
 def why_not(errors: int) -> tuple[str, int, str] | None:
-    """What the child could not do ("start" or "enter" its directory), with the number and words of the error."""
+    """What the child failed to do ("start" or "enter" its directory), with the error's number and text; else None."""
     failure = os.read(errors, 4096)  # empty when exec closed it
     os.close(errors)
     return marshal.loads(failure) if failure else None
@@ -68,7 +68,7 @@ def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> NoReturn:
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:
-            failure = error  # found but not executable: more telling than "not found"
+            failure = error  # found but not executable: more helpful than "not found"
     raise failure
 
 
@@ -78,4 +78,4 @@ def close_all_but(kept: list[int]) -> None:
             try:
                 os.close(int(name))
             except OSError:
-                pass  # the one the listing itself used
+                pass  # the descriptor that the listing itself used

@@ -1,4 +1,4 @@
-"""How a process of ours begins and ends, where every millisecond of a short command counts."""
+"""How our processes begin and end, for short commands in which every millisecond counts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 UNWRITTEN = 120
-"""The exit code when the last of the output could not be written: as Python has it."""
+"""The exit code when the last output could not be written, the same as Python's."""
 
 
 def begin() -> None:
-    """Look for garbage seldom: what is loaded at the start stays, and to search it again and again takes a tenth of the
-    time of a short run."""
+    """Collect garbage rarely: what is loaded at the start stays, and searching it takes a tenth of a short run."""
     gc.set_threshold(50_000, 20, 50)
 
 
@@ -27,10 +26,10 @@ def loaded() -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process without taking it apart, which would cost as much as a third of a short run.
+    """End this process without Python's own shutdown, which would take up to a third of a short run.
 
-    The caller has closed what it opened. What is still buffered is written, and threads that Python would wait
-    for are waited for.
+    The caller has closed what it opened. Buffered output is written, and we wait for the threads that Python would wait
+    for.
     """
     if "threading" in sys.modules:
         import threading
@@ -52,7 +51,7 @@ def leave(code: int) -> NoReturn:
 
 
 def leave_by(error: SystemExit) -> NoReturn:
-    """Leave as `sys.exit` asked for: a number, nothing, or words for stderr."""
+    """Exit as `sys.exit` asked: with a number, nothing, or a message for stderr."""
     if error.code is None or isinstance(error.code, int):
         leave(error.code or 0)
     print(error.code, file=sys.stderr)

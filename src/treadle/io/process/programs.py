@@ -1,6 +1,6 @@
-"""Run a helper program such as git to its end and collect what it says. Agents and tools are spawned in `tree.py`.
+"""Runs a helper program such as git to its end and collects its output. Agents and tools are started in `tree.py`.
 
-Small commands use this too, so it imports nothing that is slow to import.
+Small commands use this too, so it imports nothing slow.
 """
 
 import os
@@ -13,11 +13,11 @@ from treadle.errors import ConfigError, LocalError, NotFound, TimedOut, TreadleE
 from treadle.io import stopping
 
 LOOK_SECONDS = 0.1
-"""Between looks whether the thread has been told to stop."""
+"""How often we check whether the thread was told to stop."""
 
 
 def command_words(command: str) -> list[str]:
-    """A command as a person types it, in words as a shell cuts them."""
+    """A command line split into words as a shell would."""
     import shlex
 
     try:
@@ -27,9 +27,9 @@ def command_words(command: str) -> list[str]:
 
 
 def find_outside(name: str, *workspaces: str, path: str | None = None) -> str | None:
-    """Where a program of this name is on PATH, but in none of these directories: what lies in there may be an agent's.
+    """Where this program is on PATH outside these directories, in which an agent may have put one.
 
-    Our own environment counts all the same, as commands cannot write it (`io/sandbox/places.py`).
+    Our own environment counts anyway, because commands cannot write to it (`io/sandbox/places.py`).
     """
     inside = [os.path.realpath(place) for place in workspaces]
     ours = os.path.realpath(sys.prefix)
@@ -47,7 +47,7 @@ def _is_under(path: str, base: str) -> bool:
 
 
 def _workspace(cwd: str | None) -> tuple[str, ...]:
-    """Where a helper works, and the repository around it."""
+    """The directory that a helper works in, and the repository around it."""
     place = os.path.realpath(cwd) if cwd is not None else "/"
     if cwd is None or place == "/":
         return ()
@@ -68,7 +68,7 @@ class Finished:
 
     @property
     def complaint(self) -> str:
-        """The last of what it said on stderr."""
+        """The end of its stderr."""
         return self.stderr.decode("utf-8", "replace").strip()[-2000:]
 
 
@@ -80,10 +80,10 @@ def run_program(
     stdin: bytes = b"",
     timeout: float = 60.0,
 ) -> Finished:
-    """Blocks; call it in a thread where a loop runs. When time is up, it and its children are killed: TimedOut.
+    """Blocks; inside an event loop, call it in a thread. When the time is up, it and its children are killed: TimedOut.
 
-    So they are, with Cancelled, when the thread is told to stop (`io/stopping.py`). A name is looked for on PATH, but
-    not in the directory that the program is to work in, nor in the repository around that.
+    They are also killed, with Cancelled, when the thread is told to stop (`io/stopping.py`). The program is looked up
+    on PATH, but not in its working directory or the repository around it.
     """
     program = argv[0]
     if "/" not in program:
@@ -143,7 +143,7 @@ def _hear(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tup
 
 
 def output_of(argv: Sequence[str]) -> str | None:
-    """What it prints, without the last newline; None when it failed or is not there. Its stderr is dropped."""
+    """Its stdout without the last newline; None when it failed or does not exist. Its stderr is dropped."""
     try:
         done = run_program(argv)
     except TreadleError:

@@ -1,12 +1,12 @@
-"""One tree: a small process that starts a command and holds on to all that ever descends from it.
+"""The reaper: a small process that starts one command and keeps hold of everything that ever descends from it.
 
-The reaper is forked from the keeper for each tree and is a child-subreaper: whatever is orphaned in its tree, by double
-fork or setsid or a dead parent, becomes its child and nobody else's. So a tree is exactly what descends from its
-reaper, and it is empty exactly when the reaper has no child left to wait for. Nothing has to be guessed.
+The keeper forks one for each tree. It is a child-subreaper: any process orphaned in its tree, by double fork, setsid or
+a dead parent, becomes its child and nobody else's. So a tree is exactly what descends from its reaper, and it is empty
+exactly when the reaper has no child left. Nothing has to be guessed.
 
 A terminal's supervisor forks its reaper itself (`held.fork_reaper`): it is its own keeper, and has one tree.
 
-It ends the tree when the owner says so, when the owner's socket closes, when the keeper dies, and then itself. The
+It ends the tree when the owner says so, when the owner's socket closes, or when the keeper dies; then it exits. The
 reaper of a detached tree outlives the owner, and ends what is left of the tree when the command exits.
 """
 
@@ -39,11 +39,11 @@ GRACE = 5.0
 ORPHAN_GRACE = 0.5
 """Seconds between asking and killing when the owner is gone."""
 KILL_PATIENCE = 5.0
-"""Seconds without a single death after which those that SIGKILL does not end (stuck, or not ours) count as left."""
+"""If nothing dies for this many seconds, the processes that SIGKILL does not end (stuck, or not ours) count as left."""
 KILL_LIMIT = 30.0
-"""Seconds of killing after which we give up on a tree that grows as fast as it dies."""
+"""After this many seconds of killing, give up on a tree that grows as fast as it dies."""
 HANGUP_AFTER = 0.5
-"""Seconds after which those on a terminal are also told that it is gone: interactive shells ignore SIGTERM."""
+"""After this many seconds, processes on a terminal also get SIGHUP, because interactive shells ignore SIGTERM."""
 REPORT_MAX = 200
 FDS_MAX = 16
 
@@ -52,7 +52,7 @@ _library: list[Any] = []
 
 
 def mark(name: bytes, *, parent: int | None = None, adopt: bool = True) -> None:
-    """Have this name, and adopt orphans; with `parent`, get SIGTERM when it dies. Where that is not, do nothing."""
+    """Set our name and adopt orphans; with `parent`, get SIGTERM when it dies. Does nothing where prctl is missing."""
     try:
         if not _library:  # kept, so that forks share it
             import ctypes
@@ -71,7 +71,7 @@ def mark(name: bytes, *, parent: int | None = None, adopt: bool = True) -> None:
 
 
 def wait_for_tree(keeper: int, owner: socket.socket) -> NoReturn:
-    """The life of a reaper that is forked before its command is known. The keeper is the owner."""
+    """The main function of a reaper that is forked before its command is known. Its keeper is the owner."""
     code = 1
     try:
         launch.close_all_but([0, 1, 2, owner.fileno()])
@@ -85,7 +85,7 @@ def wait_for_tree(keeper: int, owner: socket.socket) -> NoReturn:
                 (_, payload), *rest = found
                 live(keeper, marshal.loads(payload), owner.fileno(), [fds[0]] * 3, fds[1:], rest, signals_held=False)
             if not data:
-                code = 0  # it never came to a command
+                code = 0  # no command was ever sent
                 break
     finally:
         os._exit(code)
@@ -101,12 +101,12 @@ def live(
     *,
     signals_held: bool = True,
 ) -> NoReturn:
-    """The life of a reaper, in the process forked for it.
+    """The main function of a reaper, in the process forked for it.
 
-    `kept` are descriptors for the program that comes afterwards, `orders` what the owner has said already.
+    `kept` are descriptors for the program that runs afterwards, `orders` what the owner has already sent.
 
-    A crash exits 1, and the keeper then ends what was below. When the keeper itself is gone in the end, there may be a
-    program that puts away what it left: it is told the pids that had to be killed, as its last argument.
+    A crash exits with 1, and the keeper then ends what was below. If the keeper is gone at the end, a program may run
+    that cleans up after it; the pids that had to be killed are its last argument.
     """
     code = 1
     try:
@@ -121,9 +121,9 @@ def live(
             reaper.tend()
         if request["afterwards"] and _lost(keeper):
             if _library:
-                _library[0].prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)  # one that is only dying would still end us with it
+                _library[0].prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)  # a parent that is still dying would end us with it
             signals.reset()
-            for target, fd in enumerate(kept, 3):  # in order, and each is at its number or above it
+            for target, fd in enumerate(kept, 3):  # ascending: each is at its target number or above it
                 os.dup2(fd, target)
             killed = b",".join(b"%d" % pid for pid, _ in reaper.killed)
             os.execve(request["afterwards"][0], [*request["afterwards"], killed], request["env"])
@@ -144,18 +144,18 @@ class Reaper:
         self.root = 0
         self.on_terminal = False
         self.left_alone = False
-        self.unasked = 0  # the wrapper that is not asked to end, if there is one
+        self.unasked = 0  # the pid of the wrapper that is not asked to end, if any
         self.record = b""
-        self.began = 0.0  # when ending began
-        self.deadline: float | None = None  # when asking turns into killing
-        self.hangup: float | None = None  # when those who are asked are also told that their terminal is gone
-        self.asked: dict[tuple[int, int], tuple[str, int]] = {}  # who, its name, and the last signal it got
+        self.began = 0.0  # when we began to end the tree
+        self.deadline: float | None = None  # when we stop asking and start killing
+        self.hangup: float | None = None  # when SIGHUP follows for processes on a terminal
+        self.asked: dict[tuple[int, int], tuple[str, int]] = {}  # process -> its name and the last signal it got
         self.last_death = 0.0
         self.killed: dict[tuple[int, int], str] = {}
         self.left: list[table.Process] = []
 
     def start(self, request: dict[str, Any], stdio: list[int]) -> bool:
-        """Start the command; tell the owner its number, or why it could not be started."""
+        """Start the command; report its pid to the owner, or why it could not be started."""
         errors, child_errors = os.pipe()
         self.root = os.fork()
         if self.root == 0:
@@ -242,7 +242,7 @@ class Reaper:
                 table.send(process, signum)
 
     def reap(self) -> bool:
-        """Collect the dead; False when no process of this tree is left."""
+        """Collect dead processes; False when no process of this tree is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -255,10 +255,10 @@ class Reaper:
                 self.root = 0
                 self.tell(EXITED, os.waitstatus_to_exitcode(status))
                 if self.outlives:
-                    self.end(GRACE)  # nobody else is there to end what the command left
+                    self.end(GRACE)  # nobody else would end what the command left
 
     def end(self, grace: float) -> None:
-        """Ask all to end and set the time when they are killed. Asked again, the earlier time counts."""
+        """Ask all to end, and set the time at which they are killed. If asked again, the earlier time counts."""
         now = time.monotonic()
         if self.deadline is not None:
             self.deadline = min(self.deadline, now + grace)
@@ -272,7 +272,7 @@ class Reaper:
                 self._signal_group(signal.SIGTERM)
 
     def ask(self) -> None:
-        """Ask each to end, once. Called again when somebody has died, for what that one had started meanwhile."""
+        """Ask each process to end, once. Called again after each death, for what the dead one had started meanwhile."""
         for process in table.descendants(os.getpid()):
             key = (process.pid, process.start)
             if key in self.asked:
@@ -280,7 +280,7 @@ class Reaper:
             if process.pid != self.unasked and table.send(process, signal.SIGTERM):
                 self.asked[key] = (process.name, int(signal.SIGTERM))
             if process.state in "Tt":
-                table.send(process, signal.SIGCONT)  # one that is stopped could not hear
+                table.send(process, signal.SIGCONT)  # a stopped process could not react
 
     def hang_up(self) -> None:
         if self.hangup is not None and time.monotonic() >= self.hangup:
@@ -290,9 +290,9 @@ class Reaper:
                     self.asked[process.pid, process.start] = (process.name, int(signal.SIGHUP))
 
     def kill(self) -> bool:
-        """One round of SIGKILL to all that is there now, again and again as they may fork while dying.
+        """Send SIGKILL to everything that is there now. Called repeatedly, because processes may fork while dying.
 
-        False when time is up for those that do not die.
+        False when the time is up for those that do not die.
         """
         if not self.killed:
             _hurry()
@@ -310,8 +310,8 @@ class Reaper:
         return True
 
     def _signal_group(self, signum: int) -> None:
-        # Without /proc the group is all we can name; who left it with setsid is missed. Its number is not another's:
-        # we collect the command, and forget it then.
+        # Without /proc we can only name the process group, and miss whoever left it with setsid. The group's number is
+        # still ours: only we collect the command, and then we forget it.
         try:
             if self.root:
                 os.killpg(self.root, signum)
@@ -322,7 +322,7 @@ class Reaper:
         try:
             os.write(self.owner, frame(kind, marshal.dumps(content)))
         except OSError:
-            pass  # the owner is gone, which hear() learns by itself
+            pass  # the owner is gone, which hear() will notice
 
     def forget(self) -> None:
         if self.record:
@@ -333,7 +333,7 @@ class Reaper:
 
 
 def leave_note(path: bytes, owner: int, keeper: int, reaper: int, pid: int, command: Iterable[bytes]) -> bool:
-    """For `treadle ps`, which reads it in `registry.py`. A tree lives without one, so no error here ends it."""
+    """Write a note for `treadle ps`, which reads it in `registry.py`. Errors are ignored: a tree can do without one."""
     fields = [1, owner, keeper, reaper, table.start_time(reaper), pid, int(time.time())]
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -349,15 +349,16 @@ def leave_note(path: bytes, owner: int, keeper: int, reaper: int, pid: int, comm
 def _lost(parent: int) -> bool:
     """Whether our parent is dead or dying.
 
-    One that dies closes its files first. A tree that ends by that, as its terminal hangs up, may be gone before we are
-    an orphan.
+    A dying process closes its files first. A tree that ends because its terminal hung up may be gone before we become
+    an
+    orphan.
     """
     found = table.look(parent)
     return os.getppid() != parent or (found is not None and found.dying)
 
 
 def _hurry() -> None:
-    """Ask for more than our share of the processor, which a tree of a thousand would leave us a thousandth of."""
+    """Raise our priority: in a tree of a thousand processes we would get a thousandth of the processor."""
     try:
         os.setpriority(os.PRIO_PROCESS, 0, -20)
     except OSError:

@@ -1,8 +1,8 @@
-"""All process trees that keepers of this user hold, from the notes that their reapers leave in the state directory.
+"""All process trees under keepers of this user, read from the notes that their reapers leave in the state directory.
 
-A note is a file named after its reaper, with fields between NULs: format, owner, keeper, reaper, the reaper's start
-time, the command's number, when it was started, and the command. Notes of reapers that are gone are removed by who
-finds them.
+A note is a file named after its reaper, with fields separated by NULs: format, owner, keeper, reaper, the reaper's
+start
+time, the command's pid, when it was started, and the command. Whoever finds the note of a dead reaper removes it.
 """
 
 import os
@@ -41,7 +41,7 @@ class Kept:
 
 
 def note(owner: int, keeper: int, pid: int, command: Sequence[str]) -> str:
-    """Leave a note for a tree whose keeper is also its reaper, as a terminal's guard is. Its path, or ""."""
+    """Leave a note for a tree whose keeper is also its reaper, such as a terminal's guard. Returns its path, or ""."""
     try:
         path = os.path.join(paths.private_dir(os.path.join(paths.state_dir(), "keepers")), str(keeper))
     except StorageError:
@@ -50,7 +50,7 @@ def note(owner: int, keeper: int, pid: int, command: Sequence[str]) -> str:
 
 
 def kept_trees() -> list[Kept]:
-    """The oldest first."""
+    """All trees, oldest first."""
     directory = os.path.join(paths.state_dir(), "keepers")
     try:
         names = [name for name in os.listdir(directory) if name.isdigit()]
@@ -66,9 +66,9 @@ def _read(path: str, reaper: int, running: list[table.Process]) -> Kept | None:
         with open(path, "rb") as file:
             fields = file.read().split(b"\0")
     except OSError:
-        return None  # its tree ended just now
+        return None  # its tree has just ended
     if fields[0] != FORMAT:
-        return None  # of another version, or half-written this very moment
+        return None  # of another version, or being written right now
     kept = Kept(fields, table.descendants(reaper, running)) if len(fields) > 7 else None
     if kept is None or not _alive(reaper, int(fields[4])):
         try:

@@ -1,4 +1,4 @@
-"""Signals for small processes that wait in `poll`: bytes in a pipe, held back across a fork, reset before an exec."""
+"""Signals for small processes that wait in `poll`: read from a pipe, blocked across a fork, reset before an exec."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def pipe(signums: Iterable[int]) -> int:
-    """A descriptor that gives one byte, its number, for each of these signals that arrives."""
+    """A descriptor on which one byte, the signal's number, arrives for each of these signals."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     os.set_blocking(write, False)
@@ -17,7 +17,7 @@ def pipe(signums: Iterable[int]) -> int:
 
 
 def _note(signum: int, where: object) -> None:
-    """A handler has to be there for the number to be written to the pipe."""
+    """Python writes the number to the pipe only if a handler is set, so this one does nothing."""
 
 
 def drain(fd: int) -> bytes:
@@ -29,7 +29,7 @@ def drain(fd: int) -> bytes:
 
 
 def hold() -> None:
-    """Let every signal wait: across a fork none may be lost, nor reach a handler that is meant for the parent."""
+    """Block every signal: across a fork none may be lost, nor reach a handler that is meant for the parent."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
 
@@ -38,11 +38,11 @@ def release() -> None:
 
 
 def reset() -> None:
-    """Undo what Python and we changed, for a child between fork and exec, and let all signals through."""
+    """Undo what Python and we changed, for a child between fork and exec, and unblock all signals."""
     signal.set_wakeup_fd(-1)
     for signum in range(1, signal.NSIG):
         try:
             signal.signal(signum, signal.SIG_DFL)
         except (OSError, ValueError):
-            pass  # SIGKILL, SIGSTOP and those that the C library keeps
+            pass  # SIGKILL, SIGSTOP and those that the C library reserves
     release()

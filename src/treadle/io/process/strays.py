@@ -1,6 +1,6 @@
-"""End processes that no reaper holds, because it was killed or is another program's: ask, wait, kill, and say who died.
+"""Ends processes that have no reaper, or another program's: ask, wait, kill, and report who died.
 
-Who is one of them is for the caller to say, again and again, as they may fork while they die.
+The caller says which processes they are, repeatedly, because they may fork while they die.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PATIENCE = 5.0
-"""Seconds after which one that SIGKILL does not end, being stuck in the kernel or another user's, is left and named."""
+"""After this many seconds, a process that SIGKILL does not end (stuck, or another user's) is reported as left."""
 PAUSE = 0.02
 
 
 def end(
     find: Callable[[], list[table.Process]], grace: float
 ) -> tuple[list[tuple[int, str, int]], list[tuple[int, str]]]:
-    """End all that `find` finds. Who died, with the last signal that it got; and who is left. Blocks."""
+    """End everything that `find` returns. Gives the dead, with the last signal they got, and those left. Blocks."""
     started = time.monotonic()
     phases = [
         (started, signal.SIGTERM),
@@ -36,7 +36,7 @@ def end(
             key = (process.pid, process.start)
             if due == signal.SIGKILL or sent.get(key, ("", 0))[1] != due:
                 table.send(process, due)
-                table.send(process, signal.SIGCONT)  # one that is stopped hears nothing else
+                table.send(process, signal.SIGCONT)  # a stopped process reacts to nothing else
                 sent[key] = (process.name, int(due))
         time.sleep(PAUSE)
     left = {(process.pid, process.start) for process in found}
@@ -45,9 +45,9 @@ def end(
 
 
 def related(pid: int, entry: str, apart: int = 0) -> list[table.Process]:
-    """The process, all below it, and all that were started with this variable (NAME=VALUE): there may be others."""
+    """The process, its descendants, and all others that were started with this variable (NAME=VALUE)."""
     if pid <= 1:
-        return []  # not known, and everything descends from 0 and 1
+        return []  # unknown: everything descends from 0 and 1
     every = table.processes()
     found = {process.pid: process for process in every if process.pid == pid}  # first, so that it is signalled first
     found |= {process.pid: process for process in table.descendants(pid, every)}

@@ -1,7 +1,7 @@
-"""What runs on this machine, read from /proc, and signals that cannot hit the wrong process.
+"""The processes of this machine, read from /proc, and signals that cannot hit the wrong process.
 
-A process is known by its number and its start time together, since numbers are used again. Where there is no /proc
-(macOS) the table is empty. Light: the keeper and its reapers live on this.
+A process is identified by its pid and its start time together, because pids are reused. Without /proc (macOS) the table
+is empty. Light: the keeper and its reapers import this.
 """
 
 import errno
@@ -46,7 +46,7 @@ class Process:
 
 
 def look(pid: int) -> Process | None:
-    """The process with this number, or None when there is none."""
+    """The process with this pid, or None."""
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -55,7 +55,7 @@ def look(pid: int) -> Process | None:
             os.close(fd)
     except OSError:
         return None
-    # The name stands in brackets and may itself hold brackets and spaces.
+    # The name is in parentheses and may itself contain parentheses and spaces.
     head, _, tail = text.rpartition(b")")
     fields = tail.split()
     if len(fields) < 22:
@@ -68,7 +68,7 @@ def look(pid: int) -> Process | None:
 
 
 def start_time(pid: int) -> int:
-    """The start time that tells this process from an earlier one of the same number; 0 when it is gone."""
+    """The start time, which tells this process from an earlier one with the same pid; 0 when it is gone."""
     found = look(pid)
     return found.start if found else 0
 
@@ -80,7 +80,7 @@ def processes() -> list[Process]:
 
 
 def descendants(root: int, among: list[Process] | None = None, *, apart: Container[int] = ()) -> list[Process]:
-    """All that descend from `root` and still run, parents first; the branches of those in `apart` are left out."""
+    """All running descendants of `root`, parents first, without the branches of those in `apart`."""
     children: dict[int, list[Process]] = {}
     for process in processes() if among is None else among:
         children.setdefault(process.parent, []).append(process)
@@ -96,7 +96,7 @@ def descendants(root: int, among: list[Process] | None = None, *, apart: Contain
 
 
 def send(process: Process, signum: int) -> bool:
-    """Signal exactly this process: False when it is gone, even if its number is in use again, or is not ours."""
+    """Signal exactly this process. False when it is gone, even if its pid is in use again, or when it is not ours."""
     try:
         handle = os.pidfd_open(process.pid)
     except (AttributeError, OSError) as error:
@@ -104,7 +104,7 @@ def send(process: Process, signum: int) -> bool:
             return False
         handle = -1
     try:
-        # A handle holds on to one process: if that is the one we mean now, no other can be hit later.
+        # A pidfd stays with one process: if it is the one we mean now, no other can be hit later.
         if start_time(process.pid) != process.start:
             return False
         if handle >= 0:
@@ -120,11 +120,11 @@ def send(process: Process, signum: int) -> bool:
 
 
 def cull(reap: Callable[[], bool], apart: Container[int] = ()) -> list[Process]:
-    """One round of SIGKILL to all that descend from this process; gives those it found. `reap` collects the dead.
+    """Send SIGKILL once to all descendants of this process and return those it found. `reap` collects the dead.
 
-    To be called until `reap` says that none is left, as they may fork while they die. Whole groups are killed at once:
-    no process can escape that by forking. All in a group are of one session, a session is joined by birth
-    alone, and the commands we start lead sessions of their own, so no group but our own has a stranger in it.
+    Call it until `reap` says that none is left, because they may fork while they die. Whole groups are killed at once,
+    which no process can escape by forking. A group belongs to one session, a process can only be born into a session,
+    and the commands we start lead their own, so only our own group can contain strangers.
     """
     found = descendants(os.getpid(), apart=apart)
     ours = os.getpgrp()
@@ -133,8 +133,8 @@ def cull(reap: Callable[[], bool], apart: Container[int] = ()) -> list[Process]:
         if process.group == ours:
             send(process, signal.SIGKILL)  # not yet in a session of its own
         elif process.group not in groups and send(process, signal.SIGSTOP):
-            groups.add(process.group)  # its number stays taken as long as one of it is there, and that one stands still
-    for signum in (signal.SIGSTOP, signal.SIGKILL):  # all stand still first, so that none replaces another
+            groups.add(process.group)  # the number stays taken while a member exists, and members are stopped
+    for signum in (signal.SIGSTOP, signal.SIGKILL):  # stop all first, so that none can replace another
         for group in groups:
             _signal_group(group, signum)
     _chase(reap, apart)
@@ -142,7 +142,7 @@ def cull(reap: Callable[[], bool], apart: Container[int] = ()) -> list[Process]:
 
 
 def _chase(reap: Callable[[], bool], apart: Container[int]) -> None:
-    """Kill our own children: one that forks and exits faster than the table is read is that, its parent being dead."""
+    """Kill our own children. A process that forks and exits faster than the table is read leaves its child to us."""
     seen: set[int] = set()
     idle = 0
     for _ in range(CHASE):
@@ -151,7 +151,7 @@ def _chase(reap: Callable[[], bool], apart: Container[int]) -> None:
         fresh = [pid for pid in children() if pid not in seen and pid not in apart]
         seen.update(fresh)
         idle = 0 if fresh else idle + 1
-        for pid in fresh:  # these numbers cannot be others': we alone set them free, in reap
+        for pid in fresh:  # these pids cannot be reused yet: only we free them, in reap
             try:
                 os.kill(pid, signal.SIGKILL)
                 if os.getpgid(pid) != os.getpgrp():
@@ -168,7 +168,7 @@ def _signal_group(group: int, signum: int) -> None:
 
 
 def children() -> list[int]:
-    """Our own children, dead ones too, from the one short file that has them. Only for a process without threads."""
+    """The pids of our own children, dead ones too, from one short file. Only for a process without threads."""
     try:
         fd = os.open("/proc/thread-self/children", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -180,7 +180,7 @@ def children() -> list[int]:
 
 
 def command_line(pid: int) -> list[str]:
-    """Its program and arguments; empty for a process that is gone or has none to show."""
+    """Its program and arguments; empty for a process that is gone or shows none."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return [os.fsdecode(part) for part in file.read().split(b"\0")[:-1]]
@@ -189,7 +189,7 @@ def command_line(pid: int) -> list[str]:
 
 
 def environment_has(pid: int, entry: str) -> bool:
-    """Whether the process was started with this variable, given as NAME=VALUE. False when nobody may look."""
+    """Whether the process was started with this variable, given as NAME=VALUE. False when we may not look."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return entry.encode() in file.read().split(b"\0")

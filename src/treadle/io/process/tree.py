@@ -4,8 +4,8 @@
         code = tree.wait(timeout=60)
 
 A tree runs under the keeper (`keeper.py`), which is started with the first one and ends all of them when this process
-ends, however it ends. This is the plain, blocking face; `child.py` has the async one. Select on `fileno()` and call
-`update()` to follow a tree from a loop of your own.
+ends, however it ends. This is the plain, blocking interface; `child.py` is the async one. To follow a tree from a loop
+of your own, select on `fileno()` and call `update()`.
 
 We never call `waitpid(-1)` and never adopt orphans in this process: embedders share it.
 """
@@ -39,11 +39,11 @@ def spawn(
 ) -> Tree:
     """Start `argv` and wait until it runs.
 
-    Standard streams are descriptors, `None` is /dev/null; ours are never inherited. The command leads a session of its
+    Standard streams are descriptors; `None` is /dev/null; ours are never inherited. The command leads a session of its
     own; with `tty`, its stdin is a pty's slave side and becomes its controlling terminal. `limits` are arguments of
-    `setrlimit`. `fds` are further descriptors, which the command has as 3, 4, 5 and so on. With `patient`, the command
-    itself is not asked to end, only what descends from it: it is a wrapper whose death would end them unasked. Raises
-    `NotFound` when there is no such program or directory.
+    `setrlimit`. `fds` are further descriptors, which the command gets as 3, 4, 5 and so on. With `patient`, only the
+    command's descendants are asked to end: the command is a wrapper, and its death would kill them without asking.
+    Raises `NotFound` when there is no such program or directory.
     """
     tree = request(
         argv,
@@ -79,9 +79,9 @@ def request(
     patient: bool = False,
     detached: bool = False,
 ) -> Tree:
-    """`spawn` without the wait: the tree has started, or failed to, when `update` says so.
+    """`spawn` without the wait: `update` learns when the tree has started, or failed to.
 
-    One that is `detached` lives on under a keeper of its own when it is let go of, and when we end.
+    A `detached` tree has a keeper of its own and outlives its handle and this process.
     """
     message = {
         **held.request(argv, env, cwd, tty),
@@ -116,6 +116,6 @@ def _let_go() -> None:
         tree.close()
 
 
-# A forked copy of us must not keep the sockets open: the reapers would take it for us after our death.
+# A forked copy of us must not keep the sockets open: after our death the reapers would take the copy for us.
 os.register_at_fork(after_in_child=_let_go)
 atexit.register(_let_go)

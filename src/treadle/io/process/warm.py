@@ -1,17 +1,17 @@
-"""A warm parent: a process that has loaded what commands need, and forks a copy of itself for each that asks.
+"""The warm parent: a process that has loaded what commands need, and forks a copy of itself for each that asks.
 
     code = run("treadle.cli.terminal", "main", ["run", ["--detach", "sleep", "60"]])    # None: do it yourself
     done = spawn("treadle.terminal.launch", "supervise", [settings], [lock, tell])      # False: fork yourself
 
-The copy has the standard streams, the directory, the environment and the umask of who asks, so it does what that one
-would have done, without loading anything, and what it forks in turn shares its memory with all the others. Nothing
-depends on the warm parent: a command that finds none, or one that does not answer, does the work itself.
+The copy takes over the caller's standard streams, directory, environment and umask, so it does what the caller would
+have done without loading anything, and whatever it forks shares memory with all other copies. Nothing depends on the
+warm parent: a command that finds none, or gets no answer, does the work itself.
 
-The copy says that it is there, and only then gets the request: one marshalled value with its length before it, and the
-descriptors of the directory and the streams. So nothing is done by a copy that comes late, and no stream is held open
-by a warm parent that is stuck.
+The copy reports that it is ready, and only then gets the request: one marshalled value preceded by its length, and the
+descriptors of the directory and the streams. So a late copy does nothing, and a warm parent that is stuck holds no
+stream open.
 
-It ends when nobody has asked for a while, when its socket is gone, and when a file that it has loaded has changed.
+It ends when nobody has asked for a while, when its socket is gone, or when a file that it has loaded has changed.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 IDLE = 1800.0
-"""Seconds without a request after which it ends. `TREADLE_WARM` is another number, or 0 for none at all."""
+"""It ends after this many seconds without a request. `TREADLE_WARM` sets another number, or 0 for no warm parent."""
 PATIENCE = 2.0
-"""Seconds that a caller waits for a copy to be there before it does the work itself."""
+"""How many seconds a caller waits for a copy before it does the work itself."""
 START_PATIENCE = 10.0
-"""Seconds that a caller waits for one that it starts by the way; `begin`, which is for nothing else, waits longer."""
+"""How many seconds a caller waits for one that it starts itself in passing; `begin` may wait longer."""
 BEGIN_PATIENCE = 60.0
 READY, STALE = b"r", b"s"
 PID_BYTES = 4
 ALONE, WATCHED, TIED = 0, 1, 2
-"""How a copy stands to whoever asked: it lives on by itself, it tells its exit code, it also ends with the caller."""
+"""What ties a copy to its caller: nothing; it reports its exit code; or it also ends with the caller."""
 KILLED = "treadle: the process that was to do this was killed; nobody knows how far it came\n"
 _START = "import sys; sys.path[:0] = sys.argv[1].split(':'); import treadle.io.process.warm_parent as it; it.main()"
 
 
 def idle() -> float:
-    """Seconds that a warm parent is kept for; 0 when there is to be none."""
+    """For how many seconds an idle warm parent is kept; 0 when there should be none."""
     try:
         return max(0.0, float(os.environ.get("TREADLE_WARM", IDLE)))
     except ValueError:
@@ -52,8 +52,8 @@ def idle() -> float:
 
 
 def address(name: str = "") -> str:
-    """The socket of the warm parent that is as we are: another interpreter, limit or namespace makes another one. One
-    of another `name` has other modules loaded."""
+    """The socket of the warm parent for processes like this one: another interpreter, resource limit or namespace
+    needs another one. `name` tells apart those with different modules loaded."""
     from zlib import crc32
 
     package = os.path.abspath(__file__ + "/../../../__init__.py")
@@ -91,10 +91,10 @@ def run(
     name: str = "",
     tied: bool = False,
 ) -> int | None:
-    """Have a copy of the warm parent call a function; gives its exit code. None when there is none, or it is stuck.
+    """Have a copy of the warm parent call a function and return the exit code. None: no copy, or it is stuck.
 
-    `start` names the modules with which one is started when there is none. `tied`: whatever becomes of us becomes of
-    the copy: a signal that we get is passed on, and when we are killed, so is it.
+    If there is no warm parent, one is started with the modules in `start`. `tied`: the copy shares our fate: it gets
+    every signal that we get, and is killed when we are.
     """
     begun = _begun(module, function, arguments, [0, 1, 2], TIED if tied else WATCHED, start, name)
     if begun is None:
@@ -112,7 +112,7 @@ def run(
 
 
 def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
-    """What comes to us from now on is for the copy; the list has the signals that were passed on."""
+    """Pass on every signal that we get from now on to the copy; the list has those that were passed on."""
     import signal
 
     passed: list[int] = []
@@ -124,7 +124,7 @@ def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
     def stop(number: int, frame: object) -> None:
         os.kill(copy, signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
-        os.kill(copy, signal.SIGCONT)  # somebody let us go on
+        os.kill(copy, signal.SIGCONT)  # somebody resumed us
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -135,7 +135,7 @@ def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
 
 
 def _die_by(number: int) -> None:
-    """End as the copy did, so that whoever waits for us learns of the signal."""
+    """End by the same signal as the copy, so that whoever waits for us learns of it."""
     import signal
 
     signal.signal(number, signal.SIG_DFL)
@@ -151,9 +151,9 @@ def spawn(
     start: Sequence[str] = (),
     name: str = "",
 ) -> bool:
-    """Have a copy call a function with these arguments and descriptors, and live its own life. False: there is none.
+    """Have a copy call a function with these arguments and descriptors, and let it run on its own. False: no copy.
 
-    `start` names the modules with which one is started when there is none; it then finds all libraries that we find.
+    If there is no warm parent, one is started with the modules in `start`, and with our library paths.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -167,7 +167,7 @@ def spawn(
 
 
 def there_is(name: str) -> bool:
-    """Whether it is worth asking for one of this name: quick, for those who go on without it."""
+    """A quick check whether one of this name exists, for callers that can do without it."""
     try:
         return any(entry.startswith(f"{name}-") for entry in os.listdir(os.path.join(paths.state_dir(), "warm")))
     except OSError:
@@ -175,7 +175,7 @@ def there_is(name: str) -> bool:
 
 
 def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
-    """See that one of this name is there for those who are as we are; whether it had to be started."""
+    """Make sure that there is one of this name for processes like us. Returns whether it had to be started."""
     path = address(name)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
         if control.connect_ex(path) == 0:
@@ -186,7 +186,7 @@ def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
 
 
 def parents(name: str) -> dict[str, int]:
-    """The sockets of all that have this name, whatever their surroundings, and the process behind each."""
+    """The sockets of all of this name, whatever their surroundings, and the pid behind each."""
     from treadle.io import sockets
 
     found = {}
@@ -201,7 +201,7 @@ def parents(name: str) -> dict[str, int]:
 
 
 def dismiss(name: str) -> list[int]:
-    """End every warm parent of this name; copies of it live on."""
+    """End every warm parent of this name; its copies live on."""
     import signal
 
     found = parents(name)
@@ -223,9 +223,9 @@ def _begun(
     start: Sequence[str] = (),
     name: str = "",
 ) -> tuple[socket.socket, int] | None:
-    """A connection to a copy that has begun to do it, and its number.
+    """A connection to a copy that has begun the work, and its pid.
 
-    None when there is none, or it is stuck: then nothing was done.
+    None when there is no copy, or it is stuck: then nothing was done.
     """
     if not idle():
         return None
@@ -266,14 +266,14 @@ def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[
     try:
         data = len(body).to_bytes(4, "big") + body
         sent = socket.send_fds(control, [data], [here, *fds])
-        if sent < len(data):  # else the copy may be at work by now, and have closed its end
+        if sent < len(data):  # else the copy may have done its work already and closed its end
             control.sendall(data[sent:])
     finally:
         os.close(here)
 
 
 def _surroundings() -> dict[str, object]:
-    """What a process of ours would have from us, beyond the directory and the standard streams."""
+    """What a child of ours would inherit from us, beyond the directory and the standard streams."""
     mask = os.umask(0)
     os.umask(mask)
     ignored, blocked = _signals()

@@ -1,7 +1,7 @@
-"""The warm parent itself, and the copies that it forks. `warm` is the side of those who ask.
+"""The warm parent itself, and the copies that it forks. `warm` is the callers' side.
 
-It ends when nobody has asked for a while, when its socket is gone, and when a file that it has loaded has changed. A
-copy has nothing of it but what it has loaded: no environment, so no key, and no open file.
+It ends when nobody has asked for a while, when its socket is gone, or when a file that it has loaded has changed. A
+copy inherits only the loaded code: no environment, so no key, and no open file.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn, TextIO
 
 LOOK = 30.0
-"""Seconds between looks whether its socket is still there."""
+"""How many seconds between checks whether its socket still exists."""
 REQUEST_MAX = 16 * 1024 * 1024
 STREAMS = 4
-"""Descriptors that come with a request: the directory and the standard streams, and further ones for the function."""
+"""Descriptors that come with each request: the directory and the standard streams. The function's own follow."""
 FDS_MAX = 16
 _BOUNDS = ("NoNewPrivs:", "Seccomp:", "CapEff:", "Groups:")
 _SPACES = ("mnt", "net", "pid", "user")
 
 
 def main() -> None:
-    """Be the warm parent. It becomes the child of nobody in particular, as a terminal does that it started."""
+    """Be the warm parent. It detaches from its starter, as a terminal does."""
     import gc
 
     from treadle.io.process import launch
@@ -48,11 +48,11 @@ def main() -> None:
             getattr(sys.modules[module], function)()
     gc.collect()
     gc.disable()
-    gc.freeze()  # what the copies share with us stays shared
+    gc.freeze()  # keeps the memory that copies share with us shared
     try:
         listener = sockets.listen(path)
     except TreadleError:
-        os._exit(os.write(3, b"r") - 1)  # another was faster, and answers
+        os._exit(os.write(3, b"r") - 1)  # another one was faster, and answers
     os.write(3, b"r")
     os.close(3)
     WarmParent(path, listener, float(seconds)).serve()
@@ -107,8 +107,8 @@ class WarmParent:
     def accept(self) -> None:
         """Fork a copy for a process that asks.
 
-        Whatever we write to between two forks is a page more for every copy that was made before, so this does nothing
-        else. The copies see to the rest.
+        Every memory page that we write to between two forks is no longer shared with earlier copies, so this
+        does nothing else. The copies do the rest.
         """
         try:
             control, _ = self.listener.accept()
@@ -134,7 +134,7 @@ def _collect() -> None:
 
 
 def _loaded(known: dict[str, int] | None = None) -> dict[str, int]:
-    """The files of what is loaded of treadle, or those that are `known`, with when they were changed."""
+    """The files of the loaded treadle modules, or those that are `known`, with their modification times."""
     if known is None:
         found = [
             getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith("treadle")
@@ -153,7 +153,7 @@ def _loaded(known: dict[str, int] | None = None) -> dict[str, int]:
 
 
 def _be(control: socket.socket, parent: WarmParent) -> NoReturn:
-    """Do what the asking process wants, as it would itself, and tell it the exit code."""
+    """Do what the caller wants, as it would itself, and report the exit code."""
     code = 1
     try:
         import signal
@@ -169,7 +169,7 @@ def _be(control: socket.socket, parent: WarmParent) -> NoReturn:
         control.send(READY + os.getpid().to_bytes(PID_BYTES, "big"))
         module, function, arguments, bond = _receive(control)
         if bond != ALONE and _loaded(parent.files) != parent.files:
-            os.kill(os.getppid(), signal.SIGTERM)  # it is not what would be loaded today
+            os.kill(os.getppid(), signal.SIGTERM)  # a newer file would be loaded today, so the parent has to end
             control.send(STALE)
             os._exit(1)
         control.settimeout(None)
@@ -192,7 +192,7 @@ def _be(control: socket.socket, parent: WarmParent) -> NoReturn:
 
 
 def _code(error: SystemExit) -> int:
-    """The exit code, once all is written."""
+    """The exit code, after all output is written."""
     if isinstance(error.code, str):
         print(error.code, file=sys.stderr)
     try:
@@ -204,7 +204,7 @@ def _code(error: SystemExit) -> int:
 
 
 def _is_like_us(control: socket.socket) -> bool:
-    """Whether the asking process is confined exactly as we are: a copy has our confinement, not the asker's."""
+    """Whether the caller is confined exactly as we are: a copy has our confinement, not the caller's."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     pid = sockets.peer_pid(control)
@@ -221,7 +221,7 @@ def _bounds(pid: str) -> list[str]:
 
 
 def _tie(control: socket.socket) -> None:
-    """Pass on the signals that the asking process sends us, and end when it has gone: then it was killed."""
+    """Handle the signals that the caller passes on, and end when it is gone: it was killed then."""
     import signal
     from threading import Thread
 
@@ -235,7 +235,7 @@ def _tie(control: socket.socket) -> None:
 
 
 def _receive(control: socket.socket) -> tuple[str, str, list[object], int]:
-    """Read the request, and take over the surroundings of the asking process: directory, streams, environment."""
+    """Read the request, and take over the caller's directory, streams and environment."""
     data, (*fds,), _, _ = socket.recv_fds(control, 65536, FDS_MAX)
     size = int.from_bytes(data[:4], "big")
     if len(fds) < STREAMS or size > REQUEST_MAX:
@@ -283,7 +283,7 @@ def _settle(around: dict[str, Any]) -> None:
 
 
 def stream(fd: int, mode: str) -> TextIO:
-    """A standard stream of a copy."""
+    """A text stream for a copy's standard stream."""
     whole_lines = 1 if fd == 2 or os.isatty(fd) else -1
     errors = "backslashreplace" if fd == 2 else "surrogateescape" if mode == "r" else "replace"
     made: TextIO = open(fd, mode, whole_lines, encoding="utf-8", errors=errors, closefd=False)  # type: ignore[assignment]

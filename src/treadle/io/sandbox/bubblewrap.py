@@ -1,7 +1,7 @@
-"""The command line for bubblewrap that makes a Confinement.
+"""The bubblewrap command line for a Confinement.
 
-The order of the options is the order of the mounts, so a later one lies on top of an earlier one: first the whole
-machine read-only, then the private places, what is hidden of ours, what may be written, and inside that what may not.
+The order of the options is the order of the mounts, so a later one covers an earlier one: first the whole machine
+read-only, then the private places, Treadle's own hidden files, what may be written, and what may not inside that.
 """
 
 import os
@@ -13,7 +13,7 @@ from treadle.io.sandbox import places
 from treadle.session import Confinement
 
 GO, READY, FILTER = 3, 4, 5
-"""The descriptors that the program is started with: to be told to go, to say that it is ready, the seccomp program."""
+"""The program's extra descriptors: it reads the signal to start, reports that it is ready, reads the seccomp filter."""
 INIT = "printf r >&4; IFS= read -r go <&3 || exit 125; exec 3<&- 4>&-; "
 RUN = '"$@"; code=$?; '
 RESET = "/usr/bin/env --default-signal=INT,QUIT"
@@ -22,9 +22,10 @@ HAND_OVER = (
     '{reset} /bin/sh -c \'exec "$@"\' treadle-init "$@" <&{i} >&{o} {i}<&- {o}>&- & exec {i}<&- {o}>&-; wait $!; '
     'else "$@" <&{i} >&{o} {i}<&- {o}>&-; fi; code=$?; '
 )
-"""Runs the command beside us, so that it alone holds its input and output: that it closes one is seen at once.
+"""Runs the command as a background job that alone holds its input and output, so that closing one is seen at once.
 
-What a shell runs beside itself ignores SIGINT and SIGQUIT. Where `env` cannot undo that, we keep both open and wait.
+A shell's background job ignores SIGINT and SIGQUIT. Where `env` cannot undo that, it runs in the foreground and the
+shell keeps both open.
 """
 LINGER = (
     "n=0; while set -- /proc/[0-9]*; [ $# -gt 1 ] && [ $n -lt 6 ]; do sleep 0.05; n=$((n+1)); done; "
@@ -32,7 +33,7 @@ LINGER = (
     'done 2>/dev/null; [ -z "$left" ] || printf "\\n[stopped what the command left running: %s; '
     'use background to keep it]\\n" "${left#, }"; fi; '
 )
-"""Gives what writes on in the background, as in `cmd > >(tee log)`, a moment, and names what has to be stopped."""
+"""Gives background writers, as in `cmd > >(tee log)`, a moment, and names what has to be stopped."""
 KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
 
@@ -41,7 +42,7 @@ def find(*workspaces: str) -> str | None:
 
 
 class Mounts:
-    """What is seen of the machine, and how. Each place is named where it really is, without a link."""
+    """Which parts of the machine are visible, and how. Each path is real, without links."""
 
     def __init__(self, confinement: Confinement) -> None:
         write = [os.path.realpath(place) for place in confinement.write if os.path.exists(place)]
@@ -50,14 +51,14 @@ class Mounts:
         self.read_only = [*dict.fromkeys(_kept(confinement.read_only, self.write))]
         self.hidden = _masks(confinement, tuple(self.write))
         self.keeps_capability = places.needs_override(self.write)
-        """Then no user namespace is made: inside one, that capability would not count for files of other users."""
+        """If so, no user namespace is made: inside one, the capability would not apply to other users' files."""
 
     def inside(self, places_: list[str]) -> list[str]:
-        """Those of the places that a confined program could have moved while the sandbox was made."""
+        """Those of the places that a confined program could have moved while the sandbox was being made."""
         return [place for place in places_ if places.is_under(place, *self.write)]
 
     def vanished(self) -> bool:
-        """Whether a place to hide, such as a socket, is no longer there: bubblewrap fails on it, a new look helps."""
+        """Whether a place to hide, such as a socket, is gone: bubblewrap fails on it, and looking again helps."""
         return not all(map(os.path.exists, self.hidden))
 
 
@@ -70,16 +71,16 @@ def command(
     passage: tuple[str, str] | None = None,
     mounts: Mounts,
 ) -> list[str]:
-    """Everything up to the program to run. `passage` is the proxy's socket, and where it is to be inside."""
+    """Everything up to the program to run. `passage`: the proxy's socket, and its path inside."""
     through = ["--bind", *passage] if passage else []
     namespaces = _namespaces(confinement, mounts.keeps_capability, filtered)
     return [program, *namespaces, *_options(confinement, mounts), *through, "--chdir", cwd, "--"]
 
 
 def init(argv: list[str], *, linger: bool, aside: int | None = None) -> list[str]:
-    """The first process inside: it waits for our word, runs the command, and with it everything inside ends.
+    """The first process inside: it waits for our signal and runs the command. When it ends, everything inside ends.
 
-    `aside`: the command's input has this number, and its output the next, for the command to have alone.
+    `aside`: the command's input has this number and its output the next, so that only the command holds them.
     """
     run = RUN if aside is None else HAND_OVER.format(reset=RESET, i=aside, o=aside + 1)
     return ["/bin/sh", "-c", INIT + run + (LINGER if linger else "") + "exit $code", "treadle-init", *argv]
@@ -104,7 +105,7 @@ def _namespaces(confinement: Confinement, keeps_capability: bool, filtered: bool
 def _options(confinement: Confinement, plan: Mounts) -> list[str]:
     write = plan.write
     mounts = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for place in KERNEL if os.geteuid() == 0 else ():  # to others the kernel refuses them by their owner
+    for place in KERNEL if os.geteuid() == 0 else ():  # for other users the kernel's file permissions refuse them
         if os.path.exists(place):
             mounts += ["--ro-bind", place, place]
     mounts += ["--bind", confinement.temp, "/tmp"] if confinement.temp else ["--perms", "1777", "--tmpfs", "/tmp"]
@@ -137,22 +138,22 @@ def _options(confinement: Confinement, plan: Mounts) -> list[str]:
 
 
 def _resolver() -> list[str]:
-    """Names are looked up as a file in /etc says, which on many machines is a link into /run."""
+    """The file in which /etc configures name lookup, which on many machines is a link into /run."""
     real = os.path.realpath("/etc/resolv.conf")
     return ["--ro-bind", real, real] if places.is_under(real, *places.PRIVATE) and os.path.isfile(real) else []
 
 
 def _reals(confinement: Confinement) -> list[str]:
-    """What is kept or hidden, as it is named and where that leads."""
+    """The protected or hidden paths, as named and as resolved."""
     named = (*confinement.read_only, *confinement.hidden)
     return [*dict.fromkeys((*named, *map(os.path.realpath, named)))]
 
 
 def _kept(read_only: tuple[str, ...], write: list[str]) -> list[str]:
-    """Where the names lead: bubblewrap refuses a link, and what is behind one is obeyed as if there were none.
+    """The real paths to protect: bubblewrap refuses a link, but programs follow it.
 
-    A link that leads to where nothing can be written needs nobody to keep it. That the link itself is still the same
-    is looked at afterwards, as for names that are not there.
+    A link to a place that cannot be written needs no protection. Whether the link itself was changed is checked
+    afterwards, as for names that do not exist.
     """
     found = []
     for path in read_only:
@@ -163,7 +164,7 @@ def _kept(read_only: tuple[str, ...], write: list[str]) -> list[str]:
 
 
 def _pins(write: list[str], kept: list[str]) -> list[str]:
-    """The directories between a writable place and something kept in it: a mount point cannot be renamed away."""
+    """The directories between a writable place and something protected in it: a mount point cannot be renamed away."""
     found = set()
     for path in kept:
         for base in write:
@@ -193,7 +194,7 @@ def _mask(path: str) -> list[str]:
 
 
 def _replaced(path: str, confinement: Confinement) -> list[str]:
-    """Seen as empty and not as forbidden, as a workspace may lie below it; our state as the one that is given."""
+    """Shown as empty, not as forbidden, because a workspace may lie below it; our state as the given one."""
     real = os.path.realpath(path)
     if confinement.state is not None and path == state_dir():
         return ["--bind", confinement.state, real]

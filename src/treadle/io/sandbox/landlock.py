@@ -1,7 +1,7 @@
 """The second choice, where user namespaces are closed: Landlock, in a helper process that becomes the command.
 
-It keeps writes inside the given places, and signals and abstract sockets of others out of reach. It cannot hide what
-lies below a readable place, nor path sockets, and it does not end a tree.
+It restricts writes to the given places, and keeps others' processes safe from signals and their abstract sockets out
+of reach. It cannot hide anything below a readable place or sockets with a path, and it does not end a process tree.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def problem() -> str | None:
 
 
 def command(confinement: Confinement) -> list[str]:
-    """Everything up to the program to run. The helper says when it is confined and waits for our word."""
+    """Everything up to the program to run. The helper reports when it is confined and waits for our signal."""
     devices = [f"/dev/{name}" for name in DEVICES]
     places = [*confinement.write, *devices, *([confinement.temp] if confinement.temp else [])]
     places += [state_dir()] if confinement.state else []
@@ -77,7 +77,7 @@ def main(writable: list[str], keep: list[int], argv: list[str]) -> NoReturn:
 
 
 def _give_up_capabilities(keep: list[int]) -> None:
-    """Root has all of them: to look into our memory, to make devices. The next program is executed without."""
+    """Root has all capabilities, such as reading our memory or making devices. The next program runs without."""
     import ctypes
 
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -89,7 +89,7 @@ def _give_up_capabilities(keep: list[int]) -> None:
 
 
 def _prove(writable: list[str]) -> None:
-    """Nothing counts as confined that can still make a file where it must not."""
+    """Make sure that the process cannot create a file outside: otherwise it does not count as confined."""
     outside = next((place for place in ("/", "/etc", os.path.expanduser("~")) if place not in writable), None)
     if outside is None:
         return

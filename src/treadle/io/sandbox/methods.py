@@ -1,4 +1,4 @@
-"""What this machine can confine a program with, found by trying it."""
+"""Finds out, by trying, how this machine can confine a program."""
 
 import os
 import sys
@@ -18,9 +18,9 @@ CONFINED_MODES = ("auto-edit", "full-auto")
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
     method: Method | None
     problems: tuple[str, ...] = ()
-    """Why each method that would have been better cannot be used."""
+    """Why each better method cannot be used."""
     cannot: tuple[str, ...] = ()
-    """What the method does not keep and a better one would."""
+    """What this method does not enforce, but a better one would."""
 
     @property
     def network(self) -> bool:
@@ -30,7 +30,7 @@ class Availability(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def available() -> Availability:
-    """Tried once in each process; a few milliseconds."""
+    """Tried once per process; takes a few milliseconds."""
     from treadle.io.sandbox import landlock, seccomp
 
     first = _bubblewrap_problem()
@@ -45,13 +45,13 @@ def available() -> Availability:
 
 
 def asked_for(confinement: Confinement, mode: Mode | None) -> bool:
-    """Whether what is started now is to be confined, as far as this machine can."""
+    """Whether a program that is started now should be confined, as far as this machine can."""
     use = confinement.use
     return use == "on" or (use == "auto" and mode in CONFINED_MODES) or (use == "possible" and mode != "yolo")
 
 
 def wanted(confinement: Confinement, mode: Mode | None) -> bool:
-    """Whether what is started now is confined. Raises ConfigError when that is demanded and cannot be kept."""
+    """Whether a program that is started now is confined. Raises ConfigError when that is required but not possible."""
     if not asked_for(confinement, mode):
         return False
     found = available()
@@ -94,7 +94,7 @@ def _bubblewrap_problem(*, again: bool = True) -> str | None:
 
 
 def _explained(complaint: str) -> str:
-    """bubblewrap's own words, and which switch of the machine they come from."""
+    """bubblewrap's own message, with the machine's setting that causes it."""
     switches = {
         "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces is 0"),
         "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone is 0"),

@@ -1,4 +1,4 @@
-"""Which places a confinement is about: git's own files, Unix sockets, what is private to this user or to us."""
+"""The places that a confinement concerns: git's own files, Unix sockets, what is private to this user or to Treadle."""
 
 import os
 import pwd
@@ -9,7 +9,7 @@ from treadle.io.paths import config_file, state_dir
 from treadle.policy import protected
 
 PRIVATE = ("/tmp", "/var/tmp", "/run")
-"""Every sandbox has its own of these, so nothing of the machine's is seen in them."""
+"""Each sandbox has its own of these, so the machine's are not visible in it."""
 
 
 def is_under(path: str, *bases: str) -> bool:
@@ -17,7 +17,7 @@ def is_under(path: str, *bases: str) -> bool:
 
 
 def git_directories(workspace: str) -> tuple[str, ...]:
-    """The git directory of a workspace, and for a worktree the one that it shares with others. None: no repository."""
+    """The git directory of a workspace and, for a worktree, the one it shares with others. Empty: no repository."""
     place = os.path.join(workspace, ".git")
     if os.path.isdir(place) and not os.path.islink(place):
         return (place,)
@@ -25,7 +25,7 @@ def git_directories(workspace: str) -> tuple[str, ...]:
     if own is None:
         return ()
     common = _named_in(os.path.join(own, "commondir"), "")
-    # A worktree's directory lies in `worktrees/` of the shared one and is named there; anything else was planted.
+    # A worktree's directory lies in `worktrees/` of the shared one, which lists it; anything else was planted.
     if common is None or not is_under(own, os.path.join(common, "worktrees")):
         return ()
     back = _named_in(os.path.join(own, "gitdir"), "")
@@ -47,18 +47,18 @@ def _named_in(path: str, prefix: str) -> str | None:
 
 
 def protected_in(workspace: str) -> tuple[str, ...]:
-    """The names in a workspace that decide what runs later, whether they are there or not."""
+    """The names in a workspace that decide what runs later, whether they exist or not."""
     found = [os.path.join(workspace, name) for name in protected.WORKSPACE]
     home = os.path.realpath(os.path.expanduser("~"))
     if is_under(home, workspace):
         found += [os.path.join(home, name) for name in protected.HOME]
-    # Where we are installed in the workspace itself: what is changed there would run outside, as we do.
+    # If we are installed in the workspace itself: changed code there would run outside the sandbox, as we do.
     prefix = os.path.realpath(sys.prefix)
     if is_under(prefix, workspace) and prefix != workspace:
         found.append(prefix)
     directories = git_directories(workspace)
     place = os.path.join(workspace, ".git")
-    if os.path.islink(place) or os.path.isfile(place):  # it names another place, where git looks for all the rest
+    if os.path.islink(place) or os.path.isfile(place):  # it points to the place where git looks for the rest
         found.append(place)
     if len(directories) > 1:
         own = directories[1]
@@ -76,7 +76,7 @@ CAP_DAC_OVERRIDE = 1
 
 
 def needs_override(write: Sequence[str]) -> bool:
-    """Whether we are root and one of these places is another user's: then it takes this one capability to write it."""
+    """Whether we are root and one of these places belongs to another user: writing there needs this one capability."""
     if os.geteuid() != 0:
         return False
     for place in write:
@@ -84,12 +84,12 @@ def needs_override(write: Sequence[str]) -> bool:
             if os.stat(place).st_uid != 0:
                 return True
         except OSError:
-            continue  # gone since, which is found out before the program begins
+            continue  # gone since; that is noticed before the program starts
     return False
 
 
 def listening_sockets() -> list[str]:
-    """The paths of all Unix sockets that somebody listens on in this network namespace."""
+    """The paths of all listening Unix sockets in this network namespace."""
     found = set()
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as table:
@@ -109,9 +109,9 @@ def ours() -> list[str]:
 
 
 def shown(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """Where a program and the files that it is given lie, as far as that is in a place that a sandbox has its own of.
+    """The places of a program and its files that a sandbox would otherwise replace by its own, such as /tmp.
 
-    The directory, as a program may need what lies beside it; the file alone where that is all of /tmp.
+    The whole directory, because a program may need its other files; only the file if the directory is /tmp itself.
     """
     from shutil import which
 
@@ -122,13 +122,13 @@ def shown(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
 
 
 def running() -> list[str]:
-    """What we run from: the interpreter, its environment, our own code. A program of ours inside needs them too."""
+    """What we run from: the interpreter, its environment, our own code. Our programs inside need them too."""
     code = os.path.abspath(__file__ + "/../../../..")
     return sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, code)})
 
 
 def other_homes(workspace: str) -> list[str]:
-    """The home directories of others, as far as we could look into them; not one that the workspace is in."""
+    """The home directories of others that we could look into, except one that contains the workspace."""
     mine = {os.path.realpath(os.path.expanduser("~")), os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)}
     found = [os.path.join("/home", name) for name in (os.listdir("/home") if os.path.isdir("/home") else ())]
     found.append("/root")
@@ -143,12 +143,12 @@ CACHES = {
     "GOCACHE": ".cache/go-build",
     "UV_CACHE_DIR": ".cache/uv",
 }
-"""Where programs keep a cache that is otherwise in the home directory, which cannot be written in a sandbox."""
+"""Variables for caches that are otherwise in the home directory, which cannot be written in a sandbox."""
 
 
 def in_temp(env: Mapping[str, str], temp: str) -> dict[str, str]:
-    """The environment with caches in `temp`, except where a person put them. What a sandbox around us said of them is
-    said anew: its /tmp is not ours."""
+    """The environment with caches in `temp`, except where a person chose a place. Values set by a sandbox around us
+    are replaced, because its /tmp is not ours."""
     caches = {
         name: os.path.join(temp, place) for name, place in CACHES.items() if env.get(name) in (None, f"/tmp/{place}")
     }

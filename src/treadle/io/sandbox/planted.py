@@ -1,8 +1,8 @@
-"""What a command made that a mount could not prevent: names that were not there when it started, or were links.
+"""Finds what a command made that a mount could not prevent: names that did not exist when it started, or were links.
 
 A path that does not exist cannot be bound read-only, and neither can a link. So we look afterwards: a protected file
-that a command made is moved aside, where a person finds it, before anything outside of the sandbox can act on it, and
-a link that it changed is put back.
+that a command made is moved aside, where a person can find it, before anything outside the sandbox can act on it, and
+a link that it changed is restored.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ HARMLESS_SETTINGS = re.compile(
     r"|user\.(name|email)|init\.defaultbranch|extensions\.(objectformat|refstorage|worktreeconfig)"
     r"|remote\..*\.(url|fetch)|branch\..*\.(remote|merge|rebase)|submodule\..*\.(url|active)|pull\.rebase)"
 )
-"""What `git init`, `git clone` and everyday use write. Everything else in a new .git/config could run something."""
+"""What `git init`, `git clone` and everyday use write. Anything else in a new .git/config could run a program."""
 
 
 class ProtectedNames:
-    """How these names were before a command."""
+    """The state of these names before a command."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.absent: list[str] = []
@@ -31,12 +31,12 @@ class ProtectedNames:
                 self.links[path] = os.readlink(path)
 
     def changed(self) -> list[str]:
-        """Those that are there now, without what git itself makes in a new repository, and links that are others."""
+        """The names that exist now, except what git makes in a new repository, and the links that were changed."""
         made = [path for path in self.absent if os.path.lexists(path) and not _is_of_a_new_repository(path)]
         return made + [path for path, target in self.links.items() if _link(path) != target]
 
     def restore(self) -> None:
-        """Make the links again, once what took their place has been moved aside."""
+        """Recreate the links, once what took their place has been moved aside."""
         for path, target in self.links.items():
             if not os.path.lexists(path):
                 with contextlib.suppress(OSError):
@@ -48,7 +48,7 @@ def _link(path: str) -> str | None:
 
 
 def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
-    """Take these out of the workspace; gives where each is now."""
+    """Move these out of the workspace. Returns the new place of each."""
     from shutil import move
 
     moved = []
@@ -61,7 +61,7 @@ def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
             os.makedirs(directory, mode=0o700, exist_ok=True)
             move(path, target)
         except OSError:
-            continue  # gone again, or not ours to move: it is reported all the same
+            continue  # gone again, or we may not move it: it is reported anyway
         moved.append((path, target))
     return moved
 
@@ -78,7 +78,7 @@ def _is_of_a_new_repository(path: str) -> bool:
 
 
 def _is_harmless(path: str) -> bool:
-    """Read without git, which would obey it. What is not plain is not harmless."""
+    """Read without git, which would act on it. Anything unusual does not count as harmless."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read(64 << 10).splitlines()

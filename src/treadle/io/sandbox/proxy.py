@@ -1,8 +1,8 @@
-"""The way out for programs that may reach a few hosts only: a proxy outside, on a socket bound into the sandbox.
+"""The network access of programs that may reach only a few hosts: a proxy outside, on a socket bound into the sandbox.
 
-Inside, `relay.py` offers it as http://127.0.0.1:3128 in `http_proxy` and its relatives. Names are looked up here, and
-what they lead to must be a public address: a listed name that points into the local network opens nothing. Programs
-that do not heed these variables (ssh, databases, ping, `fetch` of older Node versions) reach nothing.
+Inside, `relay.py` offers it as http://127.0.0.1:3128 in `http_proxy` and similar variables. Names are resolved here and
+must lead to a public address, so a listed name that points into the local network gives no access. Programs that
+ignore these variables (ssh, databases, ping, `fetch` of older Node versions) reach nothing.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from treadle.policy import addresses
 from treadle.policy.network import permitted
 
 PLACE = "/run/treadle-proxy"
-"""Where the socket is inside."""
+"""The path of the socket inside."""
 PORT = 3128
 HEAD_CAP = 64 * 1024
 SECONDS = 30.0
@@ -31,14 +31,14 @@ FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\nConnection: close\
 
 
 class Refused(Exception):
-    """Told to the program as the answer to its request."""
+    """A refusal, sent to the program as the answer to its request."""
 
 
 FAILURES = (Refused, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
 
 
 def relayed(argv: list[str]) -> list[str]:
-    """The command with the relay around it, which becomes its parent."""
+    """The command with the relay as its parent."""
     relay = os.path.join(os.path.dirname(__file__), "relay.py")
     return [sys.executable, "-I", "-S", relay, PLACE, str(PORT), *argv]
 
@@ -107,14 +107,14 @@ class Proxy:
         if not permitted(self.hosts, host, port):
             raise Refused(f"{host}:{port} is not among the hosts that may be reached: {', '.join(self.hosts)}")
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        # A person who lists an address, or this machine, means it; a name must not lead there by surprise.
+        # A person who lists an address, or this machine, means it; a name must not lead there unexpectedly.
         named = host == "localhost" or _is_address(host)
         there = dict.fromkeys(str(one[4][0]) for one in found)
         usable = [one for one in there if named or addresses.is_public(addresses.parse(one))]
         if not usable:
             raise Refused(f"{host} leads to a private address")
         for address in usable[:-1]:
-            with contextlib.suppress(OSError):  # TimeoutError is one
+            with contextlib.suppress(OSError):  # includes TimeoutError
                 async with asyncio.timeout(SECONDS / len(usable)):
                     return await asyncio.open_connection(address, port)
         return await asyncio.open_connection(usable[-1], port)
@@ -137,7 +137,7 @@ def _first_line(head: bytes) -> tuple[str, str, bytes]:
 
 
 def _origin_form(head: bytes, method: str, path: str, first: bytes) -> bytes:
-    """As the server itself wants it, for one request: the next one on this connection might be for another host."""
+    """The head of a request as the server expects it, for one request only: the next might be for another host."""
     lines = head[len(first) + 2 :].split(b"\r\n")
     kept = [line for line in lines if line and not line.lower().startswith((b"proxy-", b"connection:", b"keep-alive:"))]
     return b"\r\n".join([f"{method} {path} HTTP/1.1".encode("latin-1"), *kept, b"Connection: close", b"", b""])

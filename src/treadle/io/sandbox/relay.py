@@ -1,6 +1,6 @@
-"""Inside a sandbox without a network: offers the proxy's socket as a port of this machine and runs the command.
+"""Inside a sandbox without a network: offers the proxy's socket as a local port, and runs the command.
 
-A program of its own, `python -I -S relay.py SOCKET PORT COMMAND...`; imports nothing of ours.
+A program of its own, `python -I -S relay.py SOCKET PORT COMMAND...`; it imports none of our modules.
 """
 
 import os
@@ -21,7 +21,7 @@ def main(path: str, port: int, argv: list[str]) -> int:
         finally:
             os._exit(127)
     null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1):  # the command alone holds them, so that it is seen when it closes one
+    for stream in (0, 1):  # only the command holds them, so that closing one is noticed
         os.dup2(null, stream)
     threading.Thread(target=serve, args=(listener, path), daemon=True).start()
     _, status = os.waitpid(child, 0)

@@ -1,8 +1,8 @@
-"""The fixed filter that every confined program gets: system calls that no build or test needs and escapes are made of.
+"""The fixed filter of every confined program: it refuses system calls that escapes need and builds and tests do not.
 
-They fail with EPERM. So does making a file that runs as its owner (set-user-ID): in a container one of root's would lie
-in a directory that a user outside of the container can run it from. A filter is a program for the kernel's packet
-filter machine; see seccomp(2).
+They fail with EPERM. So does making a set-user-ID file, which runs as its owner: if root makes one in a container, a
+user outside the container may be able to run it. A filter is a program for the kernel's packet filter machine; see
+seccomp(2).
 """
 
 import platform
@@ -19,9 +19,9 @@ TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 AF_VSOCK = 40
 SET_USER_ID = 0o4000
 MAKES = 0o100 | 0o20000000
-"""O_CREAT and O_TMPFILE: without them the mode is not looked at, and may be anything."""
+"""O_CREAT and O_TMPFILE. Without them the mode is ignored, and may be anything."""
 OPENAT2 = 437
-"""Its mode is in memory, where a filter cannot look. Programs take it for missing, and use the older call."""
+"""Its mode is in memory, where a filter cannot look. It is reported as missing, and programs use the older call."""
 
 NEW_IN_ALL = {
     **{"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427},
@@ -41,7 +41,7 @@ MACHINES: dict[str, tuple[int, dict[str, int], int, int]] = {
     "x86_64": (0xC000003E, X86_64, 16, 41),
     "aarch64": (0xC00000B7, AARCH64, 29, 198),
 }
-"""The kernel's name for the architecture, the calls refused there, and its numbers of ioctl and socket."""
+"""The kernel's id of the architecture, the calls refused there, and the numbers of ioctl and socket."""
 MODES: dict[str, dict[int, tuple[int, int | None]]] = {
     "x86_64": {
         **{90: (1, None), 91: (1, None), 268: (2, None), 452: (2, None), 85: (1, None), 133: (1, None), 259: (2, None)},
@@ -49,12 +49,12 @@ MODES: dict[str, dict[int, tuple[int, int | None]]] = {
     },
     "aarch64": {52: (1, None), 53: (2, None), 452: (2, None), 33: (2, None), 56: (3, 2)},
 }
-"""Calls that give a file its mode: which argument that is, and for `open` and `openat` which one has the flags."""
+"""Calls that set a file's mode: which argument it is and, for `open` and `openat`, which one has the flags."""
 
 
 @cache
 def program(machine: str = platform.machine()) -> bytes | None:
-    """The filter for this machine; None for an architecture that we have no numbers for."""
+    """The filter for this machine; None for an architecture whose numbers we do not have."""
     if machine not in MACHINES:
         return None
     architecture, calls, ioctl, socket = MACHINES[machine]
@@ -89,7 +89,7 @@ def program(machine: str = platform.machine()) -> bytes | None:
 
 
 def apply() -> None:
-    """Put this process, which must have given up new privileges, and all that it starts under the filter."""
+    """Apply the filter to this process and all that it starts. The process must have given up new privileges."""
     import ctypes
 
     if (bytes_ := program()) is None:

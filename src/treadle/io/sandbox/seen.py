@@ -1,8 +1,8 @@
-"""What a confined program is about to see, looked at from outside before it begins.
+"""Checks from outside what a confined program will see, before it begins.
 
-Between our look at a path and bubblewrap's mount a program that runs in the same workspace, such as a background task,
-can put a link in its place. So each place in the workspace is opened as the program would see it, with no link on the
-way, and must be the one that we meant: the same file, read-only, or hidden.
+Between our look at a path and bubblewrap's mount, a program that runs in the same workspace, such as a background task,
+can replace the path by a link. So each place in the workspace is opened as the program would see it, refusing links,
+and must be what we meant: the same file, read-only, or hidden.
 """
 
 import os

@@ -2,10 +2,11 @@
 
     child = await start(confinement, ["npm", "test"], cwd=workspace, env=env, stderr="stdout")
 
-With `confinement` None it starts the program as it is. A confined program begins only after a handshake: inside, it
-says that it is ready; outside, we look at it through /proc, make sure that the namespaces are its own, and tell it to
-go. Whoever of us is killed at whatever moment, it either never begins or ends with us: its first process dies with
-bubblewrap, bubblewrap with the reaper that started it, and the kernel ends all that is inside with the first process.
+With `confinement` None the program is started without a sandbox. A confined program begins only after a handshake: it
+reports from inside that it is ready; we look at it from outside through /proc, make sure that the namespaces are its
+own, and tell it to start. If any of us is killed at any moment, the program either never begins or ends with us: its
+first process dies with bubblewrap, bubblewrap dies with the reaper that started it, and the kernel ends everything
+inside with the first process.
 """
 
 import asyncio
@@ -41,9 +42,9 @@ async def start(
 ) -> Child:
     """Start `argv` as `confinement` says and wait until it runs; the rest is as in `child.start`.
 
-    `linger`: what the command leaves running may write on for a moment, and what is then stopped is told on its
-    stdout. Give pipes and not files as standard streams: a file could be opened again from inside, for writing too.
-    A program that is spoken to, with both as "pipe", holds them alone: when it closes one, that is seen at once.
+    `linger`: what the command leaves running may go on writing for a moment; what is then stopped is named on its
+    stdout. Give pipes, not files, as standard streams: a file could be reopened from inside, even for writing.
+    A program with "pipe" for both stdin and stdout alone holds them, so that we notice at once when it closes one.
     """
     env = dict(os.environ if env is None else env)
     launch = partial(children.start, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, limits=tuple(limits))
@@ -58,7 +59,7 @@ async def start(
 
 
 class _Vanished(LocalError):
-    """Something that was to be hidden, such as the socket of a program that ended, went before it could be hidden."""
+    """Something to hide, such as the socket of a program that ended, disappeared before it could be hidden."""
 
 
 async def _begin(
@@ -86,7 +87,7 @@ async def _begin(
                 await proxy.start()
             patient = wrapped.mounts is not None
             started = await launch(wrapped.argv, env=env, fds=fds, aside=wrapped.aside, patient=patient)
-        except OSError as error:  # such as a link that was removed while it was looked at
+        except OSError as error:  # such as a link that was removed while we looked at it
             raise LocalError(f"the sandbox cannot be made: {error}") from error
         finally:
             for fd in fds:
@@ -127,7 +128,7 @@ def _wrapped(
     *,
     alone: bool = False,
 ) -> tuple[_Wrapped, dict[str, str]]:
-    """`alone`: nothing of the sandbox holds the standard input and output of the program open."""
+    """`alone`: no process of the sandbox holds the program's standard input and output open."""
     method = methods.available().method
     if method == "bubblewrap":
         program = bubblewrap.find(*confinement.write)
@@ -150,7 +151,7 @@ def _wrapped(
 
 
 def find_program(name: str, env: Mapping[str, str], cwd: str) -> str:
-    """Where a program is; inside, its absence would be an exit code like any other."""
+    """The path of a program. Inside, a missing program would be just another exit code."""
     place = os.path.join(cwd, name) if "/" in name else name
     found = shutil.which(place, path=env.get("PATH", os.defpath))
     if found is None:
@@ -191,7 +192,7 @@ async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> 
 
 
 def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> None:
-    """Look at the first process inside from outside; raises LocalError unless it is confined as it should be."""
+    """Look from outside at the first process inside; raises LocalError unless it is confined as it should be."""
     for first in _children(wrapper):
         own = [*NAMESPACES, *(["net"] if confinement.network == "off" else [])]
         capabilities = 0
@@ -223,7 +224,7 @@ def _status(pid: int) -> dict[str, str]:
 
 
 async def _complaint(started: Child) -> str:
-    """What the wrapper said before it gave up, wherever its stderr went."""
+    """What the wrapper printed before it gave up, wherever its stderr went."""
     await started.stop(0)
     said = await started.last_words()
     if not said.strip():
