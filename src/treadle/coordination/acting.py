@@ -1,4 +1,4 @@
-"""Who acts here: what `HEIMDALL_HAID` says, else the agent session that we are part of, else the checkout's person."""
+"""Who acts here: the identity in `HEIMDALL_HAID`, else that of the agent session we are in, else the checkout's."""
 
 import os
 
@@ -9,12 +9,12 @@ from treadle.coordination.seats import Seats
 
 
 def acting(planning: Planning, *, enter: bool = False) -> str:
-    """The identity. A session that is not known yet is given one of its own when it is about to hold something."""
+    """The acting identity. With `enter`, a new session gets an identity of its own, so that it can hold claims."""
     seats = Seats(planning, "")
     if declared := os.environ.get("HEIMDALL_HAID"):
         process = origin.given_process(os.environ)
         if enter and process:
-            seats.note(checked(declared), process)  # what it holds is its as long as that process runs
+            seats.note(checked(declared), process)  # its claims then last as long as that process runs
         return checked(declared)
     keys = origin.session_keys(os.environ)
     if seat := seats.recognise(keys, origin.ancestors()):
@@ -27,5 +27,5 @@ def acting(planning: Planning, *, enter: bool = False) -> str:
         return seats.enter(program, keys[0], origin.declared_process(os.environ, program))
     from hashlib import sha256
 
-    # It holds nothing yet, so any name will do that nobody else has.
+    # It holds nothing yet, so any unused name will do.
     return f"{seats.root}/{origin.client_name(program)}-{sha256(keys[0].encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""The blackboard: facts that one agent found out and every other can read by key."""
+"""The blackboard: facts that one agent found out and all others can read by key."""
 
 from treadle.coordination.table import Table
 
@@ -11,6 +11,6 @@ class Blackboard(Table):
     lister = "heimdall-blackboard list"
 
     def delete(self, key: str) -> None:
-        """Forget a fact; one that is not there is already forgotten."""
+        """Remove a fact, if it exists."""
         self.document.change(lambda entries: entries.pop(key, None))
         self.planning.log(self.actor, "del", key)

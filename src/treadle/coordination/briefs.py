@@ -1,4 +1,4 @@
-"""Delta briefs: all that a spawned agent is told. The task, the symbols it names, what it builds on; never the plan."""
+"""Delta briefs: all that a spawned agent is told. The task, the symbols it names, what it builds on; not the plan."""
 
 import os
 
@@ -21,10 +21,10 @@ def build(
     strict: bool = False,
     budget: int | None = None,
 ) -> str:
-    """The brief. With `strict`, a symbol, capsule or invariants reference that leads nowhere refuses it.
+    """The brief. With `strict`, an unresolved symbol, capsule or invariants reference raises NotFound.
 
-    An agent that gets a thin brief cannot notice what is missing from it, so an unknown capsule always refuses.
-    `budget` is how many tokens its capsules may have; what does not fit is listed by id.
+    An agent cannot notice what is missing from its brief, so an unknown capsule always raises. `budget` is how many
+    tokens its capsules may take; those that do not fit are listed by id.
     """
     if not task or not spec:
         raise ConfigError("a brief needs a task and its spec", hint='give --task ID and --spec "..."')
@@ -68,7 +68,7 @@ def indented(text: str) -> str:
 
 
 def invariants_fault(project: str, reference: str) -> str | None:
-    """Why `path` or `path#heading` leads nowhere; None when it leads somewhere."""
+    """Why `path` or `path#heading` cannot be found; None when it can."""
     name, _, anchor = reference.partition("#")
     text = read_text(os.path.join(project, name)) if not os.path.isdir(os.path.join(project, name)) else None
     if text is None:
@@ -84,7 +84,7 @@ def anchors(markdown: str) -> set[str]:
 
 
 def headings(markdown: str) -> list[tuple[str, int, int]]:
-    """Each heading's anchor, named and numbered as GitHub does, its line and its level."""
+    """Each heading's anchor, formed and numbered as on GitHub, its line and its level."""
     rows: list[tuple[str, int, int]] = []
     found: dict[str, int] = {}
     fenced = False

@@ -1,4 +1,4 @@
-"""Context capsules: what was done, in at most ten lines, given to an agent only when its task builds on it."""
+"""Context capsules: what was done, in at most ten lines. An agent gets one only if its task builds on it."""
 
 import os
 
@@ -19,7 +19,7 @@ def check_id(name: str, what: str = "capsule id") -> str:
 
 
 def split_ids(text: str) -> list[str]:
-    """The ids in `a,b`, also with spaces and stray commas, each once."""
+    """The ids in `a,b`, each once; spaces and stray commas are ignored."""
     return list(dict.fromkeys(text.replace(",", " ").split()))
 
 
@@ -31,7 +31,7 @@ class Capsules:
     def write(
         self, name: str, what: str, where: str = "", decision: str = "", gotcha: str = "", depends: str = ""
     ) -> int:
-        """Keep a capsule; gives its number of lines. One that is too long is refused before anything is touched."""
+        """Save a capsule and return its number of lines. One that is too long is refused before anything is written."""
         check_id(name)
         needs = [check_id(need, "dependency") for need in split_ids(depends)]
         if not what.strip():
@@ -71,7 +71,7 @@ class Capsules:
         return found
 
     def hydrate(self, names: list[str], budget: int | None = None) -> str:
-        """The capsules of the closure, each as it is in its file, with one blank line between.
+        """The texts of all capsules in the closure, separated by blank lines.
 
         With a budget of tokens, only those that fit, and the ids of the rest.
         """
@@ -83,10 +83,10 @@ class Capsules:
         return "\n".join([*chosen.values(), *([rest] if rest else [])])
 
     def closure(self, names: list[str]) -> dict[str, str]:
-        """Every capsule that these build on and these themselves, by id, prerequisites first.
+        """These capsules and all that they build on, by id, prerequisites first.
 
-        Depth first, in the order in which dependencies are written. Where they go round in a circle, the one that was
-        reached first comes last. What is missing is named before anything is given out.
+        Depth first, in the order in which dependencies are written. In a circle, the capsule that was reached first
+        comes last. Raises NotFound, naming every missing capsule, before anything is returned.
         """
         texts: dict[str, str] = {}
         needs: dict[str, list[str]] = {}
@@ -120,7 +120,7 @@ class Capsules:
 
 
 def depends_of(text: str) -> list[str]:
-    """The ids in the `depends:` line of a capsule's head."""
+    """The ids in the `depends:` line of a capsule's header."""
     lines = iter(text.splitlines())
     if next(lines, "") == "---":
         for line in lines:
@@ -149,13 +149,13 @@ def _in_order(names: list[str], needs: dict[str, list[str]]) -> list[str]:
 
 
 INDEX_SHARE = 0.1
-"""How much of a budget the ids of what did not fit may take."""
+"""The share of a budget that the ids of what did not fit may take."""
 
 
 def within(texts: dict[str, str], names: list[str], budget: int) -> tuple[dict[str, str], str]:
-    """Of a closure, what fits into a budget of tokens, in its order; and the rest as a line of ids.
+    """The part of a closure that fits into a budget of tokens, in its order; and the rest as a line of ids.
 
-    The capsules that were asked for come first, then those that they build on, step by step; of one step the newest.
+    The requested capsules have priority, then those that they build on, step by step; within a step, the newest.
     """
     from treadle.sessions.tokens import estimate
 
@@ -163,7 +163,7 @@ def within(texts: dict[str, str], names: list[str], budget: int) -> tuple[dict[s
     places = {name: place for place, name in enumerate(texts)}
     ranked = sorted(texts, key=lambda name: (steps[name], _negated(_written(texts[name])), -places[name]))
     listing = int(budget * INDEX_SHARE)
-    for left in (budget, budget - listing):  # all of it may fit, and then there is no rest to list
+    for left in (budget, budget - listing):  # everything may fit, and then there is no rest to list
         chosen: set[str] = set()
         for name in ranked:
             cost = estimate(texts[name]) + 1
@@ -188,7 +188,7 @@ def _as_index(rest: list[str], budget: int) -> str:
 
 
 def _steps(texts: dict[str, str], names: list[str]) -> dict[str, int]:
-    """How many steps of dependency each capsule is away from those that were asked for."""
+    """How many steps of dependency each capsule is away from the requested ones."""
     found = dict.fromkeys(names, 0)
     todo = list(names)
     for name in todo:
@@ -208,7 +208,7 @@ def _negated(stamp: str) -> tuple[int, ...]:
 
 
 def compact(name: str, text: str) -> str:
-    """A capsule as a brief has it: its name, what it builds on, and what it says, without the head of its file."""
+    """A capsule as a brief shows it: its name, what it builds on, and its text, without the file's header."""
     needs = depends_of(text)
     head, mark, body = text.partition("\n---\n")
     after = f" (after {', '.join(needs)})" if needs else ""

@@ -1,10 +1,10 @@
-"""Thousands of claims, found without reading each: an index on disk of what they cover and when they end.
+"""An index on disk of what claims cover and when they end, so that thousands of them need not be read each time.
 
-The files of the claims are the truth. The index is made from them, and it is right as long as the sum over all files
-of a number that changes with the file is the one that the index was made for. Whoever writes a claim tells the index.
-What others make, remove or put in the place of a file changes the date of the directory, and then the sum is made
-again. So it is every few seconds, for what others write into a file that stays the same file. An index that cannot be
-used is made anew. Few claims are read as they are, which is faster.
+The claims' files are authoritative, and the index is made from them. Each file has a number that changes with the file;
+the index is valid while the sum of these numbers is the one that it was made for. Our own code updates the index when
+it writes a claim. If another program creates, removes or replaces a file, the directory's modification time changes and
+the sum is computed again. It is also computed every few seconds, in case another program writes into an existing file.
+An unusable index is rebuilt. If there are few claims, they are read directly, which is faster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FEW = 200
-"""Up to so many claims there is no index."""
+"""Up to this many claims, there is no index."""
 ENDING = ".json"
 FORMAT = 2
 _TABLES = f"""
@@ -39,17 +39,17 @@ insert into total values (0, 0, 0);
 pragma user_version = {FORMAT};
 """
 TRUSTED_SECONDS = 10.0
-"""For so long after every file was looked at, the date of their directory tells whether one was changed."""
+"""For this many seconds after all files were checked, the directory's mtime tells whether any has changed."""
 _UNSETTLED = 0
-"""For what was looked at so soon after a change that the next one may have the same date: it is looked at again."""
+"""Marks what was read so soon after a change that the next change may have the same timestamp: it is read again."""
 _NO_DATE = -1
 _SETTLED_SECONDS = 0.02
-"""Longer than the clock stands still by which a kernel dates files."""
+"""Longer than the interval at which the kernel's file timestamps advance."""
 _MASK = (1 << 63) - 1
 
 
 class CatalogEntry:
-    """What the index keeps of a claim: from when it counts and until when, its newest fence, and how it is listed."""
+    """What the index stores about a claim: from when until when it counts, its newest fence, and how it is listed."""
 
     def __init__(self, haid: str, begins: float, ends: float, fence: int, texts: list[str], shown: tuple[str, str]):
         self.haid = haid
@@ -66,15 +66,15 @@ class Catalog:
     trusted = TRUSTED_SECONDS
 
     def __init__(self, path: str, directory: str, read: Callable[[str], CatalogEntry | None]) -> None:
-        """`read` gives what the index keeps of a file, and None for what is no claim."""
+        """`read` returns what the index stores about a file, or None if it is not a claim."""
         self._path = path
         self._directory = directory
         self._read = read
 
     def ask(self, question: Callable[[CatalogRows], Any], *, few: int = FEW, look: bool = True) -> Any:
-        """The answer; None where claims are few, or where there can be no index, as where nothing can be written.
+        """The answer; None when there are few claims, or when no index can be written.
 
-        Without `look`, the index is taken as it is.
+        Without `look`, the index is used without checking the files.
         """
         if not os.path.exists(self._path) and len(state_numbers(self._directory, ENDING)) <= few:
             return None
@@ -92,7 +92,7 @@ class Catalog:
                     return question(rows)
             except sqlite3.OperationalError:
                 return None
-            except sqlite3.DatabaseError:  # it is damaged, or another version's: it is only an index
+            except sqlite3.DatabaseError:  # it is damaged or of another version, and can simply be rebuilt
                 try:
                     os.unlink(self._path)
                 except OSError:
@@ -101,17 +101,17 @@ class Catalog:
         return None
 
     def tell(self, name: str, *, current: bool) -> None:
-        """A file was written or removed by whoever holds the lock of the claims: the index, if any, follows at once.
+        """Update the index, if any, after the holder of the claims' lock has written or removed a file.
 
-        `current`: since it has the lock, it has asked, so that the index is right in all else. Where the index cannot
-        follow, its sum is not right any more, and the next question mends that.
+        `current`: the index was used since the lock was taken, so everything else in it is right. If the update fails,
+        the sum no longer matches, and the next use repairs that.
         """
         if os.path.exists(self._path):
             self.ask(lambda rows: rows.put(name, current=current), look=False)
 
 
 class CatalogRows:
-    """What is in the index, while it is open."""
+    """The content of the index, while it is open."""
 
     def __init__(
         self, connection: sqlite3.Connection, directory: str, read: Callable[[str], CatalogEntry | None]
@@ -132,7 +132,7 @@ class CatalogRows:
             raise sqlite3.DatabaseError("another format")
 
     def is_fresh(self, seconds: float) -> bool:
-        """Whether all files were looked at within this time, and none has come, gone or been replaced since."""
+        """Whether all files were checked within this time, and none was added, removed or replaced since."""
         dated, looked = self._connection.execute("select dated, looked from total").fetchone()
         return bool(0 <= time.time() - looked < seconds and dated == self.directory_date())
 
@@ -143,7 +143,7 @@ class CatalogRows:
             return _NO_DATE
 
     def follow(self, files: dict[str, int], dated: int) -> None:
-        """Bring the index up to date with the files, which were looked at when their directory had this date."""
+        """Bring the index up to date with the files, which were checked when their directory had this timestamp."""
         if self._total() != sum(files.values()) & _MASK:
             known = dict(self._connection.execute("select name, seen from files"))
             changed = [name for name in sorted(files) if known.get(name) != files[name]]
@@ -160,10 +160,10 @@ class CatalogRows:
                 settled = dated if abs(now - dated / 1e9) > _SETTLED_SECONDS else _UNSETTLED
                 self._connection.execute("update total set dated = ?, looked = ?", (settled, now))
         except sqlite3.OperationalError:
-            pass  # nothing can be written here: then all files are looked at each time
+            pass  # read-only: all files are checked each time
 
     def put(self, name: str, *, current: bool) -> None:
-        """Follow one file."""
+        """Update the index for one file."""
         try:
             seen = state_number(self._path(name))
         except FileNotFoundError:
@@ -183,7 +183,7 @@ class CatalogRows:
         self._connection.execute("update total set seen = ?", ((self._total() + seen) & _MASK,))
 
     def _drop(self, name: str) -> int:
-        """Gives the change of the sum, as `_replace` does."""
+        """Returns the change of the sum, like `_replace`."""
         known = self._connection.execute("select seen from files where name = ?", (name,)).fetchone()
         if known is None:
             return 0
@@ -206,10 +206,10 @@ class CatalogRows:
         self._connection.executemany("insert into surfaces values (?, ?)", [(name, start) for start in starts])
         return more
 
-    # What is asked...
+    # Queries...
 
     def near(self, patterns: Iterable[str]) -> list[str]:
-        """The names of the claims that may cover something of these."""
+        """The names of the claims that may cover something that these patterns cover."""
         found: dict[str, None] = {}
         for names in {tuple(literal_start(pattern)) for pattern in patterns}:
             above = ["/".join(names[:count]) for count in range(len(names) + 1)]
@@ -224,7 +224,7 @@ class CatalogRows:
         return sorted(found)
 
     def over(self, now: float) -> list[str]:
-        """The names of the claims that ended, and of those that a clock ahead of ours wrote."""
+        """The names of the claims that have ended, and of those written by a clock ahead of ours."""
         query = "select name from files where ends <= ? or begins > ? order by name"
         return [name for (name,) in self._connection.execute(query, (now, now))]
 
@@ -235,14 +235,14 @@ class CatalogRows:
         return int(self._connection.execute("select max(fence) from files").fetchone()[0] or 0)
 
     def shown(self, now: float, *, as_json: bool) -> dict[str, str]:
-        """The listing of each claim that holds by its own time, by name and in the order of names."""
+        """How each claim that is valid by its own times is listed, by name, in the order of names."""
         table = "as_json" if as_json else "as_text"
         query = f"select name, shown from {table} where ends > ? and begins <= ? order by name"
         return dict(self._connection.execute(query, (now, now)))
 
 
 def _settled(path: str, seen: int) -> int:
-    """The number to keep for a file that is read now."""
+    """The number to store for a file that is read now."""
     try:
         changed = os.stat(path).st_ctime
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What git says was changed, and whether somebody else's claim covers it."""
+"""Which files git says have changed, and whether another identity's claim covers them."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ TRAILER = "Heimdall-Agent"
 
 
 def read(project: str, *arguments: str, stdin: bytes = b"") -> bytes:
-    """What git answers. A hook is told which index the commit is made from; that is kept."""
+    """git's output. In a hook, the index that the commit is made from is used."""
     index = {"GIT_INDEX_FILE": os.path.abspath(name)} if (name := os.environ.get("GIT_INDEX_FILE")) else {}
     return git(*arguments, cwd=project, env=index, stdin=stdin).stdout
 
@@ -27,7 +27,7 @@ _SUBMODULE = "160000"
 
 
 def changed_names(listed: bytes) -> list[str]:
-    """The paths in git's raw form, which tells each with its modes; that of a submodule ends with a slash."""
+    """The paths in git's raw format, which lists each with its modes; a submodule's path ends with a slash."""
     fields = names(listed)
     return [_named(head, name) for head, name in zip(fields[::2], fields[1::2], strict=True)]
 
@@ -37,7 +37,7 @@ def _named(head: str, name: str) -> str:
 
 
 def staged(project: str) -> list[str]:
-    """What the next commit changes: old and new name of a rename, and of a merge what differs from every parent."""
+    """What the next commit changes: both names of a rename; in a merge, only what differs from every parent."""
     changed = changed_names(read(project, "diff", "--cached", *RAW))
     found = repository.find(project)
     if found and os.path.exists(os.path.join(found.git, "MERGE_HEAD")):
@@ -57,9 +57,9 @@ def has(project: str, commit: str) -> bool:
 
 
 def commits(project: str, *revisions: str) -> Iterator[tuple[str, list[str]]]:
-    """Who made each commit, by its trailer ("" when it has none), and what it changed.
+    """The author identity of each commit, from its trailer ("" if it has none), and the files that it changed.
 
-    A merge changes only what differs from every parent: the rest is the work of others.
+    In a merge only what differs from every parent counts: the rest is the work of others.
     """
     if any(revision.startswith("-") and revision not in ("--not", "--remotes") for revision in revisions):
         raise ConfigError(f"{' '.join(revisions)!r} is not a range of commits", hint="such as origin/main..HEAD")
@@ -84,15 +84,15 @@ def commits(project: str, *revisions: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]:
-    """Where these files, changed by this identity, are under somebody else's claim, exclusive or shared.
+    """Which of these files, changed by this identity, are under another's claim, exclusive or shared.
 
-    What agents coordinate with, where that is kept in git, is under nobody's.
+    The coordination files themselves, if they are kept in git, belong to nobody.
     """
     if not claims.exists():
         return []
     found = repository.find(claims.planning.project)
     common = os.path.relpath(claims.planning.root, found.main if found else claims.top) + "/"
-    # What git names with a slash at its end is a submodule, and whoever holds anything in it holds its pointer.
+    # A path with a trailing slash is a submodule. Whoever holds anything inside it also holds its pointer.
     surfaces = (
         Surface.directory(name[:-1]) if name.endswith("/") else Surface.of(name)
         for name in changed
@@ -102,7 +102,7 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
 
 
 def check_commits(claims: Claims, haid: str, made: Iterable[tuple[str, list[str]]]) -> list[Overlap]:
-    """The same for commits; who signed one is who changed it."""
+    """The same for commits: the identity that signed a commit is the one that changed its files."""
     found: dict[tuple[str, str, str], Overlap] = {}
     for signer, changed in made:
         for overlap in overlaps(claims, signer or haid, changed):

@@ -1,4 +1,4 @@
-"""One claim: who holds what, for which task, until when; and where others are in the way of it."""
+"""One claim: who holds what, for which task, until when; and how it overlaps with what others want."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 DEFAULT_TTL_MINUTES = 90
 MAX_TTL_MINUTES = 60 * 24 * 365
 _SCHEMA = record({"haid": NON_EMPTY, "claimed_surfaces": list_of(TEXT)})
-"""What makes a file a claim; the rest has defaults."""
+"""The fields without which a file is not a claim; the others have defaults."""
 
 
 class Claim:
-    """What one identity holds, as it is in its file; fields that others added are kept.
+    """What one identity holds, as in its file; fields that other tools added are kept.
 
-    Each surface remembers under `held` for which task it was taken, how, and with which fence.
+    A surface is a path, a glob or a symbol. The field `held` records for each one its task, its mode and its fence.
     """
 
     def __init__(self, fields: dict[str, Any], top: str = "", path: str = "", now: float | None = None) -> None:
-        """Raises ValueError when these are not the fields of a claim. `now`: nothing was renewed later than that."""
+        """Raises ValueError when these are not the fields of a claim. `now`: no renewal is later than this."""
         if faults(_SCHEMA, fields):
             raise ValueError("not a claim")
         self.fields = fields
@@ -46,7 +46,7 @@ class Claim:
         return [surface for text in self.texts if (surface := self.surface(text)) is not None]
 
     def surface(self, text: str) -> Surface | None:
-        """What one of its texts covers; None where another tool wrote what stands for no path at all."""
+        """The Surface for one of its texts; None if another tool wrote something that is not a path."""
         if text not in self._surfaces:
             try:
                 self._surfaces[text] = Surface(text, self._top)
@@ -55,7 +55,7 @@ class Claim:
         return self._surfaces[text]
 
     def part(self, text: str) -> dict[str, Any]:
-        """For which task a surface was taken, how, when, and with which fence."""
+        """The task, mode, time and fence with which a surface was taken."""
         held = self.fields.get("held")
         part = held.get(text) if isinstance(held, dict) else None
         whole = {"task": self.task, "mode": self.fields.get("mode", "exclusive"), "fence": self.fence}
@@ -76,11 +76,11 @@ class Claim:
 
     @property
     def renewed(self) -> float:
-        """When it was last renewed, by the heartbeat, which the original tools renew too."""
+        """When it was last renewed, according to its heartbeat, which the original tools renew too."""
         seen = seconds_of(self.fields.get("heartbeat"))
         if seen is None:
             seen = seconds_of(self.fields.get("claimed_at")) or 0.0
-        return seen if self._now is None else min(seen, self._now)  # written by a clock that is ahead of ours
+        return seen if self._now is None else min(seen, self._now)  # the other clock may be ahead of ours
 
     @property
     def ends(self) -> float:
@@ -95,7 +95,7 @@ class Claim:
         return {**self.fields, "expires_at": self.expires_at, "fence": self.fence, "mode": self.mode}
 
     def listed(self, gone: str = "") -> str:
-        """As a person reads it in a list; `gone` is since when its holder's session is not there."""
+        """The claim as a person reads it in a list; `gone`: since when its holder's session has been gone."""
         away = f"; holder not connected since {gone}" if gone else ""
         surfaces = "".join(f"\n    {one_line(text)}" for text in self.texts)
         how = f"{self.mode}, fence {self.fence}, expires_at {self.expires_at}{away}"
@@ -107,14 +107,14 @@ class Claim:
 
 
 class Overlap:
-    """A surface asked for that somebody else's claim covers."""
+    """A requested surface that somebody else's claim covers."""
 
     def __init__(self, asked: str, held: str, claim: Claim) -> None:
         self.asked = asked
         self.held = held
         self.claim = claim
         self.gone = ""
-        """Since when the holder's session is not there, where that is known."""
+        """Since when the holder's session has been gone, if that is known."""
 
     def __str__(self) -> str:
         claim = self.claim
@@ -131,7 +131,7 @@ class Overlap:
 
 
 class Collision(Denied):
-    """Somebody else holds it."""
+    """Somebody else holds what was asked for."""
 
     def __init__(self, overlaps: list[Overlap], doing: str = "claim") -> None:
         holders = sorted({overlap.claim.haid for overlap in overlaps})
@@ -151,7 +151,7 @@ class Released:
 
 
 def inside(surface: Surface) -> Surface:
-    """Refuse a surface that lies outside of the repository: nobody works there under these claims."""
+    """Refuse a surface outside the repository, where these claims mean nothing."""
     if surface.is_outside:
         raise ConfigError(
             f"{surface.text!r} is outside of this repository", hint="surfaces are paths from its top, such as src/**"
@@ -160,7 +160,7 @@ def inside(surface: Surface) -> Surface:
 
 
 def summed(parts: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a claim that follow from its surfaces."""
+    """The fields of a claim that are derived from its surfaces."""
     tasks = dict.fromkeys(str(part["task"]) for part in parts.values())
     return {
         "claimed_surfaces": list(parts),
@@ -172,15 +172,15 @@ def summed(parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def owns(caller: str, haid: str) -> bool:
-    """Whether the caller may act on it: its own, or that of an agent which its checkout started."""
+    """Whether the caller may act on it: its own claim, or that of an agent started from its checkout."""
     return caller in (haid, root_of(haid))
 
 
 class Held:
-    """Claims as they are at one moment, ready to be asked about many surfaces."""
+    """A snapshot of claims, indexed for asking about many surfaces."""
 
     def __init__(self, claims: Iterable[Claim], *, shared: bool = False) -> None:
-        """With `shared`, for somebody who only wants to share: what others share is not in the way and is left out."""
+        """With `shared`, for a caller that only wants to share: shared claims do not conflict and are left out."""
         self._index = Index(
             (text, (claim, text)) for claim in claims for text in claim.texts if not (shared and claim.is_shared(text))
         )

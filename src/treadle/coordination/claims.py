@@ -1,7 +1,7 @@
 """Claims: who may change what, for how long. One file per identity; all checks and changes happen under one lock.
 
-A claim that is not renewed ends by itself. Each has a fence, a number that only ever grows: whoever accepts work under
-a claim can refuse it from a holder whose fence is not the newest for that surface any more.
+A claim that is not renewed expires. Each has a fence, a number that only ever grows: whoever accepts work under a claim
+can refuse it if the holder's fence is no longer the newest for that surface.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from treadle.io.files import locked
 
 KEEP_SECONDS = 300.0
-"""A holder that is seen at work has its claim renewed at most this often."""
+"""The claim of a holder that is seen at work is renewed at most this often."""
 
 
 class Claims:
     few = FEW
-    """Up to so many claims are read as they are; of more, there is an index."""
+    """Up to this many claims are read directly; for more there is an index."""
 
     def __init__(self, planning: Planning, top: str = "", *, once: bool = False) -> None:
-        """`once`: for a command that asks several things and then ends: it looks at the files once."""
+        """`once`: for a command that asks several things and then ends: it reads the files only once."""
         self.planning = planning
         self._once = once
         self._many: bool | None = None
-        """Whether there are many claims, once the index was asked since the lock was taken."""
+        """Whether there are many claims; known after the index was used under the current lock."""
         self.top = top or os.path.dirname(planning.root)
-        """Where the surfaces are, to tell files from directories."""
+        """The directory that surfaces are relative to, to tell files from directories."""
         self.directory = planning.live_path("ledger", "claims")
         self.catalog = Catalog(planning.live_path("claims.index"), self.directory, self._entry)
         self.agents = Agents(planning)
@@ -66,7 +66,7 @@ class Claims:
     def claim(
         self, haid: str, surfaces: Sequence[str], task: str, ttl_minutes: int | None = None, *, shared: bool = False
     ) -> Claim:
-        """Take these surfaces beside what this identity holds. Raises Collision when another has any."""
+        """Take these surfaces in addition to what this identity holds. Raises Collision when another has any."""
         ttl = DEFAULT_TTL_MINUTES if ttl_minutes is None else ttl_minutes
         if not surfaces or not task:
             raise ConfigError("a claim needs surfaces and a task", hint="heimdall-claim claim SURFACE... --task T")
@@ -89,7 +89,7 @@ class Claims:
     def _added(
         self, held: Claim | None, haid: str, texts: list[str], task: str, ttl: int, shared: bool, fence: int
     ) -> dict[str, Any]:
-        """The fields of a claim with these surfaces beside those that it had."""
+        """The fields of a claim with these surfaces added."""
         now = self.planning.now()
         mode = "shared" if shared else "exclusive"
         parts = {text: held.part(text) for text in held.texts} if held else {}
@@ -108,7 +108,7 @@ class Claims:
     def release(
         self, caller: str, haid: str = "", surfaces: Sequence[str] = (), *, force: bool = False, reason: str = ""
     ) -> Released | None:
-        """Give up these surfaces, or all; None when nothing was held. Another's only by force, with a reason."""
+        """Give up these surfaces, or all; None when nothing was held. Another's claim only by force, with a reason."""
         haid = haid or caller
         with self.lock():
             self.agents.require(caller)
@@ -151,7 +151,7 @@ class Claims:
         return given
 
     def heartbeat(self, caller: str, haid: str = "") -> Claim:
-        """Renew a claim. One that ran out and that nobody has taken since is taken again, with a new fence."""
+        """Renew a claim. One that has expired is taken again, with a new fence, if nobody else has taken it since."""
         haid = haid or caller
         with self.lock():
             self.agents.require(caller)
@@ -170,23 +170,23 @@ class Claims:
         return claim
 
     def keep(self, haid: str) -> None:
-        """Renew what this identity holds when a part of its time is over: it was just seen at work."""
+        """Renew this identity's claim if part of its time has passed, because its holder was just seen at work."""
         claim = self._load(self._path(haid))
         if claim is not None and self.planning.clock() - claim.renewed > min(claim.ttl / 4, KEEP_SECONDS):
             try:
                 self.heartbeat(haid)
             except TreadleError:
-                pass  # it ended and another has it, or nothing can be written: the next claim says so
+                pass  # it expired and another has it, or nothing can be written: the next claim will say so
 
     def reap(self) -> tuple[list[Claim], list[Claim]]:
-        """Remove the claims that ended; gives those, and those that remain."""
+        """Remove expired claims. Returns those, and the ones that remain."""
         with self.lock():
             reaped = self._reap()
             active = self.active()
         self.planning.log("claim", "reap", f"reaped={len(reaped)} active={len(active)}")
         return reaped, active
 
-    # What is asked...
+    # Queries...
 
     def active(self) -> list[Claim]:
         return [claim for claim in self._all() if self.is_active(claim)]
@@ -201,7 +201,7 @@ class Claims:
         return [claim for claim in found if claim is not None and self.is_active(claim)]
 
     def listed(self, *, as_json: bool = False) -> list[str]:
-        """How each active claim is shown in a list, with since when a holder is not there."""
+        """How each active claim is shown in a list, including since when its holder has been gone."""
         now = self.planning.clock()
         found = self._ask(lambda rows: (rows.shown(now, as_json=as_json), rows.over(now)))
         if found is None:
@@ -222,45 +222,45 @@ class Claims:
         return claim if claim is not None and self.is_active(claim) else None
 
     def holds(self, haid: str) -> bool:
-        """Whether it has a claim, also one that ran out and can still be renewed."""
+        """Whether it has a claim, even an expired one that can still be renewed."""
         return self._load(self._path(haid)) is not None
 
     def is_active(self, claim: Claim) -> bool:
-        """Whether it still holds: until its time is over, and beyond that while its holder's session is there."""
+        """Whether it is still valid: until it expires, and beyond that while its holder's session is alive."""
         return self.planning.clock() < claim.ends or self.seats.living(claim.haid)
 
     def unseen(self) -> list[str]:
-        """Why what others hold cannot be seen, or not all of it; nothing when it can."""
+        """Why others' claims cannot be seen, or not all of them; empty when they can."""
         found = [why] if (why := self.planning.blind()) else []
         return [*found, *(f"{path} is not a claim that can be read" for path in self.broken())]
 
     def broken(self) -> list[str]:
-        """Files in the directory of claims that cannot be read as claims: what they hold is not known."""
+        """Files in the claims directory that cannot be read as claims, so that what they cover is unknown."""
         names = self._ask(CatalogRows.broken)
         if names is None:
             return [path for path in self._paths() if self._load(path) is None and os.path.exists(path)]
         return [os.path.join(self.directory, name) for name in names]
 
     def without_files(self, surfaces: Sequence[str]) -> list[str]:
-        """The surfaces that no file matches: they may be for a new file, or be misspelt."""
+        """The surfaces that match no file: they may be for a new file, or misspelt."""
         return [text for text in dict.fromkeys(surfaces) if not matches_any(Surface(text, self.top), self.top)]
 
     def exists(self) -> bool:
-        """Whether anything was ever claimed here; a fresh clone has no claims of anybody, which is not the same."""
+        """Whether anything was ever claimed here. A fresh clone has no claims of anybody, which is something else."""
         return os.path.isdir(self.directory)
 
     def overlaps(self, haid: str, wanted: Iterable[Surface], *, shared: bool = False) -> list[Overlap]:
-        """Where others' active claims are in the way; two shared claims never are."""
+        """Where others' active claims conflict with these surfaces; two shared claims never do."""
         return self.held_by_others({haid}, wanted, shared=shared)
 
     def held_by_others(self, own: set[str], wanted: Iterable[Surface], *, shared: bool = False) -> list[Overlap]:
-        """The same for somebody who acts under several identities."""
+        """The same for a caller that acts under several identities."""
         surfaces = list(wanted)
         others = [claim for claim in self.near(surfaces) if claim.haid not in own]
         return self.met(Held(others, shared=shared).overlaps(surfaces)) if others else []
 
     def met(self, overlaps: list[Overlap]) -> list[Overlap]:
-        """The same overlaps, each with since when its holder is not there."""
+        """The same overlaps, each with since when its holder has been gone."""
         gone = {haid: self.seats.gone_since(haid) for haid in {overlap.claim.haid for overlap in overlaps}}
         for overlap in overlaps:
             overlap.gone = gone[overlap.claim.haid]
@@ -275,7 +275,7 @@ class Claims:
     # Under the lock...
 
     def _reap(self) -> list[Claim]:
-        """Remove what ended; renew claims of holders that are still there, and those that a clock far ahead wrote."""
+        """Remove expired claims. Renew those whose holder is still alive, and those with a time far in the future."""
         ended: list[Claim] = []
         now = self.planning.clock()
         for claim in self._over(now):
@@ -293,18 +293,18 @@ class Claims:
             )
             self._remove(claim)
         if ended:
-            self._many = None  # the index follows all of them at once
+            self._many = None  # the index will catch up with all of them at once
         return ended
 
     def _over(self, now: float) -> list[Claim]:
-        """The claims whose time is over, or not begun; all of them where they are few."""
+        """The claims that have expired or not begun yet; all claims if they are few."""
         names = self._ask(lambda rows: rows.over(now))
         if names is None:
             return self._all()
         return [c for name in names if (c := self._load(os.path.join(self.directory, name))) is not None]
 
     def _ask(self, question: Callable[[CatalogRows], Any]) -> Any:
-        """What the index of many claims answers; None where they are few, or where there can be no index."""
+        """What the index of many claims answers; None if they are few, or if there can be no index."""
         if self._once and self._many is False:
             return None
         found = self.catalog.ask(question, few=self.few, look=not self._once or self._many is None)
@@ -320,7 +320,7 @@ class Claims:
         return CatalogEntry(claim.haid, begins, claim.ends, claim.fence, claim.texts, shown)
 
     def _renew(self, claim: Claim, forward: bool = True) -> Claim:
-        """Forward only: a clock that is behind shortens nobody's claim. Else to now, from a clock far ahead."""
+        """With `forward`, a clock that is behind shortens no claim. Without it, a time far ahead becomes now."""
         now = self.planning.now()
         old = claim.fields.get("heartbeat", "")
         return self._write({**claim.fields, "heartbeat": max(now, old) if forward and seconds_of(old) else now})
@@ -328,7 +328,7 @@ class Claims:
     def _next_fence(self) -> int:
         path = self.planning.live_path("ledger", "fence")
         text = (read_text(path) or "").strip()
-        # The file may be lost, or an older one may have been restored: no fence was lower than those that are held.
+        # The file may be lost, or restored from an older copy: the next fence must exceed all that are held.
         held: int | None = self._ask(CatalogRows.fence)
         if held is None:
             held = max((claim.fence for claim in self._all()), default=0)
@@ -366,7 +366,7 @@ class Claims:
         return [claim for claim in found if claim is not None]
 
     def _load(self, path: str) -> Claim | None:
-        """The claim in a file; None when there is none, or when what is there cannot be read as one."""
+        """The claim in a file; None when there is no file, or it cannot be read as a claim."""
         try:
             text = read_text(path)
             return None if text is None else Claim(loads(text), self.top, path, self._latest(path))
@@ -374,6 +374,6 @@ class Claims:
             return None
 
     def _latest(self, path: str) -> float:
-        """The latest time at which a claim can have been renewed: its file was not written by a clock ahead of all."""
+        """The latest time at which a claim can have been renewed, which is when its file was last written."""
         now = self.planning.clock()
         return min(now, os.stat(path).st_mtime + 1) if self.planning.clock is time.time else now

@@ -35,7 +35,7 @@ The displaced work is kept on the branch `{branch}`.
 
 
 def append(planning: Planning, title: str, body: str, signature: str = "") -> str:
-    """Add an entry; gives its timestamp. A signature is one line in italics that says who and through what."""
+    """Add an entry and return its timestamp. The signature is one line in italics: who wrote it, and with what."""
     title, body = one_line(title.strip()), body.strip()
     if not title or not body:
         raise ConfigError("a decision needs a title and a body")
@@ -60,7 +60,7 @@ def raise_conflict(
     displaced_intent: str = "",
     via: str = "",
 ) -> dict[str, str]:
-    """Write the record of a conflict, and link it from the decisions. Says where, and how the work is kept."""
+    """Write the record of a conflict and link it from the decisions. Returns where it is, and how the work is kept."""
     check_id(name, "conflict id")
     if not title.strip():
         raise ConfigError("a conflict needs a title")

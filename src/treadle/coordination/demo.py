@@ -1,8 +1,8 @@
-"""One wave of work, briefed twice: verbatim, and by reference. Both are really built, and both are
-estimated in tokens by the same rule.
+"""A demonstration: one wave of work (tasks given out together), briefed twice, verbatim and by reference. Both are
+really built, and the same rule estimates the tokens of both.
 
-Verbatim, each of three spawns gets the whole plan, the reports of the finished wave and its task. By reference, there
-is a symbol table, each spawn gets a delta brief, and each answers with a typed message. The ledger works out the rest.
+Verbatim, each of three spawned agents gets the whole plan, the reports of the finished wave and its task. By reference,
+there is a symbol table, and each agent gets a delta brief and answers with a typed message. The ledger does the sums.
 """
 
 import os
@@ -95,9 +95,9 @@ TASKS: list[dict[str, Any]] = [
 
 
 def demo(keep: str = "", plan: str = "") -> Iterator[str]:
-    """The lines to print. With `keep`, everything that was counted is left in that directory to be read.
+    """The lines to print. With `keep`, everything that was counted is left in that directory.
 
-    `plan` is the text of a plan to restate, in place of the one that is here for this.
+    `plan` is the text of another plan to use instead of the built-in one.
     """
     plan = plan or _read("plan.md")
     import tempfile
@@ -132,9 +132,9 @@ def demo(keep: str = "", plan: str = "") -> Iterator[str]:
 
 
 def _in_full(plan: str, before: dict[str, str], measured: int, wave: Wave, beside: int) -> Iterator[str]:
-    """The same with what a brief only refers to and its reader then reads, and at the prices of a cached prompt.
+    """The same comparison, counting also what a brief only refers to, and then at the prices of a cached prompt.
 
-    There the briefs are those of a wave, which begin alike; `beside` is what there is beside briefs.
+    For the latter the briefs are those of a wave, which begin alike; `beside` counts the tokens outside the briefs.
     """
     from treadle.sessions.tokens import estimate
 
@@ -159,26 +159,26 @@ def _in_full(plan: str, before: dict[str, str], measured: int, wave: Wave, besid
 
 
 CACHED = 0.9
-"""What a provider takes off the price of a prompt's beginning that it has seen just before."""
+"""The discount of a provider for the beginning of a prompt that it has just seen."""
 
 
 RULES = ("invariant", "rule", "how we work", "convention", "constraint")
-"""Words in the headings of what everybody who works on a plan has to read, whatever the task."""
+"""Words in the headings of sections that everybody who works on a plan has to read, whatever the task."""
 
 
 def rules(plan: str = "") -> str:
-    """What a brief's `INVARIANTS REF` leads to: the invariants of the plan, and how people work on it."""
+    """What a brief's `INVARIANTS REF` points to: the plan's invariants and working rules."""
     sections = f"\n{plan or _read('plan.md')}".split("\n## ")[1:]
     return "\n## ".join(part for part in sections if any(word in part.partition("\n")[0].lower() for word in RULES))
 
 
 def _restated(plan: str) -> str:
-    """What every verbatim brief begins with."""
+    """The common beginning of every verbatim brief."""
     return f"You are working on this plan.\n\n{plan}\n# What was done so far\n\n{_read('reports.md')}\n"
 
 
 def verbatim(plan: str = "") -> dict[str, str]:
-    """What each spawn is told when everything is restated: the plan, what was done before, and the task."""
+    """What each spawned agent is told when everything is restated: the plan, what was done before, and the task."""
     restated = _restated(plan or _read("plan.md"))
     return {
         f"verbatim {task['task']}": f"{restated}"
@@ -189,7 +189,7 @@ def verbatim(plan: str = "") -> dict[str, str]:
 
 
 def by_reference(planning: Planning) -> dict[str, str]:
-    """The symbol table, and for each spawn its delta brief and its answer."""
+    """The symbol table, and for each spawned agent its delta brief and its answer."""
     symbols, capsules = Symbols(planning), Capsules(planning)
     for name, value in SYMBOLS.items():
         symbols.set(name, value)

@@ -1,7 +1,7 @@
-"""Entries of ours in files that belong to others: put in, shown before, and taken out again without a trace.
+"""Adds our entries to files that belong to others, shows the change beforehand, and can remove it without a trace.
 
-What a file held before is remembered. When nobody has changed it since, that is put back, byte for byte; otherwise only
-what is ours is cut out of what it is now.
+The original content of a file is remembered. If nobody has changed the file since, it is restored byte for byte;
+otherwise only our entry is removed from it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class FileEdit:
         self.path = path
 
     def put(self, text: str | None) -> str:
-        """What the file holds with our entry; `text` is None when there is no file."""
+        """The content of the file with our entry; `text` is None when there is no file."""
         raise NotImplementedError
 
     def cut(self, text: str) -> str | None:
-        """What the file holds without it; None when nothing is left."""
+        """The content of the file without our entry; None when nothing is left."""
         raise NotImplementedError
 
 
 class OwnFile(FileEdit):
-    """A file that is all ours."""
+    """A file that is entirely ours."""
 
     def __init__(self, path: str, content: str) -> None:
         super().__init__(path)
@@ -47,7 +47,7 @@ class OwnFile(FileEdit):
 
 
 class Block(FileEdit):
-    """Lines of text between two lines that say whose they are."""
+    """Lines of text between two marker lines that say whose they are."""
 
     def __init__(self, path: str, begin: str, end: str, body: str) -> None:
         super().__init__(path)
@@ -69,7 +69,7 @@ class Block(FileEdit):
 
 
 class JsonEntry(FileEdit):
-    """A value at a place in a JSON object; with `mark`, an item of the list there, known by a text in it."""
+    """A value in a JSON object; with `mark`, an item of a list there, recognised by a text in it."""
 
     def __init__(self, path: str, keys: Sequence[str], value: Any, mark: str = "") -> None:
         super().__init__(path)
@@ -95,7 +95,7 @@ class JsonEntry(FileEdit):
         return dumps(document, 2) + "\n" if document else None
 
     def _cut(self, place: Any, keys: list[str]) -> None:
-        """Take the entry out, and on the way back what is empty without it."""
+        """Remove the entry, and on the way back whatever is empty without it."""
         if not isinstance(place, dict) or keys[0] not in place:
             return
         if len(keys) > 1:
@@ -127,7 +127,7 @@ class JsonEntry(FileEdit):
 
 
 def planned(edits: Sequence[FileEdit]) -> dict[str, tuple[str | None, str]]:
-    """For each file what it holds and what it is to hold. Nothing is written."""
+    """The old and the new content of each file. Nothing is written."""
     found: dict[str, tuple[str | None, str]] = {}
     for edit in edits:
         before, now = found.get(edit.path) or (read_text(edit.path),) * 2
@@ -136,7 +136,7 @@ def planned(edits: Sequence[FileEdit]) -> dict[str, tuple[str | None, str]]:
 
 
 class Manifest:
-    """What was written for one program, so that it can be taken back. One file for each, in one directory."""
+    """What was written for one program, so that it can be undone. One file for each program, in one directory."""
 
     def __init__(self, directory: str, name: str) -> None:
         self.directory = directory
@@ -154,13 +154,13 @@ class Manifest:
             first = known["before"] if known is not None and unchanged else before
             made = known["made"] if known is not None else _missing(os.path.dirname(path))
             self.files[path] = {"before": first, "sha256": _sum(after), "made": made}
-        self._save()  # before anything is changed, so that it can be taken back whatever happens
+        self._save()  # before anything is changed, so that it can always be undone
         for path, (before, after) in plan.items():
             if before != after:
                 write_text(path, after)
 
     def remove(self, edits: Sequence[FileEdit]) -> list[str]:
-        """Take all of it back; gives the files. What another program was set up with stays for that one."""
+        """Undo all of it and return the files. What another program also needs is left to that one."""
         changed = []
         for path, known in self.files.items():
             now = read_text(path)
@@ -178,7 +178,7 @@ class Manifest:
         return changed
 
     def _hand_over(self, path: str, known: dict[str, Any], now: str) -> bool:
-        """Whether another program needs this file as it is; then that one's manifest remembers what was before."""
+        """Whether another program needs this file as it is. If so, its manifest takes over the original content."""
         needed = False
         for name in os.listdir(self.directory):
             other = Manifest(self.directory, name.removesuffix(".json"))
@@ -195,7 +195,7 @@ class Manifest:
 
 
 def _missing(directory: str) -> list[str]:
-    """The directories on the way that are not there, the innermost first."""
+    """The missing directories on the way, innermost first."""
     found = []
     while not os.path.isdir(directory):
         found.append(directory)

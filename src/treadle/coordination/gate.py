@@ -1,4 +1,4 @@
-"""The only part that reads a gate's report.json, and only three of its fields; the rest is the gate's own business."""
+"""The only part that reads a gate's report.json, and only three of its fields; the rest is up to the gate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def to_message(planning: Planning, report: str, sender: str, msg_id: str, wave: str = "") -> dict[str, Any]:
-    """A gate_report message that points to the report and holds nothing of its body."""
+    """A gate_report message that points to the report without copying its content."""
     path = os.path.abspath(report)
     text = read_text(path)
     if text is None:

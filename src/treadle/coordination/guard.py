@@ -1,7 +1,7 @@
-"""Claims that bind the native agent: judged before a tool runs, held while it writes, looked at after a shell command.
+"""Enforces claims on the native agent: before a tool runs, while it writes, and after a shell command.
 
-Whoever opens a session makes a `Guarded` and gives its functions in: `judge` is a session.Guard, `writing` a
-session.Writing, and for commands whose writes nobody can foresee, what `watch()` gives before is `check`ed after.
+Whoever opens a session makes a `Guarded` and passes its functions on: `judge` is a session.Guard, `writing` a
+session.Writing. For commands whose writes cannot be foreseen, the result of `watch()` is passed to `check` afterwards.
 """
 
 import os
@@ -18,11 +18,11 @@ from treadle.policy import patterns
 from treadle.session import Access, Decision
 
 Files = dict[str, tuple[int, int, int]]
-"""Path -> inode, size and time of change, which unlike that of the content nobody can set back."""
+"""Path -> inode, size and ctime, which, unlike the mtime, cannot be set back."""
 
 
 class CommandWatch:
-    """What others held when a command began, and how it looked."""
+    """What others held when a command began, and the state of those files."""
 
     def __init__(self, claims: list[Claim], files: Files) -> None:
         self.claims = claims
@@ -30,7 +30,7 @@ class CommandWatch:
 
 
 class Guarded:
-    """One identity's view of what others hold in the worktree around the planning's project."""
+    """One identity's view of others' claims in the worktree around the planning's project."""
 
     def __init__(self, planning: Planning, haid: str) -> None:
         self.haid = checked(haid)
@@ -40,9 +40,9 @@ class Guarded:
         self.claims = Claims(planning, self.top)
 
     def judge(self, access: Access) -> Decision:
-        """A session.Guard: a write to what somebody else holds is denied, with who and until when.
+        """A session.Guard: a write to what somebody else holds is denied, saying who holds it and until when.
 
-        Where what others hold cannot be seen, a person is asked; it is not taken to be nothing.
+        If others' claims cannot be seen, a person is asked, because there may be some.
         """
         if self.claims.agents.revoked(self.haid):
             return Decision(verdict="deny", reason=f"{self.haid} is revoked", by="claim")
@@ -59,9 +59,9 @@ class Guarded:
 
     @contextmanager
     def writing(self, paths: tuple[str, ...]) -> Iterator[None]:
-        """A session.Writing: while a tool writes these, nobody can claim them, and nobody has."""
+        """A session.Writing: while a tool writes these paths, nobody can claim them. Denied if somebody already has."""
         if not os.path.isdir(self.claims.planning.live):
-            yield  # nobody has ever claimed anything here, and a lock would be the first trace of us
+            yield  # nothing was ever claimed here, and a lock file would be our first trace
             return
         with self.claims.lock():
             self.claims.agents.require(self.haid)
@@ -75,10 +75,10 @@ class Guarded:
         return CommandWatch(others, self._look(others))
 
     def check(self, before: CommandWatch) -> None:
-        """Raises Denied when a file that somebody else held then, and still holds, is not as it was.
+        """Raises Denied when a file that somebody else held before, and still holds, has changed.
 
-        The files say that something changed, and not who did it: where two agents work in one worktree, it may have
-        been the holder.
+        This shows that a file changed, not who changed it: if two agents work in one worktree, it may have been the
+        holder.
         """
         held = {(claim.haid, claim.fence) for claim in self._others()}
         still = [claim for claim in before.claims if (claim.haid, claim.fence) in held]
@@ -98,12 +98,12 @@ class Guarded:
 
     def _surfaces(self, paths: tuple[str, ...]) -> list[Surface]:
         full = (os.path.normpath(os.path.join(self.cwd, path)) for path in paths)
-        shared = self.claims.planning.root + "/"  # what agents coordinate with is under nobody's claim
+        shared = self.claims.planning.root + "/"  # the coordination files belong to nobody
         inside = (os.path.relpath(path, self.top) for path in full if not path.startswith(shared))
         return [Surface.of(path, self.top) for path in inside if path != ".." and not path.startswith("../")]
 
     def _look(self, claims: list[Claim]) -> Files:
-        """How the files that these claims cover look now."""
+        """The current state of the files that these claims cover."""
         files: Files = {}
         for pattern in {surface.pattern for claim in claims for surface in claim.surfaces}:
             for path in (path for start in literal_starts(pattern) for path in self._files(start)):
@@ -116,7 +116,7 @@ class Guarded:
         return files
 
     def _files(self, start: str) -> Iterator[str]:
-        """Every file at or below a path from the top, without git's own and those that agents coordinate with."""
+        """Every file at or below a path, without git's own and the coordination files."""
         place = os.path.join(self.top, start)
         if os.path.isfile(place):
             yield place

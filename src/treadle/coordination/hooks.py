@@ -1,9 +1,9 @@
 """The claims guard in git: a pre-commit and a pre-push hook that refuse changes under somebody else's claim.
 
-Where git takes its hooks from its own directory, ours is put there and what was there runs first. Where a project or a
-person has git take them from elsewhere (`core.hooksPath`, as husky does), that place may be tracked, made anew by a
-package manager, or be missing in some worktree. Then git is pointed to a directory of ours, which runs what is there
-in every worktree, and nothing that is tracked is touched.
+If git uses its own hooks directory, ours is put there, and a hook that was there runs first. If `core.hooksPath` names
+another directory, as husky does, that directory may be tracked, recreated by a package manager, or missing in some
+worktree. Then we point git to a directory of ours, whose hooks run those of the other directory, and no tracked file is
+touched.
 """
 
 import os
@@ -20,21 +20,21 @@ BYPASS = "HEIMDALL_GUARD_BYPASS"
 _MARK = "# heimdall-guard"
 _KEPT = ".before-heimdall"
 _LEGACY = ".legacy"
-"""What `pre-commit install` adds to the name of a hook that it finds, which it then runs first."""
+"""The suffix that `pre-commit install` adds to an existing hook, which it then runs first."""
 _SETTING = "core.hooksPath"
 _BEFORE = "heimdall.hooksPath"
-"""Where git took its hooks from before it was pointed to ours; `=` when nothing was set for this repository."""
+"""The setting that remembers the previous hooks directory; `=` when nothing was set for this repository."""
 _ALL = (
     *("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg"),
     *("commit-msg", "post-commit", "pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update"),
     *("proc-receive", "post-receive", "post-update", "reference-transaction", "push-to-checkout", "pre-auto-gc"),
     *("post-rewrite", "sendemail-validate", "post-index-change"),
 )
-"""Every hook that git may look for in a directory that takes the place of another (fsmonitor names its own program)."""
+"""Every hook that git may look for in a replaced directory (fsmonitor names its own program)."""
 
 
 def install(project: str, mode: str) -> list[str]:
-    """Put the hooks in place; a hook that was there is kept and runs first. Gives the paths."""
+    """Install the hooks and return their paths. An existing hook is kept and runs first."""
     found = _repository(project)
     before = _setting(project, _SETTING)
     ours = _own_directory(found)
@@ -67,7 +67,7 @@ def _beside(directory: str, mode: str) -> list[str]:
 
 
 def uninstall(project: str) -> list[str]:
-    """Remove the hooks and put back what was there."""
+    """Remove the hooks and restore what was there."""
     found = _repository(project)
     removed = []
     for directory in (_own_directory(found), os.path.join(found.common, "hooks")):
@@ -81,7 +81,7 @@ def uninstall(project: str) -> list[str]:
     try:
         os.rmdir(_own_directory(found))
     except OSError:
-        pass  # it was never made, or somebody put something in it
+        pass  # it was never created, or somebody put something into it
     if _setting(project, _SETTING, "--local") == _own_directory(found):
         before = _setting(project, _BEFORE, "--local") or "="
         if before.startswith("="):
@@ -93,7 +93,7 @@ def uninstall(project: str) -> list[str]:
 
 
 def status(project: str) -> dict[str, str]:
-    """For each hook, how it is installed where git looks for it in this very worktree: block, warn or absent."""
+    """For each hook, how it is installed where git looks for it in this worktree: block, warn or absent."""
     directory = _directory(project)
     found = {}
     for hook in HOOKS:
@@ -106,7 +106,7 @@ def status(project: str) -> dict[str, str]:
 
 
 def why_absent(project: str) -> str:
-    """Why hooks of ours that are there do not count here; nothing when there are none."""
+    """Why our installed hooks have no effect here; empty when there are none."""
     found = _repository(project)
     places = (_own_directory(found), os.path.join(found.common, "hooks"))
     if not any(_is_ours(os.path.join(place, hook)) for place in places for hook in HOOKS):
@@ -119,9 +119,9 @@ def why_absent(project: str) -> str:
 
 
 def run(claims: Claims, hook: str, haid: str, mode: str, refs: Iterable[str]) -> list[Overlap]:
-    """What the hook found, when it only warns; when it blocks, a Collision. A bypass must give its reason.
+    """Returns what the hook found if it only warns; raises Collision if it blocks. A bypass must give its reason.
 
-    Where it cannot see what others hold, it refuses too, as it does not know.
+    If others' claims cannot be seen, it refuses too.
     """
     project = claims.planning.project
     unseen = claims.unseen()
@@ -166,11 +166,11 @@ def _repository(project: str) -> repository.SharedRepository:
 
 
 def _own_directory(found: repository.SharedRepository) -> str:
-    return os.path.join(found.common, "hooks", "heimdall")  # where a sandbox protects what is in it
+    return os.path.join(found.common, "hooks", "heimdall")  # a sandbox protects this place
 
 
 def _setting(project: str, name: str, *scope: str) -> str | None:
-    """What git's settings say; ours for a single command, which switch hooks off, are left out of it."""
+    """The value of a git setting, without our own command-line settings, which switch hooks off."""
     for place in scope or ("--worktree", "--local", "--global", "--system"):
         done = git("config", place, "--get", name, cwd=project, check=False)
         if done.code == 0:
@@ -179,7 +179,7 @@ def _setting(project: str, name: str, *scope: str) -> str | None:
 
 
 def _elsewhere(project: str) -> str:
-    """Where hooks were before; a relative place is found from the top of each worktree, where git runs hooks."""
+    """The previous hooks directory. A relative one is relative to the top of each worktree, where git runs hooks."""
     before = (_setting(project, _BEFORE, "--local") or "").removeprefix("=")
     return os.path.expanduser(before)
 
@@ -196,7 +196,7 @@ def _is_ours(path: str) -> bool:
 
 
 def _is_legacy(path: str) -> bool:
-    """Whether pre-commit has put its hook in place of ours, and runs ours."""
+    """Whether pre-commit has installed its hook in place of ours, and runs ours."""
     return not _is_ours(path) and _is_ours(path + _LEGACY) and "pre-commit" in _text(path)
 
 
@@ -208,7 +208,7 @@ def _text(path: str) -> str:
 
 
 def _forward(hook: str, directory: str, mode: str) -> str:
-    """A hook that runs the one in the directory that ours took the place of, and for two of them ours after it."""
+    """A hook script that runs the one in the replaced directory and, for two of the hooks, ours after it."""
     import shlex
 
     before = shlex.quote(os.path.join(directory, hook))
@@ -228,7 +228,7 @@ def _script(hook: str, mode: str, before: str = f'"$0{_KEPT}"') -> str:
     from treadle.coordination.setup import command
 
     program = shlex.quote(command("heimdall-claim"))
-    # What git says on standard input is for both; the full stop keeps the newline at its end, if there is one.
+    # git's standard input is for both; the added full stop keeps a newline at its end.
     keep, give = ("said=$(cat; echo .)\n", 'printf %s "${said%.}" | ') if hook == "pre-push" else ("", "")
     return f"""#!/bin/sh
 {_MARK}: refuses changes under somebody else's claim; `heimdall-claim guard uninstall` removes it

@@ -1,4 +1,4 @@
-"""Outside agents, and what each needs to claim and to be bound by claims: an MCP entry, a hook, a paragraph to read."""
+"""What each outside agent needs in order to use claims and be bound by them: an MCP entry, a hook, a text to read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 SERVER = "heimdall"
-"""Without a dash: some programs make the names of tools from it."""
+"""Without a dash, because some programs form tool names from it."""
 HOOK_SECONDS = 10
 CURSOR_TOOLS = "Shell|Write|StrReplace|Edit|MultiEdit|Delete"
 MARK = "coord hook "
-"""In every hook entry of ours, to know it by."""
+"""Part of every hook entry of ours, to recognise it."""
 NAMES = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
 
 PARAGRAPH = """## Several agents work in this repository
@@ -34,7 +34,7 @@ else, and ask again later. `release_claim` what you are done with. Edits and com
 
 
 class HostSetup:
-    """What is written for one program, and what its person has to know."""
+    """What is written for one program, and what the person has to know."""
 
     def __init__(self, edits: list[FileEdit], notes: list[str]) -> None:
         self.edits = edits
@@ -42,9 +42,9 @@ class HostSetup:
 
 
 def host(name: str, top: str, main: str, *, trust: bool = False) -> HostSetup:
-    """For the worktree at `top` of the repository whose main one is at `main`.
+    """The setup for the worktree `top` of the repository whose main worktree is `main`.
 
-    `trust`: also have Codex trust the hook, which it otherwise asks its person about.
+    `trust`: also have Codex trust the hook; otherwise it asks the person.
     """
     if name not in NAMES:
         raise ConfigError(f"there is no setup for {name!r}", hint=f"one of {', '.join(NAMES)}")
@@ -55,14 +55,14 @@ def host(name: str, top: str, main: str, *, trust: bool = False) -> HostSetup:
 
 
 def program(name: str) -> str:
-    """Our command by its name where that finds it, so that no path of this machine goes into files that are shared."""
+    """Our command by its bare name if PATH has it, so that no path of this machine goes into shared files."""
     import shutil
 
     return name if shutil.which(name) else command(name)
 
 
 def hook_command(name: str) -> str:
-    """A line that runs our hook, and lets the call go on where Treadle is not installed."""
+    """A command line that runs our hook, and allows the call where Treadle is not installed."""
     treadle = shlex.quote(program("treadle"))
     goes_on = "{ echo '{}'; exit 0; }" if name == "cursor" else "exit 0"
     return f"sh -c {shlex.quote(f'command -v {treadle} >/dev/null || {goes_on}; exec {treadle} {MARK}{name}')}"
@@ -91,7 +91,7 @@ def _claude(top: str) -> HostSetup:
 
 
 def _codex(top: str, main: str, trust: bool = False) -> HostSetup:
-    hooks = os.path.join(main, ".codex", "hooks.json")  # Codex looks there, in whichever worktree it runs
+    hooks = os.path.join(main, ".codex", "hooks.json")  # Codex looks there, whichever worktree it runs in
     entry = {"hooks": [{"type": "command", "command": hook_command("codex"), "timeout": HOOK_SECONDS}]}
     override = os.path.join(top, "AGENTS.override.md")
     served = f"[mcp_servers.{SERVER}]\ncommand = {dumps(program('heimdall-ledger-mcp'))}\n"
@@ -114,7 +114,7 @@ def _toml(path: str, body: str) -> Block:
 
 
 def _codex_trust(hooks: str, entry: dict[str, Any]) -> Block:
-    """What Codex itself writes when its person trusts a hook: where it stands, and a sum over what it runs."""
+    """What Codex itself writes when a person trusts a hook: the place of the hook, and a hash of what it runs."""
     home = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")
     (hook,) = entry["hooks"]
     seen = {"event_name": "pre_tool_use", "hooks": [{**hook, "async": False}]}
@@ -126,7 +126,7 @@ def _codex_trust(hooks: str, entry: dict[str, Any]) -> Block:
 
 
 def _items(entry: JsonEntry) -> int:
-    """At which place of its list the entry will stand."""
+    """The position that the entry will have in its list."""
     from treadle.coordination.planning import read_text
     from treadle.wire.common.jsontext import loads
 

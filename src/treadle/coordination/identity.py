@@ -1,4 +1,4 @@
-"""HAIDs: which agent, of which person, on which machine, in which checkout. And the registry of those seen.
+"""HAIDs (identities: which agent, of which person, on which machine, in which checkout) and the registry of those seen.
 
     haid:{human}.{machine}-{hash4}[/{role}]
 
@@ -26,7 +26,7 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def slug(text: str) -> str:
-    """Lower case letters and digits, anything else one dash, at most 24 characters."""
+    """Lower-case letters and digits, with one dash in place of anything else, at most 24 characters."""
     plain = "".join(char if char in _PLAIN else " " for char in text.lower())
     return "-".join(plain.split())[:24]
 
@@ -56,15 +56,15 @@ def root_of(haid: str) -> str:
 
 
 def root(project: str) -> str:
-    """The identity of a checkout, from git's settings there and the machine's name."""
-    # Both cost more than all the rest, and most commands do not ask who acts.
+    """The identity of a checkout, from its git settings and the machine's name."""
+    # Imported late: both cost more than all the rest, and most commands do not ask who acts.
     from hashlib import sha256
 
     from treadle.workspace.git import git
 
     found = repository.find(project)
     top = found.top if found else os.path.abspath(project)
-    # The agents' shells differ in what they tell git of its settings; one person is one person in all of them.
+    # Agents' shells pass different settings to git; a person must be the same in all of them.
     asked = git("config", "user.email", cwd=top, check=False)
     email = asked.stdout.decode(errors="replace").strip() if asked.code == 0 else ""
     names = (email.partition("@")[0], os.environ.get("USER", ""), os.environ.get("LOGNAME", ""))
@@ -75,14 +75,14 @@ def root(project: str) -> str:
 
 
 def current(project: str) -> str:
-    """Who acts here: `HEIMDALL_HAID` when it is set, else the checkout's root identity."""
+    """The acting identity: `HEIMDALL_HAID` if it is set, else the checkout's root identity."""
     if declared := os.environ.get("HEIMDALL_HAID"):
         return checked(declared)
     return root(project)
 
 
 def spawn(project: str, role: str) -> str:
-    """The identity of an agent with this role in this checkout. Nothing is registered."""
+    """The identity of an agent with this role in this checkout. It is not registered."""
     name = slug(role)
     if not name:
         raise ConfigError(f"{role!r} cannot be a role", hint="use letters and digits")
@@ -104,7 +104,7 @@ class Agents:
         return self.planning.lock_beside("agents", "ledger", "agents.json.lock")
 
     def register(self, haid: str, role: str = "", tool: str = "", tool_version: str = "") -> None:
-        """Add it, or say that it is there again; since when it is known and whether it is revoked stays as it was."""
+        """Add it, or record that it was seen again; the time of its first registration and a revocation stay."""
         now = self.planning.now()
 
         def edit(agents: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ class Agents:
         self.planning.log("haid", "heartbeat", haid)
 
     def revoke(self, haid: str) -> None:
-        """From now on this identity, and every role of it, is refused everywhere."""
+        """Refuse this identity, and every role of it, everywhere from now on."""
         self._set(haid, status="revoked")
         self.planning.log("haid", "revoke", haid)
 
@@ -142,7 +142,7 @@ class Agents:
         return entry if isinstance(entry, dict) else None
 
     def all(self) -> dict[str, dict[str, Any]]:
-        """Everybody, with the status as it is now: revoked, stale when not heard of for half an hour, or active."""
+        """All identities with their current status: revoked, stale (not seen for half an hour), or active."""
         known = {haid: entry for haid, entry in self.document.read().items() if isinstance(entry, dict)}
         return {haid: {**entry, "status": self._status(entry)} for haid, entry in known.items()}
 

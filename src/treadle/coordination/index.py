@@ -1,7 +1,7 @@
-"""Which of many held surfaces can have anything in common with one that is asked for, without looking at each.
+"""Finds, without checking each, which of many held surfaces may overlap a requested one.
 
-What two surfaces have in common lies below the directories that both name literally. So the held ones are kept in a
-tree by those directories: only those on the way to the asked one's directory, and those below it, are candidates.
+Whatever two surfaces share lies below the directories that both name literally. So the held ones are kept in a tree of
+those directories: only those on the path to the requested one's directory, and those below it, are candidates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def literal_start(text: str) -> list[str]:
-    """The names that everything which a surface covers begins with; none where that is not plain to see."""
+    """The literal names with which every path that a surface covers begins; empty when they are not obvious."""
     path = text.partition("#")[0]
     if path.startswith("/") or ".." in path or "\\" in text:
         return []
@@ -33,7 +33,7 @@ class _Node:
 
 
 class Index:
-    """Items by the text of their surface."""
+    """Items, found by the text of their surface."""
 
     def __init__(self, entries: Iterable[tuple[str, Any]]) -> None:
         self._root = _Node()

@@ -1,7 +1,7 @@
-"""Live state in git's common directory, and the names in `.planning` under which other tools still find it.
+"""Keeps live state in git's common directory, with links in `.planning` where other tools look for it.
 
-Clean, stash, checkout and a removed worktree reach `.planning`; they never reach git's own directory. A `.planning`
-that holds live state, as older versions left it, is moved once. What git brings back of it later is history.
+git clean, stash, checkout and removing a worktree affect `.planning`, but never git's own directory. Live state that
+older versions left in `.planning` is moved once. If git later restores such files, they are history and are ignored.
 """
 
 import os
@@ -10,9 +10,9 @@ from treadle.errors import TreadleError
 from treadle.io.files import locked, move, write_atomic
 
 MOVED = "moved"
-"""A file in the live directory that says that the older layout was looked at."""
+"""A file in the live directory that records that the old layout was dealt with."""
 LIVE = ("protocol.log", "ledger/claims", "ledger/agents.json", "protocol/ledger.jsonl")
-"""What other tools read in `.planning` and what is linked from there."""
+"""What other tools read in `.planning`, and what is therefore linked from there."""
 _OLDER = (*LIVE, "ledger/fence", "protocol/messages.jsonl")
 _IGNORE = """# What is listed here leads to live state in git's own directory. The rest is for you to commit, or not.
 /protocol.log
@@ -25,7 +25,7 @@ _IGNORE = """# What is listed here leads to live state in git's own directory. T
 
 
 def moved(root: str, live: str) -> str:
-    """Where the live state is, after that of an older layout was moved; `root` where it cannot be moved."""
+    """Where the live state is, after moving that of an older layout; `root` if it cannot be moved."""
     if os.path.exists(os.path.join(live, MOVED)):
         return live
     older = [name for name in _OLDER if _is_real(os.path.join(root, name))]
@@ -40,7 +40,7 @@ def moved(root: str, live: str) -> str:
                 write_atomic(os.path.join(live, MOVED), b"1\n", 0o644)
         return live
     except (OSError, TreadleError):
-        return root  # nothing can be written: what is there is read where it is
+        return root  # read-only: use the old place
 
 
 def _is_real(path: str) -> bool:
@@ -48,7 +48,7 @@ def _is_real(path: str) -> bool:
 
 
 def _move(old: str, new: str) -> None:
-    """What is in the new place already is newer and stays; a directory is moved file by file."""
+    """Move files one by one; anything that is already in the new place is newer and stays."""
     if os.path.isdir(old):
         for name in os.listdir(old):
             _move(os.path.join(old, name), os.path.join(new, name))
@@ -62,7 +62,7 @@ def _move(old: str, new: str) -> None:
 
 
 def link(root: str, live: str) -> None:
-    """Make the links that are missing. A file that git keeps there stays; where links cannot be, none are made."""
+    """Create the missing links. A file that git tracks there stays; without support for links, none are made."""
     for name in LIVE:
         target, place = os.path.join(live, name), os.path.join(root, name)
         if os.path.lexists(place) or not os.path.exists(target):

@@ -1,7 +1,7 @@
-"""The token ledger: what every message and spawn cost, by role, with where each number comes from.
+"""The token ledger: what every message and spawned agent cost, by role.
 
-Where a number comes from is kept with it: `measured` (a provider reported it), `estimated` (from the text, by us),
-`counted` (by a tokenizer of the caller) or `declared` (the caller said so).
+Each number is kept with its source: `measured` (a provider reported it), `estimated` (by us, from the text), `counted`
+(by the caller's tokenizer) or `declared` (the caller said so).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 SOURCES = ("measured", "estimated", "counted", "declared")
 _BLOCK = 4 << 20
 _SMALL = 1 << 20
-"""From this size on, a compiled decoder is worth its import, and totals are worth keeping."""
+"""Above this size, a compiled decoder is worth its import, and totals are worth keeping."""
 
 
 class LedgerTotals:
-    """Tokens and messages by role, tokens by source, and how many lines could not be read."""
+    """Tokens and messages by role, tokens by source, and the number of unreadable lines."""
 
     def __init__(self) -> None:
         self.roles: dict[str, list[int]] = {}
@@ -52,7 +52,7 @@ class LedgerTotals:
 
 
 class KeptTotals:
-    """The totals of the first lines of a ledger, kept on disk: they hold while that many bytes have this checksum."""
+    """The totals of a ledger's first lines, kept on disk. They are valid while that many bytes have this checksum."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -81,7 +81,7 @@ class KeptTotals:
         try:
             write_text(self._path, dumps({**kept, "unreadable": totals.unreadable}) + "\n")
         except StorageError:
-            pass  # nothing can be written here: then all lines are counted each time
+            pass  # read-only: all lines are counted each time
 
 
 class Ledger:
@@ -95,7 +95,7 @@ class Ledger:
     def log(
         self, role: str, kind: str, tokens: str | int, *, msg_id: str = "", source: str = "declared", run: str = ""
     ) -> None:
-        """Add one line. The only way in which ledger lines come to be."""
+        """Add one line. All ledger lines are written here."""
         number = whole(tokens)
         if not role or not kind:
             raise ConfigError("a ledger line needs a role and a kind", hint="give --role and --kind")
@@ -109,7 +109,7 @@ class Ledger:
         self.planning.log("ledger", "log", f"{role}/{kind}={tokens}")
 
     def baseline(self, role: str, tokens: str | int) -> None:
-        """Keep the number to beat."""
+        """Save the number of tokens to compare with."""
         number = whole(tokens)
         if not role:
             raise ConfigError("a baseline needs a role", hint="give --role")
@@ -122,7 +122,7 @@ class Ledger:
         return totals
 
     def delta(self, role: str = "", run: str = "") -> list[dict[str, Any]]:
-        """For the role, or every role with a baseline: what it was to beat, what it is, and the change in percent."""
+        """For the role, or every role with a baseline: the baseline, the current total, and the change in percent."""
         known = self.baselines.read()
         totals = self.totals(run)
         rows = []
@@ -153,7 +153,7 @@ class Ledger:
         return totals
 
     def _counted_on(self, file: Any) -> LedgerTotals:
-        """The totals of all lines: those that were kept, and what came since."""
+        """The totals of all lines: the saved ones plus what came since."""
         from zlib import crc32
 
         kept = KeptTotals(self.planning.live_path("ledger.totals"))
@@ -161,14 +161,14 @@ class Ledger:
         seen, left = 0, kept.length
         while block := file.read(min(_BLOCK, left)):
             seen, left = crc32(block, seen), left - len(block)
-        if left or seen != kept.checksum:  # somebody changed what was there
+        if left or seen != kept.checksum:  # somebody changed the earlier lines
             kept.forget()
             file.seek(0)
         before = kept.length
         for lines in _blocks(file):
             _add(lines, kept.totals, "")
             if not lines.endswith(b"\n"):
-                return kept.totals  # somebody is writing this line, or was killed while it did: it is not kept
+                return kept.totals  # an unfinished last line, being written or torn by a kill, is not counted
             kept.length, kept.checksum = kept.length + len(lines), crc32(lines, kept.checksum)
         if kept.length - before > self.small:
             kept.save()
@@ -199,7 +199,7 @@ def delta_text(row: dict[str, Any]) -> str:
 
 
 def signed(percent: int) -> str:
-    """-73, +707; no change is -0, as the original says it."""
+    """-73, +707; no change is -0, as in the original tool."""
     return f"+{percent}" if percent > 0 else f"-{-percent}"
 
 
@@ -241,7 +241,7 @@ def _add_fast(lines: bytes, totals: LedgerTotals, run: str) -> None:
 
     try:
         entries = msgspec.json.Decoder(Line).decode_lines(lines)
-    except (msgspec.DecodeError, ValueError):  # one of these is not readable, or has a field of its own kind
+    except (msgspec.DecodeError, ValueError):  # one of them is unreadable, or has a field of an unusual type
         return _add_plain(lines.split(b"\n"), totals, run)
     add = totals.add
     for entry in entries:

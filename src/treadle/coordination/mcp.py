@@ -1,4 +1,4 @@
-"""The coordination ledger over the Model Context Protocol: one connected client, whatever the transport."""
+"""The coordination ledger as a Model Context Protocol server for one connected client, over any transport."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INSTRUCTIONS = (
 
 
 class Server:
-    """One client's conversation: `handle` is what `jsonrpc.reply` calls."""
+    """One client's conversation; `jsonrpc.reply` calls `handle`."""
 
     def __init__(self, planning: Planning, *, extended: bool = False, remote: bool = False) -> None:
         """`remote`: the client is not the program that started this process."""
@@ -43,9 +43,9 @@ class Server:
         self.seats = Seats(planning, current(planning.project), remote=remote)
         declared = "" if remote else os.environ.get("HEIMDALL_HAID", "")
         self._declared = checked(declared) if "/" in declared else ""
-        """Who the host says it is. With a role, that is who acts, also in the shells and git hooks of that host."""
+        """The identity that the host declares. With a role, it acts under that, also in its shells and git hooks."""
         self._session = ""
-        """The session that the present call says it is from."""
+        """The session that the current call says it comes from."""
         self.agents = Agents(planning)
         found = repository.find(planning.project)
         self.claims = Claims(planning, found.top if found else planning.project)
@@ -82,17 +82,17 @@ class Server:
         return {"supportedVersions": [STATELESS], "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
 
     def _introduce(self, info: Any) -> None:
-        """Take note of who the client says it is."""
+        """Remember who the client says it is."""
         if isinstance(info, dict):
             self.client = known_client(str(info.get("name") or self.client))
             self.client_version = str(info.get("version") or "")
         try:
             self._present(self._own())
         except TreadleError:
-            pass  # the first call says it, where the client's person can see it
+            pass  # the first call reports it, where the client's person can see it
 
     def renew(self) -> None:
-        """Whoever is connected is there: what it holds does not run out."""
+        """The client is connected, so its claims must not expire."""
         for haid in {*self.seats.taken(), self._declared} - {""}:
             self.claims.keep(haid)
 
@@ -110,7 +110,7 @@ class Server:
                 return _failed(haid, f"unknown tool: {name}", f"there are {', '.join(self.tools)}")
             if found := faults(tool.schema, arguments):
                 return _failed(haid, f"{name}: the arguments are not right", "; ".join(found))
-            for identity in {self._own(), haid}:  # acting for another lifts nothing
+            for identity in {self._own(), haid}:  # acting for another does not lift a revocation
                 self.agents.require(identity)
             self._present(haid, tool.reads)
             if not tool.reads:
@@ -130,14 +130,14 @@ class Server:
         return self._declared or self.seats.haid(self.client, self._session)
 
     def _acting(self, arguments: Any) -> str:
-        """The client, or the sub-agent of it that the call names."""
+        """The acting identity: the client's, or that of the sub-agent that the call names."""
         named = arguments.get("client_identity") if isinstance(arguments, dict) else None
         if not isinstance(named, str) or not named or slug(named) == slug(self.client):
             return self._own()
         return self.seats.haid(named, of=self._own())
 
     def _present(self, haid: str, only_reads: bool = True) -> None:
-        """Have it in the registry, and say now and then that it is alive. Who only reads can do without."""
+        """Register it, and refresh its entry now and then. A caller that only reads need not be registered."""
         now = self.planning.clock()
         if now - self._seen.get(haid, 0.0) > 60:
             own = self._own() == haid
@@ -151,14 +151,14 @@ class Server:
 
 
 def _session_of(params: dict[str, Any]) -> str:
-    """The session that a call says it is from: Codex starts servers with a bare environment and tells it here."""
+    """The session that a call comes from. Codex starts servers with a bare environment and names its session here."""
     meta = params.get("_meta")
     thread = meta.get("threadId") if isinstance(meta, dict) else None
     return f"codex:{thread}" if isinstance(thread, str) and 0 < len(thread) <= 200 else ""
 
 
 def _detail(error: TreadleError) -> str:
-    """What went wrong in full. A hint is for whoever can type a command; a tool's caller cannot."""
+    """The full error message. A hint about a command is left out, because a tool's caller cannot type one."""
     hint = error.hint or ""
     return error.message if "heimdall-" in hint or "--" in hint or not hint else f"{error.message}\n{hint}"
 

@@ -1,6 +1,6 @@
 """The ledger server over Streamable HTTP: loopback only, with a token, one session for each client that initializes.
 
-Every answer is plain JSON; the server never speaks on its own, so there is no event stream to open.
+Every answer is plain JSON; the server never sends anything unasked, so there is no event stream.
 """
 
 import hmac
@@ -20,12 +20,12 @@ PATH = "/mcp"
 BODY_CAP = 16 * 1024 * 1024
 MAX_SESSIONS = 256
 SESSION_SECONDS = 1800.0
-"""A client that was not heard of for this long is taken to be gone."""
+"""A client that has not been heard from for this long is considered gone."""
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 class Sessions:
-    """The connected clients by session id; those not heard of for long, or over the limit, are let go."""
+    """The connected clients by session id; those that are silent for long, or over the limit, are dropped."""
 
     def __init__(self, make: Callable[[], Server]) -> None:
         self._make = make
@@ -77,7 +77,7 @@ class HttpListener(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}{PATH}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that resets its connection is no event; anything else is told as usual."""
+        """Ignore a client that resets its connection; report anything else as usual."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -124,7 +124,7 @@ class Handler(BaseHTTPRequestHandler):
             self._say(405, b"this server sends no events of its own\n", {"Allow": "POST, DELETE"})
 
     def _body(self) -> bytes | None:
-        """What was sent, always read to its end, so that the next request on the connection is found."""
+        """The request body, always read to its end, so that the next request on the connection can be found."""
         length = self.headers.get("Content-Length", "0")
         known = length.isdecimal() and len(length) < 18 and "Transfer-Encoding" not in self.headers
         if not known or int(length) > BODY_CAP:
@@ -134,9 +134,9 @@ class Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(length))
 
     def _allowed(self) -> bool:
-        """Only this machine, only with the token, and no page of a browser from elsewhere.
+        """Only from this machine, only with the token, and not from another site's page in a browser.
 
-        Looked at before the body: whoever has no token cannot make us read anything.
+        Checked before the body, so that nobody without a token can make us read anything.
         """
         refused: tuple[int, bytes, dict[str, str]] | None = None
         if urlsplit(self.path).path != PATH:
@@ -155,13 +155,13 @@ class Handler(BaseHTTPRequestHandler):
         return False
 
     def _has_token(self) -> bool:
-        """The name of the scheme is in any case (RFC 9110, section 11.1); the token is exact."""
+        """The scheme's name is case-insensitive (RFC 9110, section 11.1); the token must match exactly."""
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         right = hmac.compare_digest(token.strip().encode(errors="replace"), self.server.token.encode())
         return right and scheme.lower() == "bearer"
 
     def _forget_what_came(self) -> None:
-        """What has arrived is taken, so that closing does not reset the connection before the answer is read."""
+        """Read what has arrived, so that closing does not reset the connection before the answer is read."""
         self.wfile.flush()
         self.connection.settimeout(0)
         try:
@@ -179,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """The audit trail has what was done; requests are not worth a line each."""
+        """Log nothing: the audit trail has what was done."""
 
 
 def _is_loopback(url: str) -> bool:

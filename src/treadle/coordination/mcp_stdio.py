@@ -1,4 +1,4 @@
-"""The ledger server on standard input and output: messages in either framing in, one line for each reply out."""
+"""The ledger server on standard input and output: messages in either framing come in, replies go out one per line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def serve(server: Server, source: int = 0, sink: int = 1) -> None:
 
 
 def _next(server: Server, source: int) -> bytes:
-    """What comes next; meanwhile, what the client holds is renewed, as it is connected."""
+    """The next input. Meanwhile the client's claims are renewed, because it is connected."""
     while not select.select([source], [], [], RENEW_SECONDS)[0]:
         server.renew()
     return os.read(source, 1 << 16)

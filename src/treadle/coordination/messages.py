@@ -1,4 +1,4 @@
-"""Typed messages on their way: validated with a line in the audit trail, and kept in an inbox until acknowledged."""
+"""Typed messages: validated with a line in the audit trail, and kept in an inbox until they are acknowledged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def validate(planning: Planning, data: bytes) -> dict[str, Any]:
 
 
 class Inbox:
-    """Messages between agents, in `protocol/messages.jsonl`: lines that post one, and lines that acknowledge one."""
+    """Messages between agents, in `protocol/messages.jsonl`. Some lines post a message, others acknowledge one."""
 
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
@@ -48,7 +48,7 @@ class Inbox:
         self.planning.log("message", "post", f"{message['msg_id']} {sender}->{to}")
 
     def read(self, haid: str, *, acknowledged: bool = False) -> list[dict[str, Any]]:
-        """What is there for this identity and its role, oldest first, without what it has acknowledged."""
+        """The messages for this identity and its role, oldest first, without those that it has acknowledged."""
         names = {haid, haid.partition("/")[2], EVERYBODY} - {""}
         acks = {entry["ack"] for entry in self._entries("ack") if entry["by"] == haid}
         found = []
@@ -60,7 +60,7 @@ class Inbox:
         return found
 
     def acknowledge(self, haid: str, msg_ids: Iterable[str]) -> list[str]:
-        """Say that these were dealt with; gives those that were there to acknowledge."""
+        """Mark these as dealt with. Returns those that could be acknowledged."""
         open_ids = {entry["message"]["msg_id"] for entry in self.read(haid)}
         done = [msg_id for msg_id in dict.fromkeys(msg_ids) if msg_id in open_ids]
         for msg_id in done:
@@ -76,7 +76,7 @@ class Inbox:
             try:
                 entry = loads(line)
             except ValueError:
-                continue  # torn by a crash, or by hand
+                continue  # torn by a crash, or damaged by hand
             if isinstance(entry, dict) and kind in entry and "by" in entry:
                 if kind == "ack" or isinstance(entry["message"], dict) and not faults(entry["message"]):
                     yield entry

@@ -1,6 +1,6 @@
-"""Which agent a process belongs to: the session ids that agents put into the environment, and the way up to the agent.
+"""Which agent a process belongs to, from the session ids that agents put into the environment and from its ancestors.
 
-The innermost one decides: an agent that another one started has the outer one's variables too.
+The innermost agent decides: an agent started by another one has the outer one's variables too.
 """
 
 import os
@@ -24,16 +24,16 @@ CLIENTS = {
     "qwen": "qwen-cli-mcp-client",
     "copilot": "copilot-cli",
 }
-"""Program -> the name that its MCP client gives, so that both ways lead to one identity."""
+"""Program -> the name of its MCP client, so that both lead to the same identity."""
 _PIDS = {"CLAUDE_PID": "claude", "OPENCODE_PID": "opencode"}
 _SHELLS = {"sh", "bash", "dash", "zsh", "ash", "busybox"}
 _DEPTH = 64
 
 PROCESS_VARIABLE = "HEIMDALL_PROCESS"
-"""The process that `HEIMDALL_HAID` is the identity of, as its number and its start time."""
+"""The process that `HEIMDALL_HAID` belongs to, by its pid and its start time."""
 
 Key = tuple[int, int]
-"""A process by its number and its start time."""
+"""A process, by its pid and its start time."""
 
 
 def client_name(program: str) -> str:
@@ -41,7 +41,7 @@ def client_name(program: str) -> str:
 
 
 def known_client(name: str) -> str:
-    """The name as `CLIENTS` has it: Qwen Code puts that of the server behind its own."""
+    """The name as in `CLIENTS`: Qwen Code appends the server's name to its own."""
     return CLIENTS["qwen"] if name.startswith(f"{CLIENTS['qwen']}-") else name
 
 
@@ -55,7 +55,7 @@ def session_keys(environ: Mapping[str, str]) -> list[str]:
 
 
 def declared_process(environ: Mapping[str, str], program: str) -> Key | None:
-    """The agent's process as its environment gives it."""
+    """The agent's process, as its environment names it."""
     for variable, whose in _PIDS.items():
         value = environ.get(variable, "")
         if whose == program and value.isdecimal() and len(value) < 10:
@@ -64,7 +64,7 @@ def declared_process(environ: Mapping[str, str], program: str) -> Key | None:
 
 
 def this_process() -> dict[str, str]:
-    """A variable for what we start, by which it knows whose it is also where it cannot see our process."""
+    """A variable for what we start, so that it knows whose it is even if it cannot see our process."""
     mine = key_of(os.getpid())
     return {PROCESS_VARIABLE: f"{mine[0]}:{mine[1]}"} if mine else {}
 
@@ -86,7 +86,7 @@ def is_alive(key: Key) -> bool:
 
 
 def ancestors() -> Iterator[Key]:
-    """Our parent, its parent and so on, as far as they can be seen."""
+    """Our parent, its parent and so on, as far as they are visible."""
     pid = os.getppid()
     for _ in range(_DEPTH):
         found = table.look(pid) if pid > 1 else None
@@ -97,7 +97,7 @@ def ancestors() -> Iterator[Key]:
 
 
 def starter() -> Key | None:
-    """The program that started us, a shell in between that only ran the one command being left out."""
+    """The program that started us, skipping a shell that only ran this one command."""
     for key in ancestors():
         found = table.look(key[0])
         words = table.command_line(key[0])

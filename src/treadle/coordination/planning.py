@@ -1,4 +1,4 @@
-"""The planning directory: where agents that share a repository meet, and the trail of everything they did there."""
+"""The planning directory, through which agents in one repository coordinate, and the audit trail of what they did."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 LOCK_SECONDS = 60.0
-"""How long a command waits for its turn; each turn takes about a millisecond."""
+"""How long a command waits for the lock; each holder keeps it for about a millisecond."""
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
 _ESCAPES |= {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 def one_line(text: str) -> str:
-    """Text in which no tab, line break or other control character is left, so that it cannot break a line of a log."""
+    """Text without tabs, line breaks or other control characters, so that it cannot break a line of a log."""
     return text.translate(_ESCAPES)
 
 
@@ -34,7 +34,7 @@ def timestamp(seconds: float) -> str:
 
 
 def seconds_of(stamp: Any) -> float | None:
-    """The time a timestamp stands for; None when it is not one. `time.strptime` would cost more than the command."""
+    """The time of a timestamp; None when it is not one. `time.strptime` would cost more than the whole command."""
     if not isinstance(stamp, str) or len(stamp) != 20 or stamp[4::3] != "--T::Z":
         return None
     fields = [stamp[:4], *(stamp[place : place + 2] for place in range(5, 20, 3))]
@@ -53,9 +53,9 @@ def find_root(start: str | None = None) -> str:
 
 
 def places(start: str | None = None) -> tuple[str, str]:
-    """Where records are kept, and where live state is: in git's common directory, which clean and stash leave alone.
+    """Where records are, and where live state is: in git's common directory which git clean leaves alone.
 
-    Outside a repository, and where `HEIMDALL_PLANNING_DIR` says where all of it is, both are one directory.
+    Outside a repository, or if `HEIMDALL_PLANNING_DIR` is set, both are the same directory.
     """
     found = repository.find(start)
     own = os.path.join(found.main if found else os.path.abspath(start or here()), ".planning")
@@ -70,9 +70,9 @@ class Planning:
         self, root: str | None = None, *, project: str | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         self.project = os.path.abspath(project or here())
-        """The directory that the caller works in; identities come from the worktree around it."""
+        """The directory that the caller works in; the worktree around it determines identities."""
         self.root, self.live = (root, root) if root else places(self.project)
-        """Where records are that people share by committing them, and where the state of this moment is."""
+        """The directory of the records that people share by committing them, and that of the live state."""
         self.clock = clock
         if self.live != self.root:
             from treadle.coordination import layout
@@ -95,14 +95,14 @@ class Planning:
         self.link()
 
     def note(self, actor: str, action: str, detail: str = "") -> None:
-        """The same for what only looks: where nothing can be written, nothing is, and looking works all the same."""
+        """The same for read-only commands: if nothing can be written, reading still works."""
         try:
             self.log(actor, action, detail)
         except StorageError:
             pass
 
     def link(self) -> None:
-        """Have the names in `.planning` that other tools read lead to the live files."""
+        """Link the names in `.planning` that other tools read to the live files."""
         if self.live != self.root:
             from treadle.coordination import layout
 
@@ -119,7 +119,7 @@ class Planning:
         return locked(os.path.join(directory, name), LOCK_SECONDS)
 
     def lock_beside(self, name: str, *directory: str) -> locked_beside:
-        """The same, and the lock directory that the original tools look at."""
+        """The same, together with the lock directory that the original tools look at."""
         beside = self.path(*directory)
         if not os.path.isdir(os.path.dirname(beside)):
             beside = self.live_path(*directory)
@@ -127,7 +127,7 @@ class Planning:
         return locked_beside(self.lock(name).path, beside, LOCK_SECONDS)
 
     def blind(self) -> str:
-        """Why what others hold in the project's repository cannot be seen from here; nothing when it can."""
+        """Why others' claims in the project's repository cannot be seen from here; empty when they can."""
         if not os.environ.get("HEIMDALL_PLANNING_DIR") or self.live != self.root:
             return ""
         project, theirs = repository.find(self.project), repository.find(_first_there(self.root))
@@ -153,7 +153,7 @@ def make_dirs(path: str) -> None:
 
 
 def read_text(path: str) -> str | None:
-    """What a file holds; None when it is not there."""
+    """The content of a file; None when it does not exist."""
     data = read_if_there(path)
     return None if data is None else data.decode(errors="surrogateescape")
 
@@ -164,7 +164,7 @@ def write_text(path: str, text: str) -> None:
 
 
 class Document:
-    """A JSON object in a file that people, git and the original tools read too; it is changed whole, under a lock."""
+    """A JSON object in a file that people, git and the original tools also read. Replaced whole, under a lock."""
 
     def __init__(
         self,
@@ -182,11 +182,11 @@ class Document:
         self.lock = lock or (lambda: planning.lock(name.replace("/", "-")))
 
     def read(self) -> dict[str, Any]:
-        """What is under the document's field; empty when there is no file yet."""
+        """The object in the document's field; empty when there is no file yet."""
         return self._inside(self._load())
 
     def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
-        """Let `edit` change what is under the field. Nobody else's change is lost, and a crash leaves old or new."""
+        """Let `edit` change the object in the field. No concurrent change is lost; a crash leaves old or new."""
         with self.lock():
             document = self._load()
             edit(self._inside(document))

@@ -1,6 +1,6 @@
-"""Claims that bind outside agents: what their hook before a tool call is told, in the form that each of them reads.
+"""Enforces claims on outside agents: answers their hook before a tool call, in the form that each of them reads.
 
-The call is judged as a call of our own agent is: what it will surely write is looked at, and what nobody can foresee is
+A call is judged like one of our own agent's: what it will certainly write is checked, and what cannot be foreseen is
 left to the check at commit time.
 """
 
@@ -27,14 +27,14 @@ _WRITES = {
     *("write", "edit", "multiedit", "notebookedit", "create", "write_file", "replace", "edit_file", "notebook_edit"),
     *("apply_patch", "patch", "delete", "str_replace", "strreplace", "editnotebook", "str_replace_editor"),
 }
-"""Tools that write files, in lower case, of the programs above."""
+"""File-writing tools of these programs, in lower case."""
 _PATCH = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 _TELLS = ("claude", "codex")
-"""Who reads a note beside an allowed call."""
+"""The programs that read a note along with an allowed call."""
 
 
 class OutsideCall:
-    """One tool call, as a program's hook is told of it."""
+    """One tool call, as a program's hook describes it."""
 
     def __init__(self, program: str, said: dict[str, Any]) -> None:
         self.program = program
@@ -52,7 +52,7 @@ class OutsideCall:
         return " ".join(map(str, command)) if isinstance(command, list) else str(command)
 
     def writes(self) -> list[str]:
-        """The paths that the call will surely write, absolute."""
+        """The absolute paths that the call will certainly write."""
         found = [str(self.arguments[name]) for name in _PATHS if isinstance(self.arguments.get(name), str)]
         if self.tool.lower() not in _WRITES:
             found = list(self._written_by_command()) if self.command else []
@@ -67,7 +67,7 @@ class OutsideCall:
 
 
 def patched(text: str) -> list[str]:
-    """The files that a patch in Codex's form changes."""
+    """The files that a patch in Codex's format changes."""
     found = []
     for line in text.splitlines():
         for mark in _PATCH:
@@ -77,7 +77,7 @@ def patched(text: str) -> list[str]:
 
 
 def judge(call: OutsideCall) -> tuple[str, str]:
-    """Why the call is refused, and what its agent is to be told beside; nothing where there is nothing."""
+    """Why the call is refused, and a note for its agent; each is empty if there is none."""
     planning = Planning(project=call.cwd)
     found = repository.find(call.cwd)
     top = found.top if found else planning.project
@@ -101,7 +101,7 @@ def refusal(claims: Claims, haid: str, call: OutsideCall, writes: list[str]) -> 
     inside = (os.path.relpath(path, claims.top) for path in writes)
     surfaces = [Surface.of(path, claims.top) for path in inside if path != ".." and not path.startswith("../")]
     overlaps = claims.held_by_others(claims.seats.family(haid), surfaces)
-    if not overlaps and commits:  # its shell switches git's hooks off, so that what they check is checked here
+    if not overlaps and commits:  # its shell disables git's hooks, so the hooks' check is done here
         overlaps = changes.overlaps(claims, haid, changes.staged(call.cwd))
     if not overlaps:
         return ""
@@ -113,7 +113,7 @@ def refusal(claims: Claims, haid: str, call: OutsideCall, writes: list[str]) -> 
 
 
 def identity(planning: Planning, call: OutsideCall) -> str:
-    """Who makes the call: the session that the hook names, which has one identity in all that it does."""
+    """The identity that makes the call. The session that the hook names has the same identity in everything it does."""
     if declared := os.environ.get("HEIMDALL_HAID"):
         return checked(declared)
     seats = Seats(planning, "")
@@ -127,7 +127,7 @@ def identity(planning: Planning, call: OutsideCall) -> str:
 
 
 def _note(claims: Claims, haid: str, call: OutsideCall) -> str:
-    """Who waits for the agent, told once for each time that somebody begins to wait."""
+    """Who waits for something that the agent holds. Each wait is reported once."""
     if call.program not in _TELLS:
         return ""
     waiting = [wait for wait in claims.waits.on(haid) if haid not in wait.get("told", ())]
@@ -138,7 +138,7 @@ def _note(claims: Claims, haid: str, call: OutsideCall) -> str:
 
 
 def answer(program: str, event: str, reason: str, note: str) -> dict[str, Any] | None:
-    """What the hook prints: one form that five programs read, and one for Cursor. Nothing: the call may go on."""
+    """What the hook prints: one form for five programs, and one for Cursor. None lets the call go on."""
     if reason and program == "cursor":
         return {"permission": "deny", "user_message": reason, "agent_message": reason}
     if reason:
@@ -146,4 +146,4 @@ def answer(program: str, event: str, reason: str, note: str) -> dict[str, Any] |
         return {"decision": "block", "reason": reason, "hookSpecificOutput": {"hookEventName": event, **more}}
     if note:
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": note}}
-    return {} if program == "cursor" else None  # Cursor may take no answer for a no
+    return {} if program == "cursor" else None  # Cursor may take silence for a no

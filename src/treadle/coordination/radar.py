@@ -1,4 +1,4 @@
-"""Which live lines of work would conflict if they were merged now. Asks `git merge-tree`, which touches nothing."""
+"""Finds the lines of work that would conflict if they were merged now. Uses `git merge-tree`, which changes nothing."""
 
 import os
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from treadle.workspace.git import git
 
 
 def scan(claims: Claims, branches: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Every two that conflict, with the files, and for each file who holds it.
+    """Every pair that conflicts, with the files and who holds each file.
 
-    Lines of work are the worktrees, as they are now with what is not committed yet, and the local branches that the
-    main worktree does not contain; or the branches that are named.
+    Lines of work are the worktrees, including uncommitted changes, and the local branches that are not merged into the
+    main worktree; or only the branches that are named.
     """
     project = claims.planning.project
     tips = {name: _commit(project, name) for name in branches} if branches else live(project)
@@ -33,7 +33,7 @@ def scan(claims: Claims, branches: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 
 def live(project: str) -> dict[str, str]:
-    """Name -> commit of each worktree and of each branch with something of its own."""
+    """Name -> commit, of each worktree and of each branch with commits of its own."""
     tips: dict[str, str] = {}
     checked_out = set()
     listed = changes.read(project, "worktree", "list", "--porcelain").decode(errors="surrogateescape")
@@ -46,7 +46,7 @@ def live(project: str) -> dict[str, str]:
         base = base or head
         branch = fields.get("branch", "").removeprefix("refs/heads/")
         checked_out.add(branch)
-        # A commit of the working tree as it is, which no branch refers to; empty when all is committed.
+        # A commit of the working tree as it is, on no branch; empty when everything is committed.
         tips[f"{branch or head[:12]} ({place})"] = _as_it_is(place) or head
     if base:
         form = "--format=%(refname:short) %(objectname)"
@@ -58,7 +58,7 @@ def live(project: str) -> dict[str, str]:
 
 
 def conflicts(project: str, one: str, other: str) -> list[str]:
-    """The files in which a merge of these two commits would conflict."""
+    """The files that would conflict in a merge of these two commits."""
     if one == other:
         return []
     arguments = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", one, other]

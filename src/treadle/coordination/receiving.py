@@ -1,4 +1,4 @@
-"""Messages taken as they arrive, one per line, with a line in the audit trail for how it ended."""
+"""Receives messages one per line, and records the outcome in the audit trail."""
 
 from collections.abc import Hashable, Iterable, Iterator
 
@@ -7,9 +7,9 @@ from treadle.wire.heimdall.connection import ACCEPTED, ESCALATED, Connection, In
 
 
 def receive(planning: Planning, lines: Iterable[bytes]) -> Iterator[tuple[Hashable, int, list[str]]]:
-    """Validate on receipt: for each attempt the state it leads to, its number, and its faults.
+    """Validate on receipt: for each attempt, the state it leads to, its number, and its faults.
 
-    It ends when a message is accepted or two have failed. When the lines end before that, it escalates with no faults.
+    It ends when a message is accepted or two have failed. If the lines end before that, it escalates without faults.
     """
     receiver, attempts = Connection("receiver"), 0
     for found in _attempts(receiver, lines):
@@ -26,7 +26,7 @@ def receive(planning: Planning, lines: Iterable[bytes]) -> Iterator[tuple[Hashab
 
 
 def _attempts(receiver: Connection, lines: Iterable[bytes]) -> Iterator[list[str]]:
-    """The faults of each message as it comes, a valid one's being none."""
+    """The faults of each message as it arrives; a valid one has none."""
     for line in lines:
         for item in receiver.receive(line):
             yield item.faults if isinstance(item, Invalid) else []

@@ -1,6 +1,6 @@
-"""Which git repository a directory is in, read from git's own files: starting git twice would double a small command.
+"""Finds a directory's git repository from git's own files, because starting git would double a small command's time.
 
-Only what decides where agents meet: the top of this worktree, and the top of the main one, which all worktrees share.
+Only what the coordination needs: the top of this worktree, and the top of the main one, which all worktrees share.
 """
 
 import os
@@ -15,17 +15,17 @@ class SharedRepository:
 
     def __init__(self, top: str, git: str) -> None:
         self.top = top
-        """The top of the worktree that the directory is in."""
+        """The top of the worktree that contains the directory."""
         self.git = git
-        """Where git keeps what is of this worktree alone."""
+        """Where git keeps what belongs to this worktree alone."""
         self.common = common = _common(git)
         """What `git rev-parse --git-common-dir` says, absolute."""
         self.main = _main(common)
-        """The top of the main worktree; of a bare repository, the repository itself."""
+        """The top of the main worktree; for a bare repository, the repository itself."""
 
 
 def find(start: str | None = None) -> SharedRepository | None:
-    """The repository that encloses `start` (the working directory), or None."""
+    """The repository that contains `start` (by default the working directory), or None."""
     top = os.path.realpath(start or here())
     while True:
         if git := _git_dir(top):
@@ -68,7 +68,7 @@ def _common(git: str) -> str:
 def _main(common: str) -> str:
     if os.path.basename(common) == ".git":
         return os.path.dirname(common)
-    # A submodule's repository lies elsewhere and says where its worktree is; a bare one says nothing.
+    # A submodule's repository lies elsewhere and names its worktree; a bare one does not.
     for line in (_read(os.path.join(common, "config")) or "").splitlines():
         name, _, value = line.partition("=")
         if name.strip().lower() == "worktree":

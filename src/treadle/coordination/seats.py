@@ -1,8 +1,8 @@
-"""Which identity a session of an agent acts under, whichever way it comes: MCP, a hook, a command in its shell, git.
+"""The identity of each agent session, the same whether it acts through MCP, a hook, a command in its shell or git.
 
-A seat is a file that says which agent process and which session an identity belongs to, beside a lock that the MCP
-server holds while its client is connected. When that dies, in whatever way, the kernel frees the lock. Two live
-sessions of one program are two identities; one session is one identity everywhere.
+A seat is a file that says which agent process and which session an identity belongs to, with a lock that the MCP server
+holds while its client is connected. If the server dies, the kernel frees the lock. Two live sessions of one program
+have two identities; one session has one identity everywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_SEATS = 256
 GONE_SECONDS = 7 * 24 * 3600
-"""For so long, a session that ended and holds nothing is remembered."""
+"""A session that ended and holds nothing is remembered for this long."""
 
 
 class Seat:
@@ -35,9 +35,9 @@ class Seat:
         self.haid = str(fields["haid"])
         self.name = str(fields.get("name", ""))
         self.key = str(fields.get("session", ""))
-        """The session, as `claude:ID`; nothing where the program tells none."""
+        """The session, as `claude:ID`; empty if the program does not name one."""
         self.of = str(fields.get("of", ""))
-        """The identity of the session that a sub-agent belongs to."""
+        """For a sub-agent, the identity of the session it belongs to."""
         pid, start = fields.get("pid"), fields.get("start")
         self.process = (pid, start) if isinstance(pid, int) and isinstance(start, int) else None
 
@@ -47,10 +47,10 @@ class Seat:
 
 
 class Seats:
-    """The register, and the seats that one connection has taken, by the name that the client gave."""
+    """The register, and the seats that this connection has taken, by the name that the client gave."""
 
     def __init__(self, planning: Planning, root: str, *, remote: bool = False) -> None:
-        """`remote`: the client is not who started us, so that neither our parent nor our environment is its own."""
+        """`remote`: the client did not start us, so our parent and our environment say nothing about it."""
         self.planning = planning
         self.root = root_of(root)
         self.remote = remote
@@ -62,7 +62,7 @@ class Seats:
     def haid(self, client: str, key: str = "", of: str = "") -> str:
         """The identity for this name: `{root}/cursor`, or `{root}/cursor-2` while another live client has that.
 
-        `key` is the session that the call says it is from, `of` the identity that this one is a sub-agent of.
+        `key` is the session that the call comes from; `of` is the identity that this one is a sub-agent of.
         """
         name = slug(client) or "mcp-client"
         place = f"{key} {name}" if key else name
@@ -76,7 +76,7 @@ class Seats:
         return self._taken[place][0]
 
     def leave(self) -> None:
-        """The client is gone; its identities are free for the next one of its name."""
+        """The client is gone: free its identities for the next client of its name."""
         for haid, seat in self._taken.values():
             if seat is not None:
                 self._forget_process(haid)
@@ -91,7 +91,7 @@ class Seats:
             with self.planning.lock("seats"):
                 return self._take(name, key, of)
         except StorageError:
-            return f"{self.root}/{name}", None  # nothing can be written here, so nobody else is told either
+            return f"{self.root}/{name}", None  # nothing can be written here, so the seat cannot be recorded
 
     def _take(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
         known = {seat.haid: seat for seat in self.all()}
@@ -124,7 +124,7 @@ class Seats:
         return same[0] if len(same) == 1 else None
 
     def _is_anothers(self, seat: Seat, keys: Sequence[str]) -> bool:
-        """Whether the seat is of a session that ended and still holds something: then it is not the next one's."""
+        """Whether the seat belongs to a session that has ended but still holds a claim: nobody else may take it."""
         return bool(seat.key) and seat.key not in keys and os.path.exists(self._claim_file(seat.haid))
 
     def _lock(self, haid: str) -> locked | None:
@@ -145,7 +145,7 @@ class Seats:
         return [seat for seat in found if seat is not None]
 
     def names(self) -> set[str]:
-        """The names of the files in the register, which are those of the claims of the same identities."""
+        """The names of the register's files, which equal those of the claims of the same identities."""
         try:
             return set(os.listdir(self.directory))
         except OSError:
@@ -158,7 +158,7 @@ class Seats:
         return next((seat for seat in self.all() if seat.key == key and not seat.of), None)
 
     def alive(self, seat: Seat) -> bool:
-        """Whether its session is there: its MCP server is connected, or its process runs."""
+        """Whether its session is alive: its MCP server is connected, or its process runs."""
         if seat.process is not None and origin.is_alive(seat.process):
             return True
         try:
@@ -171,12 +171,12 @@ class Seats:
         return seat is not None and (self.alive(seat) or bool(seat.of) and self.living(seat.of))
 
     def gone_since(self, haid: str) -> str:
-        """Since when the session behind an identity is not there; nothing while it is, or where none is known."""
+        """Since when the session behind an identity has been gone; empty while it is alive, or if none is known."""
         seat = self.of(haid)
         return "" if seat is None or self.living(haid) else seat.seen
 
     def recognise(self, keys: Sequence[str], processes: Iterable[origin.Key]) -> Seat | None:
-        """The seat of the session that we are part of: the innermost process of a known agent, else by session id."""
+        """The seat of the session that we are in: by the innermost process of a known agent, else by session id."""
         known = [seat for seat in self.all() if not seat.of]
         if not known:
             return None
@@ -193,7 +193,7 @@ class Seats:
         return max(named, key=lambda seat: str(seat.fields.get("since", "")), default=None)
 
     def enter(self, program: str, key: str, process: origin.Key | None) -> str:
-        """The identity of this session, by a hook or a command of it; a seat is taken when it has none."""
+        """The identity of this session, for its hooks and commands; it gets a seat if it has none."""
         name = slug(origin.client_name(program))
         if (known := self.find_key(key)) and (known.process or not process):
             return known.haid
@@ -218,20 +218,20 @@ class Seats:
         return f"{self.root}/{name}" if number == 1 else f"{self.root}/{name}-{number}"
 
     def note(self, haid: str, process: origin.Key) -> None:
-        """Have it in the register that this identity is that of a process."""
+        """Record in the register that this identity belongs to a process."""
         known = self.of(haid)
         if known is None or known.process != process:
             with self.planning.lock("seats"):
                 self._write(haid, haid.partition("/")[2], "", process, "")
 
     def family(self, haid: str) -> set[str]:
-        """The identities of one session: its own, and those of its sub-agents that said who they are."""
+        """The identities of one session: its own, and those of its sub-agents that have named themselves."""
         seat = self.of(haid)
         head = seat.of if seat and seat.of else haid
         return {haid, *(seat.haid for seat in self.all() if seat.of == head)} | ({head} if head != haid else set())
 
     def _bind(self, haid: str, key: str) -> bool:
-        """Note which session a seat turned out to belong to; False when it has another one already."""
+        """Record which session a seat belongs to; False when it already has another one."""
         with self.planning.lock("seats"):
             seat = self.of(haid)
             if seat is None or seat.key not in ("", key):
@@ -240,14 +240,14 @@ class Seats:
         return True
 
     def _prune(self, known: Iterable[Seat]) -> None:
-        """Forget the sessions that ended long ago and hold nothing."""
+        """Remove the seats of sessions that ended long ago and hold nothing."""
         long_ago = timestamp(self.planning.clock() - GONE_SECONDS)
         for seat in known:
             if seat.seen < long_ago and not self.alive(seat) and not os.path.exists(self._claim_file(seat.haid)):
                 try:
                     os.unlink(seat.path)
                 except OSError:
-                    pass  # somebody else was first
+                    pass  # another process was first
 
     def _write(self, haid: str, name: str, key: str, process: origin.Key | None, of: str) -> None:
         now = self.planning.now()
@@ -261,7 +261,7 @@ class Seats:
         write_text(self._path(haid), dumps(fields, 2) + "\n")
 
     def _forget_process(self, haid: str) -> None:
-        """The client said goodbye: what else its starter runs is not this client."""
+        """The client has disconnected: other programs of its starter are not this client."""
         try:
             with self.planning.lock("seats"):
                 self._update(haid, _left(self.planning.now()))
@@ -296,7 +296,7 @@ def file_name(haid: str) -> str:
 
 
 def _own(keys: Sequence[str], name: str) -> str:
-    """The one of the sessions named in the environment that is this client's."""
+    """The session among those in the environment that belongs to this client."""
     return next((key for key in keys if origin.client_name(key.partition(":")[0]) == name), "")
 
 

@@ -1,4 +1,4 @@
-"""Making a planning directory, and telling MCP hosts where the ledger server is."""
+"""Creates a planning directory, and tells MCP hosts where the ledger server is."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ SERVER = "heimdall-ledger"
 
 
 def init(planning: Planning) -> None:
-    """Make what is missing, and publish the message schema; what is there stays as it is."""
+    """Create what is missing, and publish the message schema; existing files stay as they are."""
     make_dirs(planning.path("protocol", "capsules"))
     for document in (Symbols(planning).document, Blackboard(planning).document, Ledger(planning).baselines):
         document.create()
@@ -29,7 +29,7 @@ def init(planning: Planning) -> None:
 
 
 def write_mcp_config(planning: Planning) -> str:
-    """Register the server in `.mcp.json` at the top of the repository, beside what is registered there already.
+    """Register the server in `.mcp.json` at the top of the repository, keeping existing entries.
 
     Hosts start servers in directories of their own choosing, so both the program and the project are full paths.
     """
@@ -41,7 +41,7 @@ def write_mcp_config(planning: Planning) -> str:
         document = loads(text) if text is not None else {}
         servers = document.setdefault("mcpServers", {})
         servers[SERVER] = {"command": command("heimdall-ledger-mcp"), "args": ["--project", top]}
-        if os.environ.get("HEIMDALL_PLANNING_DIR"):  # the host need not have it
+        if os.environ.get("HEIMDALL_PLANNING_DIR"):  # the host may not have it set
             servers[SERVER]["env"] = {"HEIMDALL_PLANNING_DIR": planning.root}
     except (ValueError, AttributeError, TypeError):
         raise ConfigError(f"{path} is not a list of MCP servers", hint="mend it by hand first") from None

@@ -1,6 +1,7 @@
-"""What a claim covers: a path and what is under it, a glob, or one symbol of a file (`src/a.py#parse`).
+"""Surfaces, the things that claims cover: a path and what is under it, a glob, or one symbol of a file
+(`src/a.py#parse`).
 
-Paths are relative to the top of the repository. Whether two surfaces have anything in common is decided exactly.
+Paths are relative to the top of the repository. Whether two surfaces overlap is decided exactly.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ class Surface:
     __slots__ = ("text", "pattern", "symbol", "files")
 
     def __init__(self, text: str, top: str = "") -> None:
-        """`top` is where the repository lies, to make absolute paths relative and to tell files from directories."""
+        """`top` is the repository's directory, to make absolute paths relative and to recognise directories."""
         path, symbol = _split(text)
         if not path or any(char in text for char in "\0\n\r\t"):
             raise ConfigError(f"{text!r} is not a surface", hint="give a path, a glob, or file#symbol")
         self.text = text
         self.pattern = _relative(path, top)
         literal = patterns.is_literal(self.pattern)
-        self.symbol = symbol if literal else ""  # a symbol in no single file: then the files decide
+        self.symbol = symbol if literal else ""  # a symbol of more than one file: then only the files count
         is_file = literal and (bool(symbol) or bool(top) and os.path.isfile(os.path.join(top, self.pattern)))
         self.files = (self.pattern,) if is_file else ()
 
     @classmethod
     def of(cls, path: str, top: str = "") -> Surface:
-        """The surface that a path taken literally is: a file, unless it is known to be a directory in `top`."""
+        """The surface of a literal path: a file, unless it is known to be a directory in `top`."""
         surface = cls.__new__(cls)
         surface.text = path
         surface.pattern = patterns.escape(path)
@@ -40,14 +41,14 @@ class Surface:
 
     @classmethod
     def directory(cls, path: str) -> Surface:
-        """The surface that a path and all that is under it are."""
+        """The surface of a path and everything under it."""
         surface = cls.of(path)
         surface.files = ()
         return surface
 
     @property
     def is_outside(self) -> bool:
-        """Whether it leaves the repository, or is nowhere in it."""
+        """Whether it leads out of the repository, or is nowhere in it."""
         return self.pattern.startswith("/") or all(up > 0 for up, _ in patterns.parse(self.pattern).paths)
 
     def is_same(self, other: Surface) -> bool:
@@ -60,7 +61,7 @@ class Surface:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The file and the symbol: at the first `#` that no backslash makes a part of the name."""
+    """The file and the symbol, split at the first `#` without a backslash before it."""
     place = text.find("#")
     while place > 0 and text[place - 1] == "\\":
         place = text.find("#", place + 1)
@@ -71,25 +72,25 @@ def _relative(path: str, top: str) -> str:
     patterns.parse(path)  # raises when it is not a pattern
     if top and path.startswith("/"):
         names = patterns.normalise(path).split("/")
-        for count in range(1, len(names) + 1):  # the way to the top may lead over symbolic links
+        for count in range(1, len(names) + 1):  # the path to the top may go through symbolic links
             if os.path.realpath("/".join(names[:count]) or "/") == top:
                 return "/".join(names[count:]) or "."
     return path
 
 
 LOOK_AT = 20_000
-"""So many files are looked at before a glob is given the benefit of the doubt."""
+"""After this many files without a match, a glob gets the benefit of the doubt."""
 
 
 def literal_starts(pattern: str) -> Iterator[str]:
-    """For each alternative of a pattern, the path below which everything lies that it stands for in a repository."""
+    """For each alternative of a pattern, the path below which everything it covers in a repository lies."""
     for up, names in patterns.parse(pattern).paths:
         if up == 0:
             yield "/".join(takewhile(lambda name: isinstance(name, str), names))  # type: ignore[arg-type]
 
 
 def matches_any(surface: Surface, top: str) -> bool:
-    """Whether any file or directory below `top` is covered."""
+    """Whether the surface covers any file or directory below `top`."""
     looked = 0
     for start in literal_starts(surface.pattern):
         place = os.path.join(top, start)

@@ -1,4 +1,4 @@
-"""The symbol table: short ids for artifacts that would otherwise be written out again and again."""
+"""The symbol table: short ids for artifacts that would otherwise be spelt out again and again."""
 
 from treadle.coordination.table import Table
 from treadle.errors import NotFound
@@ -13,7 +13,7 @@ class Symbols(Table):
     lister = "heimdall-resolve list"
 
     def reverse(self, value: str) -> str:
-        """The first id, in the order of the file, that stands for exactly this."""
+        """The first id, in the order of the file, whose value is exactly this."""
         for key, known in self.document.read().items():
             if known == value:
                 self.planning.note(self.actor, "reverse", f"{value}->{key}")

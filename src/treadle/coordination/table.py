@@ -1,4 +1,4 @@
-"""A table of short texts by key: the form that symbols and blackboard facts share."""
+"""A table of short texts by key: the common form of symbols and blackboard facts."""
 
 from treadle.coordination.planning import Document, Planning, one_line
 from treadle.errors import ConfigError, NotFound
@@ -8,7 +8,7 @@ from treadle.wire.heimdall.messages import VERSION
 
 class Table:
     actor: str
-    """Who the audit trail says did it."""
+    """The actor's name in the audit trail."""
     file: str
     field: str
     what: str
@@ -34,12 +34,12 @@ class Table:
     lister: str
 
     def find(self, key: str) -> str | None:
-        """The value without a trace in the log, for those who log what they do with it."""
+        """The value, without a line in the log: for callers that log what they do with it."""
         entries = self.document.read()
         return _text(entries[key]) if key in entries else None
 
     def all(self) -> dict[str, str]:
-        """Everything, in the order of the file."""
+        """All entries, in the order of the file."""
         entries = {key: _text(value) for key, value in self.document.read().items()}
         self.planning.note(self.actor, "list", f"{len(entries)}")
         return entries

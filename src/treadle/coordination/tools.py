@@ -1,6 +1,6 @@
-"""The tools of the ledger server: for each its name, the schema of its arguments, and what it does.
+"""The tools of the ledger server: the name of each, the schema of its arguments, and what it does.
 
-They call what the commands call; nothing is decided here.
+They call the same functions as the commands; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SOME = list_of(NON_EMPTY, 1)
 _TOKENS: Schema = {"type": "integer", "minimum": 1}
 CAPSULES_PAGE = 50
-"""How many capsules one answer holds when the caller does not say."""
+"""How many capsules one answer holds if the caller does not say."""
 
 
 class LedgerTool:
@@ -42,7 +42,7 @@ class LedgerTool:
     ) -> None:
         self.name = name
         self.reads = reads
-        """Whether it only looks; then it works also where nothing can be written."""
+        """Whether it only reads; then it also works where nothing can be written."""
         self.description = description
         self.run = run
         self.schema = record(required or {}, {**(optional or {}), "client_identity": TEXT}, closed=True)
@@ -79,7 +79,7 @@ def _make_claim(
 
 
 def _check_text(*texts: str) -> None:
-    """Half a surrogate pair is JSON and is no text: no file and no terminal can hold it."""
+    """Half a surrogate pair is valid JSON but not valid text: no file and no terminal can hold it."""
     for text in texts:
         text.encode()
 

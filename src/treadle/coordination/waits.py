@@ -1,4 +1,4 @@
-"""Who waits for whom: a claim that was refused is remembered, so that the holder is told of it."""
+"""Remembers refused claims, so that the holder learns who waits for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WAIT_SECONDS = 3600
-"""Whoever has not asked again for this long does not wait any more."""
+"""Whoever has not asked again for this long is no longer waiting."""
 
 
 class Waits:
@@ -33,14 +33,14 @@ class Waits:
         write_text(self._path(haid), dumps({**wait, "holders": sorted(set(holders))}, 2) + "\n")
 
     def mark_told(self, wait: dict[str, Any], haid: str) -> None:
-        """Note that this holder knows of it."""
+        """Record that this holder was told."""
         write_text(self._path(wait["haid"]), dumps({**wait, "told": [*wait.get("told", ()), haid]}, 2) + "\n")
 
     def drop(self, haid: str) -> None:
         try:
             os.unlink(self._path(haid))
         except OSError:
-            pass  # it waited for nothing
+            pass  # it was not waiting
 
     def all(self) -> list[dict[str, Any]]:
         try:

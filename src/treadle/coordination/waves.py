@@ -1,8 +1,8 @@
-"""The briefs of a wave: several tasks that are given out together, each told in a text that begins like all the others.
+"""The briefs of a wave: several tasks that are given out together, in texts that all begin alike.
 
-A provider takes about a tenth of the price for the beginning of a prompt that it has just seen. So what the tasks of a
-wave need in common (the invariants themselves, the symbols, the capsules) comes first, in the same bytes for each, and
-what is each one's own comes last. A single task is briefed by `briefs.build`, which leaves out what it does not name.
+A provider charges about a tenth of the price for the beginning of a prompt that it has just seen. So what all tasks of
+a wave need (the invariants themselves, the symbols, the capsules) comes first, in the same bytes for each, and each
+task's own part comes last. `briefs.build` briefs a single task and leaves out what it does not name.
 """
 
 import os
@@ -16,7 +16,7 @@ from treadle.errors import ConfigError, NotFound
 
 
 class WaveTask:
-    """One task of a wave; symbols and capsules as in `a,b`."""
+    """One task of a wave; symbols and capsules are comma-separated."""
 
     def __init__(self, task: str, spec: str, symbols: str = "", capsules: str = "") -> None:
         self.task, self.spec = task, spec
@@ -26,9 +26,9 @@ class WaveTask:
 class Wave:
     def __init__(self, shared: str, own: dict[str, str]) -> None:
         self.shared = shared
-        """What every brief begins with."""
+        """The common beginning of every brief."""
         self.own = own
-        """By task, what follows."""
+        """What follows it, by task."""
 
     def brief(self, task: str) -> str:
         if task not in self.own:
@@ -39,7 +39,7 @@ class Wave:
 def build_wave(
     planning: Planning, tasks: Sequence[WaveTask], invariants: str = "", *, budget: int | None = None
 ) -> Wave:
-    """What leads nowhere refuses the whole wave: nobody who gets a thin brief can notice what is missing."""
+    """Anything that cannot be resolved refuses the whole wave, because an agent cannot notice what its brief lacks."""
     if not tasks or not all(one.task and one.spec for one in tasks) or len({one.task for one in tasks}) < len(tasks):
         raise ConfigError("a wave needs tasks, each with an id of its own and a spec")
     names = list(dict.fromkeys(name for one in tasks for name in one.symbols))
@@ -72,7 +72,7 @@ def _own(one: WaveTask) -> str:
 
 
 def _text(project: str, reference: str) -> str:
-    """What `path` or `path#heading` leads to: the whole file, or the section up to the next heading of its level."""
+    """The text at `path` or `path#heading`: the whole file, or the section up to the next heading of its level."""
     name, _, anchor = reference.partition("#")
     text = read_text(os.path.join(project, name)) or ""
     if not anchor:

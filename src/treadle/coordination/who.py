@@ -1,4 +1,4 @@
-"""Who is here, on what, since when, and who waits for whom."""
+"""Who is here, what each works on, since when, and who waits for whom."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def rows(claims: Claims) -> list[dict[str, Any]]:
-    """One row for each session that is here and for each identity that holds or wants something."""
+    """One row for each live session, and for each identity that holds or waits for something."""
     held = {claim.haid: claim for claim in claims.active()}
     waits = {wait["haid"]: wait for wait in claims.waits.all()}
     seats = {seat.haid: seat for seat in claims.seats.all()}
