@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.chat.terminal import ChatTerminal
+from tests.installed import TREADLE
 from treadle.terminal.picture import as_svg, save
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
 COLS, ROWS = 96, 26
 SCRATCH = Path("/tmp/treadle-pictures")
 """Always the same: it is seen in the pictures."""

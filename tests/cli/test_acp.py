@@ -1,14 +1,12 @@
 """`treadle acp` as a person meets it; an editor meets it in tests/e2e/test_acp.py."""
 
 import subprocess
-import sys
-from pathlib import Path
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
+from tests.installed import treadle
 
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TREADLE, "acp", *arguments], input=given, capture_output=True, text=True, timeout=60)
+    return treadle("acp", *arguments, input=given)
 
 
 def test_the_help_shows_what_to_put_into_an_editors_settings() -> None:

@@ -1,21 +1,16 @@
 """`treadle host` as a person types it."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.installed import started, treadle
 from treadle.io.sandbox import methods
 from treadle.testing import bad_sidecar
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
 ROOT = Path(__file__).parent.parent.parent
-
-
-def treadle(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TREADLE, *arguments], capture_output=True, text=True, cwd=cwd, timeout=100)
 
 
 def command(act: str) -> str:
@@ -184,24 +179,14 @@ def test_a_failed_order_is_tried_again_and_then_given_to_another(source: Path, t
     assert done.stdout.count("before: ") == 2 and done.stderr.count("treadle: run ") == 3
 
 
-def started(*arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
-    both = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([TREADLE, *arguments], cwd=cwd, text=True, **both)  # type: ignore[call-overload,no-any-return]
-
-
 def test_a_run_is_seen_watched_and_cancelled_from_another_terminal(source: Path) -> None:
-    arguments = ["host", "run", "--task", "600", "--sidecar", command("works_for_a_while")]
-    process = subprocess.Popen(
-        [TREADLE, *arguments], cwd=source, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    process = started("host", "run", "--task", "600", "--sidecar", command("works_for_a_while"), cwd=source)
     assert process.stderr
     run_id = process.stderr.readline().split()[2]
     assert process.stderr.readline() == "working\n"
     (row,) = json.loads(treadle("host", "ps", "--json").stdout)
     assert row["run_id"] == run_id and row["alive"] and "works_for_a_while" not in row["task"]
-    watching = subprocess.Popen(
-        [TREADLE, "host", "watch", run_id], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    watching = started("host", "watch", run_id)
     assert watching.stderr and watching.stderr.readline() == "working\n"
     cancelled = treadle("host", "cancel", run_id, "--reason", "not needed")
     assert cancelled.returncode == 0 and "not needed" in cancelled.stdout

@@ -1,14 +1,12 @@
 """`treadle mcp` as a person meets it; a client meets it in tests/e2e/test_mcp.py."""
 
 import subprocess
-import sys
-from pathlib import Path
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
+from tests.installed import treadle
 
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TREADLE, "mcp", *arguments], input=given, capture_output=True, text=True, timeout=60)
+    return treadle("mcp", *arguments, input=given)
 
 
 def test_the_help_shows_how_to_add_it_to_a_client() -> None:

@@ -1,6 +1,6 @@
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.installed import treadle
 
 
 def test_a_person_is_told_what_an_untrusted_project_did_not_get(tmp_path: Path) -> None:
@@ -8,15 +8,7 @@ def test_a_person_is_told_what_an_untrusted_project_did_not_get(tmp_path: Path) 
     (tmp_path / ".treadle" / "config.toml").write_text('nonsense = 1\n[[hooks.pre_tool]]\ncommand = "exit 2"\n')
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "evil"}}}')
     (tmp_path / "script.toml").write_text('[[reply]]\ntext = "hello"\n')
-    code = "from treadle.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "-p", "hi", "--model", "scripted:script.toml"],
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = treadle("-p", "hi", "--model", "scripted:script.toml", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "hello\n")
     said = done.stderr.splitlines()
     assert any("there is no setting nonsense" in line for line in said)

@@ -3,22 +3,16 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.imports import loaded_by
+from tests.installed import TREADLE, started
+from tests.installed import treadle as run
 from treadle import __version__
 from treadle.cli import root
 from treadle.cli.summaries import SUMMARIES
-
-TREADLE = str(Path(sys.executable).parent / "treadle")
-
-
-def run(*arguments: str, program: str = TREADLE) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
@@ -30,7 +24,7 @@ def test_what_is_piped_in_alone_is_the_prompt(tmp_path: Path) -> None:
     script = tmp_path / "s.toml"
     script.write_text('[[reply]]\nwhen = "^hi$"\ntext = "a prompt"\n')
     env = {**os.environ, "TREADLE_MODEL": f"scripted:{script}"}
-    done = subprocess.run([TREADLE], input="hi", capture_output=True, text=True, timeout=60, env=env)
+    done = run(input="hi", env=env)
     assert done.stdout == "a prompt\n", done.stderr
 
 
@@ -130,7 +124,7 @@ def test_a_served_agent_says_so_too(
 def test_ctrl_c_ends_a_command_with_the_code_that_shells_know() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         env = {**os.environ, "TREADLE_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/v1"}
-        with subprocess.Popen([TREADLE, "models", "chat"], stderr=subprocess.PIPE, text=True, env=env) as process:
+        with started("models", "chat", env=env) as process:
             asked, _ = silent.accept()
             with asked:
                 process.send_signal(signal.SIGINT)

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.installed import TREADLE
 from tests.terminal.support import alive, until
 from tests.warm import kept_warm
 from treadle.cli.warm import AGENT, PRELOAD
 from treadle.io.process import table
 from treadle.io.process import warm as warm_parents
 
-TREADLE = str(Path(sys.executable).with_name("treadle"))
 WORKER = str(Path(sys.executable).with_name("treadle-worker"))
 PATIENT = "from treadle.io.process import warm; warm.PATIENCE = {}; "
 """How long whoever asks waits for a copy; on a busy machine it may need more than the usual two seconds."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +11,8 @@ import acp
 import pytest
 from acp import schema
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
+from tests.installed import TREADLE
+
 WRITE = """
 [[reply]]
 thinking = "A file is needed."

@@ -4,13 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
+from tests.installed import started, treadle
+
 SCRIPT = """
 [[reply]]
 when = "alpha"
@@ -40,8 +40,7 @@ def model(tmp_path: Path) -> str:
 
 
 def run(model: str, prompt: str, *more: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    argv = [TREADLE, "-p", "--model", model, *more, prompt]
-    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    return treadle("-p", "--model", model, *more, prompt, cwd=cwd)
 
 
 def brief(line: dict[str, Any]) -> str:
@@ -78,8 +77,8 @@ def test_every_step_of_a_group_comes_before_the_result(model: str, tmp_path: Pat
 
 @pytest.mark.parametrize("command", ['parallel a:"delta" b:"beta"', "run delta"])
 def test_an_interrupted_command_gives_what_its_agents_had_said(command: str, model: str, tmp_path: Path) -> None:
-    argv = [TREADLE, "-p", f"/agent {command}", "--model", model, "--output-format", "stream-json"]
-    with subprocess.Popen(argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+    argv = ["-p", f"/agent {command}", "--model", model, "--output-format", "stream-json"]
+    with started(*argv, cwd=tmp_path, stderr=None) as process:
         assert process.stdout is not None
         heard: list[str] = []
         while "task_text_delta agent_1" not in heard or ("beta" in command and "task_completed agent_2" not in heard):

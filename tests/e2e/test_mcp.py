@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +11,8 @@ import mcp_types as types
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
+from tests.installed import TREADLE
+
 WRITE = """
 [[reply]]
 text = "I will write."

@@ -5,7 +5,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 
 from tests.conftest import need
 from tests.imports import loaded_by
+from tests.installed import TREADLE, started, treadle
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
 SCRIPT = (
     f"""
 [[reply]]
@@ -55,10 +54,15 @@ def command(work: Path, *arguments: str) -> list[str]:
 
 
 def run(work: Path, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    options: dict[str, Any] = {"stdin": subprocess.DEVNULL} if "input" not in more else {}
-    return subprocess.run(
-        command(work, *arguments), cwd=work, capture_output=True, text=True, timeout=60, **(options | more)
-    )
+    return treadle(*command(work, *arguments)[1:], cwd=work, **more)
+
+
+def begun(work: Path, *arguments: str, **more: Any) -> subprocess.Popen[str]:
+    return started(*command(work, *arguments)[1:], cwd=work, **more)
+
+
+def shell(work: Path, line: str) -> subprocess.CompletedProcess[str]:
+    return treadle("-c", line, program="sh", cwd=work)
 
 
 def test_text_goes_to_stdout_and_nothing_to_stderr(work: Path) -> None:
@@ -91,12 +95,10 @@ def test_jq_reads_json_and_stream_json(work: Path) -> None:
     jq = need("jq")
     ask = " ".join(command(work, "--output-format", "stream-json", "--verbose", "hello"))
     pick = """'select(.type=="assistant") | .message.content[]? | .text'"""
-    done = subprocess.run(f"{ask} </dev/null | {jq} -r {pick}", shell=True, cwd=work, capture_output=True, text=True)
-    assert done.stdout == "the answer\n"
+    assert shell(work, f"{ask} | {jq} -r {pick}").stdout == "the answer\n"
     ask = " ".join(command(work, "--output-format", "json", "hello"))
     pick = """'if .is_error then "FAIL" else .result end'"""
-    done = subprocess.run(f"{ask} </dev/null | {jq} -r {pick}", shell=True, cwd=work, capture_output=True, text=True)
-    assert done.stdout == "the answer\n"
+    assert shell(work, f"{ask} | {jq} -r {pick}").stdout == "the answer\n"
 
 
 def test_the_prompt_may_come_from_stdin(work: Path) -> None:
@@ -135,7 +137,7 @@ def test_it_runs_with_no_environment_no_home_and_no_terminal(work: Path) -> None
         (["--no-such-option", "hi"], "no-such-option"),
         (["--timeout", "nan", "hi"], "nan is no limit"),
         (["two", "prompts"], "prompts"),
-        (["--resume", "", "hi"], "no empty id"),
+        (["--resume", "", "hi"], "cannot be empty"),
         (["--tools", "Read,nonsense", "hi"], "no tool 'nonsense'"),
         (["--json-schema", '{"type": "nonsense"}', "hi"], "is not a JSON Schema"),
         (["--session-id", "a/b", "hi"], "cannot be a session id"),
@@ -153,26 +155,14 @@ def test_what_fails_before_a_session_exists_is_one_line_on_stderr(work: Path, ar
 
 
 def test_no_model_is_an_actionable_message_and_exit_1(work: Path) -> None:
-    done = subprocess.run(
-        [TREADLE, "-p", "hi", "--output-format", "json"],
-        cwd=work,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
+    done = treadle("-p", "hi", "--output-format", "json", cwd=work)
     assert (done.returncode, done.stdout) == (1, "") and "ANTHROPIC_API_KEY" in done.stderr
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
 def test_a_signal_ends_the_turn_with_what_was_said(work: Path, output_format: str, signum: signal.Signals) -> None:
-    process = subprocess.Popen(
-        command(work, "--output-format", output_format, "--session-id", "victim", "go on"),
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = begun(work, "--output-format", output_format, "--session-id", "victim", "go on")
     _wait_for(work, "victim", b"turn_began")
     process.send_signal(signum)
     out, _ = process.communicate(timeout=60)
@@ -200,16 +190,10 @@ def test_a_signal_before_there_is_a_session_ends_it_quietly_with_what_it_started
     os.mkfifo(work.parent / "pid")
     server = {"command": "sh", "args": ["-c", "echo $$ > ../pid; exec sleep 1000"]}
     (work / ".mcp.json").write_text(json.dumps({"mcpServers": {"slow": server}}))
-    with subprocess.Popen(
-        command(work, "hello", "--trust", "--output-format", "json"),
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    with begun(work, "hello", "--trust", "--output-format", "json") as process:
         pid = int((work.parent / "pid").read_text())
         process.send_signal(signum)
-        assert process.communicate(timeout=60) == (b"", b"")
+        assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 128 + signum
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -218,15 +202,13 @@ def test_a_signal_before_there_is_a_session_ends_it_quietly_with_what_it_started
 def test_a_signal_ends_it_also_while_it_waits_for_a_prompt(work: Path) -> None:
     prompt = {"type": "user", "message": {"role": "user", "content": "hello"}}
     arguments = ["--input-format", "stream-json", "--output-format", "json"]
-    with subprocess.Popen(
-        command(work, *arguments), cwd=work, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
+    with begun(work, *arguments, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps(prompt).encode() + b"\n")
+        process.stdin.write(json.dumps(prompt) + "\n")
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["result"] == "the answer"
         process.send_signal(signal.SIGTERM)
-        assert process.stdout.read() == b"" and process.wait(60) == 0
+        assert process.stdout.read() == "" and process.wait(60) == 0
 
 
 def test_what_still_runs_in_the_background_at_the_end_is_named(work: Path) -> None:
@@ -238,13 +220,7 @@ def test_what_still_runs_in_the_background_at_the_end_is_named(work: Path) -> No
 def test_an_interrupted_tool_leaves_no_process(work: Path) -> None:
     marker = {"TREADLE_TEST_MARK": f"mark-{os.getpid()}-{work.parent.name}"}
     arguments = ["--permission-mode", "full-auto", "--session-id", "victim", "--output-format", "json", "tool"]
-    process = subprocess.Popen(
-        command(work, *arguments),
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        env={**os.environ, **marker},
-    )
+    process = begun(work, *arguments, env={**os.environ, **marker})
     _wait_for(work, "victim", b"call_1_0")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
@@ -269,18 +245,12 @@ def _marked(marker: dict[str, str]) -> list[str]:
 
 @pytest.mark.parametrize(("strict", "code"), [([], 1), (["--strict-exit"], 141)])
 def test_a_reader_that_leaves_early_ends_it_quietly(work: Path, strict: list[str], code: int) -> None:
-    process = subprocess.Popen(
-        command(work, *strict, "--output-format", "stream-json", "go on"),
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    process = begun(work, *strict, "--output-format", "stream-json", "go on")
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
     assert process.wait(timeout=60) == code
-    assert process.stderr.read() == b""
+    assert process.stderr.read() == ""
     process.stderr.close()
 
 
@@ -314,42 +284,27 @@ def test_a_standard_stream_that_was_never_there_costs_only_itself(
 ) -> None:
     ask = shlex.join(command(work, "hello"))
     given = "" if closed == "<&-" else "</dev/null"
-    done = subprocess.run(f"{ask} {given} {closed}", shell=True, cwd=work, capture_output=True, text=True, timeout=60)
+    done = shell(work, f"{ask} {given} {closed}")
     assert (done.returncode, done.stdout, done.stderr) == (code, said, "")
 
 
 def test_without_a_stderr_errors_do_not_land_in_stdout(work: Path) -> None:
     ask = shlex.join([TREADLE, "-p", "--model", "nobody-serves-this", "hello"])
-    done = subprocess.run(f"{ask} </dev/null 2>&-", shell=True, cwd=work, capture_output=True, text=True, timeout=60)
+    done = shell(work, f"{ask} 2>&-")
     assert (done.returncode, done.stdout) == (1, "")
 
 
 @pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
 def test_output_that_no_longer_fits_on_the_disk_is_told(work: Path, output_format: str) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            command(work, "--output-format", output_format, "hello"),
-            cwd=work,
-            stdin=subprocess.DEVNULL,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
+        done = run(work, "--output-format", output_format, "hello", stdout=full)
     assert done.returncode == 1 and "disk is full" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("words", [["-p", "hello"], ["sessions", "--here"], ["doctor"]])
 def test_a_working_directory_that_was_removed_is_one_line(work: Path, words: list[str]) -> None:
     script = f'mkdir gone && cd gone && rmdir ../gone && exec {TREADLE} "$@"'
-    done = subprocess.run(
-        ["bash", "-c", script, "bash", *words],
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = treadle("-c", script, "bash", *words, program="bash", cwd=work)
     if words[0] != "doctor":
         assert done.returncode == 1 and "working directory" in done.stderr
     assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 1
@@ -357,13 +312,8 @@ def test_a_working_directory_that_was_removed_is_one_line(work: Path, words: lis
 
 def test_a_signal_that_was_ignored_from_the_start_stays_ignored(work: Path) -> None:
     """As nohup does it, or a shell that starts a job in the background."""
-    process = subprocess.Popen(
-        ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *command(work, "--output-format", "stream-json", "slow")],
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    ours = command(work, "--output-format", "stream-json", "slow")
+    process = started("-c", "trap '' HUP; exec \"$@\"", "sh", *ours, program="sh", cwd=work)
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGHUP)
@@ -373,13 +323,8 @@ def test_a_signal_that_was_ignored_from_the_start_stays_ignored(work: Path) -> N
 
 
 def test_a_second_signal_does_not_cost_the_record(work: Path) -> None:
-    process = subprocess.Popen(
-        command(work, "--output-format", "json", "--permission-mode", "yolo", "--session-id", "twice", "tool"),
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    arguments = ["--output-format", "json", "--permission-mode", "yolo", "--session-id", "twice", "tool"]
+    process = begun(work, *arguments)
     _wait_for(work, "twice", b"call_1_0")
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)

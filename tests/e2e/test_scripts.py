@@ -7,7 +7,6 @@ all of them together take a few seconds.
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,9 +14,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.conftest import need
+from tests.installed import TREADLE
 from tests.warm import kept_warm
 
-TREADLE = Path(sys.executable).with_name("treadle")
 SAYS = '[[reply]]\ntimes = "always"\ntext = "{}"\nusage = {{ input = 12, output = 3 }}\n'
 
 

@@ -2,15 +2,14 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import claude_agent_sdk
 import pytest
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
+from tests.installed import TREADLE, treadle
+
 SCRIPT = """
 [[reply]]
 text = "I will write."
@@ -38,13 +37,7 @@ def test_every_line_of_stream_json_parses_as_a_message(work: Path, more: list[st
     from claude_agent_sdk._internal.message_parser import parse_message
 
     model = f"scripted:{work.parent / 'script.toml'}"
-    done = subprocess.run(
-        [TREADLE, "-p", "go", "--model", model, "--output-format", "stream-json", *more],
-        cwd=work,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-    )
+    done = treadle("-p", "go", "--model", model, "--output-format", "stream-json", *more, cwd=work)
     messages = [parse_message(json.loads(line)) for line in done.stdout.splitlines()]
     result = messages[-1]
     assert isinstance(result, claude_agent_sdk.ResultMessage)

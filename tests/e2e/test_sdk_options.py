@@ -12,11 +12,11 @@ import pytest
 
 from tests.agent.pixels import png
 from tests.drivers.notes_server import __file__ as NOTES
+from tests.installed import TREADLE
 from treadle.agent.providers.script import parse
 from treadle.testing.server import ModelServer, Recorded
 from treadle.wire.common.images import encoded
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
 DONE = '[[reply]]\ntimes = "always"\ntext = "It is done."\nusage = { input = 30, output = 7, cache_read = 11 }\n'
 
 

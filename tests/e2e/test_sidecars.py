@@ -1,16 +1,15 @@
 """Sidecars of others under our control plane, with the installed command."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import need
+from tests.installed import treadle
 
 ROOT = Path(__file__).parent.parent.parent
-TREADLE = str(Path(sys.executable).parent / "treadle")
 
 SEEDS_EXAMPLE = """
 const readline = require('readline');
@@ -57,13 +56,7 @@ RECEIPT = """{
 
 
 def run(sidecar: str, cwd: Path, *more: str) -> dict[str, object]:
-    done = subprocess.run(
-        [TREADLE, "host", "run", "--task", "remember the milk", "--sidecar", sidecar, "--json", *more],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=100,
-    )
+    done = treadle("host", "run", "--task", "remember the milk", "--sidecar", sidecar, "--json", *more, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return found

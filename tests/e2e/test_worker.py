@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.doors.worker.test_sequences import Talk, sequences
 from tests.e2e.worker_process import COMMAND, WorkerProcess
+from tests.installed import TREADLE, treadle
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
 from treadle.io.process import table
@@ -187,7 +186,7 @@ def test_requests_from_a_file_are_served(tmp_path: Path) -> None:
 
 
 def test_an_unknown_agent_is_named_and_nothing_is_written_to_stdout(tmp_path: Path) -> None:
-    command = [str(Path(sys.executable).parent / "treadle"), "worker", "--agent", "nobody"]
+    command = [TREADLE, "worker", "--agent", "nobody"]
     with WorkerProcess(tmp_path, command=command) as worker:
         assert worker.line() is None
         code, errors = worker.end()
@@ -312,7 +311,7 @@ def test_an_init_is_answered_as_the_settings_allow(settings: str, says: str | No
 
 
 def test_a_sandboxed_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
-    command = [str(Path(sys.executable).parent / "treadle"), "worker", "--sandbox"]
+    command = [TREADLE, "worker", "--sandbox"]
     (tmp_path / "inside").mkdir()
     tool = "echo x > here; echo x > ../outside/there"
     (tmp_path / "outside").mkdir()
@@ -320,7 +319,7 @@ def test_a_sandboxed_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
         f'[[reply]]\n[[reply.call]]\nname = "bash"\narguments = {{ command = "{tool}" }}\n[[reply]]\ntext = "ok"\n'
     )
     if available().method is None:  # nothing to confine it with: it must not run
-        refused = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        refused = treadle("worker", "--sandbox")
         assert refused.returncode and "--sandbox cannot be kept" in refused.stderr and refused.stdout == ""
         return
     with WorkerProcess(tmp_path / "inside", {"TMPDIR": str(tmp_path / "inside")}, command) as worker:

@@ -12,13 +12,12 @@ import msgspec
 import pytest
 
 from tests.host.conftest import MARK, marked
+from tests.installed import TREADLE
 from tests.workspace.test_git import branches, make
 from treadle.host.job import runs_directory
 from treadle.host.recover import recover
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
-
-TREADLE = str(Path(sys.executable).parent / "treadle")
 
 
 def start(source: Path, act: str, *more: str) -> subprocess.Popen[bytes]:

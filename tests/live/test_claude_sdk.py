@@ -3,15 +3,14 @@
 import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from tests.drivers.programs import CACHE, NODE, _npm
+from tests.installed import TREADLE
 from treadle.agent.providers.script import parse
 from treadle.testing.server import ModelServer
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
 SDK = "@anthropic-ai/claude-agent-sdk@0.3.325"
 SCRIPT = """
 [[reply]]

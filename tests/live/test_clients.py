@@ -4,16 +4,15 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.drivers.programs import CACHE, NODE, _npm, environment
+from tests.installed import TREADLE
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.testing.server import ModelServer
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
 SDK = "@agentclientprotocol/sdk@2.4.0"
 INNER = """
 [[reply]]

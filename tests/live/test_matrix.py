@@ -14,6 +14,7 @@ import pytest
 
 from tests.drivers.programs import CACHE, PROGRAMS, environment
 from tests.drivers.scenarios import ALLOW, DENY, DONE, HELLO, NAMED, Scenario, Tools, go_through, script
+from tests.installed import TREADLE
 from tests.live.test_contract import sleeping
 from treadle.agents import find_agent
 from treadle.drivers.card import cards
@@ -22,7 +23,6 @@ from treadle.events import TurnEnded
 from treadle.session import Answer, SessionSpec
 from treadle.testing.server import ModelServer
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
 README = Path(__file__).parents[2] / "README.md"
 PAGE = README.parent / "docs" / "reference" / "agents-matrix.md"
 MARKS = ("<!-- made by make test-agents -->", "<!-- until here -->")

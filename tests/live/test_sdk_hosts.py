@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,9 @@ import pytest
 
 from tests.drivers.programs import PROGRAMS, environment
 from tests.drivers.scenarios import DONE, HELLO, USED, script
+from tests.installed import TREADLE
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.testing.server import ModelServer
-
-TREADLE = str(Path(sys.executable).parent / "treadle")
 
 
 class Host:

@@ -8,7 +8,6 @@ needs it; everything that leaves this machine or outlives the session does not.
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.installed import treadle
 from treadle.io.sandbox import methods
 
 NAMES = (
@@ -34,7 +34,6 @@ OURS = {name: f"canary{number:02}of0the0environment" for number, name in enumera
 THEIRS = [f"canary{number}0123456789abcdef0123456789abcdef" for number in range(len(OURS), len(OURS) + len(SHAPES))]
 SAID = [shape.format(secret) for shape, secret in zip(SHAPES, THEIRS, strict=True)]
 LOOK = r"env; cat /proc/*/environ | tr '\\0' '\\n'; cat leak.txt; ps axe"
-TREADLE = str(Path(sys.executable).with_name("treadle"))
 
 
 def script() -> str:
@@ -63,16 +62,8 @@ class Place:
     def run(self, *arguments: str, code: int = 0, **env: str) -> str:
         """What it prints on both of its outputs."""
         state = {"TREADLE_HOME": str(self.home), "TREADLE_LOG": f"debug:{self.log}"}
-        done = subprocess.run(
-            [TREADLE, *arguments],
-            env={**os.environ, **OURS, **state, "TREADLE_MODEL": self.script, **env},
-            cwd=self.workspace,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-        )
+        env = {**os.environ, **OURS, **state, "TREADLE_MODEL": self.script, **env}
+        done = treadle(*arguments, env=env, cwd=self.workspace, stderr=subprocess.STDOUT, timeout=120)
         assert done.returncode == code, done.stdout
         return done.stdout
 

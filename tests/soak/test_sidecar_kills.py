@@ -12,13 +12,13 @@ import time
 import uuid
 from pathlib import Path
 
+from tests.installed import TREADLE
 from treadle.host.job import runs_directory
 from treadle.host.recover import recover
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
 
 ORDERS, AT_ONCE = 100, 20
-TREADLE = str(Path(sys.executable).parent / "treadle")
 MARK = f"TREADLE_SOAK_MARK={uuid.uuid4().hex}"
 ACTS = ["works_for_a_while"] * 6 + ["good", "hang_and_deaf", "orphans_after_final", "exit_without_final"]
 

@@ -4,19 +4,17 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import need
+from tests.installed import TREADLE, treadle
 from tests.terminal.support import Stage, alive, connected, until
 from treadle.io.process import table
 from treadle.terminal.attach import detach_forms
 from treadle.terminal.places import Place
-
-TREADLE = str(Path(sys.executable).with_name("treadle"))
 
 
 class Tmux:
@@ -285,8 +283,7 @@ while True:
 
 def test_without_a_terminal_attach_says_what_to_do(stage: Stage) -> None:
     place = stage.start("sleep", "60")
-    command = [TREADLE, "attach", place.id, "--socket-dir", place.directory]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=50)
+    done = treadle("attach", place.id, "--socket-dir", place.directory)
     assert done.returncode == 1 and "tail -f" in done.stderr
 
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
+from tests.installed import TREADLE
 
-TREADLE = str(Path(sys.executable).parent / "treadle")
 SCRIPT = """
 [[reply]]
 when = "make it"

@@ -1,18 +1,15 @@
 """How a chat begins."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.imports import loaded_by
-
-TREADLE = str(Path(sys.executable).parent / "treadle")
+from tests.installed import treadle
 
 
 def test_without_a_terminal_it_says_what_to_use_instead() -> None:
-    done = subprocess.run([TREADLE, "chat"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = treadle("chat")
     assert done.returncode == 2 and "treadle -p PROMPT" in done.stderr
 
 

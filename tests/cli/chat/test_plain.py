@@ -7,7 +7,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -15,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.installed import TREADLE
+
 CTRL_C, CTRL_D = b"\x03", b"\x04"
-TREADLE = str(Path(sys.executable).parent / "treadle")
 SCRIPT = (
     f"""
 [[reply]]

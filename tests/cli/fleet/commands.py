@@ -1,8 +1,6 @@
 """The fleet's commands in this process: as typed, without the half second that it takes to start Python."""
 
 import json
-import os
-import sys
 from typing import Any
 
 from click.testing import CliRunner
@@ -10,7 +8,6 @@ from click.testing import CliRunner
 from treadle.cli.fleet import fleet as group
 from treadle.errors import TreadleError
 
-TREADLE = os.path.join(os.path.dirname(sys.executable), "treadle")
 """The installed command."""
 
 

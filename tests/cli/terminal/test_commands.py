@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.imports import loaded_by
+from tests.installed import TREADLE, started, treadle
 from tests.terminal.recordings import load
 from tests.terminal.support import alive, until
 from treadle.cli.names import TERMINAL
@@ -24,8 +25,6 @@ from treadle.io import files
 from treadle.io.process import table
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
-
-TREADLE = str(Path(sys.executable).with_name("treadle"))
 
 
 class Shell:
@@ -39,8 +38,7 @@ class Shell:
         return done.stdout
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [TREADLE, *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=50, cwd=self.cwd)
+        return treadle(*arguments, input=stdin, cwd=self.cwd)
 
     def place(self, name: str) -> Place:
         return Place(str(self.directory), name)
@@ -172,7 +170,7 @@ def test_tail_shows_the_last_lines_and_follows_to_the_end(shell: Shell) -> None:
     until(lambda: shell("tail", "x", "--lines", "1") == "5000\n")
     assert shell("tail", "x", "--lines", "3", "--strip").split() == ["4998", "4999", "5000"]
     assert len(shell("tail", "x", "-n", "4000").split()) == 4000
-    follower = subprocess.Popen([TREADLE, "tail", "-f", "x", "-n", "2"], stdout=subprocess.PIPE, text=True)
+    follower = started("tail", "-f", "x", "-n", "2", stderr=None)
     assert follower.stdout
     assert [follower.stdout.readline().strip() for _ in range(2)] == ["4999", "5000"]
     shell("send", "x", "\\n")

@@ -5,12 +5,12 @@ The recordings are of real runs of the same task (one tool call, a scripted mode
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.installed import treadle
 
 RECORDINGS = Path(__file__).parent / "recordings"
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "one-shot.md"
@@ -127,15 +127,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[st
         'arguments = { command = "echo out" }\n[[reply]]\ntext = "All done."\nusage = { input = 9, output = 5 }\n'
     )
     command = ["-p", "run it", "--model", f"scripted:{place / 'script.toml'}", "--permission-mode", "full-auto"]
-    ours = subprocess.run(
-        [str(Path(sys.executable).parent / "treadle"), *command, "--output-format", "stream-json", "--verbose"],
-        cwd=place,
-        env={**os.environ, "TREADLE_HOME": str(place / "state")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    env = {**os.environ, "TREADLE_HOME": str(place / "state")}
+    ours = treadle(*command, "--output-format", "stream-json", "--verbose", cwd=place, env=env, check=True).stdout
     texts = {"treadle": ours} | {name: (RECORDINGS / f"{name}.jsonl").read_text() for name in AGENTS[1:]}
     return {name: [json.loads(line) for line in text.splitlines()] for name, text in texts.items()}
 

@@ -49,7 +49,7 @@ from treadle.session import AgentInfo, CommandInfo, CommandResult, EventReader, 
 from treadle.sessions.session import Turn
 from treadle.testing.sessions import ScriptedSession, Step
 from treadle.wire.common.losses import dropped, emulated
-from treadle.wire.oneshot.records import OutputFormat, command_of
+from treadle.wire.oneshot.records import OutputFormat
 
 FORMATS: list[OutputFormat] = ["text", "json", "stream-json"]
 SEED_KEYS = ["type", "result", "session_id", "subtype"]
@@ -100,6 +100,20 @@ class Ran:
 
 async def ran(*steps: Step, output_format: OutputFormat = "json", prompt: str = "go", **more: Any) -> Ran:
     return await Ran(Commanded(steps), output_format, **more).go(prompt)
+
+
+async def interrupted(run: Ran, when: Callable[[Any], bool]) -> None:
+    """Run it, and interrupt it at the first event for which this holds."""
+    task = asyncio.create_task(run.go())
+    async for event in run.session.events():
+        if when(event):
+            await run.runner.interrupt("enough")
+            break
+    await task
+
+
+def speaks(event: Any) -> bool:
+    return isinstance(event, TextDelta)
 
 
 HELLO = (TextDelta(text="Hel"), TextDelta(text="lo"))
@@ -236,12 +250,7 @@ async def test_a_session_that_refuses_the_prompt_is_exit_1() -> None:
 @pytest.mark.parametrize("output_format", FORMATS)
 async def test_an_interrupted_run_is_exit_0_with_the_partial_text(output_format: OutputFormat) -> None:
     run = Ran(Commanded([TextDelta(text="partial"), asyncio.Event()]), output_format)
-    task = asyncio.create_task(run.go())
-    async for event in run.session.events():
-        if isinstance(event, TextDelta):
-            await run.runner.interrupt("enough")
-            break
-    await task
+    await interrupted(run, speaks)
     assert run.code == 0
     if output_format == "text":
         assert run.out.data == b"partial\n"
@@ -252,11 +261,7 @@ async def test_an_interrupted_run_is_exit_0_with_the_partial_text(output_format:
 
 async def test_interrupted_with_nothing_said_prints_nothing() -> None:
     run = Ran(Commanded([asyncio.Event()]), "text")
-    task = asyncio.create_task(run.go())
-    async for _ in run.session.events():
-        await run.runner.interrupt("enough")
-        break
-    await task
+    await interrupted(run, lambda event: True)
     assert (run.out.data, run.code) == (b"", 0)
 
 
@@ -392,11 +397,7 @@ async def test_strict_exit_tells_outcomes_apart_and_is_error_agrees(step: Step, 
 
 async def test_strict_exit_of_an_interrupted_run_is_130() -> None:
     run = Ran(Commanded([asyncio.Event()]), "json", strict=True)
-    task = asyncio.create_task(run.go())
-    async for _ in run.session.events():
-        await run.runner.interrupt("enough")
-        break
-    await task
+    await interrupted(run, lambda event: True)
     assert run.code == 130 and run.result["is_error"] is True
 
 
@@ -411,22 +412,6 @@ async def test_a_command_gets_the_rest_of_the_text_unchanged_and_no_turn_is_star
     run = await Ran(session, "text").go('/agent run  Plan\n --x "a  b"  ')
     assert session.given == [("agent", ' run  Plan\n --x "a  b"  '[1:])] and run.out.data == b"done\n"
     assert session.events().ready() == []
-
-
-@pytest.mark.parametrize(
-    ("prompt", "command"),
-    [
-        ("/help", ("help", "")),
-        ("  /help  me ", ("help", " me ")),
-        ("/a\nb", ("a", "b")),
-        ("/", None),
-        ("/ x", None),
-        ("not /x", None),
-        ("", None),
-    ],
-)
-def test_what_is_a_command(prompt: str, command: tuple[str, str] | None) -> None:
-    assert command_of(prompt) == command
 
 
 async def test_a_lone_slash_is_an_ordinary_prompt() -> None:
@@ -640,12 +625,7 @@ async def test_words_that_never_came_as_a_whole_message_are_a_line_too() -> None
     ]
     session = Commanded(steps)
     run = Ran(session, "stream-json", extra=Verbose(session, cwd="/"))
-    task = asyncio.create_task(run.go())
-    async for event in session.events():
-        if isinstance(event, TextDelta) and event.text == "By":
-            await run.runner.interrupt("enough")
-            break
-    await task
+    await interrupted(run, lambda event: speaks(event) and event.text == "By")
     lines = [record["message"]["content"][0] for record in run.out.records if record["type"] in ("assistant", "user")]
     assert [line.get("text", line["type"]) for line in lines] == ["Hello", "tool_use", "tool_result", "By"]
 
@@ -774,12 +754,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_in_the_same_sessio
 
 async def test_an_interrupted_answer_is_not_held_to_the_schema() -> None:
     run = Ran(Commanded([TextDelta(text="par"), asyncio.Event()]), "json", check=SchemaCheck(SCHEMA))
-    task = asyncio.create_task(run.go())
-    async for event in run.session.events():
-        if isinstance(event, TextDelta):
-            await run.runner.interrupt("enough")
-            break
-    await task
+    await interrupted(run, speaks)
     assert (run.code, run.result["result"]) == (0, "par") and "structured_output" not in run.result
 
 

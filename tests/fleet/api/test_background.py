@@ -3,17 +3,15 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import httpx2
 import pytest
 
+from tests.installed import TREADLE
 from treadle.fleet.api import background, running
 from treadle.fleet.api.tokens import Tokens, directory
 from treadle.io.process import table
-
-TREADLE = os.path.join(os.path.dirname(sys.executable), "treadle")
 
 
 @pytest.fixture
