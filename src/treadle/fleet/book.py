@@ -461,11 +461,12 @@ class Book:
 
     def _check_stalled(self, row: OpenOrder) -> None:
         """Once for each attempt, do what was asked for when it stalls or loops."""
-        found = stuck(row.activity, row.spec.stall_seconds)
+        found, do = stuck(row.activity, row.spec.stall_seconds), row.spec.on_stall
         if not found or row.escalated == row.order.attempt:
             return
+        if do == "interrupt" and not row.activity.get("began"):
+            return  # while it is set up there is no agent to interrupt
         row.escalated = row.order.attempt
-        do = row.spec.on_stall
         self.change(row, notes=self.note(row, "fleet", f"{found}; so: {do}"))
         self.says.append(Say(f"fleet.notice.{row.spec.id}", encode({"order": row.spec.id, "what": found, "do": do})))
         if do == "interrupt":

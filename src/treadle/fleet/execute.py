@@ -81,6 +81,7 @@ class Execution:
             "doing": self._doing,
             "since": self._since,
             "last_event": self._last_event,
+            "began": self._began,
             "open_tools": list(self._tools.values()),
             "asks": len(self.questions.open),
             "used": msgspec.to_builtins(self.used),
@@ -376,7 +377,7 @@ class Execution:
 
     def seen_in_terminal(self, state: str, quiet: float) -> None:
         """What the program in the order's terminal seems to do, and since when it has written nothing."""
-        self._last_event = time.time() - quiet
+        self._last_event, self._began = time.time() - quiet, True
         if self._doing != f"terminal: {state}":
             self._do(f"terminal: {state}")
 
