@@ -49,6 +49,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     parent_session: str = ""
     parent_task: str | None = None
+    call: str | None = None
+    """The tool call that started it, if one did."""
     depth: int = 0
     cwd: str = ""
     pid: int | None = None
@@ -253,7 +255,8 @@ class Warned(Event, frozen=True, kw_only=True, tag="warned"):
 
 
 class TaskChanged(Event, frozen=True, kw_only=True, tag="task_changed"):
-    """`task` is the whole snapshot; the small changes (text, tool_start, tool_end, closed) carry `data` instead."""
+    """`task` is the whole snapshot; the small changes (text, tool_start, tool_end, closed) carry `data` instead: of a
+    tool its name, call, arguments and result."""
 
     change: Literal[
         "created", "started", "updated", "completed", "failed", "cancelled", "closed", "text", "tool_start", "tool_end"

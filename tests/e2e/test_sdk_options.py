@@ -391,3 +391,17 @@ async def test_setting_sources_say_whose_words_and_rules_are_used(
     (host.work / "mine").unlink()
     await host.play(script + DONE, setting_sources=sources, permission_mode="default", **more)
     assert (host.work / "mine").exists() == ("mine" in found), "what the user's file allows is its own"
+
+
+async def test_what_a_subagent_does_names_the_call_that_started_it(host: Host) -> None:
+    (host.work / "a.txt").write_text("words")
+    script = calling("task", prompt="look", description="look") + calling("read_file", file_path="a.txt") + DONE
+    messages = await host.play(script)
+    said = [m for m in messages if isinstance(m, sdk.AssistantMessage | sdk.UserMessage)]
+    told = [(m.parent_tool_use_id, block) for m in said for block in m.content]
+    [start] = [block.id for parent, block in told if isinstance(block, sdk.ToolUseBlock) and parent is None]
+    [use] = [block for parent, block in told if isinstance(block, sdk.ToolUseBlock) and parent == start]
+    [result] = [block for parent, block in told if isinstance(block, sdk.ToolResultBlock) and parent == start]
+    assert (use.name, use.input) == ("Read", {"file_path": "a.txt"})
+    assert result.tool_use_id == use.id and "words" in str(result.content) and not result.is_error
+    assert messages[-1].num_turns == 2, "the turns of a subagent are not those of the conversation"

@@ -22,6 +22,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     isolation: Isolation = "none"
     id: str | None = None
     """The id of its task; None: the next number."""
+    call: str | None = None
+    """The tool call that starts it."""
 
 
 AgentType: TypeAlias = Subagent

@@ -104,8 +104,11 @@ class Tasks:
 
     # Starting
 
-    async def run_agent(self, prompt: str, *, label: str, agent_type: str | None, background: bool) -> Task:
-        return await self.run(Assignment(prompt=prompt, label=label, agent_type=agent_type), background=background)
+    async def run_agent(
+        self, prompt: str, *, label: str, agent_type: str | None, background: bool, call: str | None = None
+    ) -> Task:
+        work = Assignment(prompt=prompt, label=label, agent_type=agent_type, call=call)
+        return await self.run(work, background=background)
 
     async def run(self, work: Assignment, *, background: bool) -> Task:
         """With background=False, returns when it has ended."""
@@ -120,6 +123,7 @@ class Tasks:
             work.id,
             watch,
             label=work.label,
+            call=work.call,
             mode="background" if background else "foreground",
             agent_type=kind.name,
             model=work.model or kind.model,
@@ -284,10 +288,11 @@ class Tasks:
                 self._small(running, "text", delta=text)
             case ToolStarted(name=name):
                 self._change(running, None, current_action=name)
-                self._small(running, "tool_start", tool=name, first=first_argument(event.args))
+                first = first_argument(event.args)
+                self._small(running, "tool_start", tool=name, first=first, call=event.call, args=event.args)
             case ToolEnded(name=name, ok=ok):
                 failed = {} if ok else {"error": event.result[:PREVIEW]}
-                self._small(running, "tool_end", tool=name, ok=ok, **failed)
+                self._small(running, "tool_end", tool=name, ok=ok, call=event.call, result=event.result, **failed)
             case Usage() | FileChanged() | ToolDenied():
                 self._emit(msgspec.structs.replace(event, seq=0, ts=0.0, turn="", parent=running.task.id))
             case TurnEnded():

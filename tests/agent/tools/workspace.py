@@ -29,7 +29,9 @@ class Tasks:
         self.started.append((command, cwd, env))
         return Task(id="task-1", kind="process", label=command, status="running", pid=4711, log_path="/logs/task-1")
 
-    async def run_agent(self, prompt: str, *, label: str, agent_type: str | None, background: bool) -> Task:
+    async def run_agent(
+        self, prompt: str, *, label: str, agent_type: str | None, background: bool, call: str | None = None
+    ) -> Task:
         self.agents.append({"prompt": prompt, "label": label, "agent_type": agent_type, "background": background})
         status: Any = "running" if background else self.agent_status
         return Task(id="task-2", kind="agent", label=label, status=status, output=None if background else prompt[::-1])

@@ -688,7 +688,7 @@ async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> Non
         "permissionMode": "acceptEdits",
         "slash_commands": ["help", "weave"],
         "apiKeySource": "X_KEY",
-        "claude_code_version": "2.0.0",
+        "claude_code_version": "2.1.325",
         "output_style": "default",
         "agents": ["Explore"],
         "skills": ["weave"],
@@ -724,7 +724,7 @@ async def test_each_message_is_a_block_of_its_own_among_the_partial_ones() -> No
     assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 2
 
 
-async def test_what_a_subagent_does_is_no_line_of_the_conversation() -> None:
+async def test_lines_of_a_subagent_say_whose_they_are() -> None:
     steps: list[Step] = [
         ToolDenied(call="c1", name="bash", reason="no", parent="agent_1"),
         Usage(parent="agent_1"),
@@ -732,7 +732,8 @@ async def test_what_a_subagent_does_is_no_line_of_the_conversation() -> None:
     ]
     session = Commanded(steps)
     run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", partial=True)).go()
-    assert [record["type"] for record in run.out.records] == ["system", "assistant", "result"]
+    _, *lines, _ = [(record["type"], record.get("parent_tool_use_id")) for record in run.out.records]
+    assert lines == [("assistant", "agent_1"), ("user", "agent_1"), ("assistant", None)]
 
 
 # A final answer of a certain form

@@ -31,7 +31,9 @@ class Background(Protocol):
         self, command: str, *, cwd: str, env: dict[str, str], confinement: Confinement | None = None
     ) -> Task: ...
 
-    async def run_agent(self, prompt: str, *, label: str, agent_type: str | None, background: bool) -> Task:
+    async def run_agent(
+        self, prompt: str, *, label: str, agent_type: str | None, background: bool, call: str | None = None
+    ) -> Task:
         """With background=False, returns when the subagent is done; its answer is `task.output`."""
         ...
 

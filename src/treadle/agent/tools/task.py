@@ -39,7 +39,11 @@ class TaskTool:
         label = args.description or " ".join(args.prompt.split())[:60]
         try:
             task = await context.background.run_agent(
-                args.prompt, label=label, agent_type=args.agent_type, background=args.background
+                args.prompt,
+                label=label,
+                agent_type=args.agent_type,
+                background=args.background,
+                call=context.call,
             )
         except LocalError as error:
             raise ToolError(error.message, hint=error.hint) from error

@@ -1,9 +1,12 @@
 """The lines that --verbose and --include-partial-messages add to stream-json, for scripts that look for them."""
 
+from typing import Any
+
 from treadle import __version__
 from treadle.events import (
     AnyEvent,
     Message,
+    TaskChanged,
     TextDelta,
     ThinkingDelta,
     ToolDenied,
@@ -43,6 +46,8 @@ class Verbose:
         """Whole messages whose count has not come yet."""
         self._counted = False
         self._reply = wire.Reply(session_id=session.id, id="", model="")
+        self._callers: dict[str, str] = {}
+        """The task of a subagent -> the tool call that started it."""
         self._unsaid: list[str] = []
         """Words of a reply that has not come as a whole: some agents send no other, and none does when interrupted."""
 
@@ -57,8 +62,10 @@ class Verbose:
 
     def lines(self, event: AnyEvent) -> list[wire.Record]:
         records = self._partial.lines(event) if self._partial is not None else []
-        if not self._lines or event.parent is not None:
+        if not self._lines:
             return records
+        if event.parent is not None or isinstance(event, TaskChanged):
+            return records + self._of_subagent(event)
         return self._conversation(event) + records if isinstance(event, Usage) else records + self._conversation(event)
 
     def _conversation(self, event: AnyEvent) -> list[wire.Record]:
@@ -102,11 +109,34 @@ class Verbose:
         line = self._reply.line(event, _images(event) if isinstance(event, ToolEnded) else ())
         return lines if line is None else [*lines, line]
 
+    def _of_subagent(self, event: AnyEvent) -> list[wire.Record]:
+        """The lines of what a subagent does, each with the call that started it. Of ours its tools are told."""
+        told: AnyEvent = event
+        if isinstance(event, TaskChanged):
+            if event.task is not None and event.task.call is not None:
+                self._callers[event.task_id] = event.task.call
+            data = event.data
+            if event.task_id not in self._callers or "call" not in data:
+                return []
+            about: dict[str, Any] = {"call": data["call"], "name": str(data["tool"]), "parent": event.task_id}
+            if event.change == "tool_start":
+                told = ToolStarted(**about, args=data["args"])
+            else:
+                told = ToolEnded(**about, result=data["result"], ok=data["ok"])
+        parent = self._callers.get(told.parent or "", told.parent)
+        reply = wire.Reply(session_id=self._session.id, id=_message_id(), model=self._model, parent=parent)
+        lines = [reply.use(told)] if isinstance(told, ToolDenied) else []
+        line = reply.line(told)
+        return lines if line is None else [*lines, line]
+
     def _next_message(self) -> None:
         """All blocks of one reply share an id. A reply is its words, if any, its usage, then the tools it asked for."""
-        name = f"msg_{wire.new_uuid().replace('-', '')[:20]}"
-        self._reply = wire.Reply(session_id=self._session.id, id=name, model=self._model)
+        self._reply = wire.Reply(session_id=self._session.id, id=_message_id(), model=self._model)
         self._counted = False
+
+
+def _message_id() -> str:
+    return f"msg_{wire.new_uuid().replace('-', '')[:20]}"
 
 
 def _images(event: ToolEnded) -> list[wire.Record]:

@@ -245,8 +245,8 @@ def _iso(ts: float | None) -> str | None:
 _MODES: dict[Mode | None, str] = {"suggest": "default", "auto-edit": "acceptEdits", "plan": "plan"}
 
 
-SPOKEN = "2.0.0"
-"""The version of Claude Code whose protocol this is. Its SDK requires at least this version."""
+SPOKEN = "2.1.325"
+"""The version of Claude Code whose protocol this is. Its SDKs want a certain version for some of their options."""
 
 
 def init_line(
@@ -295,6 +295,8 @@ class Reply(msgspec.Struct, kw_only=True):
     id: str
     model: str
     usage: Record = msgspec.field(default_factory=usage)
+    parent: str | None = None
+    """The tool call of the conversation that this belongs to: it started a subagent."""
 
     def line(self, event: AnyEvent, images: Sequence[Record] = ()) -> Record | None:
         """The `assistant` or `user` line for this event, if it has one. `images`: blocks for the images it names."""
@@ -307,9 +309,9 @@ class Reply(msgspec.Struct, kw_only=True):
                 return self.use(event)
             case ToolEnded():
                 content = [{"type": "text", "text": event.result}, *images] if images else event.result
-                return _user(event.call, content, not event.ok, self.session_id)
+                return self._user(event.call, content, not event.ok)
             case ToolDenied():
-                return _user(event.call, f"not allowed: {event.reason}", True, self.session_id)
+                return self._user(event.call, f"not allowed: {event.reason}", True)
             case Retrying():
                 return _retry(event, self.session_id)
         return None
@@ -333,7 +335,17 @@ class Reply(msgspec.Struct, kw_only=True):
                 "stop_sequence": None,
                 "usage": self.usage,
             },
-            "parent_tool_use_id": None,
+            "parent_tool_use_id": self.parent,
+            "session_id": self.session_id,
+            "uuid": new_uuid(),
+        }
+
+    def _user(self, call: str, content: str | list[Record], is_error: bool) -> Record:
+        block = {"tool_use_id": call, "type": "tool_result", "content": content, "is_error": is_error}
+        return {
+            "type": "user",
+            "message": {"role": "user", "content": [block]},
+            "parent_tool_use_id": self.parent,
             "session_id": self.session_id,
             "uuid": new_uuid(),
         }
@@ -367,17 +379,6 @@ def replayed(text: str, uuid: str, session_id: str) -> Record:
 
 def image_block(data: bytes) -> Record:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type(data), "data": encoded(data)}}
-
-
-def _user(call: str, text: str | list[Record], is_error: bool, session_id: str) -> Record:
-    block = {"tool_use_id": call, "type": "tool_result", "content": text, "is_error": is_error}
-    return {
-        "type": "user",
-        "message": {"role": "user", "content": [block]},
-        "parent_tool_use_id": None,
-        "session_id": session_id,
-        "uuid": new_uuid(),
-    }
 
 
 # Prompts...
