@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from treadle.cli import heimdall as commands
+from treadle.coordination.claims import Claims
 from treadle.coordination.origin import SESSION_VARIABLES
+from treadle.coordination.planning import Planning
 
 BIN = Path(sys.executable).parent
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -51,6 +53,35 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(top, "commit", "-qm", "start")
     monkeypatch.chdir(top)
     return top
+
+
+class Clock:
+    now = 1_781_179_647.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def planning(tmp_path: Path, clock: Clock) -> Planning:
+    return Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=clock)
+
+
+def trail(planning: Planning) -> list[list[str]]:
+    return [line.split("\t")[1:] for line in Path(planning.path("protocol.log")).read_text().splitlines()]
+
+
+@pytest.fixture
+def claims(project: Path) -> Claims:
+    """One of Bob's."""
+    claims = Claims(Planning(project=str(project)), str(project))
+    claims.claim("haid:bob.box-0002", ["src/a/**"], "T-1")
+    return claims
 
 
 @pytest.fixture

@@ -13,13 +13,6 @@ from treadle.errors import ConfigError
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
 
-@pytest.fixture
-def claims(project: Path) -> Claims:
-    claims = Claims(Planning(project=str(project)), str(project))
-    claims.claim(BOB, ["src/a/**"], "T-1")
-    return claims
-
-
 def commit(project: Path, name: str, message: str = "change") -> None:
     (project / name).parent.mkdir(parents=True, exist_ok=True)
     (project / name).write_text(message)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import Run, at_once
+from tests.coordination.conftest import Clock, Run, at_once
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError, Denied, NotFound
@@ -19,21 +19,9 @@ from treadle.errors import ConfigError, Denied, NotFound
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
 
-class Clock:
-    now = 1_781_179_647.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def claims(tmp_path: Path, clock: Clock) -> Claims:
-    return Claims(Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=clock), str(tmp_path))
+def claims(tmp_path: Path, planning: Planning) -> Claims:
+    return Claims(planning, str(tmp_path))
 
 
 def decisions(claims: Claims) -> str:

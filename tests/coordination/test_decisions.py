@@ -11,11 +11,6 @@ from treadle.errors import ConfigError
 ANN, BOB = "haid:ann.box-0001/coder", "haid:bob.box-0002"
 
 
-@pytest.fixture
-def planning(tmp_path: Path) -> Planning:
-    return Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=lambda: 1_781_179_647.0)
-
-
 def text(planning: Planning) -> str:
     return Path(planning.path("ledger", "decisions.md")).read_text()
 

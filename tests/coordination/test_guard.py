@@ -21,13 +21,6 @@ def guarded(project: Path) -> Guarded:
     return Guarded(Planning(project=str(project)), ANN)
 
 
-@pytest.fixture
-def claims(project: Path) -> Claims:
-    claims = Claims(Planning(project=str(project)), str(project))
-    claims.claim(BOB, ["src/a/**"], "T-1")
-    return claims
-
-
 def write(project: Path, name: str) -> Access:
     return Access(tool="Write", kind="write", paths=(str(project / name),))
 

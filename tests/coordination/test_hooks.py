@@ -8,16 +8,8 @@ import pytest
 
 from tests.coordination.conftest import Run, git
 from treadle.coordination.claims import Claims
-from treadle.coordination.planning import Planning
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
-
-
-@pytest.fixture
-def claims(project: Path) -> Claims:
-    claims = Claims(Planning(project=str(project)), str(project))
-    claims.claim(BOB, ["src/a/**"], "T-1")
-    return claims
 
 
 def attempt(project: Path, *arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.coordination.conftest import git
+from tests.coordination.conftest import Clock, git
 from treadle.coordination import identity
 from treadle.coordination.identity import Agents, current, is_haid, root, slug, spawn
 from treadle.coordination.planning import Planning
@@ -60,18 +60,6 @@ def test_who_acts_can_be_declared(project: Path, monkeypatch: pytest.MonkeyPatch
         current(str(project))
     with pytest.raises(ConfigError):
         spawn(str(project), "!!")
-
-
-class Clock:
-    now = 1_781_179_647.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

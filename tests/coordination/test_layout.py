@@ -15,13 +15,6 @@ from treadle.coordination.planning import Planning
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
 
-@pytest.fixture
-def claims(project: Path) -> Claims:
-    claims = Claims(Planning(project=str(project)), str(project))
-    claims.claim(BOB, ["src/a/**"], "T-1")
-    return claims
-
-
 def held(project: Path) -> list[tuple[str, int]]:
     return [(claim.haid, claim.fence) for claim in Claims(Planning(project=str(project))).active()]
 

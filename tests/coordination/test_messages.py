@@ -1,26 +1,17 @@
 """Messages validated, and the inbox."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.coordination.conftest import trail
 from treadle.coordination.messages import Inbox, validate
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
 
 ANN, BOB = "haid:ann.box-0001/coder", "haid:bob.box-0002/reviewer"
 GOOD = {"type": "question", "from": "coder", "msg_id": "m1", "question": "which port?"}
-
-
-@pytest.fixture
-def planning(tmp_path: Path) -> Planning:
-    return Planning(str(tmp_path / ".planning"), project=str(tmp_path))
-
-
-def trail(planning: Planning) -> list[list[str]]:
-    return [line.split("\t")[1:] for line in Path(planning.path("protocol.log")).read_text().splitlines()]
 
 
 def test_a_report_is_logged_as_accept_or_reject(planning: Planning) -> None:

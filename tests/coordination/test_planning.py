@@ -18,11 +18,6 @@ from treadle.errors import StorageError
 
 
 @pytest.fixture
-def planning(tmp_path: Path) -> Planning:
-    return Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=lambda: 1_781_179_647.0)
-
-
-@pytest.fixture
 def document(planning: Planning) -> Document:
     return Document(planning, "protocol/things.json", "things", "2.0.0")
 

@@ -9,18 +9,10 @@ import pytest
 
 from tests.coordination.conftest import here
 from treadle.coordination.claims import Claims
-from treadle.coordination.planning import Planning
 from treadle.coordination.pretool import PROGRAMS, OutsideCall, answer, patched
 
 BOB = "haid:bob.box-0002"
 PATCH = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: src/a/b.ts\n@@\n-x\n+y\n*** End Patch\nEOF"
-
-
-@pytest.fixture
-def claims(project: Path) -> Claims:
-    claims = Claims(Planning(project=str(project)), str(project))
-    claims.claim(BOB, ["src/a/**"], "T-1")
-    return claims
 
 
 def ask(

@@ -1,24 +1,13 @@
 """Messages on receipt, and what the audit trail says of them."""
 
 import json
-from pathlib import Path
 
-import pytest
-
+from tests.coordination.conftest import trail
 from treadle.coordination.planning import Planning
 from treadle.coordination.receiving import receive
 from treadle.wire.heimdall.connection import ACCEPTED
 
 GOOD = {"type": "question", "from": "coder", "msg_id": "m1", "question": "which port?"}
-
-
-@pytest.fixture
-def planning(tmp_path: Path) -> Planning:
-    return Planning(str(tmp_path / ".planning"), project=str(tmp_path))
-
-
-def trail(planning: Planning) -> list[list[str]]:
-    return [line.split("\t")[1:] for line in Path(planning.path("protocol.log")).read_text().splitlines()]
 
 
 def verdicts(planning: Planning, *lines: bytes) -> list[tuple[int, bool, bool]]:

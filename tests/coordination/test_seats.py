@@ -16,17 +16,6 @@ from treadle.coordination.seats import GONE_SECONDS, Seats
 ROOT = "haid:ann.box-0001"
 
 
-@pytest.fixture(autouse=True)
-def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in origin.SESSION_VARIABLES:
-        monkeypatch.delenv(variable, raising=False)
-
-
-@pytest.fixture
-def planning(tmp_path: Path) -> Planning:
-    return Planning(str(tmp_path / ".planning"), project=str(tmp_path))
-
-
 def test_the_second_of_a_name_gets_a_number_and_the_first_keeps_its_own(planning: Planning) -> None:
     first, second, third = (Seats(planning, ROOT) for _ in range(3))
     assert first.haid("Claude Code") == f"{ROOT}/claude-code"

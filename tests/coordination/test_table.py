@@ -4,19 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.coordination.conftest import trail
 from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
 from treadle.errors import ConfigError, NotFound
-
-
-@pytest.fixture
-def planning(tmp_path: Path) -> Planning:
-    return Planning(str(tmp_path / ".planning"), project=str(tmp_path))
-
-
-def actions(planning: Planning) -> list[list[str]]:
-    return [line.split("\t")[1:] for line in Path(planning.path("protocol.log")).read_text().splitlines()]
 
 
 def test_values_are_kept_in_order_and_the_last_writer_wins(planning: Planning) -> None:
@@ -38,7 +30,7 @@ def test_every_action_leaves_a_line_also_those_that_find_nothing(planning: Plann
     board.delete("k")
     board.delete("k")
     board.all()
-    assert actions(planning) == [
+    assert trail(planning) == [
         ["blackboard", "set", "k=v"],
         ["blackboard", "get", "k"],
         ["blackboard", "miss", "nothing"],
