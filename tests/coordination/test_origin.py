@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from treadle.coordination import origin
+from treadle.io.process import table
 
 
 def test_sessions_are_named_with_their_program() -> None:
@@ -25,8 +26,7 @@ def test_a_client_that_adds_the_name_of_the_server_is_the_same_client() -> None:
 
 def test_a_process_is_its_number_and_its_start() -> None:
     mine = origin.key_of(os.getpid())
-    assert mine is not None and origin.is_alive(mine)
-    assert not origin.is_alive((mine[0], mine[1] + 1))
+    assert mine is not None and table.lives(*mine) and not table.lives(mine[0], mine[1] + 1)
     assert origin.declared_process({"CLAUDE_PID": str(os.getpid())}, "claude") == mine
     assert origin.declared_process({"CLAUDE_PID": "nonsense"}, "claude") is None
     assert origin.declared_process({"CLAUDE_PID": str(os.getpid())}, "codex") is None

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.coordination.conftest import at_once, git
-from treadle.coordination.planning import Document, Planning, find_root, one_line, seconds_of, timestamp
+from treadle.coordination.planning import Document, Planning, one_line, places, seconds_of, timestamp
 from treadle.errors import StorageError
 
 
@@ -61,11 +61,11 @@ def test_agents_in_several_worktrees_meet_in_the_main_one(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(project, "worktree", "add", "-q", str(tmp_path / "other"), "-b", "other")
-    assert find_root(str(tmp_path / "other")) == find_root(str(project / "src")) == str(project / ".planning")
+    assert places(str(tmp_path / "other"))[0] == places(str(project / "src"))[0] == str(project / ".planning")
     monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(tmp_path / "plans"))
-    assert find_root(str(project)) == str(tmp_path / "plans")
+    assert places(str(project))[0] == str(tmp_path / "plans")
     monkeypatch.delenv("HEIMDALL_PLANNING_DIR")
-    assert find_root(str(tmp_path)) == str(tmp_path / ".planning")
+    assert places(str(tmp_path))[0] == str(tmp_path / ".planning")
 
 
 # Documents...

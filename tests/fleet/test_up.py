@@ -47,7 +47,7 @@ async def test_down_without_an_engine_still_ends_the_nodes(running: list[str]) -
     assert process is not None
     await asyncio.to_thread(server.stop)
     await up.down()
-    assert not up._lives(process.pid, process.start) and not server.is_up()
+    assert not table.lives(process.pid, process.start) and not server.is_up()
     assert places.load().private
 
 

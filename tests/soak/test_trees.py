@@ -46,7 +46,7 @@ def one(number: int) -> tuple[str, int, int]:
     process.communicate()
     found = await_none_left(mark, patience=30)
     deadline = time.monotonic() + 10
-    while (last := table.look(keeper)) and last.start == start and last.state not in "ZX":
+    while table.lives(keeper, start):
         if time.monotonic() > deadline:
             return way, before, len(found) + 1
         time.sleep(0.005)

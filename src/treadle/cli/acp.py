@@ -1,13 +1,11 @@
 """`treadle acp`: an agent for editors that speak the Agent Client Protocol."""
 
 import sys
-from collections.abc import Awaitable
 
 import click
 
 from treadle.cli.options import confinement, serving_options
-from treadle.cli.serving import serve
-from treadle.io.streams import FdStream
+from treadle.cli.serving import serve, warner
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,11 +36,5 @@ def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None
     base = SessionSpec(cwd=here(), model=model, mode=given, answers=True, confinement=confined)
     found = find_agent(agent)
 
-    def door(stream: FdStream) -> Awaitable[int]:
-        return AcpDoor(found, stream, base=base, warn=_warn).run()
-
-    sys.exit(serve(door))
-
-
-def _warn(message: str) -> None:
-    print(f"treadle acp: {message}", file=sys.stderr, flush=True)
+    warn = warner("treadle acp")
+    sys.exit(serve(lambda stream: AcpDoor(found, stream, base=base, warn=warn).run()))

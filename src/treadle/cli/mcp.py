@@ -1,13 +1,11 @@
 """`treadle mcp`: agents as tools of an MCP server."""
 
 import sys
-from collections.abc import Awaitable
 
 import click
 
 from treadle.cli.options import confinement, serving_options
-from treadle.cli.serving import serve
-from treadle.io.streams import FdStream
+from treadle.cli.serving import serve, warner
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,12 +40,5 @@ def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None
     confined = confinement(sandbox, network)
     base = SessionSpec(cwd=here(), model=model, mode=most, answers=True, confinement=confined)
     find_agent(agent)  # report a wrong name now, to the person, and not later to the client's model
-
-    def door(stream: FdStream) -> Awaitable[int]:
-        return McpDoor(find_agent, agent, stream, base=base, warn=_warn).run()
-
-    sys.exit(serve(door))
-
-
-def _warn(message: str) -> None:
-    print(f"treadle mcp: {message}", file=sys.stderr, flush=True)
+    warn = warner("treadle mcp")
+    sys.exit(serve(lambda stream: McpDoor(find_agent, agent, stream, base=base, warn=warn).run()))

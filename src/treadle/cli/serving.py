@@ -2,11 +2,17 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 
 from treadle.cli import logs
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
+
+
+def warner(name: str) -> Callable[[str], None]:
+    """Writes to stderr under this name: stdout belongs to the protocol."""
+    return lambda message: print(f"{name}: {message}", file=sys.stderr, flush=True)
 
 
 def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:

@@ -29,9 +29,7 @@ def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None
     from treadle.errors import TreadleError
     from treadle.io.paths import here
 
-    def warn(message: str) -> None:
-        print(f"treadle-sidecar: {message}", file=sys.stderr, flush=True)
-
+    warn = serving.warner("treadle-sidecar")
     try:
         here()
         offered = find_agent(agent, confinement=confinement(sandbox, network))

@@ -80,11 +80,6 @@ def key_of(pid: int) -> Key | None:
     return (found.pid, found.start) if found else None
 
 
-def is_alive(key: Key) -> bool:
-    found = table.look(key[0])
-    return found is not None and found.start == key[1] and found.state not in "ZX"
-
-
 def ancestors() -> Iterator[Key]:
     """Our parent, its parent and so on, as far as they are visible."""
     pid = os.getppid()

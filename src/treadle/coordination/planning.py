@@ -47,15 +47,11 @@ def seconds_of(stamp: Any) -> float | None:
     return ((days - 719468) * 24.0 + hour) * 3600 + minute * 60 + second
 
 
-def find_root(start: str | None = None) -> str:
-    """`HEIMDALL_PLANNING_DIR`, else `.planning` of the main worktree, else of the working directory."""
-    return places(start)[0]
-
-
 def places(start: str | None = None) -> tuple[str, str]:
     """Where records are, and where live state is: in git's common directory which git clean leaves alone.
 
-    Outside a repository, or if `HEIMDALL_PLANNING_DIR` is set, both are the same directory.
+    Records are in `HEIMDALL_PLANNING_DIR`, else in `.planning` of the main worktree, else of the working directory.
+    Outside a repository, or if `HEIMDALL_PLANNING_DIR` is set, live state is there too.
     """
     found = repository.find(start)
     own = os.path.join(found.main if found else os.path.abspath(start or here()), ".planning")

@@ -14,6 +14,7 @@ from treadle.coordination.identity import root_of, slug
 from treadle.coordination.planning import Planning, make_dirs, read_text, timestamp, write_text
 from treadle.errors import Busy, LimitReached, StorageError
 from treadle.io.files import is_locked, locked
+from treadle.io.process import table
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, loads
 
@@ -159,7 +160,7 @@ class Seats:
 
     def alive(self, seat: Seat) -> bool:
         """Whether its session is alive: its MCP server is connected, or its process runs."""
-        if seat.process is not None and origin.is_alive(seat.process):
+        if seat.process is not None and table.lives(*seat.process):
             return True
         try:
             return is_locked(self._lock_path(seat.haid))

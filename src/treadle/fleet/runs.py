@@ -32,8 +32,7 @@ class RunnerNote(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def alive(self) -> bool:
-        found = table.look(self.pid)
-        return found is not None and found.start == self.start and found.state not in "ZX"
+        return table.lives(self.pid, self.start)
 
 
 def directory(order: str, attempt: int) -> str:

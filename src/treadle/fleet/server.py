@@ -89,8 +89,7 @@ def running() -> RunningServer | None:
         noted = msgspec.json.decode(read(os.path.join(directory(), "server.json")), type=RunningServer)
     except (StorageError, msgspec.MsgspecError):
         return None
-    found = table.look(noted.pid)
-    return noted if found is not None and found.start == noted.start and found.state not in "ZX" else None
+    return noted if table.lives(noted.pid, noted.start) else None
 
 
 def free_port() -> int:

@@ -266,14 +266,9 @@ def _signal(pid: int, start: int, number: int) -> None:
 async def _gone(processes: list[tuple[int, int]]) -> None:
     """Wait for these to end; those that take too long are killed."""
     deadline = time.monotonic() + STOP_SECONDS
-    while left := [each for each in processes if _lives(*each)]:
+    while left := [each for each in processes if table.lives(*each)]:
         if time.monotonic() > deadline:
             for pid, start in left:
                 _signal(pid, start, signal.SIGKILL)
             deadline = time.monotonic() + STOP_SECONDS
         await asyncio.sleep(0.02)
-
-
-def _lives(pid: int, start: int) -> bool:
-    found = table.look(pid)
-    return found is not None and found.start == start and found.state not in "ZX"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.descriptors import opened
 from treadle.errors import NotFound, TimedOut
-from treadle.io.process.programs import find_outside, output_of, run_program
+from treadle.io.process.programs import find_outside, run_program
 
 
 def test_what_it_says_and_its_exit_code_come_back() -> None:
@@ -73,24 +73,13 @@ def _sleeps(pid: str, seconds: str) -> bool:
         return False
 
 
-# Only what it prints...
-
-
-def test_what_it_prints_is_given_without_the_last_newline() -> None:
-    assert output_of([sys.executable, "-c", "print('one'); print('two')"]) == "one\ntwo"
-
-
 def test_a_big_answer_is_whole() -> None:
-    assert output_of([sys.executable, "-c", "print('x' * 1_000_000)"]) == "x" * 1_000_000
-
-
-def test_a_program_that_fails_or_is_missing_gives_nothing() -> None:
-    assert output_of([sys.executable, "-c", "print('no'); raise SystemExit(1)"]) is None
-    assert output_of(["there-is-no-such-program"]) is None
+    assert run_program([sys.executable, "-c", "print('x' * 1_000_000)"]).stdout == b"x" * 1_000_000 + b"\n"
 
 
 def test_asking_leaves_no_descriptor_open() -> None:
     before = opened()
-    output_of([sys.executable, "-c", "pass"])
-    output_of(["there-is-no-such-program"])
+    run_program([sys.executable, "-c", "pass"])
+    with pytest.raises(NotFound):
+        run_program(["there-is-no-such-program"])
     assert opened() - before == set()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from treadle.errors import ConfigError, LocalError, NotFound, TimedOut, TreadleError
+from treadle.errors import ConfigError, LocalError, NotFound, TimedOut
 from treadle.io import stopping
 
 LOOK_SECONDS = 0.1
@@ -140,15 +140,6 @@ def _hear(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tup
         looking.join()
     stopping.check()
     return said
-
-
-def output_of(argv: Sequence[str]) -> str | None:
-    """Its stdout without the last newline; None when it failed or does not exist. Its stderr is dropped."""
-    try:
-        done = run_program(argv)
-    except TreadleError:
-        return None
-    return done.stdout.decode(errors="surrogateescape").removesuffix("\n") if done.code == 0 else None
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

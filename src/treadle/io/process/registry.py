@@ -81,8 +81,7 @@ def _read(path: str, reaper: int, running: list[table.Process]) -> Kept | None:
 
 def _alive(reaper: int, start: int) -> bool:
     if table.HAS_PROC:
-        found = table.look(reaper)
-        return found is not None and found.start == start and found.state not in "ZX"
+        return table.lives(reaper, start)
     try:
         os.kill(reaper, 0)
     except OSError:

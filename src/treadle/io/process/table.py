@@ -73,6 +73,12 @@ def start_time(pid: int) -> int:
     return found.start if found else 0
 
 
+def lives(pid: int, start: int) -> bool:
+    """Whether the process that began then still runs. A zombie has ended."""
+    found = look(pid)
+    return found is not None and found.start == start and found.state not in "ZX"
+
+
 def processes() -> list[Process]:
     if not HAS_PROC:
         return []
