@@ -398,6 +398,10 @@ class McpTool:
 
         return await self._connection.call(self._tool, args.values, context.timeout, shown)
 
+    async def ask(self, given: dict[str, Any], timeout: float) -> str:
+        """What it says to the host itself, which is no call of the model."""
+        return await self._connection.call(self._tool, given, timeout, lambda image: ())
+
 
 def as_text(result: Any, show: Callable[[bytes], Iterable[str]] = lambda image: ()) -> str:
     """A tool's result in words."""

@@ -24,6 +24,11 @@ class ProgramTool:
     def access(self, args: AnyArgs, resolve: Callable[[str], Path]) -> Access:
         return Access(tool=self.name, kind=self.kind, args=args.values)
 
+    async def ask(self, given: dict[str, Any], timeout: float) -> str:
+        """What it says to the host itself, which is no call of the model."""
+        said = await self._own.call(given)
+        return said if isinstance(said, str) else said.text
+
     async def run(self, args: AnyArgs, context: ToolContext) -> str:
         said = await self._own.call(args.values)
         if isinstance(said, str):

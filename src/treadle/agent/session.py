@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -393,11 +393,8 @@ class NativeSession(BaseSession):
     # What a host may say after the session was opened
 
     def adapt(self, *, instructions: Instructions | None = None, subagents: tuple[Subagent, ...] = ()) -> None:
-        self.spec = msgspec.structs.replace(
-            self.spec,
-            instructions=instructions or self.spec.instructions,
-            subagents=(*self.spec.subagents, *subagents),
-        )
+        told, every = instructions or self.spec.instructions, (*self.spec.subagents, *subagents)
+        self.spec = msgspec.structs.replace(self.spec, instructions=told, subagents=every)
         self.read_project()
 
     async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
@@ -410,6 +407,9 @@ class NativeSession(BaseSession):
             ("Tools", len(tools) // 4),
             ("Messages", sum(map(estimate, self.context.messages))),
         ]
+
+    def reserve_tool(self, name: str, *, there: bool) -> Callable[[dict[str, Any]], Awaitable[str]]:
+        return self.toolbox.reserve(name, there=there)
 
     async def switch_server(self, name: str, *, on: bool) -> None:
         await self.toolbox.switch(name, on=on)

@@ -5,13 +5,13 @@ What cannot be used now is not offered: a tool that a rule forbids outright, `sk
 nobody there. When the tools of MCP servers would fill the context, they are found with `tool_search` instead.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from treadle.agent.configuration import Configuration
-from treadle.agent.mcp import McpServers, find_servers, given_servers
+from treadle.agent.mcp import McpServers, McpTool, find_servers, given_servers
 from treadle.agent.messages import ToolSchema
 from treadle.agent.program import ProgramTool
 from treadle.agent.subagents import AgentType
@@ -43,6 +43,8 @@ class Toolbox:
         self._forbidden = [rule for text in configuration.rules.deny if (rule := parse_rule(text)).pattern is None]
         self._off: set[str] = set()
         """MCP servers whose tools are left out for now."""
+        self._reserved: set[str] = set()
+        """Tools of servers that are for the host alone."""
         self.deferred: list[AnyTool] = []
         """The tools that are found by search, because there are too many to show."""
 
@@ -103,6 +105,24 @@ class Toolbox:
             self._add_server_tools()
         self._off.discard(server)
 
+    def reserve(self, name: str, *, there: bool) -> Callable[[dict[str, Any]], Awaitable[str]]:
+        """A tool of an MCP server for the host alone. One in the host's own process may come later."""
+        self._reserved.add(name)
+
+        async def ask(given: dict[str, Any]) -> str:
+            return await found().ask(given, self._configuration.settings.timeouts.question)
+
+        def found() -> McpTool | ProgramTool:
+            for tool in self.registry:
+                if tool.name == name and isinstance(tool, McpTool | ProgramTool):
+                    return tool
+            known = ", ".join(tool.name for tool in self.registry if _of_server(tool))
+            raise NotFound(f"there is no MCP tool {name!r}", hint=f"there are {known}" if known else "there are none")
+
+        if there:
+            found()
+        return ask
+
     # What the model sees
 
     def offered(self, *, answers: bool, skills: bool, found: Iterable[str] = ()) -> list[AnyTool]:
@@ -119,7 +139,7 @@ class Toolbox:
     def _usable(self, tool: AnyTool, *, answers: bool, skills: bool) -> bool:
         if tool is SEARCH or tool.name == "skill" and not skills or tool.name == "ask_user" and not answers:
             return False
-        if tool.name.startswith("mcp__") and tool.name.split("__")[1] in self._off:
+        if tool.name in self._reserved or tool.name.startswith("mcp__") and tool.name.split("__")[1] in self._off:
             return False
         return not self.forbidden(tool)
 

@@ -22,7 +22,7 @@ from treadle.io import stdin
 from treadle.io.process import lifetime
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
-from treadle.session import EventReader, Session
+from treadle.session import EventReader, Session, SessionSpec
 from treadle.wire.oneshot.connection import Connection
 from treadle.wire.oneshot.records import OutputFormat
 
@@ -84,7 +84,7 @@ def accepted_and_not_used(command: Any) -> Any:
 )
 @click.option("--replay-user-messages", "replay", is_flag=True, hidden=True, help="Write each prompt back.")
 @click.option("--allow-dangerously-skip-permissions", is_flag=True, hidden=True, expose_value=False)
-@click.option("--permission-prompt-tool", hidden=True, help="stdio: the host answers permission questions.")
+@click.option("--permission-prompt-tool", hidden=True, help="Who permits: stdio, or mcp__SERVER__TOOL.")
 @accepted_and_not_used
 @run_options
 def oneshot(prompt: str | None, **values: Any) -> None:
@@ -124,6 +124,7 @@ async def _run(
     check = _check(json_schema)
     commands = options.theirs().hooks
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest", hooks=True)
+    spec, permitting = _permitting(spec, permission_prompt_tool, talk=text is None)
     needed = commands or text is None and takes_programs(options.agent)
     hooks = _hooks(spec.cwd, commands, options.agent) if needed else None
     if hooks is not None:
@@ -146,7 +147,11 @@ async def _run(
     for note in opening_notes(session):
         _note(note)
     telling = asyncio.create_task(_tell_warnings(session.events(after=-1, observer=True)))
+    hosted = tuple(name for name, entry in spec.tools.servers.items() if entry.get("type") == "sdk")
+    permissions = None
     try:
+        if permitting:
+            permissions = asyncio.create_task(_put_to_tool(session, permitting, hosted))
         extra = None
         if verbose or partial:
             from treadle.doors.oneshot.verbose import Verbose
@@ -172,9 +177,9 @@ async def _run(
                 stream,
                 _note,
                 early=early,
-                answers=spec.answers,
+                answers=spec.answers and not permitting,
                 hooks=hooks,
-                servers=tuple(name for name, entry in spec.tools.servers.items() if entry.get("type") == "sdk"),
+                servers=hosted,
                 instructions=spec.instructions,
                 replay=replay,
             )
@@ -187,6 +192,8 @@ async def _run(
     finally:
         await session.close()
         await telling
+        if permissions is not None:
+            await permissions
 
 
 def _check(json_schema: str | None) -> SchemaCheck | None:
@@ -207,6 +214,27 @@ def _hooks(cwd: str, commands: tuple[CommandHook, ...], agent: str) -> HostHooks
     for event in {hook.event for hook in commands} & set(ONLY_LOOK):
         _note(f"hooks of the event {event} are not called here")
     return HostHooks(cwd, commands, _note)
+
+
+def _permitting(spec: SessionSpec, tool: str | None, *, talk: bool) -> tuple[SessionSpec, str]:
+    """The MCP tool that answers permission questions; empty when the host does, or nobody. It answers nothing else."""
+    if tool is None or tool == "stdio" and talk:
+        return spec, ""
+    if tool == "stdio":
+        raise ConfigError("--permission-prompt-tool stdio needs --input-format stream-json")
+    if not tool.startswith("mcp__"):
+        raise ConfigError(f"--permission-prompt-tool {tool} is no tool of an MCP server", hint="mcp__SERVER__TOOL")
+    tools = msgspec.structs.replace(spec.tools, denied=(*spec.tools.denied, "ask_user"))
+    return msgspec.structs.replace(spec, tools=tools), tool
+
+
+def _put_to_tool(session: Session, tool: str, hosted: tuple[str, ...]) -> Coroutine[Any, Any, None]:
+    from treadle.doors.oneshot.adaptable import Adaptable
+    from treadle.doors.oneshot.permitting import put_to_tool
+
+    if not isinstance(session, Adaptable):
+        raise ConfigError(f"{session.info.name} cannot ask an MCP tool for permission", hint="the native agent can")
+    return put_to_tool(session, session.reserve_tool(tool, there=tool.split("__")[1] not in hosted), _note)
 
 
 async def _one(text: str, runner: OneShot, hooks: HostHooks | None) -> int:

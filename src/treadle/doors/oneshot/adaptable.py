@@ -1,6 +1,7 @@
 """What a host may want of a session beyond the contract: the native agent has it, an agent that we drive need not."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, runtime_checkable
 
 from treadle.session import Instructions, OwnTool, Subagent, TurnId
 
@@ -32,6 +33,10 @@ class Adaptable(Protocol):
 
     def restore_files(self, turn: TurnId) -> list[str]:
         """Put every file that `turn` or a later one changed with a tool back as it was; gives their paths."""
+        ...
+
+    def reserve_tool(self, name: str, *, there: bool) -> Callable[[dict[str, Any]], Awaitable[str]]:
+        """A tool of an MCP server for the host and not for the model. With `there`, NotFound if it is missing."""
         ...
 
     async def switch_server(self, name: str, *, on: bool) -> None:

@@ -8,20 +8,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from treadle.doors.oneshot.adaptable import Adaptable
 from treadle.doors.oneshot.greeting import Heard
 from treadle.doors.oneshot.hooks import HostHooks
+from treadle.doors.oneshot.permitting import apply
 from treadle.doors.oneshot.requests import HostRequests
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import Answered, Asked
 from treadle.io.link import Link
 from treadle.io.streams import Stream
-from treadle.session import Answer, Change, Instructions, Session, parse_mode
+from treadle.session import Instructions, Session
 from treadle.wire.oneshot import permissions
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.content import prompt_of
-from treadle.wire.oneshot.names import THEIRS
 
 NO_INSTRUCTIONS = Instructions()
 
@@ -192,7 +191,7 @@ class StreamInput:
             if isinstance(event, Asked) and self._answers:
                 request_id = wire.new_uuid()
                 self._asking[request_id] = event
-                asked = {"type": "control_request", "request_id": request_id, "request": _can_use_tool(event)}
+                asked = {"type": "control_request", "request_id": request_id, "request": permissions.question(event)}
                 await self._write(asked)
             elif isinstance(event, Answered):
                 for request_id in [name for name, asked in self._asking.items() if asked.request == event.request]:
@@ -211,12 +210,11 @@ class StreamInput:
         if asked is None:
             return
         said = _table(response.get("response"))
-        if response.get("subtype") == "error" or said.get("behavior") != "allow":
-            answer = Answer(decision="deny", text=str(said.get("message") or response.get("error") or ""), by="host")
-        else:
-            changed = said.get("updatedInput")
-            answer = Answer(decision="allow", changed_args=changed if changed != asked.args else None, by="host")
-            await self._permit(said.get("updatedPermissions"))
+        if response.get("subtype") == "error":
+            said = {"behavior": "deny", "message": str(response.get("error") or "")}
+        answer = permissions.answered(said, asked)
+        if answer.decision == "allow":
+            await apply(said.get("updatedPermissions"), self._session, self._warn)
         try:
             await self._session.answer(asked.request, answer)
             if answer.decision == "deny" and said.get("interrupt") is True:
@@ -224,35 +222,8 @@ class StreamInput:
         except NotFound as error:
             self._warn(f"an answer came too late: {error}")
 
-    async def _permit(self, updates: Any) -> None:
-        """What else the host allows or forbids from now on."""
-        for update in map(_table, updates if isinstance(updates, list) else ()):
-            rules = permissions.rules_of(update)
-            if update.get("type") == "setMode":
-                await self._session.configure(Change(mode=parse_mode(str(update.get("mode")))))
-            elif rules and isinstance(self._session, Adaptable):
-                for verdict, rule in rules:
-                    self._session.add_rule(verdict, rule)
-                if update.get("destination") != "session":
-                    self._warn("the rules of a permission update hold for this session and are not kept")
-            else:
-                self._warn("a permission update of the host is left out: such calls are asked about again")
-
     async def _write(self, record: wire.Record) -> None:
         await self._stream.write(self._wire.send(record))
-
-
-def _can_use_tool(asked: Asked) -> dict[str, Any]:
-    return {
-        "subtype": "can_use_tool",
-        "tool_name": THEIRS.get(asked.name or "", asked.name or asked.kind),
-        "display_name": THEIRS.get(asked.name or "", asked.name or asked.kind),
-        "input": asked.args if isinstance(asked.args, dict) else {"text": asked.text},
-        "description": asked.text,
-        "permission_suggestions": permissions.suggested(asked),
-        "blocked_path": None,
-        "tool_use_id": asked.call or "",
-    }
 
 
 def _table(value: Any) -> dict[str, Any]:

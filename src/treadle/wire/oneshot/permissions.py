@@ -5,7 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from treadle.events import Asked
+from treadle.session import Answer
 from treadle.wire.oneshot.names import THEIRS
+
+
+def question(asked: Asked) -> dict[str, Any]:
+    """What a host is asked."""
+    name = THEIRS.get(asked.name or "", asked.name or asked.kind)
+    return {
+        "subtype": "can_use_tool",
+        "tool_name": name,
+        "display_name": name,
+        "input": asked.args if isinstance(asked.args, dict) else {"text": asked.text},
+        "description": asked.text,
+        "permission_suggestions": suggested(asked),
+        "blocked_path": None,
+        "tool_use_id": asked.call or "",
+    }
+
+
+def answered(said: dict[str, Any], asked: Asked) -> Answer:
+    """What it answers. Everything but a clear yes is a no."""
+    if said.get("behavior") != "allow":
+        return Answer(decision="deny", text=str(said.get("message") or ""), by="host")
+    changed = said.get("updatedInput")
+    return Answer(decision="allow", changed_args=changed if changed != asked.args else None, by="host")
 
 
 def suggested(asked: Asked) -> list[dict[str, Any]]:
