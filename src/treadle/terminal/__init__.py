@@ -1,1 +1,1 @@
-"""A program kept in a pty: watched, typed into, asked how it is, and ended, by any number of clients."""
+"""Keeps programs running in a pty. Any number of clients can watch them, type into them, query and end them."""

@@ -1,7 +1,7 @@
-"""What is left to do when a supervisor was killed: say how the terminal ended, and put its files away.
+"""Cleans up after a supervisor that was killed: records how the terminal ended, and removes its files.
 
-The reaper of the terminal's processes (`io.process.reaper`) has ended them all by then, and becomes this program. It
-still holds the lock on the pid file, so that nobody takes the id before this is done.
+The reaper of the terminal's processes (`io.process.reaper`) has ended them all by then, and executes this program. It
+still holds the lock on the pid file, so that nobody can take the id before this is done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _START = (
 
 
 def program(place: Place, log: str, command: Sequence[str]) -> list[str]:
-    """The program as a command line, to be run with the lock's descriptor as 3 and the pids that were killed added."""
+    """The command line of this program. It gets the lock's descriptor as 3; the pids that were killed are appended."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     rest = [root, place.directory, place.id, log, *command]
     return [sys.executable, "-I", "-S", "-c", _START, *rest]
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _current(name: str) -> str:
-    """The id that it had in the end: the locked file is the same one when a terminal is renamed."""
+    """The terminal's last id. If it was renamed, the locked pid file is the same file under another name."""
     try:
         found = os.path.basename(os.readlink(f"/proc/self/fd/{LOCK}"))
     except OSError:

@@ -1,4 +1,4 @@
-"""A person's terminal, joined to a session: raw both ways, and always given back as it was."""
+"""Connects a person's terminal to a session: raw both ways, and always restored at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signa
 
 
 def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar: bool = False) -> int:
-    """Show the session here and type into it until it ends, or the person detaches. The exit code to leave with."""
+    """Show the session here and type into it until it ends or the person detaches. Returns the exit code."""
     if not os.isatty(0):
         raise ConfigError("attach needs a terminal on standard input", hint="`treadle tail -f` shows it without one")
     _refuse_itself(place.state, place.id)
@@ -45,13 +45,13 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
                 code, words = joined.run()
             finally:
                 joined.restore()
-                # What is unread at the end was meant for the program, or is its terminal's answer: no shell wants it.
+                # Unread input was meant for the program, or is a terminal's answer: the shell must not get it.
                 termios.tcsetattr(0, termios.TCSADRAIN if joined.interrupted else termios.TCSAFLUSH, before)
         if not joined.interrupted:
             break
         if joined.interrupted == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)
-            os.read(signals, 64)  # that we go on, as we know
+            os.read(signals, 64)  # SIGCONT, which is expected here
     if words is None:
         return _ended(code)
     sys.stdout.write(words)
@@ -79,11 +79,11 @@ def _raw(before: list[Any]) -> None:
     mode[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
     mode[6] = list(mode[6])
     mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
-    termios.tcsetattr(0, termios.TCSADRAIN, mode)  # what was typed already is for the program
+    termios.tcsetattr(0, termios.TCSADRAIN, mode)  # keeps input that was already typed, for the program
 
 
 def detach_forms(key: int) -> frozenset[bytes]:
-    """The key as terminals send it: plain, or in the two ways of programs that want every key told apart."""
+    """The key as terminals send it: plain, or in two encodings for programs that want to tell all keys apart."""
     if not key:
         return frozenset()
     forms = {bytes((key,))}
@@ -94,7 +94,7 @@ def detach_forms(key: int) -> frozenset[bytes]:
 
 
 class Joined:
-    """One attachment, between the moment the terminal is raw and the moment it is given back."""
+    """One attachment, from the moment the terminal becomes raw until it is restored."""
 
     def __init__(self, client: Client, signals: int, name: str, read_only: bool, detach_key: int, bar: bool) -> None:
         self.client = client
@@ -102,10 +102,10 @@ class Joined:
         self.read_only = read_only
         self.detach = detach_forms(detach_key)
         self.bar = Bar(name) if bar else None
-        self.interrupted = 0  # by which signal: a shell wants the terminal, or had it. All is shown anew after that.
+        self.interrupted = 0  # the signal, if the shell wants or had the terminal; afterwards all is redrawn
         self.leads = False
         self.live = False
-        self._until = 0  # the offset at which replay becomes live
+        self._until = 0  # the offset at which the replay ends and live output begins
         self._at = 0
         self._queries = QueryFilter()
         self._whole = Whole()
@@ -113,7 +113,7 @@ class Joined:
         self._signals = signals
 
     def run(self) -> tuple[int, str | None]:
-        """(exit code, last words); no words when the session has ended."""
+        """The exit code and a last message; None as the message when the session has ended."""
         self._begin()
         supervisor = self.client.sock.fileno()
         poller = select.poll()
@@ -132,7 +132,7 @@ class Joined:
                 self._write(self.bar.paint(*self._size()))
 
     def _told(self) -> tuple[int, str | None] | None:
-        """Take in what the supervisor sends."""
+        """Handle what the supervisor sends."""
         try:
             messages = self.client.receive()
         except PeerExited:
@@ -144,7 +144,7 @@ class Joined:
         return None
 
     def _begin(self) -> None:
-        """Say who we are, tell our size, and be shown what there is."""
+        """Say who we are, send our size, and get what is on the screen."""
         wants = wire.IS_TERMINAL | wire.WANT_GAPS | wire.FROM
         wants |= (wire.READ_ONLY if self.read_only else 0) | (wire.WANT_STATES if self.bar else 0)
         try:
@@ -156,7 +156,7 @@ class Joined:
             start = detail["output"]["start"]
             reply = self.client.hello(wants, start)
             self._at, self._until = max(start, reply.start), reply.end
-            if start > 0:  # the sequences that set them may be gone
+            if start > 0:  # the sequences that set the modes may be gone
                 self._show(detail["modes"]["set"].encode())
         if self.bar:
             self._write(self.bar.begin(*self._size()))
@@ -197,13 +197,13 @@ class Joined:
             data = b""
         if not data:
             return 0, ""  # the terminal is gone
-        if data in self.detach:  # alone in one read: within a paste it is content
+        if data in self.detach:  # only if alone in one read: within a paste it is content
             return 0, f"[detached from session {self.name}]\n"
         if not self.read_only:
             try:
                 self.client.input(data)
             except PeerExited:
-                pass  # its EXIT is waiting to be read
+                pass  # its EXIT is about to be read
         return None
 
     def _hear(self, message: wire.Message) -> None:
@@ -211,7 +211,7 @@ class Joined:
             self._show(self._filtered(message.data))
         elif isinstance(message, wire.Gap):
             self._at += message.missed
-            if not self._modes.alternate:  # a full-screen program is made to paint itself anew
+            if not self._modes.alternate:  # a full-screen program is asked to redraw
                 self._write(b"\r\n[treadle: %d bytes were left out here]\r\n" % message.missed)
         elif isinstance(message, wire.Leader):
             self.leads = bool(message.leads)
@@ -219,7 +219,7 @@ class Joined:
             self.bar.state(message.body)
 
     def _filtered(self, data: bytes) -> bytes:
-        """Without the questions that our terminal must not answer: old ones, the leader's, and the supervisor's own."""
+        """The output without queries that our terminal must not answer: old ones, the leader's, the supervisor's."""
         self._at += len(data)
         if not self.live and self._at > self._until:
             old = len(data) - (self._at - self._until)
@@ -230,7 +230,7 @@ class Joined:
 
     def _show(self, data: bytes) -> None:
         self._write(self.bar.fenced(data, *self._size()) if self.bar else data)
-        self._modes.feed(self._whole.feed(data))  # afterwards: the person waits for what is shown
+        self._modes.feed(self._whole.feed(data))  # after writing, because the person waits for the output
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -238,10 +238,10 @@ class Joined:
             view = view[os.write(1, view) :]
 
     def restore(self) -> None:
-        """Leave every mode that the program has set, with the cursor at the beginning of a line."""
+        """Reset every mode that the program has set, and put the cursor at the beginning of a line."""
         try:
             bar = self.bar.end(*self._size()) if self.bar else b""
-            self._write(bar + self._modes.unset() + bar + b"\r\n")  # it may be on both screens
-            time.sleep(0)  # let what was written go out before the modes change
+            self._write(bar + self._modes.unset() + bar + b"\r\n")  # the bar may be on both screens
+            time.sleep(0)  # let the output go out before the modes change
         except OSError:
             pass

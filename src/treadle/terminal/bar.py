@@ -1,4 +1,4 @@
-"""The status bar of `attach`: the last line, kept apart by a scroll region."""
+"""The status bar of `attach`: the last line, kept out of the program's reach by a scroll region."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Bar:
         self._dirty = True
 
     def pause(self) -> float:
-        """How long nothing has to be painted."""
+        """How long until the bar has to be painted again."""
         return max(0.0, self._painted + EVERY - time.monotonic())
 
     def begin(self, cols: int, rows: int) -> bytes:
-        """Take the last line away from what scrolls, keeping the cursor out of it."""
+        """Exclude the last line from scrolling, and keep the cursor out of it."""
         self._dirty = True
         return b"\n\x1b[A" + b"\x1b7\x1b[1;%dr\x1b8" % max(1, rows - 1)
 
@@ -46,7 +46,7 @@ class Bar:
         return b"\x1b7\x1b[r\x1b[%d;1H\x1b[2K\x1b8" % rows
 
     def fenced(self, data: bytes, cols: int, rows: int) -> bytes:
-        """The program's output; when it gives itself the whole screen, it gets all but our line."""
+        """The program's output; if it resets the scroll region to the whole screen, our line stays excluded."""
         self._dirty = self._dirty or b"\x1b" in data
         return _REGION_RESET.sub(b"\x1b[1;%dr" % max(1, rows - 1), data)
 

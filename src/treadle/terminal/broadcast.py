@@ -1,8 +1,8 @@
-"""What is sent to each client: replies whole and in order, and the output as fast as that client takes it.
+"""Sends to each client: replies whole and in order, and output as fast as that client reads.
 
-No client is waited for. Each has its own place in the scrollback, which all share; one that falls behind what is kept
-there loses the oldest output and nothing else. Replies, EXIT included, are never dropped: a client that asks and does
-not read is no longer read from instead.
+No client is waited for. All share one scrollback, in which each has its own position; one that falls too far behind
+loses the oldest output and nothing else. Replies, including EXIT, are never dropped: instead, we stop reading from a
+client that asks but does not read the answers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from socket import socket
 
 REPLIES_MAX = 64 * 1024
-"""Bytes of unread replies after which a client's questions wait in its own socket."""
+"""After this many bytes of unread replies, a client's further questions wait in its own socket."""
 
 
 class ConnectedClient:
@@ -28,18 +28,18 @@ class ConnectedClient:
         self.number = number
         self.wire = Connection("supervisor")
         self.ready: Callable[[int], None] = lambda events: None
-        self.greeted = False  # has said HELLO
+        self.greeted = False  # it has sent HELLO
         self.wants = 0
         self.start = 0
         self.types = False
-        self.begun = False  # has typed a text that Enter is to follow
+        self.begun = False  # it has typed a text that Enter is to follow
         self.size: tuple[int, int] | None = None
         self.cursor = -1  # the next offset of output to send; -1 while not subscribed
         self.ended = False  # EXIT is queued
         self.missed = 0
-        self.gapped = False  # has missed output, and not been shown the screen anew since
-        self.given_up = False  # took nothing for so long that the program is not held up for it any more
-        self._queue: list[memoryview] = []  # first in, first out; hardly ever more than one
+        self.gapped = False  # it has missed output, and has not been redrawn since
+        self.given_up = False  # it read nothing for so long that the program no longer waits for it
+        self._queue: list[memoryview] = []  # first in, first out; rarely more than one
         self._queued = 0
 
     def __repr__(self) -> str:
@@ -51,19 +51,19 @@ class ConnectedClient:
 
     @property
     def is_terminal(self) -> bool:
-        """A person's terminal: one that says so, or a subscriber of the plain protocol that has told its size."""
+        """Whether it is a person's terminal: one that says so, or a plain subscriber that has sent its size."""
         if not self.subscribed or self.wants & wire.READ_ONLY:
             return False
         return bool(self.wants & wire.IS_TERMINAL) if self.greeted else self.size is not None
 
     @property
     def behind(self) -> bool:
-        """Whether something waits until the socket takes more."""
+        """Whether something waits for room in the socket."""
         return bool(self._queue)
 
     @property
     def full(self) -> bool:
-        """Whether it leaves too many answers unread. What is on its way does not count: it may be a frame of output."""
+        """Whether too many replies are unread. The item being sent does not count: it may be a frame of output."""
         return self.behind and self._queued - len(self._queue[0]) > REPLIES_MAX
 
     def reply(self, message: wire.Message) -> None:
@@ -74,7 +74,7 @@ class ConnectedClient:
         self._queued += len(data)
 
     def offer(self, frame: bytes, after: int) -> bool:
-        """Send a frame of live output, made once for all, to a client who has everything before it."""
+        """Send a frame of live output, built once for all clients, to a client that has everything before it."""
         self.cursor = after
         try:
             sent = self.sock.send(frame)

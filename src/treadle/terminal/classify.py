@@ -1,7 +1,7 @@
-"""What a program is doing, guessed from how much it writes and when, never from what.
+"""Guesses what a program is doing from how much it writes and when, never from the content.
 
-Each classifier gets `output(size, now)` for every read and answers `state(now)`; times are milliseconds on a clock that
-never goes back. All begin Idle. Death is not theirs to know.
+Each classifier gets `output(size, now)` for every read and answers `state(now)`; times are milliseconds of a monotonic
+clock. All begin Idle. Whether the program has ended is not their concern.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Simple:
         self._last = -1
 
     def output(self, size: int, now: int) -> None:
-        self.state(now)  # a silence that ended just now was Idle
+        self.state(now)  # record the Idle state of a silence that has just ended
         self._last = now
         self._enter(ACTIVE, now)
 
@@ -66,10 +66,10 @@ class Simple:
 
 
 FIRST_SCREEN = 60_000
-"""Milliseconds in which a program may come to its first input box and still be starting."""
+"""For this many milliseconds before its first input box, a program counts as starting."""
 STALE = 30_000
-"""An agent at work moves something on its screen every second or so. One that has been still this long is not at work,
-or is no longer there to say so."""
+"""A working agent changes something on its screen every second or so. If nothing moved for this many milliseconds,
+it is not working, or not running any more."""
 WINDOW = 20
 FULL_READ = 4096
 
@@ -82,7 +82,7 @@ class Claude:
         self.threshold = threshold
         self.debounce = debounce
         self._current = IDLE
-        self._pending: tuple[int, int] | None = None  # a candidate and when it was first seen
+        self._pending: tuple[int, int] | None = None  # a candidate state and when it was first seen
         self._events: list[tuple[int, int]] = []  # (time, size)
 
     def output(self, size: int, now: int) -> None:

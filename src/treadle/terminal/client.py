@@ -23,7 +23,7 @@ CHUNK = 64 * 1024
 
 
 BLOCK = 64 * 1024
-"""Bytes of one read. For more than 128 KiB the C library would ask the kernel for memory each time."""
+"""How much one read takes. For more than 128 KiB the C library would ask the kernel for memory each time."""
 
 
 class Client:
@@ -56,17 +56,17 @@ class Client:
     def close(self) -> None:
         self.sock.close()
 
-    # Orders...
+    # Commands...
 
     def input(self, data: bytes) -> None:
         for at in range(0, len(data), CHUNK):
-            self._write(wire.frame(wire.INPUT, data[at : at + CHUNK]))  # may be said at any time, so nothing is asked
+            self._write(wire.frame(wire.INPUT, data[at : at + CHUNK]))  # always allowed, so nothing is checked
 
     def resize(self, cols: int, rows: int) -> None:
         self.send(wire.Resize(cols, rows))
 
     def kill(self) -> None:
-        """One SIGTERM to the program's process group."""
+        """Send one SIGTERM to the program's process group."""
         self.send(wire.Kill())
 
     # Questions...
@@ -81,7 +81,7 @@ class Client:
         return reply
 
     def _greet(self) -> None:
-        """Orders that the protocol does not have are for those who have said HELLO."""
+        """Commands that the plain protocol does not have may only be sent after HELLO."""
         if not self._greeted:
             self.hello()
 
@@ -89,21 +89,21 @@ class Client:
         return self.ask(wire.Detail(), wire.DetailReply).body
 
     def type_in(self, data: bytes, how: int = 0) -> dict[str, Any]:
-        """Type, unless the program's state forbids it (`treadle.terminal.manners`). Says whether it was typed."""
+        """Type, unless the program's state forbids it (`treadle.terminal.manners`). Returns whether it was typed."""
         self._greet()
         return self.ask(wire.Type(how, data), wire.Typed).body
 
     def explain(self) -> dict[str, Any]:
-        """All that the state was judged by."""
+        """Everything that the state was judged by."""
         return self.ask(wire.Explain(), wire.Explained).body
 
     def rename(self, name: str) -> dict[str, Any]:
-        """Give it another id. Says which it has then, and why when that is not the one."""
+        """Change its id. Returns the id that it has afterwards, and why if that is not the new one."""
         self._greet()
         return self.ask(wire.Rename(name.encode(errors="replace")), wire.Renamed).body
 
     def stop(self, grace: float = 5.0) -> dict[str, Any]:
-        """End the program and all that belongs to it. Gives its exit code and what died."""
+        """End the program and everything that belongs to it. Returns its exit code and what was ended."""
         self._greet()
         return self.ask(wire.Stop.within(grace), wire.Stopped, extra=grace + 2).body
 
@@ -111,7 +111,7 @@ class Client:
         self.send(wire.Subscribe())
 
     def messages(self, timeout: float | None = None) -> Iterator[wire.Message]:
-        """All that comes, up to and including Exit; `timeout` bounds the whole of it and ends it with TimedOut."""
+        """All messages, up to and including Exit; `timeout` limits the total time and raises TimedOut."""
         deadline = self._deadline(timeout)
         while True:
             message = self._aside.pop(0) if self._aside else self._next(deadline)
@@ -120,7 +120,7 @@ class Client:
                 return
 
     def output(self, timeout: float | None = None) -> Iterator[bytes]:
-        """Subscribe and give the output until the program has ended; then `exit_code` is set."""
+        """Subscribe and yield the output until the program has ended; then `exit_code` is set."""
         self.subscribe()
         for message in self.messages(timeout):
             if isinstance(message, wire.Output):
@@ -138,7 +138,7 @@ class Client:
     def _write(self, data: bytes) -> None:
         try:
             try:
-                data = data[os.write(self.sock.fileno(), data) :]  # it nearly always fits; `sendall` polls first
+                data = data[os.write(self.sock.fileno(), data) :]  # it nearly always fits; `sendall` would poll first
             except BlockingIOError:
                 pass
             if data:
@@ -149,7 +149,7 @@ class Client:
             raise PeerExited("the supervisor", None) from error
 
     def ask(self, question: wire.Message, answer: type[M], extra: float = 0.0) -> M:
-        """The answer to a question. What else arrives meanwhile is kept for `messages`."""
+        """The answer to a question. Other messages that arrive meanwhile are kept for `messages`."""
         self.send(question)
         deadline = self._deadline(None if self.timeout is None else self.timeout + extra)
         while True:
@@ -165,12 +165,12 @@ class Client:
         return None if timeout is None else time.monotonic() + timeout
 
     def waiting(self) -> list[wire.Message]:
-        """What arrived while an answer was waited for."""
+        """The messages that arrived while waiting for an answer."""
         found, self._aside, self._ready = [*self._aside, *self._ready], [], []
         return found
 
     def receive(self) -> list[wire.Message]:
-        """What has come, for callers that poll `sock` themselves. Python's own `recv` would poll it once more."""
+        """The messages that have arrived, for callers that poll `sock` themselves. Python's `recv` would poll again."""
         try:
             return self._read(os.read(self.sock.fileno(), BLOCK))
         except BlockingIOError:

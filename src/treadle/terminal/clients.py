@@ -1,4 +1,4 @@
-"""The supervisor's clients: who they are, what they ask, and who of them leads."""
+"""The supervisor's clients: who they are, what they ask, and which of them leads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from treadle.terminal.state import Watch
 
     class Session(Protocol):
-        """What clients are served of: one program in a terminal, and how it is going."""
+        """What clients need: one program in a terminal, and its state."""
 
         settings: TerminalSettings
         loop: Loop
@@ -59,11 +59,11 @@ if TYPE_CHECKING:
 ACCEPT_PAUSE = 0.2
 REPAINT_PAUSE = 0.05
 LAG_MAX = 256 * 1024
-"""Bytes that an attached terminal may be behind before the program is held up for it, as on any slow terminal."""
+"""If an attached terminal is more than this many bytes behind, the program waits for it, as on any slow terminal."""
 NEGOTIATED = (wire.Type, wire.Stop, wire.Rename)
-"""Orders that the protocol does not have. To one who has not said HELLO these numbers may mean something else."""
+"""Commands that the plain protocol does not have. Before HELLO, a client may mean something else by these numbers."""
 TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
-"""What makes a state another one. How long it lasts and in which words it is seen does not."""
+"""The fields in which states are compared. Their duration and wording do not count."""
 
 
 class Clients:
@@ -83,7 +83,7 @@ class Clients:
         self._listen()
 
     def listen_again(self) -> None:
-        """Who removes the socket file does not end the session: make it anew. Those who are connected stay so."""
+        """If somebody removed the socket file, create it again. Connected clients stay connected."""
         try:
             if os.stat(self.path).st_ino == self.identity:
                 return
@@ -101,13 +101,13 @@ class Clients:
         self._listen()
 
     def move(self, path: str) -> None:
-        """Be reached at another path from now on."""
+        """Listen at another path from now on."""
         self.path = path
         self.identity = -1
         self.listen_again()
 
     def close(self) -> None:
-        """Say the last words to those who are here, and take the socket away if it is still ours."""
+        """Send the last messages to those who are connected, and remove the socket if it is still ours."""
         self.pump_all()
         for client in list(self.every.values()):
             self._drop(client, "the end")
@@ -144,7 +144,7 @@ class Clients:
         except BlockingIOError:
             return
         except OSError as error:
-            # Out of descriptors: the same connection would be reported again at once, for ever.
+            # Out of descriptors: without a pause, the same connection would be reported again and again.
             self.session.log("warn", "cannot accept", reason=error.strerror)
             self.loop.forget(self.listener.fileno())
             self.loop.at("accept", time.monotonic() + ACCEPT_PAUSE, self._listen)
@@ -229,7 +229,7 @@ class Clients:
         self._pump(client)
 
     def _repaint(self) -> None:
-        """A full-screen program paints all of itself when its size changes, and only then."""
+        """A full-screen program redraws everything only when its size changes."""
         session = self.session
         cols, rows = session.size
         if session.code is None and rows > 1:
@@ -244,7 +244,7 @@ class Clients:
             return
         client.size = (message.cols, message.rows)
         if client.greeted and not client.wants & wire.IS_TERMINAL:
-            self._apply(client.size)  # an order, not somebody's window
+            self._apply(client.size)  # a command, not the size of somebody's window
         elif client.is_terminal:
             self._active(client)
             self._terminals_changed()
@@ -313,7 +313,7 @@ class Clients:
     # Writing...
 
     def output(self, data: bytes) -> None:
-        """Put new output into the scrollback and before every subscriber who has all that came earlier."""
+        """Add new output to the scrollback and send it to every subscriber that has everything before it."""
         scrollback = self.session.scrollback
         before, after = scrollback.end, scrollback.end + len(data)
         subscribers = [client for client in self.every.values() if client.cursor >= 0]
@@ -347,7 +347,7 @@ class Clients:
         return True
 
     def lagging(self) -> list[ConnectedClient]:
-        """The people's terminals that are so far behind that they would soon miss something."""
+        """The people's terminals that are so far behind that they would soon miss output."""
         end = self.session.scrollback.end
         return [
             client
@@ -380,14 +380,14 @@ class Clients:
         return any(client.wants & wire.WANT_STATES for client in self.every.values())
 
     def tell_state(self, detail: dict[str, Any]) -> None:
-        """Push the state to those who asked for it, when it is another one than before."""
+        """Send the state to those who asked for it, if it has changed."""
         key = dumps(mended({name: detail.get(name) for name in TELLING}))
         if key != self._told_state:
             self._told_state = key
             self.tell(wire.WANT_STATES, wire.State(dumps(mended(detail)).encode()))
 
     def ended(self, report: dict[str, Any]) -> None:
-        """Tell those who ordered the end what came of it."""
+        """Report the outcome to those who asked to end the program."""
         stopped = wire.Stopped(dumps(mended(report)).encode())
         for client in self._stops:
             if client.number in self.every:
@@ -405,7 +405,7 @@ class Clients:
             self._terminals_changed()
 
     def _terminals_changed(self) -> None:
-        """The oldest terminal leads; what the size is depends on the policy."""
+        """The oldest terminal leads; the policy decides the size."""
         terminals = self._terminals()
         leader = terminals[0] if terminals else None
         if leader is not self.leader:

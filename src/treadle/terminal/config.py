@@ -1,8 +1,8 @@
-"""Settings of terminals from a file: `heimdall.toml`, as other supervisors of this protocol read it, or our own.
+"""Reads the settings of terminals from a file: `heimdall.toml`, as other supervisors of this protocol do, or our own.
 
-The first file found counts, and nothing is merged: the one named, `./heimdall.toml`,
+Only the first file found is used: the one named on the command line, `./heimdall.toml`,
 `~/.config/heimdall/heimdall.toml`, the table `[terminal]` of the user's own configuration. A file in the working
-directory may have come with a repository: of what it says, only what cannot do harm is taken.
+directory may have come with a repository, so only its harmless settings are used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PLAIN: dict[str, type | tuple[type, ...]] = {
 
 
 def load(settings: TerminalSettings, named: str = "") -> list[str]:
-    """Put what the configuration says into `settings`. Gives what was ignored, to be told."""
+    """Put the configuration into `settings`. Returns messages about what was ignored."""
     path, body = _find(named)
     if path is None:
         return []

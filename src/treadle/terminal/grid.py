@@ -1,8 +1,8 @@
 """The characters on a terminal's screen, without their colours: enough to read what a program asks or says.
 
-The supervisor needs to read a screen, not to show one. A full emulator (`treadle.terminal.screen`) is an extra that
-weighs more than the whole supervisor, so this keeps only which character stands where, on both of a terminal's
-screens. It is compared with that emulator, sequence by sequence, in its tests.
+The supervisor needs to read a screen, not to show one. A full emulator (`treadle.terminal.screen`) is an optional
+dependency larger than the whole supervisor, so this keeps only the characters and their positions, on both of a
+terminal's screens. Its tests compare it with that emulator, sequence by sequence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 COLS_MAX, ROWS_MAX = 1000, 500
-"""No screen that a person reads is larger; the protocol allows 65535 x 65535."""
+"""Larger than any screen that a person reads; the protocol allows 65535 x 65535."""
 
 TOKEN = re.compile(
     r"(?P<text>[^\x00-\x1f\x7f]+)"
@@ -28,11 +28,11 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 LINES = str.maketrans("`afgjklmnopqrstuvwxyz{|}~", "◆▒°±┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·")
-"""The characters of the line-drawing set, by the letters that stand for them."""
+"""The characters of the line-drawing set, by the letters that select them."""
 
 
 class Buffer:
-    """One of the two screens: its rows, and what belongs to the cursor when it is left."""
+    """One of the two screens: its rows, and the cursor's state while the other is shown."""
 
     def __init__(self, cols: int, rows: int) -> None:
         self.rows = [[" "] * cols for _ in range(rows)]
@@ -40,7 +40,7 @@ class Buffer:
 
 
 class Grid:
-    """Feed it whole escape sequences; ask for its `lines`."""
+    """Feed it whole escape sequences; read its `lines`."""
 
     def __init__(self, cols: int, rows: int) -> None:
         self.cols, self.height = _bounded(cols, rows)
@@ -64,11 +64,11 @@ class Grid:
         return self.other or self.main
 
     def lines(self) -> list[str]:
-        """The rows from top to bottom, without the spaces at their ends."""
+        """The rows from top to bottom, without trailing spaces."""
         return ["".join(row).rstrip() for row in self.buffer.rows]
 
     def resize(self, cols: int, rows: int) -> None:
-        """Rows leave at the top when there are fewer, as the cursor's row must stay; nothing is wrapped anew."""
+        """If there are fewer rows, rows are dropped at the top, to keep the cursor's row; lines are not rewrapped."""
         cols, rows = _bounded(cols, rows)
         for buffer in (self.main, self.other):
             if buffer is None:
@@ -124,7 +124,7 @@ class Grid:
                 return
 
     def _write_slowly(self, text: str) -> None:
-        """Characters one by one, as some of them are two cells wide and some have no cell of their own."""
+        """Characters one by one, because some are two cells wide and some have no cell of their own."""
         for letter in text:
             width = _width(letter)
             if not width:
@@ -148,7 +148,7 @@ class Grid:
             self._advance(width)
 
     def _cut_wide(self, row: list[str], x: int) -> None:
-        """What is written at `x` leaves no half of a wide character before it."""
+        """Writing at `x` must not leave half of a wide character before it."""
         if 0 < x < len(row) and row[x] == "":
             row[x] = row[x - 1] = " "
 
@@ -337,7 +337,7 @@ class Grid:
 
     def _erase_screen(self, values: list[int]) -> None:
         if values[0] > 2:
-            return  # 3 is what has scrolled away, which is not kept here
+            return  # 3 clears what has scrolled away, which is not kept here
         self._erase_line(values)
         above, below = values[0] in (1, 2), values[0] in (0, 2)
         for y in range(self.height):
@@ -363,7 +363,7 @@ def _bounded(cols: int, rows: int) -> tuple[int, int]:
 
 
 def _width(letter: str) -> int:
-    """Cells that a character takes."""
+    """How many cells a character takes."""
     if unicodedata.east_asian_width(letter) in "WF":
         return 2
     return 0 if unicodedata.category(letter) in ("Mn", "Me", "Cf") else 1

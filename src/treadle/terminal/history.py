@@ -1,7 +1,7 @@
-"""A terminal's files of record: all output, the supervisor's own log, and how it ended.
+"""A terminal's permanent files: all output, the supervisor's own log, and how it ended.
 
-None of them may disturb the terminal: what a full disk does not take is counted and lost, and the log says how much
-once it takes something again.
+None of them may disturb the terminal: what a full disk does not take is dropped and counted, and the log reports how
+much once it can be written again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 
 class Rotated:
-    """A file that is appended to, and renamed to `NAME.1` when it has reached `limit`: two files at most."""
+    """A file that is appended to, and renamed to `NAME.1` when it reaches `limit`: at most two files."""
 
     def __init__(self, path: str, limit: int) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class Rotated:
             if self._fd < 0:
                 self._fd = os.open(self.path, _FLAGS, 0o600)
                 found = os.fstat(self._fd)
-                self.size, self._rotates = found.st_size, stat.S_ISREG(found.st_mode)  # a device stays where it is
+                self.size, self._rotates = found.st_size, stat.S_ISREG(found.st_mode)  # a device is never renamed
             written = os.write(self._fd, data)
             self.size += written
             self.lost += len(data) - written
@@ -54,7 +54,7 @@ class Rotated:
         return True
 
     def give_back(self, size: int) -> None:
-        """Make room on a full disk: the older file goes, or when there is none the end of this one."""
+        """Make room on a full disk: remove the older file, or else cut off the end of this one."""
         try:
             if os.path.exists(f"{self.path}.1"):
                 os.unlink(f"{self.path}.1")
@@ -72,7 +72,7 @@ class Rotated:
 
 
 class Log:
-    """What the supervisor has to say, one JSON object to a line."""
+    """The supervisor's log, one JSON object per line."""
 
     def __init__(self, path: str, session: str, level: str = "info") -> None:
         self._file = Rotated(path, LOG_MAX)
@@ -92,7 +92,7 @@ class Log:
             self._silent += 1
 
     def moved(self, path: str, session: str) -> None:
-        """The file has another name, and so has the session."""
+        """The session was renamed, and its log file with it."""
         self._file.path = path
         self._session = session
 
@@ -101,7 +101,7 @@ class Log:
 
 
 def exit_record(path: str) -> dict[str, Any]:
-    """How a terminal ended, as its supervisor or its reaper wrote it down."""
+    """How a terminal ended, as its supervisor or its reaper recorded it."""
     import json
 
     try:

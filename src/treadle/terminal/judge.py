@@ -1,8 +1,8 @@
-"""What an agent is doing, judged from its screen, its title and its reports by its table (`detectors`).
+"""Judges what an agent is doing from its screen, its title and its reports, using its table (`detectors`).
 
 The questions are asked in this order, and the first answer counts:
 
-1. Does a dialog wait where the input box would be? Then for a permission or a question, whatever else is said.
+1. Is there a dialog in place of the input box? Then it waits for a permission or an answer, whatever else it says.
 2. Does a report or the title say that it waits for a person?
 3. Is there no input box? Then it is starting, or unknown: never idle.
 4. Does a report, the footer, what is above the box, the title or a progress report say that it works?
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 UNKNOWN = "unknown"
 KINDS = (table.THINKING, table.STREAMING, table.TOOL)
 LOWER = 30
-"""Lines with something on them that count as the lower part of a screen without an input box."""
+"""How many non-blank lines count as the lower part of a screen without an input box."""
 OVER = 4
-"""Lines above the input box, blank ones aside, on one of which its `over` is looked for."""
+"""How many non-blank lines above the input box are searched for its `over`."""
 NEAR = 10
-"""Lines above the input box in which a status line is looked for."""
+"""How many lines above the input box are searched for a status line."""
 
 
 class Evidence:
-    """What there is to judge by. Times are in milliseconds."""
+    """What the judgement is based on. Times are in milliseconds."""
 
     __slots__ = ("age", "box_seen", "lines", "progress", "quiet", "report", "title")
 
@@ -61,7 +61,7 @@ class Evidence:
 
 
 class Verdict:
-    """What is the case, where that was seen, and in which words."""
+    """The state, where it was seen, and in which words."""
 
     __slots__ = ("message", "said", "source", "state", "sure")
 
@@ -70,14 +70,14 @@ class Verdict:
         self.source = source
         self.said = said
         self.message = message
-        self.sure = sure  # not when only the absence of a sign says it
+        self.sure = sure  # False when only the absence of a sign suggests it
 
     def __repr__(self) -> str:
         return f"Verdict({self.state}, {self.source}: {self.said!r})"
 
 
 class Regions:
-    """The parts of a screen that signs are looked for in."""
+    """The parts of a screen in which signs are searched."""
 
     def __init__(self, detector: Detector, evidence: Evidence) -> None:
         lines = evidence.lines
@@ -97,12 +97,12 @@ class Regions:
         }
 
     def find(self, sign: Sign) -> str | None:
-        """The words that the sign is seen by."""
+        """The words in which the sign was found."""
         text = self.text[sign.where]
         found = sign.pattern.search(text)
         if not found:
             return None
-        if sign.where == table.DIALOG:  # the lowest: what is above it may be quoted
+        if sign.where == table.DIALOG:  # the lowest match: one above it may be a quotation
             *_, found = sign.pattern.finditer(text)
         if "said" in found.groupdict():
             return found["said"].strip(" │┃")[:200]
@@ -112,7 +112,7 @@ class Regions:
 
 
 def find_box(box: Box, lines: list[str]) -> tuple[int, int] | None:
-    """The first and the last line of the lowest input box, with its edges. None when there is none."""
+    """The first and the last line of the lowest input box, including its edges. None when there is none."""
     for bottom in range(len(lines) - 1, -1, -1):
         if box.below is None:
             if box.first.match(lines[bottom]) and not box.unless.match(lines[bottom]):
@@ -123,7 +123,7 @@ def find_box(box: Box, lines: list[str]) -> tuple[int, int] | None:
 
 
 def _top(box: Box, lines: list[str], bottom: int) -> int:
-    """The upper edge that belongs to a lower one; -1 when what lies between is no input."""
+    """The upper edge that belongs to a lower one; -1 when the lines between are not an input box."""
     first = bottom - 1
     if box.above is None:
         while first > 0 and box.first.match(lines[first - 1]):
@@ -184,7 +184,7 @@ def _answers(detector: Detector, evidence: Evidence, regions: Regions) -> Iterat
         yield _working(detector, regions, report.source, report.said, report.message)
     for where in (table.FOOTER, table.STATUS, table.TURN, table.TITLE, table.PROGRESS):
         if report and where in (table.TITLE, table.PROGRESS):
-            break  # a report is the better of two words
+            break  # a report is better evidence than a title
         for found in _seen(detector, regions, where, (table.WORKING,)):
             yield _working(detector, regions, found.source, found.said)
     if report and report.state == "error":
@@ -245,12 +245,12 @@ def _at_rest(detector: Detector, evidence: Evidence, regions: Regions) -> Iterat
 
 
 def asked(report: Report) -> str:
-    """What a program waits for that says it is blocked. A login is nothing that it waits for: its turn has failed."""
+    """What a program that reports being blocked waits for. If it is a login, its turn has failed."""
     return {"question": table.QUESTION, "auth": table.ERROR}.get(report.kind, table.PERMISSION)
 
 
 def by_report(report: Report, quiet: int) -> Verdict:
-    """What a program says of itself, when nobody described it."""
+    """The state of a program without a table, from its own report."""
     if report.state == "blocked":
         return Verdict(asked(report), report.source, report.said, report.message)
     if report.state == "working":
@@ -262,7 +262,7 @@ def by_report(report: Report, quiet: int) -> Verdict:
 
 
 def explain(detector: Detector, evidence: Evidence) -> dict[str, Any]:
-    """The regions of the screen, and for each sign of the table whether it is seen there."""
+    """The regions of the screen, and for each sign of the table whether it was found there."""
     regions = Regions(detector, evidence)
     signs = []
     for sign in detector.signs:
@@ -277,5 +277,5 @@ def explain(detector: Detector, evidence: Evidence) -> dict[str, Any]:
 
 
 def says(detector: Detector, where: str, text: str, state: str) -> bool:
-    """Whether this text, at that place, is a sign of that state."""
+    """Whether this text at that place is a sign of that state."""
     return any(sign.where == where and sign.state == state and sign.pattern.search(text) for sign in detector.signs)

@@ -1,4 +1,4 @@
-"""Start a terminal: in the background, answering before this returns, or in this very process."""
+"""Starts a terminal: in the background, reachable before this returns, or in this process."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 EXEC_PATIENCE = 5.0
-"""Seconds for the way to the program. One that takes longer, as on a disk that sleeps, is taken to run."""
+"""How many seconds the exec may take. After that, as on a slow disk, the program counts as running."""
 
 
 def launch(settings: TerminalSettings, *, leaving: bool = False) -> Place:
-    """Start a terminal in the background. When this returns its socket answers and the program runs.
+    """Start a terminal in the background. When this returns, its socket answers and the program runs.
 
-    A copy of the warm parent becomes its supervisor. Where there is none we fork and do not exec, which is fast and
-    small too, so call it from a process without threads. One that is `leaving` soon need not care that the supervisor
-    stays its child.
+    A copy of the warm parent becomes its supervisor. If there is none, we fork without exec, which is also fast and
+    small, so call it from a process without threads. `leaving`: this process exits soon, so the supervisor may stay its
+    child.
     """
     place, lock = _prepare(settings)
     heard, tell = os.pipe()
@@ -51,14 +51,14 @@ def launch(settings: TerminalSettings, *, leaving: bool = False) -> Place:
 
 def _fork(settings: TerminalSettings, lock: Lock, tell: int, leaving: bool) -> None:
     collecting = gc.isenabled()
-    gc.disable()  # a collection would write to every page that the processes to come could share
+    gc.disable()  # a collection would write to pages that the forked processes could share
     gc.freeze()
     first = os.fork()
     if not first:
         try:
             os.setsid()
             if not leaving and os.fork():
-                os._exit(0)  # the supervisor is the launcher's grandchild: nobody has to wait for it
+                os._exit(0)  # the supervisor becomes the launcher's grandchild, so nobody has to wait for it
             _detach(keep=(tell, lock.fd))
             supervise(vars(settings), lock.fd, tell)
         finally:
@@ -70,7 +70,7 @@ def _fork(settings: TerminalSettings, lock: Lock, tell: int, leaving: bool) -> N
 
 
 def serve(settings: TerminalSettings) -> int:
-    """Be the terminal's supervisor in this process until it is over, for a service manager. The program's exit code."""
+    """Run the terminal's supervisor in this process until it is over, for a service manager. Returns the exit code."""
     from treadle.terminal.supervisor import Supervisor
 
     place, lock = _prepare(settings)
@@ -89,7 +89,7 @@ def serve(settings: TerminalSettings) -> int:
 
 
 def supervise(given: dict[str, Any], locked: int, tell: int) -> NoReturn:
-    """The supervisor's process, from its first step to its last. `tell` gets one line: that it answers, or why not."""
+    """The main function of a supervisor's process. `tell` gets one line: that it is ready, or why not."""
     code = 70
     supervisor = None
     settings = TerminalSettings()
@@ -147,7 +147,7 @@ def _prepare(settings: TerminalSettings) -> tuple[Place, Lock]:
         except OSError as error:
             lock.remove()
             raise storage_error(error, path, "remove") from error
-    # One that had this id before may still run, and its program then still reports to that file.
+    # A terminal that was renamed from this id may still run, and its program still reports to the old file.
     settings.state_file = f"{place.state}.{os.getpid()}" if os.path.exists(place.renamed) else place.state
     return place, lock
 
@@ -169,7 +169,7 @@ def _take(place: Place) -> Lock:
 
 
 def _dismiss(place: Place) -> bool:
-    """Send a supervisor away whose program has ended and that only lingers. Whether there was one."""
+    """End a supervisor that only lingers after its program has ended. Returns whether there was one."""
     from treadle.terminal.client import Client
 
     try:
@@ -183,7 +183,7 @@ def _dismiss(place: Place) -> bool:
 
 
 def _detach(keep: tuple[int, ...]) -> None:
-    """Nothing of the launcher's may be held open: whoever reads its output waits for the end of it."""
+    """Close everything inherited from the launcher: whoever reads its output waits until all copies are closed."""
     forget(0, 1, 2)
     at = 3
     for fd in sorted(keep):
@@ -193,7 +193,7 @@ def _detach(keep: tuple[int, ...]) -> None:
 
 
 def _notify() -> None:
-    """Tell systemd, if it is there, that the socket answers."""
+    """Tell systemd, if it started us, that the socket answers."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address[:1] not in ("/", "@"):
         return
@@ -204,6 +204,6 @@ def _notify() -> None:
         sock.connect("\0" + address[1:] if address[0] == "@" else address)
         sock.send(f"READY=1\nMAINPID={os.getpid()}\n".encode())
     except OSError:
-        pass  # a service manager that does not listen is no reason not to run
+        pass  # run even if the service manager does not listen
     finally:
         sock.close()

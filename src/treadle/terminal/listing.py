@@ -1,4 +1,4 @@
-"""Which terminals there are, and what each of them does, as plain data for lists."""
+"""Lists the terminals and what each of them does, as plain data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rows(where: str) -> list[dict[str, Any]]:
-    """All of them in this directory, those that have ended too."""
+    """One row for each terminal in this directory, including those that have ended."""
     return [row(Place(where, name)) for name in ids(where)]
 
 
@@ -30,7 +30,7 @@ def row(place: Place) -> dict[str, Any]:
     except PeerStalled:
         return _silent(place, "its supervisor does not answer")
     except TreadleError:
-        if is_locked(place.pid):  # what its supervisor holds says more than a socket file that somebody removed
+        if is_locked(place.pid):  # the lock is better evidence than a socket file, which somebody may have removed
             return _silent(place, "its socket was removed, and is being made anew")
     try:
         record = exit_record(place.exit)
@@ -52,7 +52,7 @@ def _silent(place: Place, why: str) -> dict[str, Any]:
 def _living(place: Place, client: Any, status: Any) -> dict[str, Any]:
     try:
         detail = client.detail()
-    except PeerStalled:  # a supervisor that has only the protocol
+    except PeerStalled:  # a supervisor with only the plain protocol
         detail = {"state": {"name": status.state_name, "since_ms": status.state_ms}}
     state = detail["state"]
     return {

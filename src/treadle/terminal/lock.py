@@ -1,4 +1,4 @@
-"""One supervisor for one id. The lock is `flock` on the pid file, as other supervisors of this protocol do it."""
+"""One supervisor for each id. The lock is `flock` on the pid file, as in other supervisors of this protocol."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from treadle.terminal.places import Place
 
 
 class Lock:
-    """The pid file, held for this process and those that inherit the descriptor."""
+    """The pid file, locked for this process and those that inherit the descriptor."""
 
     def __init__(self, place: Place, fd: int) -> None:
         self.place = place
@@ -26,11 +26,11 @@ class Lock:
 
     @property
     def replaced(self) -> bool:
-        """Whether the id is another's by now: who removes the file, or its directory, makes room for one."""
+        """Whether another terminal has the id by now: if the pid file or its directory was removed, it was free."""
         return os.path.exists(self.place.pid) and not _is_at(self.fd, self.place.pid)
 
     def remove(self) -> None:
-        """Unlink the pid file while it is still ours, then let go."""
+        """Remove the pid file if it is still ours, then release the lock."""
         try:
             if not self.replaced:
                 os.unlink(self.place.pid)
@@ -40,13 +40,13 @@ class Lock:
 
 
 def move(before: Place, after: Place) -> None:
-    """Give the files of a terminal whose lock we hold the names of another id, which nobody may have."""
+    """Rename the files of a terminal whose lock we hold to another id, which must be free."""
     lock = take(after)
     try:
         write_atomic(before.renamed, b"", sync=False)
         for path in (after.exit, after.out, f"{after.out}.1", after.log, f"{after.log}.1", after.summary):
             _unlink(path)
-        move_if_there(before.pid, after.pid)  # the same file, still locked, now has that name
+        move_if_there(before.pid, after.pid)  # the same file, still locked, under the new name
         for old, new in ((before.out, after.out), (before.log, after.log)):
             for suffix in ("", ".1"):
                 move_if_there(old + suffix, new + suffix)
@@ -64,7 +64,7 @@ def _unlink(path: str) -> None:
 
 
 def take(place: Place) -> Lock:
-    """The lock, or Busy with who has it. What a dead supervisor left is taken over."""
+    """Take the lock. Raises Busy, naming the holder. What a dead supervisor left is taken over."""
     while True:
         try:
             fd = os.open(place.pid, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -93,7 +93,7 @@ def _is_at(fd: int, path: str) -> bool:
 
 
 def _held(place: Place) -> str:
-    for _ in range(20):  # its holder writes the number just after it has the lock
+    for _ in range(20):  # the holder writes its pid just after it gets the lock
         pid, child = place.pids()
         if pid:
             break
@@ -103,9 +103,9 @@ def _held(place: Place) -> str:
 
 
 def _refuse_survivor(place: Place, fd: int) -> None:
-    """A child that outlived its supervisor must not get a twin.
+    """Refuse to start a second copy of a program that outlived its supervisor.
 
-    Process numbers are reused; what a supervisor starts leads its own session, which a random reuse seldom does.
+    Pids are reused, but a supervisor's program leads its own session, which a process with a reused pid rarely does.
     """
     _, child = place.pids()
     try:

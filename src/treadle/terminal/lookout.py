@@ -1,4 +1,4 @@
-"""When to look at the state, and who is told of it: clients, the summary for lists, and the person's own command."""
+"""When to check the program's state, and who is told: clients, the summary for lists, and the person's command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from treadle.terminal.state import Watch
 
     class Session(Protocol):
-        """What is looked at: one program in a terminal."""
+        """What is watched: one program in a terminal."""
 
         settings: TerminalSettings
         place: Place
@@ -43,13 +43,13 @@ class Lookout:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.loop = session.loop
-        self._summed_up: tuple[object, ...] = ()  # what the summary on disk says
+        self._summed_up: tuple[object, ...] = ()  # the content of the summary on disk
         self._summary_at = 0.0
-        self._more = False  # output has come since the time for the next look was set
-        self._waited: tuple[str, str | None] | None = None  # what a person has been notified of
+        self._more = False  # output has arrived since the next look was scheduled
+        self._waited: tuple[str, str | None] | None = None  # the state that the person was last notified of
 
     def output(self, data: bytes) -> bytes:
-        """Take note of output. Gives what to type in answer to the program's questions to its terminal."""
+        """Handle output. Returns what to type in answer to the program's queries to its terminal."""
         session = self.session
         self._more = session.watch.stale and self.loop.has("look")
         answers = session.watch.output(data, now_ms(), session.clients.leader is not None)
@@ -58,7 +58,7 @@ class Lookout:
         return answers
 
     def later(self) -> None:
-        """Look again when the state may be another one, or now if somebody waits for it."""
+        """Schedule the next look for when the state may change."""
         pause = self._pause()
         if pause is None:
             self.loop.cancel("look")
@@ -72,7 +72,7 @@ class Lookout:
         return None if change is None else change - now
 
     def _due(self) -> None:
-        """Output that came meanwhile may have put the look off. That is found out here, not with every key."""
+        """Output that came meanwhile may have postponed the look. That is checked here, not on every output."""
         if self._more and (self._pause() or 0) > 0:
             self._more = False
             self.later()
@@ -80,7 +80,7 @@ class Lookout:
             self.look()
 
     def look(self) -> None:
-        """See what the program is doing, and tell those who want to know."""
+        """Check what the program is doing, and tell those who want to know."""
         session = self.session
         detail = session.watch.detail(now_ms())
         if session.clients.want_states:
@@ -94,7 +94,7 @@ class Lookout:
         self.later()
 
     def _sum_up(self, state: dict[str, Any]) -> None:
-        """Keep the summary up to date: at once when the state is another one, else not too often."""
+        """Keep the summary up to date: at once when the state has changed, else not too often."""
         if self.session.exit_frame is not None:
             self.loop.cancel("summary")
             return None if self.session.lock.replaced else summary.remove(self.session.place)
@@ -114,7 +114,7 @@ class Lookout:
         summary.write(session.place, session.detail(), int((self._summary_at - session.last_output) * 1000))
 
     def _notify(self, detail: dict[str, Any]) -> None:
-        """Run the command that the person asked for. Its parent is the shell, so that nobody waits for it."""
+        """Run the person's command. A shell is its parent, so that nobody has to wait for it."""
         settings = self.session.settings
         if not settings.notify:
             return

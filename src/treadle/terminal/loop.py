@@ -1,4 +1,4 @@
-"""Descriptors and times, and what to do when one of them is due: `poll` with timers. No tasks, no threads."""
+"""An event loop: `poll` on descriptors, with timers. No tasks, no threads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 LONGEST = 86400.0
-"""Seconds of one wait. The kernel counts them as milliseconds in 31 bits, which is not a month."""
+"""The longest single wait in seconds. The kernel counts milliseconds in 31 bits, which is less than a month."""
 
 
 def now_ms() -> int:
-    """The clock of everything that is told in milliseconds. It never goes back."""
+    """The monotonic clock of everything that is reported in milliseconds."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -25,10 +25,10 @@ class Loop:
         self._poller = select.poll()
         self._acts: dict[int, tuple[int, Callable[[int], None]]] = {}
         self._timers: dict[str, tuple[float, Callable[[], None]]] = {}
-        self._soonest = math.inf  # no time is due before this; found anew when it has come
+        self._soonest = math.inf  # no timer is due before this; recomputed when it has passed
 
     def watch(self, fd: int, events: int, act: Callable[[int], None]) -> None:
-        """Call `act(events)` whenever one of `events` is due at `fd`, instead of what was asked before; 0 for never."""
+        """Call `act(events)` whenever one of `events` occurs at `fd`, in place of any earlier `act`; 0 for never."""
         if not events:
             self.forget(fd)
         else:
@@ -39,12 +39,12 @@ class Loop:
                 self._acts[fd] = (events, act)
 
     def forget(self, fd: int) -> None:
-        """To be called before `fd` is closed: its number may be another's a moment later."""
+        """Call this before closing `fd`: its number may be reused a moment later."""
         if self._acts.pop(fd, None):
             self._poller.unregister(fd)
 
     def at(self, name: str, when: float, act: Callable[[], None]) -> None:
-        """Call `act()` at a time of `time.monotonic()`. Each name stands for one time."""
+        """Call `act()` at a time of `time.monotonic()`. Each name stands for one timer."""
         self._timers[name] = (when, act)
         if when < self._soonest:
             self._soonest = when
@@ -57,12 +57,12 @@ class Loop:
             self._timers.pop(name, None)
 
     def turn(self) -> None:
-        """Wait for the next thing and do all that is due."""
+        """Wait for the next event and handle everything that is due."""
         ready = self._poller.poll(self._pause())
         asked = [self._acts.get(fd) for fd, _ in ready] if len(ready) > 1 else ()
         for at, (fd, events) in enumerate(ready):
             found = self._acts.get(fd)
-            if found and (not asked or found is asked[at]):  # else something done earlier in this turn has changed it
+            if found and (not asked or found is asked[at]):  # else an earlier action of this turn has changed it
                 found[1](events & found[0] or found[0])
         if self._soonest < math.inf and (now := time.monotonic()) >= self._soonest:
             self._due(now)
@@ -70,13 +70,13 @@ class Loop:
     def _due(self, now: float) -> None:
         for _, name in sorted((when, name) for name, (when, _) in self._timers.items() if when <= now):
             when, act = self._timers.get(name, (now + 1, None))
-            if act and when <= now:  # unless one that was due before it has moved it
+            if act and when <= now:  # unless an earlier timer has moved it
                 del self._timers[name]
                 act()
         self._soonest = min((when for when, _ in self._timers.values()), default=math.inf)
 
     def _pause(self) -> float | None:
-        """Milliseconds until the next time, rounded up: a moment too early would be a turn for nothing."""
+        """Milliseconds until the next timer, rounded up: waking too early would be a turn for nothing."""
         if self._soonest == math.inf:
             return None
         left = self._soonest - time.monotonic()

@@ -1,8 +1,8 @@
 """What may be typed into a program by somebody who does not see its screen.
 
-A text that was meant as a prompt must not answer a dialog: Enter presses its default button, `1` and `y` choose "Yes"
-in some agents without Enter. So while a program waits for a person, nothing is typed but a single key, which is an
-answer and not a text. Where Enter is to follow, the state must be known.
+A text that was meant as a prompt must not answer a dialog: Enter presses its default button, and in some agents `1` and
+`y` choose "Yes" without Enter. So while a program waits for a person, only a single key is typed, which must be meant
+as an answer. If Enter is to follow, the state must be known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNSURE = ("unknown", "starting")
 
 
 def refusal(state: Mapping[str, object], data: bytes, enter: bool) -> str:
-    """Why `data` is not typed now: the state that forbids it, `settling` when that is just changing, or ""."""
+    """Why `data` must not be typed now: the state that forbids it, `settling` if the state is changing, or ""."""
     name = str(state.get("name"))
     if name in WAITING:
         return "" if not enter and is_one_key(data) else name
@@ -26,7 +26,7 @@ def refusal(state: Mapping[str, object], data: bytes, enter: bool) -> str:
 
 
 def is_one_key(data: bytes) -> bool:
-    """One character, or the escape sequence of one key. Enter does not count: it presses whatever is marked."""
+    """Whether it is one character, or the escape sequence of one key. Not Enter, which presses what is marked."""
     if data in (b"\r", b"\n"):
         return False
     if data[:1] == b"\x1b":
@@ -39,9 +39,10 @@ def is_one_key(data: bytes) -> bool:
 
 
 def as_paste(data: bytes) -> bytes:
-    """Text as a paste, which a program takes as a whole; for one that has asked for it (mode 2004).
+    """Text as a bracketed paste, which a program takes as a whole; for programs that support it (mode 2004).
 
-    Keys stay keys. So does what begins like a command of the program, which would not be noticed in a paste.
+    Single keys stay keys. So does text that begins like a command of the program, which it would not recognise in a
+    paste.
     """
     if len(data) < 2 or data[:1] in b"/!@#" and b"\n" not in data:
         return data

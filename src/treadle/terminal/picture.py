@@ -29,9 +29,9 @@ OTHERS = (
     "NotoSansSymbols2-Regular.ttf",
     "Symbola.ttf",
 )
-"""For what the first font has no glyph for: agents draw moons, spinners and marks."""
+"""Fallbacks for glyphs that the first font lacks: agents draw moons, spinners and marks."""
 ALIKE = {"⎿": "└", "⏸": "‖", "⏵": "▶", "⬝": "▪", "✋": "☛", "⏳": "◷", "✨": "✦", "ℹ": "i"}
-"""What looks much the same, for what hardly any font has."""
+"""Similar characters for those that hardly any font has."""
 BRAILLE = range(0x2800, 0x2900)
 DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
 """Column and row of each bit of a braille pattern."""
@@ -63,7 +63,7 @@ def save(screen: Screen, path: str) -> None:
 
 
 class Fonts:
-    """The fonts that there are, and which of them has a glyph."""
+    """The available fonts, and which of them has a glyph."""
 
     def __init__(self) -> None:
         from PIL import ImageFont
@@ -74,7 +74,7 @@ class Fonts:
         self._known: dict[str, tuple[str, Any] | None] = {}
 
     def glyph(self, text: str) -> tuple[str, Any] | None:
-        """The text, or what looks like it, and a font that can draw it; None when nobody can."""
+        """The text, or a similar one, and a font that can draw it; None when no font can."""
         if text not in self._known:
             tries = [(each, font) for each in (text, ALIKE.get(text, text)) for font in self.every]
             self._known[text] = next(((each, font) for each, font in tries if _has(font, each)), None)
@@ -91,7 +91,7 @@ def _load(name: str) -> Any:
 
 
 def _has(font: Any, text: str) -> bool:
-    """Whether it has a glyph for the first character: else it draws the one that stands for none."""
+    """Whether the font has a glyph for the first character; if not, it draws its glyph for missing characters."""
     ours, none = font.getmask(text[0]), font.getmask("\U0010ffff")
     return ours.size != none.size or bytes(ours) != bytes(none)
 
@@ -136,7 +136,7 @@ def as_svg(screen: Screen, title: str) -> str:
 
 
 def _svg_row(cells: list[Cell], y: int) -> list[str]:
-    """Cells that look alike are one piece of text, held to the grid."""
+    """Adjacent cells with the same style become one piece of text, held to the grid."""
     parts: list[str] = []
     at = 0
     while at < len(cells):
@@ -158,7 +158,7 @@ def _look(cell: Cell) -> Look:
 
 
 def _is_gap(cell: Cell, look: Look) -> bool:
-    """A blank, which looks the same in any ink."""
+    """Whether it is a blank, which looks the same in any colour."""
     return not cell.text.strip() and not cell.underline and not look[3] and _colours(cell)[1] == look[1]
 
 
@@ -168,7 +168,7 @@ def _svg_piece(text: str, look: Look, x: int, y: int, cells: int) -> list[str]:
     if paper != PAPER:
         parts.append(f'<rect x="{x}" y="{y}" width="{cells * CELL}" height="{LINE}" fill="{_hex(paper)}"/>')
     style = (' font-weight="bold"' if bold else "") + (' text-decoration="underline"' if underline else "")
-    for words in re.finditer(r"\S+(?: \S+)*", text):  # not every viewer keeps several spaces apart
+    for words in re.finditer(r"\S+(?: \S+)*", text):  # some viewers merge several spaces
         begin, wide = x + words.start() * CELL, len(words[0]) * CELL
         place = f'x="{begin}" y="{y + LINE - 5}" textLength="{wide}" fill="{_hex(ink)}"{style}'
         parts.append(f"<text {place}>{escape(words[0])}</text>")
@@ -180,7 +180,7 @@ def _hex(colour: tuple[int, int, int]) -> str:
 
 
 def _colours(cell: Cell) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Ink and paper, as they are seen."""
+    """The visible foreground and background colours."""
     ink, paper = cell.colour or INK, cell.background or PAPER
     if cell.inverse:
         ink, paper = paper, ink

@@ -1,4 +1,4 @@
-"""Where a terminal's files are, and which terminals there are."""
+"""Where a terminal's files are, and which terminals exist."""
 
 import os
 
@@ -16,7 +16,7 @@ def default_directory() -> str:
 
 
 def check_id(name: str) -> str:
-    """The id when it can be a file name and is no trap; else an error that says why not."""
+    """The id, if it is safe as a file name; otherwise raises ConfigError with the reason."""
     if not name or len(name) > ID_MAX or not _LETTERS.issuperset(name) or name[0] in ".-":
         raise ConfigError(
             f"{name!r} cannot be the id of a terminal",
@@ -38,7 +38,7 @@ class Place:
         self.exit = f"{base}.exit"
         self.state = f"{base}.state"
         self.summary = f"{base}.summary"
-        self.renamed = f"{base}.renamed"  # one that was started under this id has another by now
+        self.renamed = f"{base}.renamed"  # marks that the terminal started under this id now has another
 
     @property
     def sock(self) -> str:
@@ -46,11 +46,12 @@ class Place:
 
     @property
     def patience(self) -> float:
-        """Seconds for an answer to what the protocol does not have. One that keeps a summary is ours, and only slow."""
+        """How many seconds to wait for an answer that the plain protocol does not have. A supervisor that keeps a
+        summary is ours, and only slow."""
         return BUSY if os.path.exists(self.summary) else STRANGER
 
     def pids(self) -> tuple[int, int]:
-        """Supervisor and child as the pid file has them; 0 for one that is not there or no number."""
+        """The pids of supervisor and child from the pid file; 0 for one that is missing or not a number."""
         try:
             lines = read_at_most(self.pid, 64).split(b"\n")
         except OSError:
@@ -63,7 +64,7 @@ class Place:
 
 
 def find(directory: str, name: str) -> Place:
-    """The place of a terminal that is or was there; else NotFound."""
+    """The place of a terminal that exists or existed; raises NotFound otherwise."""
     place = Place(directory, name)
     if not place.known():
         from difflib import get_close_matches
@@ -75,7 +76,7 @@ def find(directory: str, name: str) -> Place:
 
 
 def ids(directory: str) -> list[str]:
-    """The ids of all terminals that left a file here, sorted. Files that are not ours are passed over."""
+    """The sorted ids of all terminals that left a file here. Other files are ignored."""
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
@@ -85,7 +86,7 @@ def ids(directory: str) -> list[str]:
 
 
 def free_id(directory: str, command: str) -> str:
-    """An id where none was given: the program's name, with a number when that is taken."""
+    """An id for a terminal that was given none: the program's name, with a number if that is taken."""
     base = "".join(letter for letter in os.path.basename(command) if letter in _LETTERS).strip(".-")[:40] or "terminal"
     taken = set(ids(directory))
     number = 2

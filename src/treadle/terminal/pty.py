@@ -1,4 +1,4 @@
-"""A pty: what is read from it, and what waits to be typed into it."""
+"""The master side of a pty: reading its output, and queueing input for it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHORT = 1024
-"""A read that gives less than this has very likely taken all there was: asking again would cost more than it finds."""
+"""A shorter read has very likely taken everything: reading again would cost more than it finds."""
 
 
 class Pty:
-    """The master side, not blocking. Nothing here waits."""
+    """The master side, non-blocking. Nothing here waits."""
 
     def __init__(self, cols: int, rows: int) -> None:
         self.master, self.slave = os.openpty()
@@ -28,7 +28,7 @@ class Pty:
         self.resize(cols, rows)
 
     def resize(self, cols: int, rows: int) -> None:
-        """The kernel tells the foreground group, if the size is another one."""
+        """The kernel notifies the foreground group if the size has changed."""
         try:
             termios.tcsetwinsize(self.master, (rows, cols))
         except OSError:
@@ -36,14 +36,14 @@ class Pty:
 
     @property
     def canonical(self) -> bool:
-        """Whether the program reads whole lines, as a shell's `read` does, rather than keys."""
+        """Whether the program reads whole lines, like a shell's `read`, rather than single keys."""
         try:
             return bool(termios.tcgetattr(self.master)[3] & termios.ICANON)
         except termios.error:
             return False
 
     def read(self, most: int = FRAME) -> bytes:
-        """What is there, up to `most`; the kernel gives about 4 KiB at a time. Sets `hung_up` at the end."""
+        """The available output, up to `most`; the kernel gives about 4 KiB at a time. Sets `hung_up` at the end."""
         parts: list[bytes] = []
         total = 0
         while total < most:
@@ -52,7 +52,7 @@ class Pty:
             except BlockingIOError:
                 break
             except OSError as error:
-                # Linux says so when the last process has closed its side. Data still on its way comes before that.
+                # Linux reports EIO when the last process has closed its side. Pending data comes before that.
                 if error.errno != errno.EIO:
                     raise
                 self.hung_up = True
@@ -67,8 +67,8 @@ class Pty:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def type(self, data: bytes) -> bool:
-        """Type this after what waits. True when some of it, too, has to wait until the program reads."""
-        if not self._input:  # a key, as a rule: it goes where it is meant to be before anything else is done
+        """Type this after what is queued. True when some of it has to wait until the program reads."""
+        if not self._input:  # usually a single key: it is passed on before anything else is done
             try:
                 data = data[os.write(self.master, data) :]
             except BlockingIOError:
@@ -81,7 +81,7 @@ class Pty:
         return bool(data)
 
     def flush(self) -> None:
-        """Write what the terminal takes of the input, in order; the rest stays queued."""
+        """Write as much queued input as the terminal takes, in order; the rest stays queued."""
         while self._input:
             first = self._input[0]
             try:
@@ -98,13 +98,13 @@ class Pty:
             del self._input[0]
 
     def drop_input(self) -> None:
-        """There is nobody left to read it."""
+        """Nobody is left to read it."""
         self._input.clear()
         self.input_queued = 0
 
 
 def run_in_background(command: str, env: Mapping[str, str]) -> int:
-    """Start a shell command that nobody reads or waits for. The pid is of a shell that ends at once."""
+    """Start a shell command that nobody reads or waits for. The pid is that of a shell that exits at once."""
     null = ((os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2))
     line = ["sh", "-c", '(eval "$1") &', "sh", command]
     return os.posix_spawn("/bin/sh", line, dict(env), file_actions=list(null), setsid=True)

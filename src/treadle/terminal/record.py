@@ -1,6 +1,6 @@
-"""Recordings in the asciicast format, which stock players play: written as version 3, read as 2 and 3.
+"""Recordings in the asciicast format, for standard players: written as version 3, read as 2 and 3.
 
-What is typed is not recorded, only what is shown, and secrets are taken out of that.
+Only what is shown is recorded, without secrets; what is typed is not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAUSE = 0.05
 
 
 class Recorder:
-    """Writes one recording. A disk that is full costs the events it did not take, and never half of one."""
+    """Writes one recording. On a full disk, whole events are lost, never part of one."""
 
     def __init__(self, settings: TerminalSettings, now: float) -> None:
         path = os.path.join(settings.workdir, os.path.expanduser(settings.record))
@@ -67,7 +67,7 @@ class Recorder:
         os.close(self._fd)
 
     def _release(self) -> None:
-        """Write what was held back, with the time when it came."""
+        """Write what was held back, with the time when it arrived."""
         if text := self._stream.end():
             self._event(self._heard, "o", text)
         self._stream = self._redactor.stream()
@@ -133,7 +133,7 @@ def play(
     speed: float = 1.0,
     idle_limit: float | None = None,
 ) -> int:
-    """Write a recording's output with its own timing. The exit code it ended with, 0 when it has none."""
+    """Write a recording's output with its own timing. Returns the exit code that it ended with, or 0 if it has none."""
     _, events = read(path)
     for pause, code, data in events:
         if pause > 0:

@@ -1,4 +1,4 @@
-"""What programs say of themselves: OSC 7501 status reports, and the state file that hooks write."""
+"""What programs report about themselves: OSC 7501 status reports, and the state file that hooks write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE_MAX = 4096
 
 
 class Report:
-    """One program's word on what it does."""
+    """A program's report on what it is doing."""
 
     __slots__ = ("app", "at", "kind", "message", "said", "source", "state")
 
@@ -30,9 +30,9 @@ class Report:
 
 
 def parse(body: str, source: str, now: int) -> tuple[str, Report | None]:
-    """`state=...:key=value` as (id of a child record or "", the report, or None when it is cleared).
+    """Parses `state=...:key=value` into the id of a child record or "", and the report, or None when it is cleared.
 
-    Raises ValueError for what is no report.
+    Raises ValueError when it is not a report.
     """
     fields = dict(part.partition("=")[::2] for part in body.split(":"))
     state = fields.get("state", "")
@@ -70,14 +70,14 @@ def _text(encoded: str) -> str:
 
 
 class StateFile:
-    """A file that a program's hooks write: one word, or the fields of a report. The newest content counts."""
+    """A file that a program's hooks write: one word, or the fields of a report. Only the newest content counts."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._seen = 0
 
     def look(self, now: int) -> Report | None:
-        """A report when the file has changed since the last look."""
+        """A report if the file has changed since the last look."""
         try:
             found = os.stat(self.path)
             if found.st_mtime_ns == self._seen:

@@ -1,8 +1,8 @@
-"""What a person would see: the session's output put through a terminal emulator, in the process that wants to know.
+"""What a person would see: runs the session's output through a terminal emulator, in the process that asks.
 
-The supervisor keeps no screen, so that it stays small. All output is in a file beside its socket; this reads it, with
-the changes of size where they happened. The emulator is Ghostty's (`pip install 'treadle[screen]'`), behind `Screen`,
-the one place that knows it.
+The supervisor keeps no screen, so that it stays small. All output is in a file beside its socket; this reads it and
+applies each change of size where it happened. The emulator is Ghostty's (`pip install 'treadle[screen]'`); only
+`Screen` uses it directly.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 20
 ANSWER = 2.0
-"""Seconds that a supervisor has to show that it knows our additions."""
+"""How many seconds a supervisor has to show that it supports our additions."""
 FAR_ANSWER = 15.0
 """The same for one on another machine."""
 PLAIN_SIZE = (220, 50)
-"""The size that the protocol's own supervisor starts with; it tells nobody of a change."""
+"""The initial size in the plain protocol's own supervisor, which does not report changes."""
 REPLAYED = 0.3
-"""Seconds of silence after which a replay that has no end is taken to be over."""
+"""A replay without a marked end counts as over after this many seconds of silence."""
 CELLS_MAX = 1 << 24
-"""The wire allows 65535 x 65535, which no emulator shows in a lifetime: the lower rows of such a one are left out."""
+"""The most cells that are emulated. The wire allows 65535 x 65535, which would take for ever: the lower rows of such
+a screen are left out."""
 
 
 class Cell:
-    """One character as it is shown."""
+    """One character as it is displayed."""
 
     __slots__ = ("background", "bold", "colour", "faint", "inverse", "text", "underline")
 
@@ -51,7 +52,7 @@ class Cell:
 
 
 class Screen:
-    """A terminal that nobody looks at. Feed it output; ask what is on it."""
+    """A terminal without a display. Feed it output; ask what is on it."""
 
     def __init__(self, cols: int, rows: int, scrollback: int = 0) -> None:
         try:
@@ -100,16 +101,16 @@ class Screen:
         return ffi.buffer(found.ptr, found.len)[:].decode("utf-8", "replace") if found.len else ""
 
     def lines(self) -> list[str]:
-        """The rows from top to bottom, without the spaces at their ends."""
+        """The rows from top to bottom, without trailing spaces."""
         found = [line.rstrip() for line in self._terminal.text().split("\n")]
         return found + [""] * (self.size[1] - len(found))
 
     def everything(self) -> list[str]:
-        """All lines, also those that have scrolled away, long ones in one piece."""
+        """All lines, including those that have scrolled away; wrapped lines are joined."""
         return [line.rstrip() for line in str(self._terminal.contents()).split("\n")]
 
     def cells(self, row: int) -> list[Cell]:
-        """The characters of a row; the second half of a wide one is empty."""
+        """The characters of a row; the second half of a wide character is empty."""
         from pyghostty import ffi, lib
 
         found = []
@@ -123,9 +124,9 @@ class Screen:
         return found
 
     def runs(self, row: int) -> list[tuple[str, str, str, int]]:
-        """The row as pieces of one look each: text, colour, background (`#rrggbb`, or nothing), and how it is set.
+        """The row in pieces of one style each: text, colour, background (`#rrggbb`, or empty), and text attributes.
 
-        Much faster than `cells`, since it asks once for a row's place and looks at a style only where it changes.
+        Much faster than `cells`, because it looks up the row once, and a style only where it changes.
         """
         from pyghostty import ffi, lib
 
@@ -166,7 +167,7 @@ def _look(style: Any, lib: Any) -> tuple[str, str, int]:
 
 
 def _follows_wide(text: str) -> bool:
-    """Whether the cell before holds a character that takes this one too."""
+    """Whether the cell before holds a wide character that also covers this one."""
     import unicodedata
 
     return bool(text) and unicodedata.east_asian_width(text[-1]) in "WF"
@@ -192,7 +193,7 @@ BRIGHT = ("666666", "f14c4c", "23d18b", "f5f543", "3b8eea", "d670d6", "29b8db", 
 
 
 def palette(number: int) -> tuple[int, int, int]:
-    """The colour of a number up to 255, as terminals commonly have it."""
+    """The usual colour of a palette number up to 255."""
     if number < 16:
         red, green, blue = bytes.fromhex((*BASIC, *BRIGHT)[number])
         return red, green, blue
@@ -205,7 +206,7 @@ def palette(number: int) -> tuple[int, int, int]:
 
 
 class Story:
-    """How a session's screen came about: its output up to now, and its sizes with the offset from which each held."""
+    """How a session's screen came about: its output so far, and its sizes, each with the offset where it began."""
 
     def __init__(
         self, sizes: list[tuple[int, int, int]], start: int, parts: Iterator[bytes], end: int | None = None
@@ -214,7 +215,7 @@ class Story:
         self.start = start
         self.parts = parts
         self.end = end
-        """The offset at which what comes later begins; None from a supervisor that does not tell."""
+        """The offset at which later output begins; None if the supervisor does not tell."""
 
     def screen(self, scrollback: int = 0) -> Screen:
         sizes = list(self.sizes)
@@ -236,7 +237,7 @@ class Story:
 
 
 def story(place: Place) -> Story:
-    """The story of a session that runs, or of one that has ended."""
+    """The story of a running session, or of one that has ended."""
     far = not place.known()  # a socket that leads to another machine has no files beside it
     try:
         with Client(place.sock) as client:
@@ -278,7 +279,7 @@ def _read(path: str, size: int) -> Iterator[bytes]:
 
 
 def _from_scrollback(client: Client, sizes: list[tuple[int, int, int]], start: int, end: int) -> Story:
-    """The disk did not take all of it, or is elsewhere: what the supervisor still has must do."""
+    """The file is incomplete or on another machine: use what the supervisor still has."""
     client.hello(wire.READ_ONLY | wire.FROM, start)
     client.subscribe()
     found, at = [], start
@@ -294,7 +295,7 @@ def _from_scrollback(client: Client, sizes: list[tuple[int, int, int]], start: i
 
 
 def replayed(client: Client) -> bytes:
-    """The scrollback of a supervisor that has only the protocol, which does not say where it ends."""
+    """The scrollback of a supervisor with only the plain protocol, which does not mark its end."""
     client.subscribe()
     found: list[bytes] = []
     try:

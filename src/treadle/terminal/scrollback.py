@@ -1,7 +1,7 @@
-"""The last of the output, by offset: what a new subscriber is shown, and what a slow one still has to get."""
+"""The latest output, by offset: what a new subscriber is shown, and what a slow one has yet to receive."""
 
 MERGE = 4096
-"""Chunks are joined up to this size, so that a program that writes single bytes does not cost an object for each."""
+"""Chunks are joined up to this size, so that single-byte writes do not cost an object each."""
 FRAME = 64 * 1024
 """How much is read at once and sent in one frame."""
 
@@ -9,7 +9,7 @@ FRAME = 64 * 1024
 class Scrollback:
     """`data[start:end]` of everything the program has written. Offsets never repeat.
 
-    `limit` bytes are for replay. While a client lags behind, `backlog` bytes more are kept for it.
+    `limit` bytes are kept for replay, and `backlog` bytes more while a client lags behind.
     """
 
     def __init__(self, limit: int, backlog: int) -> None:
@@ -21,7 +21,7 @@ class Scrollback:
 
     @property
     def start(self) -> int:
-        """The oldest byte that is still here."""
+        """The offset of the oldest byte that is still here."""
         return self.end - self._held
 
     @property
@@ -29,7 +29,7 @@ class Scrollback:
         return max(self.start, self.end - self.limit)
 
     def append(self, data: bytes, needed: int) -> None:
-        """Add output. `needed` is the offset that the slowest subscriber has come to."""
+        """Add output. `needed` is the offset that the slowest subscriber has reached."""
         self.end += len(data)
         self._held += len(data)
         if self._chunks and len(self._chunks[-1]) + len(data) <= MERGE:
@@ -45,7 +45,7 @@ class Scrollback:
             self._held = without
 
     def since(self, offset: int, most: int = FRAME) -> bytes:
-        """The output from `offset` on, about `most` bytes of it; `offset` must not be before `start`."""
+        """The output from `offset` on, about `most` bytes; `offset` must not be before `start`."""
         skip = offset - self.start
         if skip < 0:
             raise IndexError(f"offset {offset} is before {self.start}")

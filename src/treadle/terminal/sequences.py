@@ -1,6 +1,6 @@
-"""Escape sequences in a stream of output: cut whole, taken out, answered, and remembered where they set a mode.
+"""Escape sequences in a stream of output: kept whole, removed, answered, and remembered if they set a mode.
 
-Imports `re`, so the supervisor imports this only when the first escape character comes by.
+Imports `re`, so the supervisor imports this only when the first escape character arrives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ESC = b"\x1b"
 LONGEST = 64 * 1024
-"""An unfinished sequence is waited for up to here; then it is no sequence but somebody's binary file."""
+"""An unfinished sequence is held back up to this length; beyond it, it is binary data and not a sequence."""
 
 SEQUENCE = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI
@@ -32,10 +32,10 @@ QUERY = re.compile(
     rb"|P[+$]q[^\x1b]*\x1b\\"
     rb"|_G[^\x1b]*\x1b\\)"
 )
-"""What a program asks its terminal: attributes, version, cursor, modes, sizes, colours, capabilities, images."""
+"""A program's queries to its terminal: attributes, version, cursor, modes, sizes, colours, capabilities, images."""
 
 NOTABLE = re.compile(rb"\x1b(?:[\]P_]|\[(?:[<=>?]|[0-9]*(?:[cnt]|\$p)))")
-"""The beginning of anything that is looked for here. Most output has only colours, and one search tells."""
+"""The beginning of anything that matters here. Most output has only colours, and one search rules it out."""
 REPORT = re.compile(rb"\x1b\](7501|0|2|9;4);([^\x07\x1b]*)(?:\x07|\x1b\\)")
 """A status report, a window title, or a progress report."""
 STATUS_QUERY = re.compile(rb"\x1b\]7501;\?(\x07|\x1b\\)")
@@ -50,11 +50,11 @@ RESET = (
     b"\x1b[?1049l\x1b[?1l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
     b"\x1b[?1016l\x1b[?2004l\x1b[?2026l\x1b[?2031l\x1b[?25h\x1b[?7h\x1b[r\x1b>\x1b[0m"
 )
-"""A terminal as shells like it, whatever was on before."""
+"""Resets a terminal to what shells expect, whatever modes were on."""
 
 
 class Whole:
-    """Gives what is fed, but holds back a sequence that is not finished yet."""
+    """Passes on what it is fed, but holds back an unfinished sequence."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -73,19 +73,19 @@ class Whole:
 
 
 def _unfinished(data: bytes) -> int:
-    """Where a sequence begins that does not end in `data`; its length when there is none."""
+    """Where an unfinished sequence begins; the length of `data` when there is none."""
     last = data.rfind(ESC)
     if last < 0:
         return len(data)
     if last == len(data) - 1:
-        # Perhaps the first half of the terminator of a string.
+        # It may be the first half of a string terminator.
         before = data.rfind(ESC, 0, last)
         return before if before >= 0 and UNFINISHED_STRING.match(data, before) else last
     return last if UNFINISHED.match(data, last) else len(data)
 
 
 class Stripper:
-    """Takes out escape sequences and control characters, and leaves text, tabs and line ends."""
+    """Removes escape sequences and control characters; keeps text, tabs and line ends."""
 
     _controls = re.compile(rb"[\x00-\x08\x0b-\x0c\x0e-\x1a\x1c-\x1f\x7f]|\r+(?=\n)")
 
@@ -97,7 +97,7 @@ class Stripper:
 
 
 class QueryFilter:
-    """Takes out what a program asks its terminal, so that nobody answers twice. `only` the status query, or all."""
+    """Removes a program's queries to its terminal, so that they are answered once. `only` the status query, or all."""
 
     def __init__(self) -> None:
         self._whole = Whole()
@@ -110,10 +110,10 @@ class QueryFilter:
 
 
 def answers(data: bytes, size: tuple[int, int], everything: bool) -> bytes:
-    """What a plain terminal answers to the questions in `data`, in their order.
+    """What a plain terminal answers to the queries in `data`, in their order.
 
-    The order matters: a program that asks for status reports takes the answer to a later, common question as a sign
-    that there will be none. With `everything` false a person's terminal answers all but that.
+    The order matters: a program that asks for status reports takes the answer to a later, common query as a sign that
+    they are not supported. With `everything` false, a person's terminal answers all but that one.
     """
     found = []
     for match in (QUERY if everything else STATUS_QUERY).finditer(data):
@@ -137,22 +137,22 @@ ANSWERS: dict[bytes, Callable[[tuple[int, int]], bytes]] = {
     b"\x1b[?6n": lambda size: b"\x1b[?1;1R",
     b"\x1b[18t": lambda size: b"\x1b[8;%d;%dt" % (size[1], size[0]),
 }
-"""Others stay without an answer: that is how a program learns that a terminal does not know them."""
+"""Other capabilities get no answer, which is how a program learns that a terminal does not have them."""
 
 
 class Modes:
-    """Which modes the program has set, so that another terminal can be put into them and one be brought back."""
+    """The modes that the program has set, so that another terminal can be put into them, and this one restored."""
 
     def __init__(self) -> None:
         self.on: dict[int, bool] = {}
-        self.kitty = 0  # keyboard modes on the stack
+        self.kitty = 0  # the number of keyboard modes on the stack
 
     @property
     def alternate(self) -> bool:
         return any(self.on.get(number) for number in ALTERNATE)
 
     def feed(self, data: bytes) -> None:
-        """`data` must hold whole sequences."""
+        """`data` must consist of whole sequences."""
         if ESC not in data:
             return
         for match in MODE.finditer(data):
@@ -166,14 +166,14 @@ class Modes:
                 self.kitty = max(0, self.kitty - int(match[2] or b"1"))
 
     def changed(self) -> list[int]:
-        """The numbers of the modes that are not as they are in a new terminal."""
+        """The numbers of the modes that differ from those of a new terminal."""
         return sorted(number for number, on in self.on.items() if on != (number in DEFAULT_ON))
 
     def set(self) -> bytes:
-        """What puts a new terminal into these modes."""
+        """The sequences that put a new terminal into these modes."""
         return b"".join([b"\x1b[?%d%b" % (number, b"h" if self.on[number] else b"l") for number in self.changed()])
 
     def unset(self) -> bytes:
-        """What brings a terminal back to how it was before, without moving the cursor of its main screen."""
+        """The sequences that restore a terminal's modes, without moving the cursor of its main screen."""
         back = [b"\x1b[?%d%b" % (number, b"l" if self.on[number] else b"h") for number in reversed(self.changed())]
         return b"\x1b7\x1b[r\x1b8" + b"\x1b[<u" * self.kitty + b"".join(back) + b"\x1b[0m"

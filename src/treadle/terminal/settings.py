@@ -1,4 +1,4 @@
-"""What a terminal is started with."""
+"""The settings of a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLICIES = ("latest", "smallest", "fixed", "leader")
 TERM = "xterm-256color"
 
 FOREIGN = (
-    # The terminal and the service that we were started in: our child is in another one.
+    # These describe the terminal and the service in which we were started; our child is in another one.
     *("COLUMNS", "LINES", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "WINDOWID", "WINDOWPATH"),
     *("TMUX", "TMUX_PANE", "STY", "WINDOW", "KITTY_WINDOW_ID", "WEZTERM_PANE", "ZELLIJ", "ZELLIJ_SESSION_NAME"),
     *("NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "WATCHDOG_USEC", "WATCHDOG_PID"),
@@ -25,7 +25,7 @@ STATE_FILE_VARIABLE = "TREADLE_STATE_FILE"
 
 
 class TerminalSettings:
-    """Every setting with its default. The names are those of the configuration file where it has them."""
+    """Every setting with its default, named as in the configuration file where it has them."""
 
     def __init__(self) -> None:
         self.id = ""
@@ -53,7 +53,7 @@ class TerminalSettings:
         self.clients_max = 256
 
     def check(self) -> TerminalSettings:
-        """Self, when every value makes sense."""
+        """Returns self if every value is valid."""
         if not self.command:
             raise ConfigError("there is no command to run", hint="treadle run -- COMMAND ARGUMENT...")
         if any("\0" in part for part in self.command):
@@ -81,7 +81,7 @@ class TerminalSettings:
 
 
 def child_environment(settings: TerminalSettings, ours: Mapping[str, str]) -> dict[str, str]:
-    """Our own environment without what describes the terminal we are in, and with what describes the new one."""
+    """Our own environment, without what describes the terminal we are in, and with what describes the new one."""
     env = {name: value for name, value in ours.items() if name not in FOREIGN}
     if settings.term or env.get("TERM", "dumb") in ("", "dumb", "unknown"):
         env["TERM"] = settings.term or TERM

@@ -1,4 +1,4 @@
-"""Which size a terminal has when several people look at it."""
+"""Which size a terminal gets when several people look at it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def choose(policy: str, sizes: Sequence[tuple[int, int]], latest: tuple[int, int] | None) -> tuple[int, int] | None:
-    """The size to take, or None to leave it. `sizes` are those of the attached terminals, the leader's first.
+    """The size to use, or None to keep it. `sizes` are those of the attached terminals, the leader's first.
 
-    latest: of the terminal that last attached, got input or changed its size. smallest: what all of them can show.
-    leader: of the terminal that attached first. fixed: nobody's.
+    latest: the size of the terminal that last attached, typed or was resized. smallest: what all of them can show.
+    leader: the size of the terminal that attached first. fixed: never changed.
     """
     if policy == "fixed" or not sizes:
         return None

@@ -1,9 +1,9 @@
-"""What the program is doing: the best that can be said from all that is known, and why.
+"""What the program is doing, as well as all the evidence can tell, and why.
 
-An agent that `detectors` describes is judged by its screen, its title and its reports. A program that reports by itself
-(OSC 7501, or its hooks through the state file) is believed. Of any other, only a visible prompt says something: else
-its state is unknown, with the rhythm of its output as a hint. The classifier limits what the wire may say; `detail`
-says all.
+An agent that `detectors` describes is judged by its screen, its title and its reports. A program that sends its own
+reports (OSC 7501, or its hooks through the state file) is believed. For any other, only a visible prompt is a sign:
+without one its state is unknown, with the rhythm of its output as a hint. The classifier limits which states the wire
+reports; `detail` reports everything.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ if TYPE_CHECKING:
 
 FILE_PAUSE = 50
 LOOK_PAUSE = 60
-"""Milliseconds between two looks at the screen of an agent that writes on and on."""
+"""Milliseconds between two looks at the screen of an agent that keeps writing."""
 HOLD = 150
-"""Milliseconds for which a new state must be seen before it counts: a screen may be read in the middle of a redraw."""
+"""A new state counts after this many milliseconds, because a screen may have been read during a redraw."""
 FIRST_IDLE = 600
-"""Milliseconds for the first input box of all: agents may draw it, and then a dialog over it."""
+"""The same for the very first input box, because agents may draw it and then a dialog over it."""
 ANSWERING = 3000
-"""Milliseconds in which a program may act on a key that answers its dialog."""
+"""For this many milliseconds, a program may be reacting to a key that answers its dialog."""
 LOOK_LONGEST = 1000
 STILL = 700
-"""Milliseconds without output after which a screen stands still. What turns while an agent works is faster, a clock in
-its footer is slower."""
+"""After this many milliseconds without output a screen stands still. A spinner is faster, a clock slower."""
 RESTLESS = 1500
-"""Milliseconds for which a screen may move, with nobody typing and no sign of work, and still be taken for idle."""
+"""For this many milliseconds a screen may move without typing or a sign of work and still count as idle."""
 QUIET = 300
-"""Milliseconds of silence after which a program that is no known agent is looked at: it may show a prompt."""
+"""After this many milliseconds of silence, a program that is not a known agent is checked for a prompt."""
 UNREAD_MAX = 64 * 1024
-"""Output that is kept for a look at the screen. It is more than any screen holds."""
+"""How much output is kept for the next look at the screen, more than any screen holds."""
 TASKS_MAX = 256
 BRACKETED_PASTE = 2004
 MOVING = "movement"
@@ -65,7 +64,7 @@ class Watch:
         self._file_looked = now
         self._report: Report | None = None
         self._children: dict[str, Report] = {}
-        self._turns = 0  # how often it was seen to begin to work
+        self._turns = 0  # how often it was seen starting to work
         self._title = ""
         self._progress = ""
         self._whole: Whole | None = None
@@ -73,31 +72,31 @@ class Watch:
         self._started = self._last_output = now
         self._died: int | None = None
         self._typed: int | None = None
-        self._moving_since = now  # since when output goes on and on that nothing known explains
+        self._moving_since = now  # since when there has been constant output that nothing known explains
         self._wire = IDLE
         self._wire_since = now
-        # The screen, and the output that it has not been shown yet
+        # The screen, and the output that has not been applied to it yet
         self._grid: Grid | None = None
         self._grid_whole: Whole | None = None
         self._unread: list[bytes] = []
         self._unread_size = 0
-        # The agent, how it was recognised, and what it was last judged to do
+        # The agent, how it was recognised, and its last judged state
         self._detector: Detector | None = None
         self._known_by = ""
         self._box_seen = False
         self._verdict: Verdict | None = None
         self._verdict_since = now
-        self._next: tuple[Verdict, int] | None = None  # another verdict, and since when it is seen
+        self._next: tuple[Verdict, int] | None = None  # a new verdict, and since when it has been seen
         self._looked = now - LOOK_PAUSE
-        self._stale = True  # something has happened since the last look
+        self._stale = True  # whether something has happened since the last look
         self._recognise_command()
 
     # What happens...
 
     def output(self, data: bytes, now: int, answered: bool, size: tuple[int, int] | None = None) -> bytes:
-        """Take note of output. Gives what to type in answer to the program's questions to its terminal.
+        """Handle output. Returns what to type in answer to the program's queries to its terminal.
 
-        `answered` says that a person's terminal answers; only the status query is then ours.
+        `answered`: a person's terminal answers them; then only the status query is ours to answer.
         """
         if size and size != self.size:
             self.resized(*size)
@@ -133,7 +132,7 @@ class Watch:
         self._stale = True
 
     def typed(self, now: int) -> None:
-        """Something was typed. While a dialog waits, that is its answer, and what is seen is about to change."""
+        """Something was typed. If a dialog waits, that is its answer, and the screen is about to change."""
         self._typed = self._moving_since = now
 
     def _answering(self, verdict: Verdict, now: int) -> bool:
@@ -164,7 +163,7 @@ class Watch:
                 self._turns += 1
             self._title = body.strip()
             if not body and self._known_by == "sight":
-                self._forget()  # an agent takes its title along when it leaves a shell
+                self._forget()  # its title belongs to an agent that has just returned to the shell
         elif body != "?":
             try:
                 child, report = parse(body, "osc 7501", now)
@@ -179,7 +178,7 @@ class Watch:
             if report and report.state == "working" and before != "working":
                 self._turns += 1
             elif report and report.state in ("done", "error") and before in ("", "idle"):
-                self._turns += 1  # it was over before it was told
+                self._turns += 1  # the turn was over before it could be reported
             self._report = report
             if report is None:
                 self._children.clear()
@@ -198,7 +197,7 @@ class Watch:
     # The screen...
 
     def _read_on(self) -> None:
-        """Too much waits to be shown: show it to an agent's screen; of another program only the end matters."""
+        """Too much output is waiting: apply it to an agent's screen; for another program only the end matters."""
         if self._detector:
             self._draw()
             return
@@ -241,10 +240,10 @@ class Watch:
     def _forget(self) -> None:
         self._detector, self._known_by, self._box_seen = None, "", False
 
-    # What is the case...
+    # The judgement...
 
     def look(self, now: int) -> None:
-        """Look at the screen, and take what it shows for true when it has been seen long enough."""
+        """Look at the screen, and accept what it shows once it has been seen long enough."""
         if self._died is not None:
             return
         self._looked, self._stale = now, False
@@ -259,14 +258,14 @@ class Watch:
         else:
             self._next = (verdict, self._next[1])
         since = self._next[1]
-        seen = max(now - since, now - self._last_output)  # a screen that nothing was written to has not changed
+        seen = max(now - since, now - self._last_output)  # a screen without output has not changed
         if seen >= self._hold(verdict):
             if verdict.state in WIRE and self._verdict.state not in WIRE and verdict.source == "screen":
                 self._turns += 1
             self._verdict, self._verdict_since, self._next = verdict, since, None
 
     def _hold(self, verdict: Verdict) -> int:
-        """How long a new state must be seen. One that is reported needs no proof; nor does work that has begun."""
+        """How long a new state must be seen. Reported states, and work that has begun, count at once."""
         if verdict.source in ("osc 7501", "state file") or verdict.state in WIRE:
             return 0
         if verdict.source == "title" and verdict.state in WAITING:
@@ -309,11 +308,11 @@ class Watch:
         return (grid and self._prompt(grid, lines)) or self._unknown(lines, now)
 
     def _restless(self, now: int) -> bool:
-        """Whether it seems to be at work in a way that its table does not know, as a later version may be."""
+        """Whether it seems to work in a way that its table does not know, as a later version may."""
         return now - self._last_output <= STILL and self._last_output - self._moving_since >= RESTLESS
 
     def _prompt(self, grid: Grid, lines: list[str]) -> Verdict | None:
-        """A prompt at the cursor, with nothing after it, is that of a shell or an interpreter."""
+        """A prompt at the cursor, with nothing after it, means a shell or an interpreter."""
         from treadle.terminal.judge import Verdict
 
         line = lines[grid.y]
@@ -336,7 +335,7 @@ class Watch:
         return self._verdict
 
     def _settle(self, now: int) -> None:
-        """Note when the state on the wire changes."""
+        """Record when the state on the wire changes."""
         if self._died is not None:
             return
         wire, since = self._rhythm.state(now), self._rhythm.since
@@ -352,7 +351,7 @@ class Watch:
             self._wire, self._wire_since = wire, since
 
     def state(self, now: int) -> tuple[int, int]:
-        """The byte for the wire, and since when."""
+        """The state's byte on the wire, and since when."""
         if self._died is None:
             self._look_at_file(now)
             self._current(now)
@@ -380,7 +379,7 @@ class Watch:
         }
 
     def explain(self, now: int) -> dict[str, Any]:
-        """Everything that the judgement rests on."""
+        """Everything that the judgement is based on."""
         from treadle.terminal import judge
 
         verdict = self._current(now)
@@ -401,7 +400,7 @@ class Watch:
         return found
 
     def last_line(self) -> str:
-        """The last line of what the program had to say, without its input box; of another program, of its screen."""
+        """The last line that an agent said, above its input box; for another program, the last line of its screen."""
         from treadle.terminal import judge
 
         lines = self._draw().lines() if self._drawn else []
@@ -413,7 +412,7 @@ class Watch:
     def next_change(self, now: int, watched: bool = True) -> int | None:
         """When to look again if nothing happens; None when nothing can change by itself.
 
-        Unless it is `watched`, what is only told to those who ask need not be looked at before somebody does.
+        If it is not `watched`, states that are only reported on request need no look before somebody asks.
         """
         if self._died is not None:
             return None

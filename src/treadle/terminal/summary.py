@@ -1,6 +1,6 @@
-"""A line about each terminal, kept beside its other files, so that a list of hundreds need not wake as many processes.
+"""A summary of each terminal in a file, so that listing hundreds of terminals need not wake as many processes.
 
-The supervisor writes it when the state changes, and at most once a second when only the last line does. It is believed
+The supervisor writes it when the state changes, and at most once a second when only the last line does. It is trusted
 while that supervisor holds its lock, is not stopped, and no hook has reported since; otherwise the supervisor is asked.
 """
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 PAUSE = 1.0
-"""Seconds between two that differ in the last line alone."""
+"""Seconds between two summaries that differ only in the last line."""
 
 
 def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
-    """Keep what `detail` says of a terminal, with times that hold later too."""
+    """Write what `detail` says about a terminal, with times that are still right later."""
     now = time.time()
     state = detail["state"]
     record = {
@@ -47,7 +47,7 @@ def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
     try:
         write_atomic(place.summary, f"{dumps(mended(record))}\n".encode(), sync=False)
     except StorageError:
-        remove(place)  # an old one would be believed
+        remove(place)  # an old one would be trusted
 
 
 def remove(place: Place) -> None:
@@ -58,7 +58,7 @@ def remove(place: Place) -> None:
 
 
 def read(place: Place) -> dict[str, Any] | None:
-    """The row of a terminal in a list; None when its supervisor has to be asked."""
+    """A terminal's row for a list; None when its supervisor has to be asked."""
     try:
         text = read_if_there(place.summary)
         record = loads(text) if text else None

@@ -1,7 +1,7 @@
 """The supervisor: one process, one loop, one program in a pty.
 
-No handler waits, so nothing that one client does or leaves undone is felt by the program or by another client. What
-must hold in whatever order the kernel reports things: all output, then the exit record, then EXIT, then the linger.
+No handler blocks, so no client can delay the program or another client. In whatever order the kernel reports things,
+this order holds: all output, then the exit record, then EXIT, then the linger time in which late clients are served.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
     from treadle.terminal.record import Recorder
 
 BACKLOG = 1024 * 1024
-"""Output kept for clients that lag, beyond the scrollback. They share it: it does not grow with their number."""
+"""Output kept for lagging clients beyond the scrollback. They share it, so it does not grow with their number."""
 INPUT_MAX = 1024 * 1024
-"""Unread input after which the clients that typed are not read from until the program has taken some."""
+"""After this many bytes of unread input, the clients that typed are not read from until the program has read some."""
 QUIET = 0.05
 DRAIN_MAX = 1.0
-"""After death the output ends with the hang-up. When a background process keeps the terminal open, it ends with QUIET
-seconds of silence, or after DRAIN_MAX."""
+"""After the program's death the output ends with the hang-up. If a background process keeps the terminal open, it
+ends after QUIET seconds of silence, or after DRAIN_MAX."""
 DRAIN_READS = 16
-"""Reads in one turn of the loop, so that the other clients are served meanwhile."""
+"""At most this many reads in one turn of the loop, so that the clients are served meanwhile."""
 GIVEN_BACK = 16 * 1024
 NOT_STARTED = 127
-"""The exit code when there is no such program, as shells have it."""
+"""The exit code when there is no such program, as in shells."""
 LEFTOVERS_GRACE = 2.0
 STOP_GRACE = 5.0
 REOPEN = 0.5
 ENDING_PAUSE = 0.02
 HOLD_MAX = 5.0
-"""Seconds for which the program is held up for an attached terminal that takes nothing. After that it loses output."""
+"""How many seconds the program waits for an attached terminal that reads nothing. Then the terminal loses output."""
 SOCKET_PAUSE = 3.0
-"""Seconds between looks whether the socket file is still there."""
+"""Seconds between checks whether the socket file still exists."""
 
 
 class Supervisor:
@@ -71,15 +71,15 @@ class Supervisor:
         self.watch = Watch(settings, now_ms(), settings.state_file)
         self.recorder: Recorder | None = None
         self.size = (settings.cols, settings.rows)
-        self.sizes = [(0, *self.size)]  # from which offset of the output on
+        self.sizes = [(0, *self.size)]  # each with the output offset from which it applies
         self.started = time.time()
         self.last_output = time.monotonic()
         self.pid = 0  # of the program
         self.code: int | None = None
         self.reason = ""
-        self.held = False  # the program's output is not read, as an attached terminal is behind
+        self.held = False  # the program's output is not read, because an attached terminal is behind
         self.exit_frame: bytes | None = None
-        self.ending = False  # what belongs to the terminal has been asked to end
+        self.ending = False  # everything in the terminal has been asked to end
         self.done = False
         self.pty = Pty(*self.size)
         self.clients = Clients(self, sockets.listen(place.sock, owned=True), place.sock)
@@ -87,14 +87,14 @@ class Supervisor:
         self._reaper = reaper
         self._tree: Tree | None = None
         self._report: TreeEnd | None = None  # how the tree ended
-        self._status: int | None = None  # how the program ended, if its reaper did not live to tell
+        self._status: int | None = None  # the program's exit status, if its reaper died before it could report it
         self._died = 0.0
-        self._markers: list[str] = []  # that say that we had another id
+        self._markers: list[str] = []  # files that mark our earlier ids
 
     # Starting and running...
 
     def start(self) -> None:
-        """Start the program. The socket is there already, so that nobody comes too late for its first words."""
+        """Start the program. The socket exists already, so that nobody misses its first output."""
         settings = self.settings
         if settings.record:
             from treadle.terminal.record import Recorder
@@ -121,14 +121,14 @@ class Supervisor:
         self.loop.at("socket", time.monotonic() + SOCKET_PAUSE, self._look_at_socket)
 
     def run(self) -> int:
-        """Serve until the program has ended and the linger time is over. Gives the program's exit code."""
+        """Serve until the program has ended and the linger time is over. Returns the program's exit code."""
         while not self.done:
             self.loop.turn()
         self.put_away()
         return self.code if self.code is not None else 1
 
     def put_away(self) -> None:
-        """Leave nothing behind but what is kept of a terminal."""
+        """Remove everything except a terminal's permanent files."""
         self.clients.close()
         if self._tree:
             self._let_go(self._tree)
@@ -140,7 +140,7 @@ class Supervisor:
         self.lock.remove()
 
     def _let_go(self, started: Tree) -> None:
-        """Leave what is left of the tree alone, and wait for the reaper: it would take our end for a killing."""
+        """Leave the rest of the tree running, and wait for the reaper to agree: it would take our exit for a kill."""
         if not started.ended:
             started.leave()
         deadline = time.monotonic() + LEFTOVERS_GRACE
@@ -180,13 +180,13 @@ class Supervisor:
         return len(data)
 
     def _reopen(self) -> None:
-        """Every process had closed the terminal, but one that lives can open it again."""
+        """Every process had closed the terminal, but a living one can open it again."""
         self.pty.hung_up = False
         self._watch_terminal()
 
     def _output(self, data: bytes) -> None:
         if self.exit_frame is not None:
-            return  # EXIT is the last that anybody hears; who still writes has outlived the program
+            return  # nothing follows EXIT; whoever still writes has outlived the program
         self.last_output = now = time.monotonic()
         self.clients.output(data)
         if self.code is None and not self.held and self.clients.lagging():
@@ -211,7 +211,7 @@ class Supervisor:
             self.loop.watch(self.pty.master, events, self._terminal_ready)
 
     def _hold(self) -> None:
-        """Leave the output where it is until an attached terminal has caught up, or has taken nothing for too long."""
+        """Stop reading the output until an attached terminal has caught up, or has read nothing for too long."""
         self.held = True
         self._watch_terminal()
         cursors = {client.number: client.cursor for client in self.clients.lagging()}
@@ -233,9 +233,9 @@ class Supervisor:
         self._watch_terminal()
 
     def rename(self, name: str) -> None:
-        """Have another id: all files move, and the socket is another one. Raises, and changes nothing, if it cannot be.
+        """Take another id: all files are renamed, and the socket is replaced. Raises, and changes nothing, on failure.
 
-        The program goes on to report to its state file, which it was told when it was started.
+        The program keeps reporting to the state file that it was given when it was started.
         """
         if self.lock.replaced:
             raise Busy(f"another terminal has the id {self.place.id} by now")
@@ -251,7 +251,7 @@ class Supervisor:
         self.log("info", "renamed", before=before.id)
 
     def resize(self, cols: int, rows: int) -> None:
-        self.pty.resize(cols, rows)  # also to the same: the program may have set another one
+        self.pty.resize(cols, rows)  # even to the same size: the program may have set another one
         if (cols, rows) == self.size:
             return
         self.size = (cols, rows)
@@ -268,7 +268,7 @@ class Supervisor:
     # The end of the program...
 
     def _tree_changed(self) -> None:
-        """Take in what the reaper says of the program: that it runs or cannot, its exit, and that nothing is left."""
+        """Handle the reaper's reports: that the program runs or could not start, its exit, and that nothing is left."""
         started = self._tree
         assert started
         started.update()
@@ -297,7 +297,7 @@ class Supervisor:
         self._exited(NOT_STARTED)
 
     def _reaper_gone(self, started: Tree) -> None:
-        """Somebody killed it. What it held is below us now, and nobody would end that if we were killed too."""
+        """Somebody killed the reaper. Its processes are our children now, and would survive if we were killed too."""
         self.log("warn", "the reaper is gone")
         started.close()
         ended, left = strays.end(self._below, LEFTOVERS_GRACE)
@@ -310,7 +310,7 @@ class Supervisor:
         return table.descendants(os.getpid())
 
     def _collect(self) -> None:
-        """Take note of the dead: helpers, the reaper, and what became our child when that was killed."""
+        """Collect dead children: helpers, the reaper, and what became our child when it was killed."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self.pid:
@@ -319,7 +319,7 @@ class Supervisor:
             pass
 
     def _exited(self, status: int) -> None:
-        """The program has ended: with an exit code, or a signal as a negative number."""
+        """The program has ended; `status` is its exit code, or a negative signal number."""
         if self.code is not None:
             return
         self.code = 128 - status if status < 0 else status
@@ -330,7 +330,7 @@ class Supervisor:
         self._drain(self._died + DRAIN_MAX)
 
     def _drain(self, deadline: float) -> None:
-        """Read what is left. The hang-up ends it, or silence when somebody else still has the terminal open."""
+        """Read the remaining output, up to the hang-up, or to silence if another process keeps the terminal open."""
         for _ in range(DRAIN_READS):
             more = self._read_output()
             if not more:
@@ -343,7 +343,7 @@ class Supervisor:
             self.loop.at("drain", again, lambda: self._drain(deadline))
 
     def _finish(self) -> None:
-        """All output is out: write down how it ended, then tell everybody."""
+        """All output is sent: record how it ended, then tell everybody."""
         if self.exit_frame is not None or self.code is None:
             return
         self.loop.cancel("drain")
@@ -381,7 +381,7 @@ class Supervisor:
             try:
                 write_atomic(self.place.exit, data, sync=False)
             except StorageError:
-                self.history.give_back(GIVEN_BACK)  # the disk is full, and how it ended matters more
+                self.history.give_back(GIVEN_BACK)  # the disk is full, and the exit record matters more than old output
                 write_atomic(self.place.exit, data, sync=False)
         except StorageError as error:
             self.log("error", "exit record not kept", reason=str(error))
@@ -395,19 +395,19 @@ class Supervisor:
     # Ending it...
 
     def kill(self) -> None:
-        """The protocol's KILL: one SIGTERM, to the group."""
+        """The protocol's KILL: one SIGTERM to the process group."""
         if self._tree and self.code is None:
             self._tree.signal(signal.SIGTERM, group=self.settings.kill_process_group)
 
     def end(self, grace: float) -> None:
-        """Ask, wait, kill, over all that belongs to the terminal. `clients.ended` is told when it is done."""
+        """End everything in the terminal: ask, wait, kill. `clients.ended` is called when it is done."""
         self.ending = True
         if self._tree:
             self._tree.ask_stop(grace)
         self._ended()
 
     def _ended(self) -> None:
-        """Tell what came of an end as soon as nothing is left and all output is out."""
+        """Report the end once nothing is left and all output is sent."""
         if self._report is None or self.exit_frame is None:
             self.loop.at("ending", time.monotonic() + ENDING_PAUSE, self._ended)
             return
@@ -419,7 +419,7 @@ class Supervisor:
         self.clients.ended({"code": self.code, "ended": ended, "survivors": left, "unseen": False})
 
     def leave(self) -> None:
-        """End the program if it runs, then go without lingering."""
+        """End the program if it runs, then exit without lingering."""
         self.settings.linger = 0.0
         if self.exit_frame is None:
             self.end(STOP_GRACE)

@@ -1,4 +1,4 @@
-"""Typing a text into a program as a careful person would: not while it asks, pasted where it can be, Enter last."""
+"""Types a text into a program as a careful person would: not while it asks, as a paste if possible, Enter last."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 SETTLED = 120
 SETTLED_AGENT = 300
-"""Milliseconds of silence before Enter. Gemini takes one within 40 ms of a paste for a part of it, and its timer for
-that is late while it has much to do."""
+"""Milliseconds of silence before Enter. Gemini takes an Enter within 40 ms of a paste for part of the paste, and its
+timer for that is late when it is busy."""
 SETTLE_MAX = 3.0
 LEAST = 0.05
 WORDS = 30
-"""Letters of a text that are looked for on the screen: so few are seldom wrapped."""
+"""How many characters of a text are searched for on the screen: so few are rarely wrapped."""
 LINE_MAX = 4095
-"""What the kernel keeps of one line that a program has not read yet."""
+"""How much of one unread line the kernel keeps."""
 
 
 def type_text(client: Client, detail: dict[str, Any], data: bytes, enter: bool, anyway: bool) -> dict[str, Any] | None:
-    """Type the text, and Enter when the program has drawn it. None, or why not with the state that forbids it."""
+    """Type the text, and Enter once the program has drawn it. Returns None, or why not with the forbidding state."""
     how = wire.ANYWAY if anyway else wire.PRESSES_ENTER if enter else 0
     text = data
     if detail["canonical"]:
@@ -43,7 +43,7 @@ def type_text(client: Client, detail: dict[str, Any], data: bytes, enter: bool, 
 
 
 def typed(client: Client, data: bytes, how: int) -> dict[str, Any] | None:
-    """Type when the state allows it. One that is just changing is waited for."""
+    """Type if the state allows it. If the state is changing, wait for it."""
     deadline = time.monotonic() + SETTLE_MAX
     size = wire.FRAME_CAP // 2
     for at in range(0, len(data), size):
@@ -58,10 +58,10 @@ def typed(client: Client, data: bytes, how: int) -> dict[str, Any] | None:
 
 
 def settle(client: Client, text: bytes = b"") -> None:
-    """Programs that draw their own input take text and Enter in one piece for a paste: let them draw the text first.
+    """Let the program draw the text before Enter: one that draws its own input takes both together for a paste.
 
-    A silent screen is not enough for an agent: on a busy machine it may not have begun to draw. There the `text` is
-    looked for in its input box.
+    A silent screen is not enough for an agent: on a busy machine it may not have begun to draw. So the `text` is
+    searched for in its input box.
     """
     started = time.monotonic()
     silence = SETTLED_AGENT if text else SETTLED
@@ -73,8 +73,8 @@ def settle(client: Client, text: bytes = b"") -> None:
 
 
 def submitted(client: Client, text: bytes, turns: int, patience: float) -> bool:
-    """Whether Enter was taken, within so many seconds: the text leaves the agent's input box, or another turn begins
-    than the `turns` there were."""
+    """Whether Enter took effect within this many seconds: the text leaves the agent's input box, or more than
+    `turns` turns have begun."""
     deadline = time.monotonic() + patience
     try:
         while in_box(client, text) and client.detail()["state"].get("turns", 0) <= turns:
@@ -87,14 +87,14 @@ def submitted(client: Client, text: bytes, turns: int, patience: float) -> bool:
 
 
 def in_box(client: Client, text: bytes) -> bool | None:
-    """Whether the text stands in the agent's input box, also as the note of a paste; None where no box is seen."""
+    """Whether the text is in the agent's input box, possibly as a note about a paste; None when no box is seen."""
     box = client.explain().get("regions", {}).get("box", "")
     words = first_words(text)
     return (words in box or "pasted" in box.lower()) if words and box else None
 
 
 def first_words(text: bytes) -> str:
-    """The beginning of a text, as it is seen on a screen. A mark in front may be shown as a mode of the box."""
+    """The beginning of a text, as seen on a screen. A leading mark may be shown as a mode of the box instead."""
     return text.decode(errors="replace").strip().split("\n")[0].lstrip("/!#@&")[:WORDS].strip()
 
 

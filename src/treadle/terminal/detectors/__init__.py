@@ -1,13 +1,13 @@
 """How each agent program shows what it is doing: one table per agent, and no code.
 
-A table is read by `treadle.terminal.judge`. To describe another agent, add a module here with a `DETECTOR`, put its
-name into `NAMES`, and add a recording to the tests. What the tables rest on, in all agents seen so far:
+`treadle.terminal.judge` reads the tables. To describe another agent, add a module here with a `DETECTOR`, put its name
+into `NAMES`, and add a recording to the tests. The tables rely on what all agents seen so far have in common:
 
-- A dialog replaces the input box. Without a box nothing is idle, and an answer that only quotes a dialog stands above
-  a box. So signs of a dialog count only below the box, or where there is none.
-- A window title and status reports (OSC 7501) tell working from idle where an agent has them; start dialogs are only
-  on the screen.
-- Words such as "esc to interrupt" count in their own place, the footer or the line above the box, and nowhere else.
+- A dialog replaces the input box. Without a box an agent is never idle, and an answer that only quotes a dialog is
+  above a box. So signs of a dialog count only below the box, or if there is none.
+- If an agent sets a window title or sends status reports (OSC 7501), they tell working from idle; dialogs at its start
+  are only on the screen.
+- Words such as "esc to interrupt" count only in their own place: the footer or the line above the box.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ FOOTER = "footer"
 STATUS = "status"
 """The few lines directly above the input box."""
 TURN = "turn"
-"""What stands between the last prompt and the input box."""
+"""Everything between the last prompt and the input box."""
 LAST = "last"
-"""The last block of that: one answer, one tool call, one error."""
+"""The last block of the turn: one answer, one tool call, one error."""
 BOX = "box"
 PROGRESS = "progress"
 """The progress report of OSC 9;4."""
@@ -51,8 +51,8 @@ BRAILLE = "[⠀-⣿]"
 
 
 class Sign:
-    """`pattern` found at `where` means `state`. Patterns match per line: ^ and $ are the ends of a line. A group `said`
-    is what is told of it; without one, the lines that match."""
+    """`pattern` found at `where` means `state`. Patterns match per line: ^ and $ are the ends of a line. A group
+    named `said` is what is reported; without one, the matching lines are."""
 
     __slots__ = ("_compiled", "state", "text", "where")
 
@@ -64,7 +64,7 @@ class Sign:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Compiled when it is first looked for: most signs of most agents never are."""
+        """Compiled on first use, because most signs of most agents are never needed."""
         if self._compiled is None:
             self._compiled = re.compile(self.text, re.MULTILINE)
         return self._compiled
@@ -76,9 +76,9 @@ class Sign:
 class Box:
     """What an input box looks like: the line above it, its first line, and the line below it.
 
-    `above` and `below` are empty when a box has no edges. `unless` is what its first line never is, such as the marked
-    option of a dialog. `over`, on one of the lines just above the box, and `under`, anywhere below it, tell it from a
-    prompt in the transcript that looks the same.
+    `above` and `below` are empty when a box has no edges. `unless` matches what its first line never is, such as the
+    marked option of a dialog. `over`, on one of the lines just above the box, and `under`, anywhere below it, tell it
+    from a prompt in the transcript that looks the same.
     """
 
     def __init__(
@@ -95,16 +95,15 @@ class Box:
 class Detector:
     """One agent's table.
 
-    - `known_by`: signs, of title or whole screen, that this is the agent, whatever it was started by.
+    - `known_by`: signs in the title or on the whole screen that this is the agent, whatever command started it.
     - `box`: its input box.
-    - `signs`: in the order in which they count within each question that the judge asks.
-    - `prompt`: a line with what a person has asked, `block`: a line that begins a part of an answer; `skip`: lines
-      near the box that belong to neither; `end`: the line after an answer, with a spinner or a summary, from which on
-      nothing belongs to it.
-    - `ready`: what must be below the box before there is a session to talk to, unless a title or a report says so.
+    - `signs`: in order of priority within each question that the judge asks.
+    - `prompt`: a line with a person's prompt; `block`: a line that begins a part of an answer; `skip`: lines near the
+      box that belong to neither; `end`: the line after an answer, with a spinner or a summary, which ends it.
+    - `ready`: what must be below the box before a session can be used, unless a title or a report says so.
     - `settle_ms`: how long its screen must be still before a box without a sign of work means idle, for agents that
       draw piece by piece.
-    - `alone`: arguments with which it starts nothing in the background that other sessions would come to use.
+    - `alone`: arguments that keep it from starting background processes which other sessions would use too.
     """
 
     def __init__(
@@ -139,18 +138,18 @@ COMMON_DIALOGS = (
     Sign("question", "dialog", r"(?i)\b(press )?enter to (confirm|select|submit|continue|save|choose)\b"),
     Sign("question", "dialog", r"(?i)\(use enter to select\)|\benter (select|continue|confirm|submit|choose)\b"),
     Sign("question", "dialog", r"(?i)enter: select|: enter\b|↵ (choose|confirm)|\besc: cancel"),
-    # A spinner offers that too, while there is nothing to answer.
+    # A spinner offers this too, although there is nothing to answer.
     Sign("question", "dialog", rf"(?i)^(?!\s*{BRAILLE} ).*\besc to (cancel|go back|exit|quit)\b"),
     Sign("question", "dialog", r"^[ │┃|]*([❯›▶→>] ?(\[?\d[\].)] |[A-Z])|● ?\d+\. )"),
 )
-"""How dialogs look that a table does not know, such as one of a later version: an offer of keys, or a marked option.
-They count only where there is no input box."""
+"""Dialogs that no table knows, such as those of a later version: an offer of keys, or a marked option. They count
+only where there is no input box."""
 
 _loaded: dict[str, Detector] = {}
 
 
 def named(name: str) -> Detector:
-    """The table of an agent, compiled when it is first needed."""
+    """The table of an agent, loaded when first needed."""
     if name not in _loaded:
         module = __import__(f"{__name__}.{name}", fromlist=["DETECTOR"])
         _loaded[name] = module.DETECTOR
@@ -161,15 +160,15 @@ WRAPPERS = frozenset("npx bunx pnpm pnpx yarn node bun deno uvx env sudo nice ex
 
 
 def by_command(command: Sequence[str]) -> str:
-    """The agent that a command starts, by its name; "" for one that nobody described.
+    """The name of the agent that a command starts; "" for one without a table.
 
-    `npx @openai/codex` and `node /opt/gemini/bin/gemini.js` are the agents too.
+    Also recognises `npx @openai/codex` and `node /opt/gemini/bin/gemini.js`.
     """
     return _agent(command)[0]
 
 
 def alone(command: Sequence[str]) -> list[str]:
-    """The command, so that it shares no background process with other sessions: the end of one would be theirs too."""
+    """The command with arguments that keep it from sharing a background process, which would end with one session."""
     name, at = _agent(command)
     more = named(name).alone if name else []
     if set(more) <= set(command):
@@ -192,13 +191,13 @@ def _agent(command: Sequence[str]) -> tuple[str, int]:
 
 
 def by_app(app: str) -> str:
-    """The agent that reports under this name."""
+    """The agent that sends reports under this name."""
     name = app.removesuffix("-code").removesuffix("-cli")
     return name if name in NAMES else ""
 
 
 def by_sight(title: str, screen: str) -> str:
-    """The agent whose title or screen this is."""
+    """The agent that has this title or screen."""
     for name in NAMES:
         if named(name).known_by.search(f"{title}\n{screen}"):
             return name

@@ -1,4 +1,4 @@
-"""Claude Code. Its title looks the same when it is idle and when it asks; only its screen and OSC 7501 differ."""
+"""Claude Code. Its title is the same when it is idle and when it asks; only its screen and OSC 7501 differ."""
 
 from treadle.terminal.detectors import COMMON_DIALOGS, RULE, Box, Detector, Sign
 

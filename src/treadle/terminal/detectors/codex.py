@@ -1,4 +1,4 @@
-"""Codex. While it streams an answer its screen equals an idle one with growing text: only title and reports tell."""
+"""Codex. While it streams an answer, its screen looks idle with growing text: only title and reports show work."""
 
 from treadle.terminal.detectors import BRAILLE, COMMON_DIALOGS, Box, Detector, Sign
 
@@ -27,7 +27,7 @@ DETECTOR = Detector(
     skip=r"  Worked for \S",
     ready=MODEL_LINE,
     settle_ms=1500,
-    # Else the first session starts a server that all sessions of this CODEX_HOME use, and takes it along when it ends.
+    # Otherwise the first session starts a server that all sessions of this CODEX_HOME use, and ends with it.
     alone=("-c", "features.daemon_auto_start=false"),
     signs=(
         Sign("permission", "title", r"^\[ [!.] \] Action Required"),

@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI. It tells its progress by OSC 9;4; that stays on while it asks for a permission."""
+"""GitHub Copilot CLI. It reports its progress by OSC 9;4, which stays on while it asks for permission."""
 
 from treadle.terminal.detectors import COMMON_DIALOGS, RULE, Box, Detector, Sign
 

@@ -1,5 +1,5 @@
-"""Gemini CLI. Its title is good, except that it says Ready in all start dialogs. It draws without synchronised output,
-so a screen read in the middle of a redraw lacks the line that tells that it works."""
+"""Gemini CLI. Its title is reliable, except that it says Ready in all start dialogs. It draws without synchronised
+output, so a screen read during a redraw lacks the line that shows that it works."""
 
 from treadle.terminal.detectors import BRAILLE, COMMON_DIALOGS, RULE, Box, Detector, Sign
 
@@ -11,7 +11,7 @@ DETECTOR = Detector(
         r"\bGemini CLI is restarting\b",
         r"allows Gemini CLI to",
     ),
-    # Its edges, ▄ and ▀, are blank lines on a terminal with few colours. A prompt in the transcript has no rule above.
+    # Its edges, ▄ and ▀, are blank on a terminal with few colours. A prompt in the transcript has no rule above it.
     box=Box("", r" ?[>!*](\s|$)", "", over=RULE),
     prompt=r" ?[>!] \S",
     block=r"[✦✕ℹ⚠] |╭",

@@ -1,4 +1,4 @@
-"""Kimi Code. Its footer rotates tips such as "ctrl+c: cancel" while it is idle: they are no sign of work."""
+"""Kimi Code. Its footer rotates tips such as "ctrl+c: cancel" even while it is idle, so they are no sign of work."""
 
 from treadle.terminal.detectors import COMMON_DIALOGS, Box, Detector, Sign
 

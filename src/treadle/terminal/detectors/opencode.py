@@ -1,4 +1,4 @@
-"""opencode. Its title is the name of the session; all else is on the screen. Pickers are drawn over the input box."""
+"""opencode. Its title is the name of the session; everything else is on the screen. Pickers cover the input box."""
 
 from treadle.terminal.detectors import BRAILLE, COMMON_DIALOGS, NEVER, Box, Detector, Sign
 
@@ -19,13 +19,13 @@ DETECTOR = Detector(
         *COMMON_DIALOGS,
         # At work
         Sign("working", "footer", r"\besc (again to )?interrupt\b"),
-        # What was asked stands there, and nothing after it: the answer has not begun.
+        # The prompt is there, and nothing after it: the answer has not begun.
         Sign("working", "turn", r"(?:\A|^\n)  ┃\n  ┃  (?![$#] )\S.*\n(  ┃  .*\n)*  ┃\s*\Z"),
         Sign("tool_use", "last", rf"┃\s+{BRAILLE} "),
         Sign("thinking", "last", rf"\A     ({BRAILLE} |\+ Thought|[$→←✱⚙%~] )"),
         Sign("streaming", "last", r"\A     \S"),
         # Over
-        # A block of its own straight after the prompt, and no time in the line that ends the turn.
+        # A block of its own directly after the prompt, and no time in the line that ends the turn.
         Sign(
             "error",
             "turn",

@@ -1,4 +1,4 @@
-"""pi. It asks for no permissions, and has no dialogs but its pickers, which replace the input box."""
+"""pi. It asks for no permissions; its only dialogs are pickers, which replace the input box."""
 
 from treadle.terminal.detectors import BRAILLE, COMMON_DIALOGS, NEVER, RULE, Box, Detector, Sign
 

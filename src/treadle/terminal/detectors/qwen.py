@@ -1,4 +1,4 @@
-"""Qwen Code. Its spinner glyph stands still, and stays, while it asks for a permission."""
+"""Qwen Code. While it asks for permission, its spinner glyph stays visible but does not move."""
 
 from treadle.terminal.detectors import BRAILLE, COMMON_DIALOGS, RULE, Box, Detector, Sign
 
