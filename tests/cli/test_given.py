@@ -66,7 +66,7 @@ def test_settings_of_claude_code_give_what_means_the_same_here() -> None:
         ({"hooks": []}, None),
         ({"hooks": [1]}, "must be an object"),
         ({"hooks": {"Stop": {}}}, "must have a list"),
-        ({"hooks": {"Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}}, "is no command"),
+        ({"hooks": {"Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}}, "is not a command"),
         ({"hooks": {"PermissionRequest": []}, "disableAllHooks": True}, None),
     ],
 )

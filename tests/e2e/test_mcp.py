@@ -131,7 +131,7 @@ async def test_a_session_is_resumed_by_its_id_in_another_server(tmp_path: Path) 
 async def test_what_a_client_may_not_have_is_an_error_that_its_model_can_read(tmp_path: Path) -> None:
     async with client(tmp_path, WRITE) as session:
         for name, arguments, words in (
-            ("run", {"prompt": "x", "directory": ".."}, "no directory below"),
+            ("run", {"prompt": "x", "directory": ".."}, "not a directory below"),
             ("run", {"prompt": "x", "agent": "nobody"}, "no agent"),
             ("run", {}, "arguments are not right"),
             ("run", {"prompt": "x", "run": "run_0"}, "no run"),

@@ -1,6 +1,6 @@
-"""What a door has to say, on its way to a client that may be slow or gone.
+"""A door's output, on its way to a client that may be slow or gone.
 
-Everything that is there goes out in one piece, and nothing waits for more to come. Who says much waits for room.
+All pending output is written at once, and never waits for more. A producer that is too fast waits for room.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ from treadle.errors import PeerClosed, StorageError
 from treadle.io.streams import Stream
 
 ROOM = 256 * 1024
-"""Bytes that may wait before whoever makes them is held back."""
+"""How many bytes may wait before their producer is held back."""
 STALLED_SECONDS = 600.0
-"""A client that takes nothing for this long is given up."""
+"""A client that reads nothing for this long is given up."""
 
 
 class Outbox:
@@ -39,7 +39,7 @@ class Outbox:
         return self._size == 0
 
     async def run(self) -> None:
-        """Write what is put here. Returns when the client is gone, also when there is nothing to write just then."""
+        """Write what is put here. Returns when the client is gone, even when there is nothing to write."""
         writing, leaving = asyncio.create_task(self._write_all()), asyncio.create_task(self._stream.abandoned())
         try:
             await asyncio.wait([writing, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -76,7 +76,7 @@ class Outbox:
         return True
 
     async def room(self, times: int = 1) -> None:
-        """Wait until there is room for more; with `times`, as if there were so many times as much."""
+        """Wait until there is room for more; with `times`, as if the room were so many times as large."""
         await self._until(self._room * times)
 
     async def flushed(self) -> None:

@@ -1,1 +1,1 @@
-"""Outside agents made into sessions: one folder per program or protocol."""
+"""Outside agents driven as sessions: one folder per program or protocol."""

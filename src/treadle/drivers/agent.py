@@ -1,4 +1,4 @@
-"""What every driven agent has in common: how a session of it is prepared, and what a look at the program tells."""
+"""What every driven agent has in common: preparing a session, and finding out about the program."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from treadle.sessions.session import BaseSession
 from treadle.settings import config
 
 Bind: TypeAlias = Callable[[SessionSpec, Mapping[str, str]], SessionSpec]
-"""Adds the guards that whoever makes the agent wants on every session, such as claims."""
+"""Adds guards to every session, such as claims, as whoever makes the agent wants."""
 
 PATIENCE = Patience(cancel=2.0, shutdown=2.0, grace=1.0)
 VERSION_SECONDS = 30.0
@@ -49,7 +49,7 @@ class DrivenAgent(ABC):
 
     @abstractmethod
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> BaseSession:
-        """Start it for this session, and shake hands."""
+        """Start the program for this session, and do the handshake."""
 
     async def open(self, spec: SessionSpec) -> BaseSession:
         if not os.path.isdir(spec.cwd):
@@ -73,7 +73,7 @@ class DrivenAgent(ABC):
     async def start(
         self, argv: Sequence[str], wire: Wire[Any, Any], spec: SessionSpec, env: dict[str, str]
     ) -> Peer[Any, Any]:
-        """The program, in a sandbox where its mode or a person wants one."""
+        """Start the program, in a sandbox where its mode or a person wants one."""
         made = enclosure(spec, self.name, argv, env, (*self.card.writes, *self.launch.writes))
 
         def start(walls: Confinement | None) -> Awaitable[Peer[Any, Any]]:
@@ -87,7 +87,7 @@ class DrivenAgent(ABC):
         return self.launch.env(self._environ, added)
 
     async def probe(self) -> AgentInfo:
-        """What can be said without opening a session: it runs, and this is its version."""
+        """What is known without opening a session: that it runs, and its version."""
         return AgentInfo(
             name=self.name,
             version=await self.version(),
@@ -96,14 +96,14 @@ class DrivenAgent(ABC):
         )
 
     async def version(self) -> str:
-        """As the program says it; NotFound when there is no such program."""
+        """The version that the program reports; NotFound when there is no such program."""
         argv = [self.launch.program(), *self.card.version_arguments]
         done = await asyncio.to_thread(run_program, argv, env=self.env({}), timeout=VERSION_SECONDS)
         return version_of((done.stdout + b" " + done.stderr).decode("utf-8", "replace"))
 
 
 def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
-    """The rules, limits and directories of the settings files hold for driven agents as for our own."""
+    """Apply the rules, limits and directories of the settings files, as for our own agent."""
     told = spec.instructions
     trusted = True if spec.trusted else None
     loaded = config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=told.sources).settings

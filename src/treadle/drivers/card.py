@@ -1,4 +1,4 @@
-"""What a driver says of itself: one card per agent, read by `treadle agents`, `doctor`, the docs and the driver itself.
+"""How a driver describes itself: one card per agent, read by `treadle agents`, `doctor`, the docs and the driver.
 
 A folder of `drivers` registers by having `CARDS` in its `__init__.py`. A card is plain data; the driver that it names
 is imported when somebody uses it.
@@ -17,7 +17,7 @@ from treadle.wire.common.losses import dropped as dropped
 from treadle.wire.common.losses import emulated as emulated
 
 Level: TypeAlias = Literal["native", "emulated", "unsupported"]
-"""The agent does it by itself | we do it for the agent | nobody does."""
+"""The agent does it itself, we do it for the agent, or nobody does."""
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,16 +38,17 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     recorded: tuple[str, ...] = ()
     """The versions that our recordings were made with, oldest first."""
     environment: tuple[str, ...] = ()
-    """Variables that it may see beside what every program gets; `PREFIX_*` lets no secret through, a full name does."""
+    """Variables that it may see besides what every program gets. `PREFIX_*` passes no secret, a full name does."""
     servers_file: str = ""
-    """The option that names a file of MCP servers, `{file}` in it, where an agent does not take all over its wire."""
+    """The option that names a file of MCP servers (`{file}`), for agents that do not take all of them over the wire."""
     sets: dict[str, str] = {}
     """Variables that are set for it, unless the person sets them."""
     writes: tuple[str, ...] = ()
     """Directories of its own that it must be able to write in a sandbox: `~/.x` or `$VARIABLE`."""
     transcripts: tuple[str, ...] = ()
-    """Where it keeps the session `{id}` of the directory `{cwd}`, the first whose variable is set: with these files on
-    another machine, the session goes on there. `{cwd}` stands for the path with - for all but letters and digits."""
+    """Where it keeps the session `{id}` of the directory `{cwd}`; the first pattern whose variable is set counts.
+    With these files the session continues on another machine. `{cwd}` has - for all but letters and digits.
+    """
     capabilities: dict[str, Level] = {}
     losses: dict[str, Loss] = {}
     """By event (`ToolOutput`) or field (`Usage.cost_usd`)."""
@@ -57,7 +58,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def cards() -> dict[str, Card]:
-    """Every agent that can be driven, by name. Found by listing the folders."""
+    """Every agent that can be driven, by name; found by listing the folders."""
     import treadle.drivers
 
     found: dict[str, Card] = {}
@@ -69,13 +70,13 @@ def cards() -> dict[str, Card]:
 
 
 def version_of(text: str) -> str:
-    """The version number in what a program says of itself; empty when there is none."""
+    """The version number in a program's version output; empty when there is none."""
     found = re.search(r"\d+\.\d+(?:\.\d+)*(?:-[\w.]+)?", text)
     return found.group() if found else ""
 
 
 def newer(version: str, recorded: tuple[str, ...]) -> bool:
-    """Whether this version is newer than every recording, so that nobody has seen what it says."""
+    """Whether this version is newer than every recording, so that its messages are untested."""
     return bool(version and recorded) and all(_numbers(version) > _numbers(known) for known in recorded)
 
 

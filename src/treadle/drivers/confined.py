@@ -1,4 +1,4 @@
-"""The sandbox of a driven agent. The whole program runs in it: what it never asks about is then kept by the kernel."""
+"""The sandbox of a driven agent. The whole program runs in it, so the kernel also limits what it never asks about."""
 
 import asyncio
 import hashlib
@@ -27,7 +27,7 @@ P = TypeVar("P", bound=Peer[Any, Any])
 
 
 class Enclosure(Confining):
-    """Like the confinement of our own agent's commands, with what the program needs to run at all."""
+    """Like the confinement of our own agent's commands, plus what the program needs to run at all."""
 
     def __init__(
         self, spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str]
@@ -36,7 +36,7 @@ class Enclosure(Confining):
         shown = [place for words in (argv, *programs(spec)) for place in places.shown(words, env)]
         asked = replace(spec.confinement, use="on", write=(*spec.confinement.write, *own))
         if _is_ours(argv):
-            # It keeps its sessions where this agent alone finds them, and reads what a person has set and trusted.
+            # Its sessions are kept where only this agent finds them; it reads what a person has set and trusted.
             asked = replace(asked, state=_state(name))
             shown += [place for place in (config_file(), trust.register()) if os.path.exists(place)]
         super().__init__(
@@ -47,7 +47,7 @@ class Enclosure(Confining):
 
     def close(self) -> None:
         super().close()
-        if self.asked.state is not None:  # a workspace below our state was mounted into the one that was given
+        if self.asked.state is not None:  # a workspace below our state directory was mounted into the given one
             base = os.path.realpath(state_dir())
             for place in self._write:
                 inside = os.path.relpath(place, base) if places.is_under(place, base) else ""
@@ -58,7 +58,7 @@ class Enclosure(Confining):
 
 
 def decided(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
-    """With `confinement.use` "on" where a person, the settings or the mode want the agent confined."""
+    """The spec with `confinement.use` "on" where a person, the settings or the mode want the agent confined."""
     files = config.load(spec.cwd, {**environ, **spec.env}, trusted=True if spec.trusted else None)
     asked = settled(spec.confinement, files.settings)
     if methods.wanted(asked, spec.mode):
@@ -69,18 +69,18 @@ def decided(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
 def enclosure(
     spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str] = ()
 ) -> Enclosure | None:
-    """None: it runs as it is, by its mode or by what a person asked for. `writes` is as on its card.
+    """The sandbox; None when neither the mode nor a person asks for one. `writes` is as on its card.
 
-    Raises ConfigError when a sandbox is demanded that this machine cannot make.
+    Raises ConfigError when this machine cannot make a sandbox that is required.
     """
     wanted = methods.wanted(spec.confinement, spec.mode) or _begun_confined(spec, name, argv)
     return Enclosure(spec, name, argv, env, writes) if wanted else None
 
 
 def unchanged(spec: SessionSpec, mode: Mode) -> str:
-    """What to say when a session goes over to `mode`: a program that runs is neither confined any more nor let out.
+    """The warning when a session changes to `mode`: a running program can be neither confined nor released.
 
-    Empty when its sandbox is as that mode would have it.
+    Empty when its sandbox already is what that mode wants.
     """
     if spec.confinement.use == "on":
         return "it stays in the sandbox that it was started in" if mode == "yolo" else ""
@@ -90,7 +90,7 @@ def unchanged(spec: SessionSpec, mode: Mode) -> str:
 
 
 async def started(made: Enclosure | None, start: Callable[[Confinement | None], Awaitable[P]]) -> P:
-    """Start a program in its enclosure, which lasts as long as the process; `watched` then looks at its turns."""
+    """Start a program in its enclosure, which lasts as long as the process; `watched` then checks its turns."""
     if made is None:
         return await start(None)
     try:
@@ -107,7 +107,7 @@ async def started(made: Enclosure | None, start: Callable[[Confinement | None], 
 
 @asynccontextmanager
 async def watched(peer: Peer[Any, Any], emit: Callable[[Event], None]) -> AsyncIterator[None]:
-    """Around a turn: protected files that were made in it are taken out of the workspace, and that is said."""
+    """Around a turn: protected files that it made are moved out of the workspace, with a warning."""
     check = await asyncio.to_thread(peer.watching) if peer.watching is not None else None
     try:
         yield
@@ -128,7 +128,7 @@ def expanded(place: str, env: Mapping[str, str]) -> str:
 
 
 def _own_places(writes: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """What is not there cannot be made writable, so it is made; not at home when a variable names another place."""
+    """Make missing directories, since only existing ones can be writable; not at home when a variable names another."""
     moved = any(place.startswith("$") and env.get(place[1:]) for place in writes)
     found = []
     for each in writes:
@@ -143,7 +143,7 @@ def _own_places(writes: Sequence[str], env: Mapping[str, str]) -> list[str]:
 
 
 def _known(argv: Sequence[str]) -> tuple[str, ...]:
-    """A command that is typed in full may be that of an agent that we know by name, or ours in front of one."""
+    """A command typed in full may be that of a known agent, or ours in front of one."""
     name = os.path.basename(argv[0]) if argv else ""
     if _is_ours(argv) and "--agent" in argv[:-1]:
         served = cards().get(argv[argv.index("--agent") + 1])
@@ -156,9 +156,9 @@ def _is_ours(argv: Sequence[str]) -> bool:
 
 
 def _begun_confined(spec: SessionSpec, name: str, argv: Sequence[str]) -> bool:
-    """A session of a program of ours that was begun in its sandbox is kept there, and goes on there.
+    """Whether a session of our own program began in its sandbox: it is kept there, and continues there.
 
-    Outside, nobody would find it, and what could be written from inside is not to be believed outside.
+    Outside it would not be found, and what could be written from inside must not be trusted outside.
     """
     wanted = spec.start.resume
     if wanted is None or spec.confinement.use == "off" or not _is_ours(argv):

@@ -1,4 +1,4 @@
-"""How an outside agent is started: its command, what it may see of our environment, and what the settings say of it."""
+"""How an outside agent is started: its command, which variables it may see, and what the settings say about it."""
 
 import shutil
 from collections.abc import Mapping
@@ -19,19 +19,19 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
     argv: tuple[str, ...]
     environment: tuple[str, ...] = ()
-    """Names of the variables that it may see, beside what every program gets."""
+    """The variables that it may see besides what every program gets."""
     sets: dict[str, str] = {}
     model: str | None = None
     models: dict[str, str] = {}
     """Names that a person uses -> names that the agent knows."""
     mode: Mode | None = None
     options: dict[str, Any] = {}
-    """For the driver: what only this agent understands."""
+    """Options for the driver that only this agent understands."""
     writes: tuple[str, ...] = ()
-    """Directories of its own beside those on its card, which it must be able to write in a sandbox."""
+    """Further directories of its own, besides those on its card, that it must be able to write in a sandbox."""
 
     def program(self) -> str:
-        """Where its command is."""
+        """The path of its command."""
         found = shutil.which(self.argv[0])
         if found is None:
             raise NotFound(f"the program {self.argv[0]!r} is not installed", hint="install it, or put it on PATH")
@@ -51,7 +51,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def launch_of(card: Card, settings: AgentSettings | None = None, command: str = "") -> Launch:
-    """From the card, `[agents.NAME]` in the settings, and the command that was typed after `PREFIX:`."""
+    """Made from the card, `[agents.NAME]` in the settings, and the command that was typed after `PREFIX:`."""
     settings = settings or AgentSettings()
     words = command_words(command or settings.command) or ([card.program] if card.program else [])
     if not words:

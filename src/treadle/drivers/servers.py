@@ -1,4 +1,4 @@
-"""The MCP servers that whoever opens a session gives to a driven agent, beside those of the agent's own settings."""
+"""The MCP servers that whoever opens a session gives to a driven agent, besides those of the agent's own settings."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,10 +17,10 @@ from treadle.wire.acp.servers import transport
 
 
 def settled(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
-    """With each server as the agent shall start it: checked, and every `${NAME}` in it filled in.
+    """The spec with each server as the agent will start it: checked, and with every `${NAME}` filled in.
 
-    The agent is given no variable but those on its card, so that it could not fill them in. Servers that live in the
-    process of the program that opened the session are left to that program.
+    The agent gets only the variables on its card, so it could not fill them in itself. Servers inside the process of
+    the program that opened the session are left to that program.
     """
     if not spec.tools.servers:
         return spec
@@ -44,8 +44,9 @@ def _entry(server: McpServer) -> dict[str, Any]:
 
 @contextmanager
 def in_a_file(spec: SessionSpec, option: str) -> Iterator[tuple[SessionSpec, list[str]]]:
-    """The servers in a file that only this user can read, which is there while the agent starts, and the words of the
-    command line that name it. Their variables may hold keys, which must not be among those words themselves."""
+    """Write the servers to a private file, which exists while the agent starts, and return the words of the command
+    line that name it. The servers' variables may hold keys, which must not be on the command line.
+    """
     if not option or not spec.tools.servers:
         yield spec, []
         return
@@ -60,13 +61,13 @@ def in_a_file(spec: SessionSpec, option: str) -> Iterator[tuple[SessionSpec, lis
 
 
 def programs(spec: SessionSpec) -> list[list[str]]:
-    """The command lines of those that the agent will start, which must be seen in its sandbox."""
+    """The command lines of servers that the agent will start, which must be visible in its sandbox."""
     servers = [server for server in spec.tools.servers.values() if server.get("command")]
     return [[server["command"], *server.get("args", ())] for server in servers]
 
 
 def not_kept(spec: SessionSpec, name: str, *, taken: bool, alone: bool = False) -> list[str]:
-    """What was asked for and this agent does not do. `taken`: it takes servers; `alone`: it can leave its own out."""
+    """What was asked for and this agent does not do. `taken`: it takes servers; `alone`: it can ignore its own."""
     told = []
     if spec.tools.servers and not taken:
         told.append(f"{name} takes no MCP servers, so {', '.join(spec.tools.servers)} cannot be used with it")

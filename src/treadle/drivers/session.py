@@ -1,8 +1,8 @@
-"""What every driven session has in common: one reader of what the agent says, permissions under our rules, tool records
+"""What every driven session has in common: one reader of the agent's messages, permissions under our rules, tool calls
 that always end, limits, and an interrupt that leaves nothing of the turn running.
 
-A kind of agent says how a turn begins (`_begin`), what each message means (`_hear`) and how it is asked to stop
-(`_stop`), and calls `over` when the turn has ended.
+A subclass for each kind of agent defines how a turn begins (`_begin`), what each message means (`_hear`) and how the
+agent is asked to stop (`_stop`), and calls `over` when the turn has ended.
 """
 
 import asyncio
@@ -57,30 +57,30 @@ from treadle.sessions.totals import Totals
 log = logging.getLogger(__name__)
 
 SILENCE = 1800.0
-"""Seconds in which a working agent may say nothing, unless the settings say otherwise: a tool may be long at work."""
+"""How many seconds a working agent may be silent, unless the settings say otherwise: a tool may take long."""
 LEFTOVER_GRACE = 0.5
-"""Seconds in which an agent that was interrupted may itself end what it had started."""
+"""How many seconds an interrupted agent has to end by itself what it had started."""
 BAD_LINES = 100
-"""The session ends after this many lines that cannot be read."""
+"""The session ends after this many unreadable lines."""
 
 
 class Work:
-    """The turn under way, as far as the agent is concerned."""
+    """The current turn, from the agent's point of view."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
         self.over: asyncio.Future[TurnEnded] = asyncio.get_running_loop().create_future()
         self.stopping = False
-        """Whether it is being called off: its end is then awaited by whoever does that."""
+        """Whether it is being stopped: whoever does that then waits for its end."""
         self.failed = False
-        """Whether an error was told already, so that the ending need not tell it again."""
+        """Whether an error was reported already, so that the end need not report it again."""
 
 
 class DrivenSession(BaseSession):
     FATAL: ClassVar[tuple[type[RemoteProtocolError], ...]] = (LineTooLong,)
-    """A line that cannot be read may have been the end of the turn, so nobody waits for the end."""
+    """Errors that end the turn: an unreadable line may have been the turn's end, so waiting for it would be endless."""
     OBEYS: ClassVar[bool] = False
-    """Whether it takes every prompt that begins with a slash for a command, and cannot be told not to."""
+    """Whether it treats every prompt that begins with a slash as a command, without a way to prevent it."""
 
     def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any], version: str = "") -> None:
         info = AgentInfo(
@@ -103,7 +103,7 @@ class DrivenSession(BaseSession):
         self._lost: TreadleError | None = None
         self._spent = Totals()
         self._tools: dict[str, tuple[str, float]] = {}
-        """Calls that have started and not ended: name and when."""
+        """Calls that have started and not ended: name and start time."""
         self._denied: set[str] = set()
         self._jobs: set[asyncio.Task[None]] = set()
         self._before: set[tuple[int, int]] = set()
@@ -119,7 +119,7 @@ class DrivenSession(BaseSession):
             look(data, f"image {number}")  # a service that cannot read one refuses the whole conversation from then on
         if prompt.verbatim and prompt.text.lstrip().startswith("/") and self.OBEYS:
             raise Unsupported(
-                f"{self.card.name} would take this prompt for one of its commands: it begins with a slash"
+                f"{self.card.name} would treat this prompt as one of its commands, because it begins with a slash"
             )
         return await super().prompt(prompt)
 
@@ -131,18 +131,18 @@ class DrivenSession(BaseSession):
 
     @abstractmethod
     def _hear(self, message: Any) -> None:
-        """Deal with one message; what takes time goes into `job`."""
+        """Handle one message; what takes time goes into `job`."""
 
     @abstractmethod
     async def _stop(self, turn: Turn) -> None:
         """Ask it to stop that turn."""
 
     async def account(self) -> str | None:
-        """How it is signed in; empty when it is not, None when nobody can tell."""
+        """How it is signed in: empty when it is not, None when that is unknown."""
         return self._info.key_source or None
 
     async def _leave(self) -> None:
-        """Say goodbye, where there is a word for it. What is still there afterwards is ended."""
+        """Say goodbye, if the protocol has a message for it. What is still there afterwards is ended."""
         await self.peer.leave()
 
     # Hearing
@@ -165,17 +165,17 @@ class DrivenSession(BaseSession):
             self._part(error)
 
     def _ahead(self) -> bool:
-        """Whether the agent has said more than was told of it: its turn is over, and that has not been said yet."""
+        """Whether the agent's turn is over and we have not reported that yet."""
         return self._work is not None and self._work.over.done()
 
     async def _in_step(self) -> None:
-        """What comes after the end of a turn belongs to the next one: wait until this one's end has been told."""
+        """What comes after the end of a turn belongs to the next one: wait until this end has been reported."""
         work = self._work
         if work is not None and not work.stopping and work.over.done() and work.over.exception() is None:
             await work.turn.ended.wait()
 
     async def _bad_line(self, error: RemoteProtocolError) -> None:
-        """A stray line on its output is worth a warning; a record that is too long or broken may be the result."""
+        """A stray line in its output is worth a warning; a record that is too long or broken may be the result."""
         self._bad_lines += 1
         if isinstance(error, self.FATAL):
             raise await self.peer.blame(type(error), f"sent what cannot be followed: {error.message}")
@@ -199,7 +199,7 @@ class DrivenSession(BaseSession):
             self._work.over.set_exception(error)
 
     def job(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this beside the hearing; it ends with the turn or the session."""
+        """Run this beside the reader; it ends with the turn or the session."""
         task = asyncio.create_task(self._guarded(work))
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
@@ -252,7 +252,7 @@ class DrivenSession(BaseSession):
         return work.over.result()
 
     async def _call_off(self, work: Work) -> None:
-        """Ask it to stop, and see to it that nothing of the turn goes on."""
+        """Ask it to stop, and make sure that nothing of the turn goes on."""
         work.stopping = True
         for task in [*self._jobs]:
             task.cancel()
@@ -277,7 +277,7 @@ class DrivenSession(BaseSession):
         return {(each.pid, each.start) for each in self.peer.child.tree.processes()}
 
     async def _end_leftovers(self) -> None:
-        """Some agents leave the command of an interrupted turn running."""
+        """Some agents leave the command of an interrupted turn running, so end it."""
         deadline = time.monotonic() + LEFTOVER_GRACE
         while left := [each for each in self._fresh() if not self.peer.gone]:
             if time.monotonic() > deadline:
@@ -286,7 +286,7 @@ class DrivenSession(BaseSession):
             await asyncio.sleep(0.02)
 
     def _fresh(self) -> list[table.Process]:
-        """What was started since the turn began."""
+        """Processes that were started since the turn began."""
         return [each for each in self.peer.child.tree.processes() if (each.pid, each.start) not in self._before]
 
     def over(self, ended: TurnEnded) -> None:
@@ -339,7 +339,7 @@ class DrivenSession(BaseSession):
             self.tool_ended(call, why, ok=False)
 
     def spend(self, usage: Usage) -> None:
-        """Count what a model call used, and end the turn when that is more than it may."""
+        """Count what a model call used, and end the turn when that exceeds the limit."""
         self._spent = self._spent.plus(usage)
         self.emit(usage)
         limits, spent = self.spec.limits, self._spent
@@ -349,7 +349,7 @@ class DrivenSession(BaseSession):
             self.fail(BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed"))
 
     def step(self) -> None:
-        """One more model call of the turn itself."""
+        """Count one more model call of the turn itself."""
         if self._work is not None:
             turn, most = self._work.turn, self.spec.limits.max_iterations
             turn.iterations += 1
@@ -364,7 +364,7 @@ class DrivenSession(BaseSession):
     # Permissions
 
     def access(self, name: str, args: Any, kind: Any, paths: tuple[str, ...] = (), **more: Any) -> Access:
-        """What a call is about to touch, with paths as our rules want them."""
+        """What a call will touch, with paths in the form that our rules need."""
         real = tuple(DISK.real(os.path.join(self.spec.cwd, path)) for path in paths if "\0" not in path)
         return Access(tool=name, kind=kind, paths=real, args=args, **more)
 
@@ -378,7 +378,7 @@ class DrivenSession(BaseSession):
         options: tuple[str, ...] = (),
         judged: bool = False,
     ) -> Answer:
-        """Whether this may run: by our rules first, then by whoever can answer, else a denial that says so."""
+        """Decide whether this may run: by our rules first, then by a person, else denied with the reason."""
         decision = self._guard(access)
         if kind == "permission" and not judged and decision.verdict == "allow":
             return Answer(decision="allow", by=decision.by)
@@ -409,7 +409,7 @@ class DrivenSession(BaseSession):
         return answer
 
     def rebind(self, mode: Mode) -> None:
-        """Another mode from now on; what a person has allowed stays allowed."""
+        """Switch to another mode; what a person has allowed stays allowed."""
         if told := unchanged(self.spec, mode):
             self.emit(Warned(message=f"{self._info.name}: {told}", code="not_enforced"))
         remembered = self._guard.remembered

@@ -1,1 +1,1 @@
-"""One order, one run: any agent or sidecar, its workspace, what is observed, and the receipt."""
+"""One order, one run, with any agent or sidecar: its workspace, what is observed, and the receipt."""

@@ -1,4 +1,4 @@
-"""One order, tried again and elsewhere: each attempt has a receipt of its own, and the last tells of them all."""
+"""Tries one order again or with another backend. Each attempt has its own receipt; the last one lists them all."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,12 +22,12 @@ PASSING = {
     "circuit_breaker_open",
     "stream_closed",
 }
-"""Errors that another attempt may not meet again, by the codes of the contract."""
+"""Error codes of the contract that another attempt may not meet again."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 class Attempts:
-    """`start` makes the run of one attempt from its job and what came of those before it."""
+    """`start` makes the run of one attempt from its job and the outcomes of the earlier ones."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Attempts:
         self._stopped: TreadleError | None = None
         self._pausing: asyncio.Task[None] | None = None
         self.run: HostRun | None = None
-        """The attempt under way, or the last one."""
+        """The current attempt, or the last one."""
 
     async def carry_out(self) -> Receipt:
         for at, job in enumerate(self._jobs):
@@ -74,7 +74,7 @@ class Attempts:
         await asyncio.wait([self._pausing])
 
     async def stop(self, why: TreadleError) -> None:
-        """End the attempt under way, and begin no other."""
+        """End the current attempt and begin no other."""
         self._stopped = why
         if self._pausing is not None:
             self._pausing.cancel()

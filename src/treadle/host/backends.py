@@ -1,8 +1,8 @@
-"""Which sidecars there are, what they can do, and which of them fits an order.
+"""Which sidecars exist, what they can do, and which of them fits an order.
 
-Three sources, the later winning over the earlier by name: `backplane.toml`, `[backends.NAME]` in the person's settings,
-and our own agents, each served by `treadle sidecar`. A `backplane.toml` that lies in the working directory comes with
-whatever was cloned, so it counts only when it is named or the directory is trusted.
+They come from three sources; for the same name, a later source wins: `backplane.toml`, `[backends.NAME]` in the
+person's settings, and our own agents, each served by `treadle sidecar`. A `backplane.toml` that lies in the working
+directory comes with whatever was cloned, so it counts only when it is named or the directory is trusted.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class BackendEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", 
 
 
 class Mock(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mock"):
-    """A backend of the first implementation's own, for its tests. We have none."""
+    """A backend that the first implementation has for its own tests. We have none."""
 
 
 class Backplane(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,13 +60,13 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def own_backend(agent: str) -> Backend:
-    # -P: a module that lies in the workspace must not be imported in place of ours.
+    # -P, so that a module in the workspace is not imported in place of ours.
     argv = (sys.executable, "-P", "-c", "from treadle.cli import main; main()", "sidecar", "--agent", agent)
     return Backend(name=agent, argv=argv, source="treadle", ours=True)
 
 
 def find_backends(path: str | None = None, cwd: str | None = None, environ: Mapping[str, str] | None = None) -> Known:
-    """All that can be named. `path` is a `backplane.toml`; without it, the one here, if it is trusted."""
+    """All backends that can be named. `path` is a `backplane.toml`; by default the one here, if it is trusted."""
     cwd, environ = cwd or paths.here(), os.environ if environ is None else environ
     ignored: list[str] = []
     here = os.path.join(cwd, FILE)
@@ -115,7 +115,7 @@ def _from_file(plane: Backplane, path: str, ignored: list[str]) -> dict[str, Bac
 
 
 def named_backend(known: Known, name: str) -> Backend:
-    """By its name, also in the first implementation's way, `sidecar:NAME`."""
+    """A backend by its name, also in the first implementation's form, `sidecar:NAME`."""
     for form in (name, name.removeprefix("sidecar:")):
         if form in known.backends:
             return known.backends[form]
@@ -131,7 +131,7 @@ def command_backend(command: str) -> Backend:
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of saying hello."""
+    """The result of a probe: what the sidecar said in its hello, or the error."""
 
     name: str
     ok: bool
@@ -146,7 +146,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def probe(backend: Backend, timing: Timing = Timing()) -> Probe:  # noqa: B008
-    """Start it, hear its hello, end it."""
+    """Start the sidecar, read its hello, end it."""
     started = time.monotonic()
 
     def spent() -> int:
@@ -199,7 +199,7 @@ async def select(known: Known, requirements: Requirements) -> Backend:
 
 
 def best(probes: Sequence[Probe], requirements: Requirements, default: str | None = None) -> Probe:
-    """Coverage first, then what is native, then the default, then the name. Raises when none offers everything."""
+    """Prefers coverage, then native support, then the default, then the name. Raises when none offers everything."""
 
     def rank(found: Probe) -> tuple[int, int, bool, str]:
         met = [need for need in requirements.required if _meets(found, need.capability, need.min_support)]

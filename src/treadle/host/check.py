@@ -1,4 +1,4 @@
-"""Whether the work is good, by a command of the person's."""
+"""Runs the person's command that checks the work."""
 
 import os
 
@@ -15,7 +15,7 @@ CHECK_SECONDS = 600.0
 async def run_check(
     command: str, cwd: str, seconds: float = CHECK_SECONDS, confinement: Confinement | None = None
 ) -> Check:
-    """Whether the work is good, by a command of the person's, run in the workspace."""
+    """Run the person's check command in the workspace; says whether the work is good."""
     argv = ["sh", "-c", command]
     async with await start(confinement, argv, cwd=cwd, env=reduced(os.environ), stderr="stdout") as child:
         tail = children.Tail(8192)

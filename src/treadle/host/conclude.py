@@ -1,4 +1,4 @@
-"""What is left of a run when the work is over: the receipt, its copy, and what of the workspace is worth keeping."""
+"""Ends a run: writes the receipt and its copy, and keeps what is worth keeping of the workspace."""
 
 import contextlib
 import logging
@@ -24,7 +24,7 @@ def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> di
     try:
         kept = place.mode != "pass_through" and (keep or workspace.holds_work(applied=_applied(observed)))
     except TreadleError:
-        kept = True  # what cannot be looked at must not be removed
+        kept = True  # what cannot be examined must not be removed
     return {
         "mode": place.mode,
         "source": place.source,
@@ -40,12 +40,12 @@ def _applied(observed: Observed) -> bool:
 
 
 def redactor_of(order: WorkOrder) -> Redactor:
-    """It knows the secrets of our environment and of the one that the order gives its agent."""
+    """A redactor that knows the secrets of our environment and of the environment the order gives its agent."""
     return Redactor.of_environment({**os.environ, **order.config.env})
 
 
 def make_receipt(observed: Observed) -> Receipt:
-    """As it can be stored, without its place in the chain."""
+    """The receipt as it is stored, except for its place in the chain."""
     redactor = redactor_of(observed.order)
     try:
         return observed.receipt(redactor)
@@ -59,7 +59,7 @@ def write_copy(receipt: Receipt, path: str) -> None:
 
 
 def settle(directory: str, observed: Observed, workspace: Workspace | None, keep: bool = False) -> None:
-    """Leave of a run whose receipt is written only what that points to. What cannot be removed counts as kept."""
+    """Keep only what the written receipt refers to. What cannot be removed counts as kept."""
     try:
         if workspace is not None and not keep:
             workspace.release(applied=_applied(observed))

@@ -1,4 +1,4 @@
-"""The sandbox of a run: around its sidecar and around the check. An agent in this process sees to its own."""
+"""The sandbox of a run, around its sidecar and around the check. An agent in this process confines its own commands."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 
 
 class Cage:
-    """For one run whose workspace is there; `close` removes what was made for the check.
+    """The sandbox for one run whose workspace exists; `close` removes what was made for the check.
 
-    `source` is the directory that the workspace was made of, and whose settings count.
+    `source` is the directory that the workspace was made from; its settings apply.
     """
 
     def __init__(self, asked: Confinement, order: WorkOrder, run_id: str, source: str) -> None:
@@ -31,18 +31,18 @@ class Cage:
 
     @property
     def keeps_policy(self) -> bool:
-        """Whether the kernel keeps the whole policy: it knows files, and nothing of tools and hosts."""
+        """Whether the kernel enforces the whole policy: it knows files, but not tools and hosts."""
         lists = {name for name in PolicyProfile.__struct_fields__ if getattr(self._policy, name)}
         if not lists or lists - {"deny_read", "deny_write"}:
             return False
         return self._check.wanted and methods.available().method == "bubblewrap"
 
     def unkept(self) -> str:
-        """What of the sandbox is not kept on this machine, for the record; empty when all of it is."""
+        """What the sandbox does not enforce on this machine, for the record; empty when it enforces everything."""
         return self._check.unkept()
 
     def around(self, name: str, argv: Sequence[str], env: Mapping[str, str]) -> Enclosure | None:
-        """For a sidecar. None: not wanted. Raises ConfigError when one is demanded that this machine cannot make."""
+        """The sandbox for a sidecar; None when none is wanted. Raises ConfigError when this machine cannot make one."""
         if not self._check.wanted:
             return None
         made = Enclosure(self._spec, name, argv, env, ())
@@ -53,7 +53,7 @@ class Cage:
         return self._check.now()
 
     def options(self) -> list[str]:
-        """For a sidecar of ours, which stays outside and confines what its agent starts."""
+        """Options for a sidecar of ours, which stays outside and confines what its agent starts."""
         if self.asked.use == "off":
             return ["--no-sandbox"]
         reach = ",".join(self.asked.hosts) or self.asked.network
@@ -64,7 +64,7 @@ class Cage:
 
 
 async def confined_check(command: str, cwd: str) -> Check:
-    """A check that belongs to no run, in a sandbox where that is possible: what it runs is the work of agents."""
+    """Run a check outside of any run, in a sandbox where possible: what it runs was written by agents."""
     asked = settled(Confinement(use="possible"), config.load(cwd).settings)
     confining = Confining(cwd, (), asked, session="check")
     try:

@@ -1,4 +1,4 @@
-"""Whoever does an order: a sidecar process on its wire, or an agent of ours whose session lives in this process."""
+"""A doer carries out an order: a sidecar process on its wire, or an agent of ours whose session is in this process."""
 
 import asyncio
 import os
@@ -19,11 +19,11 @@ from treadle.wire.sidecar.repair import Note
 
 
 class Doer(Protocol):
-    """`hello` first, then `run`, `close` in any case. When `close` has returned, no process of it is left."""
+    """Call `hello` first, then `run`, and `close` in any case. After `close`, no process of the doer is left."""
 
     @property
     def final(self) -> Final | None:
-        """What it claims, once `run` has ended well."""
+        """What it claims, after `run` has ended well."""
         ...
 
     async def hello(self, order: WorkOrder) -> Hello: ...
@@ -31,7 +31,7 @@ class Doer(Protocol):
     def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]: ...
 
     async def cancel(self, reason: str) -> None:
-        """Ask it to stop; it may do so in its own way, within its grace."""
+        """Ask it to stop; it may do so in its own way, within its grace period."""
         ...
 
     def abort(self, error: TreadleError) -> None:
@@ -48,12 +48,12 @@ class Doer(Protocol):
 
     @property
     def session_id(self) -> str:
-        """By which its session can be gone on with; empty while there is none."""
+        """The id with which its session can be resumed; empty while there is none."""
         ...
 
     @property
     def guards(self) -> bool:
-        """Whether the order's policy is asked before every act, and not only applied to what was seen."""
+        """Whether the policy is checked before every act, and not only applied to what was seen."""
         ...
 
     @property
@@ -72,7 +72,7 @@ class Doer(Protocol):
 
     @property
     def taken_out(self) -> Sequence[str]:
-        """Protected files that it made, by their place in the workspace, where they are no more."""
+        """Protected files that it made and that were moved out of the workspace, by their path there."""
         ...
 
 
@@ -91,7 +91,7 @@ class SidecarDoer:
         self._argv = argv
         self._enclosure = enclosure
         self._look: Callable[[], None] | None = None
-        """For protected files that it has made, when it has ended."""
+        """Looks for protected files that it has made, when it has ended."""
         self.taken_out: list[str] = []
         self._taking_out: list[Note] = []
         self._env = env
@@ -151,7 +151,7 @@ class SidecarDoer:
     session_id = ""
 
     async def steer(self, text: str) -> bool:
-        return False  # the contract has no word for it
+        return False  # the contract has no message for it
 
     async def say_next(self, text: str, *, now: bool = False) -> bool:
         return False
@@ -253,7 +253,7 @@ class AgentDoer:
         if self.work is not None:
             await self.work.close()
         if not self._aborted.cancel():
-            self._aborted.exception()  # it was told already, or nobody is left to tell
+            self._aborted.exception()  # it was reported already, or nobody is left to report it to
 
     async def steer(self, text: str) -> bool:
         return self.work is not None and await self.work.steer(text)

@@ -1,4 +1,4 @@
-"""The events of a run in a file, as they come."""
+"""Writes the events of a run to a file as they come."""
 
 import contextlib
 import io
@@ -24,8 +24,9 @@ def encode_events(events: Sequence[AnyAgentEvent]) -> bytes:
 
 
 class RedactedEvents:
-    """Events without secrets. What is said in pieces is one text to the redactor: a key that was cut in two is still
-    one. What it holds back comes with the next piece, or with the event after the last of them."""
+    """Removes secrets from events. Text that comes in pieces is redacted as one text, so that a key cut in two is
+    still found. What is held back comes with the next piece, or with the event after the last one.
+    """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -51,7 +52,7 @@ class RedactedEvents:
 
 
 class EventFile:
-    """Events, one JSON object per line, for nobody else to read; with a redactor, also without secrets."""
+    """Writes events as JSON lines to a private file; with a redactor, without secrets."""
 
     def __init__(self, path: str, redactor: Redactor | None = None) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""What a run is asked to do, and what of it is on disk while it is under way.
+"""What a run is asked to do, and what is on disk while it runs.
 
 state/host/<run_id>/      one directory for each run under way
     lock                  held while the run's host lives
@@ -37,13 +37,13 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     source: str = ""
     ours: bool = False
-    """It confines what its agent starts, and stays outside itself."""
+    """Whether it is our own sidecar, which confines what its agent starts and stays outside itself."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """An order, and how this control plane is to see to it. `order.workspace.root` is the source directory.
+    """An order, and how this control plane should run it. `order.workspace.root` is the source directory.
 
-    `backend` is a sidecar to be started, or an agent whose session then lives in this process.
+    `backend` is a sidecar to start, or an agent whose session is then in this process.
     """
 
     order: WorkOrder
@@ -79,7 +79,7 @@ def runs_directory() -> str:
 
 
 def absolute_command(argv: Sequence[str]) -> list[str]:
-    """The sidecar runs in its workspace, so files that the command names here need their whole path."""
+    """Make paths in the command absolute, because the sidecar runs in its workspace and not here."""
     program, *rest = argv
     if "/" in program:
         program = os.path.abspath(program)

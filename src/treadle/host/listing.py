@@ -1,4 +1,4 @@
-"""Receipts as rows of a list, and which of them somebody wants to see."""
+"""Receipts as rows of a list, and the filter that selects them."""
 
 import re
 import time
@@ -15,7 +15,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome` is `?` and `backend` says why when the receipt cannot be read."""
+    """If the receipt cannot be read, `outcome` is `?` and `backend` says why."""
 
     sequence: int
     run_id: str
@@ -62,7 +62,7 @@ def _more(receipt: Receipt) -> dict[str, dict[str, str]]:
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a receipt must have to be listed. A field that is None matches everything."""
+    """What a receipt must match to be listed. A field that is None matches everything."""
 
     agent: str | None = None
     outcome: str | None = None
@@ -94,7 +94,7 @@ def _is_after(started_at: str, since: float) -> bool:
 
 
 def moment(text: str, now: float | None = None) -> float:
-    """`12h` is twelve hours before now; a date or a date and a time is that moment, in UTC unless it says otherwise."""
+    """`12h` means twelve hours ago; a date, or a date and time, is that moment, in UTC unless it says otherwise."""
     if found := _SPAN.fullmatch(text.strip()):
         return (time.time() if now is None else now) - int(found[1]) * _SECONDS[found[2]]
     try:

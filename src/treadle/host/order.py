@@ -82,14 +82,15 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def read_policy(path: str) -> PolicyProfile:
-    """A policy file; lists that it leaves out are empty. An unknown name is an error: a rule that is misspelt would
-    otherwise allow what it was meant to forbid."""
+    """Read a policy file; missing lists are empty. An unknown name is an error: a misspelt rule would otherwise
+    allow what it was meant to forbid.
+    """
     tree = read_tree(path)
     notes: list[Note] = []
     try:
         policy: PolicyProfile = convert(tree, PolicyProfile, "policy", notes)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path} is no policy: {error}") from error
+        raise ConfigError(f"{path} is not a policy: {error}") from error
     for note in notes:
         if note.problem != "missing":
             raise ConfigError(f"{path}: {note}", hint=f"the lists are {', '.join(PolicyProfile.__struct_fields__)}")
@@ -106,7 +107,7 @@ def read_tree(path: str) -> Any:
 
 
 def merged(policies: Sequence[PolicyProfile]) -> PolicyProfile:
-    """All of them at once: what any forbids is forbidden; with several allow lists, only what each of them names."""
+    """All policies combined: what any forbids is forbidden; of several allow lists, only what each of them names."""
     lists: dict[str, list[str]] = {name: [] for name in PolicyProfile.__struct_fields__}
     for policy in policies:
         for name in lists:

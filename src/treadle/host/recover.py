@@ -1,4 +1,4 @@
-"""After a control plane has died: every run it left behind gets its receipt, from what is on disk."""
+"""After a control plane has died, writes the receipt of every run it left behind, from what is on disk."""
 
 import contextlib
 import logging
@@ -37,10 +37,10 @@ def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning) -> l
         except Busy:
             continue
         except Exception as error:
-            if os.path.isdir(directory):  # else somebody else has just finished it
+            if os.path.isdir(directory):  # otherwise somebody else has just finished it
                 if not isinstance(error, TreadleError):
-                    log.exception("a run could not be recovered, in a way nobody foresaw")
-                warn(f"what was left in {directory} cannot be seen to: {error}")
+                    log.exception("a run could not be recovered because of an unexpected error")
+                warn(f"what was left in {directory} cannot be recovered: {error}")
             continue
         if receipt is not None:
             done.append(receipt)
@@ -56,7 +56,7 @@ def _directories() -> Iterator[str]:
 
 
 class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left of a finished run: a workspace with work in it, its patch, events that did not fit the receipt."""
+    """What is kept of a finished run: a workspace with work in it, its patch, events too long for the receipt."""
 
     run_id: str
     directory: str
@@ -90,13 +90,13 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
     if record is None:
         with contextlib.suppress(FileNotFoundError):
             if set(os.listdir(directory)) <= {"lock"} and _is_old(directory):
-                remove_tree(directory)  # it died before it wrote anything down
+                remove_tree(directory)  # it died before it wrote anything
         return None
     if record.receipts is not None:
         store = store.at(record.receipts)
     observed = Observed(record.run_id, record.order, record.backend, record.started)
     workspace = Workspace.open(directory)
-    known = store.has(record.run_id)  # then it died after its receipt, which may not have been copied yet
+    known = store.has(record.run_id)  # true: it died after its receipt was stored, which may not have been copied yet
     ready = None if known else _pending(directory)
     if ready is not None:
         receipt = store.add(_resumed(ready, workspace, directory, warn))
@@ -132,14 +132,14 @@ def _applied(receipt: Receipt) -> Merged | None:
 
 
 def _resumed(ready: Receipt, workspace: Workspace | None, directory: str, warn: Callable[[str], None]) -> Receipt:
-    """The receipt as it is true now: what it says was applied is applied, or it does not say so any more."""
+    """The receipt corrected to the facts: the changes it calls applied are applied now, or it no longer says so."""
     more = dict(ready.usage_raw["treadle"], resumed_after_crash=True)
     planned = _applied(ready)
     undone = journal.settle(os.path.join(directory, JOURNAL)) == "undone"
     if planned is not None and not planned.conflicts and workspace is not None:
         done = None
         try:
-            # Also when nothing had begun yet: what is there already is not written again.
+            # Also right when nothing had begun: files that are there already are not written again.
             done = None if undone else workspace.apply()
         except TreadleError as error:
             warn(f"the changes of {ready.meta.run_id} could not be applied: {error}")
@@ -152,7 +152,7 @@ def _resumed(ready: Receipt, workspace: Workspace | None, directory: str, warn: 
 
 
 def _is_old(directory: str) -> bool:
-    """Whether whoever made it cannot be about to lock it."""
+    """Whether it is too old for its maker to be about to lock it."""
     return time.time() - os.stat(directory).st_mtime > 60.0 or not os.path.basename(directory).startswith(MAKING)
 
 

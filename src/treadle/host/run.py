@@ -1,7 +1,7 @@
 """The control plane: give an order to a sidecar or an agent, watch it, and leave a receipt, whatever happens.
 
-When the host dies, its keeper ends the sidecar, and the next host, or `treadle host recover`, finds the run's directory
-(`job.py`) without a holder of its lock and writes the receipt from what is there (`recover.py`).
+When the host dies, its keeper process ends the sidecar. The next host, or `treadle host recover`, finds the run's
+directory (`job.py`) with nobody holding its lock, and writes the receipt from what is there (`recover.py`).
 """
 
 import asyncio
@@ -60,11 +60,11 @@ Listener = Callable[[Sequence[AnyAgentEvent]], None]
 
 
 class HostRun:
-    """One order on its way. `stop`, `steer` and `answer` may be called at any time, from the same loop.
+    """One order being carried out. `stop`, `steer` and `answer` may be called at any time, from the same loop.
 
     `listener` hears the contract's events in batches. With an agent, `sink` is awaited with each of its session's own
     events, and `adjust` has the last word on the SessionSpec (such as `answers=True` when somebody can answer).
-    `earlier` is what came of attempts before this one, for the receipt.
+    `earlier` are the outcomes of earlier attempts, for the receipt.
     """
 
     def __init__(
@@ -91,19 +91,20 @@ class HostRun:
         self._workspace: Workspace | None = None
         self._checking: asyncio.Task[Check] | None = None
         self._halt = threading.Event()
-        """For the thread that prepares the workspace, which may have much to copy."""
+        """Stops the thread that prepares the workspace, which may have much to copy."""
         self._outputs: list[EventFile] = []
         self._cage: Cage | None = None
         self._taken_out: Sequence[str] = ()
         self._asked = False
-        """Whether what requires approval was asked for before it happened."""
+        """Whether approval was asked, where required, before anything happened."""
         self.not_copied: TreadleError | None = None
-        """Why the receipt is not in `job.out_path`, when it is not."""
+        """Why the receipt is not in `job.out_path`, if it is not."""
 
     async def run(self) -> Receipt:
-        """The receipt, stored. What went wrong in the run is in it, and in `observed.error`; only what keeps a receipt
-        from being stored is raised."""
-        # Made under another name, so that it is locked before anybody can take it for a run that was left behind.
+        """Run the order and return the stored receipt. Errors of the run are in it and in `observed.error`; only an
+        error that keeps the receipt from being stored is raised.
+        """
+        # Made under another name, so that it is locked before anybody can mistake it for an abandoned run.
         making = private_dir(os.path.join(runs_directory(), f"{MAKING}{self.run_id}"))
         with locked(os.path.join(making, "lock"), 0):
             rename(making, self.directory)
@@ -115,7 +116,7 @@ class HostRun:
             except TreadleError as error:
                 self.observed.error = error
             except Exception as error:
-                log.exception("a run failed in a way nobody foresaw", extra={"run": self.run_id})
+                log.exception("a run failed with an unexpected error", extra={"run": self.run_id})
                 self.observed.error = LocalError(f"{type(error).__name__}: {error}")
             finally:
                 for timer in timers:
@@ -137,7 +138,7 @@ class HostRun:
         write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
 
     async def stop(self, why: TreadleError) -> None:
-        """Ask whoever does it to stop, for this reason; what it then says within the grace still counts."""
+        """Ask the doer to stop, for this reason; what it says within its grace period still counts."""
         if self.observed.stopped is None:
             self.observed.stopped = why
             self._halt.set()
@@ -147,28 +148,28 @@ class HostRun:
                 await self._doer.cancel(str(why))
 
     def kill(self) -> None:
-        """Do not wait for it to stop in its own way."""
+        """Do not wait for it to stop by itself."""
         if self._doer is not None:
             self._doer.abort(Cancelled("it was not given the time to stop"))
 
     async def steer(self, text: str) -> bool:
-        """Put text in front of the agent at its next step; False when it has none left or cannot be steered."""
+        """Give the agent text at its next step. False when it has none left or cannot be steered."""
         return self._doer is not None and await self._doer.steer(text)
 
     async def say_next(self, text: str, *, now: bool = False) -> bool:
-        """Say this in a further turn of the session, when the running one has ended; `now` ends that one for it.
+        """Send this in a further turn of the session, when the running one has ended; `now` ends that one for it.
 
-        False when there is no turn that it could follow. The receipt is of all turns together.
+        False when there is no turn to follow. The receipt covers all turns together.
         """
         return self._doer is not None and await self._doer.say_next(text, now=now)
 
     @property
     def session_id(self) -> str:
-        """By which the agent's session can be gone on with; empty while there is none."""
+        """The id with which the agent's session can be resumed; empty while there is none."""
         return self._doer.session_id if self._doer is not None else ""
 
     async def answer(self, request: str, answer: Answer) -> None:
-        """Answer an Asked that `sink` was given; raises NotFound when it is not open any more."""
+        """Answer an Asked that `sink` was given. Raises NotFound when it is no longer open."""
         if self._doer is None:
             raise NotFound("nothing has been asked yet")
         await self._doer.answer(request, answer)
@@ -182,7 +183,7 @@ class HostRun:
             await self.stop(TimedOut(f"the run did not end within {seconds:g} s"))
 
     async def _look_for_cancel(self) -> None:
-        """`treadle host cancel` leaves a word in the run's directory."""
+        """Watch for the file that `treadle host cancel` leaves in the run's directory."""
         place = os.path.join(self.directory, CANCEL)
         while not os.path.exists(place):
             await asyncio.sleep(LOOK_FOR_CANCEL)
@@ -291,12 +292,12 @@ class HostRun:
         if self._listener is not None:
             try:
                 self._listener(events)
-            except OSError as error:  # such as a terminal that was closed: nobody reads it any more
+            except OSError as error:  # for example, the terminal was closed: nobody reads it any more
                 self.observed.notes.append(Note(where="listener", problem=str(error)))
                 self._listener = None
 
     def _note_order(self) -> None:
-        """Keep the whole order; what of it makes the run comparable with others is in the receipt too."""
+        """Keep the whole order. The parts that make the run comparable with others are also in the receipt."""
         observed, backend = self.observed, self.job.backend
         observed.command = backend.argv if isinstance(backend, Backend) else ()
         try:
@@ -320,7 +321,7 @@ class HostRun:
         workspace, observed = self._workspace, self.observed
         plan = await self._look_at(workspace) if workspace is not None else None
         observed.finished = time.time()
-        # On disk before anything is applied: whoever is killed now leaves all that the next host needs to finish it.
+        # On disk before anything is applied: if we are killed now, the next host has all it needs to finish.
         made = await asyncio.to_thread(make_receipt, observed)
         write_atomic(os.path.join(self.directory, PENDING), encode(made))
         if workspace is not None and plan is not None and not await self._apply(workspace, plan):
@@ -337,11 +338,11 @@ class HostRun:
         return receipt
 
     async def _look_at(self, workspace: Workspace) -> MergePlan | None:
-        """See what was done, and whether it is good; and how to bring it to the source, when that is wanted."""
+        """Find out what was done and whether it is good; plan how to apply it to the source, if wanted."""
         observed = self.observed
         plan = None
         try:
-            # Before the check: what that leaves behind is not the work of whoever did the order.
+            # Before the check, whose files are not the agent's work.
             await self._compare(workspace)
             if self.job.check is not None and observed.final is not None:
                 observed.check = await self._check(self.job.check, workspace.root)
@@ -354,7 +355,7 @@ class HostRun:
         return plan
 
     async def _apply(self, workspace: Workspace, plan: MergePlan) -> bool:
-        """Whether what the plan promises has come true."""
+        """Apply the plan. Whether everything it promised was done."""
         observed = self.observed
         try:
             await asyncio.to_thread(plan.carry_out, os.path.join(self.directory, JOURNAL))
@@ -370,7 +371,7 @@ class HostRun:
         try:
             found = observed.difference = await asyncio.to_thread(workspace.difference)
         except TreadleError as error:
-            # Nobody knows what was done, so it cannot be called complete.
+            # It is not known what was done, so it cannot be called complete.
             observed.stopped = observed.stopped or Denied(f"what was changed cannot be told: {error}")
             raise
         if found.unread:

@@ -1,4 +1,4 @@
-"""The runs that are under way on this machine: which they are, what they say, and how to end one."""
+"""The runs under way on this machine: which there are, what they say, and how to end one."""
 
 import os
 import time
@@ -26,13 +26,13 @@ class RunUnderWay(msgspec.Struct, frozen=True, kw_only=True):
     started: float
     pid: int
     alive: bool
-    """False: its host has died, and the next one, or `treadle host recover`, sees to it."""
+    """False when its host has died; the next host, or `treadle host recover`, finishes it."""
     receipts: str | None = None
     """The store that its receipt goes to."""
 
 
 def running() -> list[RunUnderWay]:
-    """The runs under way, the oldest first."""
+    """The runs under way, oldest first."""
     base = runs_directory()
     found = []
     for name in os.listdir(base) if os.path.isdir(base) else []:
@@ -58,7 +58,7 @@ def running() -> list[RunUnderWay]:
 
 
 def find_running(name: str) -> RunUnderWay:
-    """The run with this id, or whose id begins so; `latest` is the one that started last."""
+    """The run with this id, whole or shortened; `latest` is the one that started last."""
     known = [run for run in running() if run.alive]
     fitting = known[-1:] if name == "latest" else [run for run in known if run.run_id.startswith(name.lower())]
     if len(fitting) != 1:
@@ -68,7 +68,7 @@ def find_running(name: str) -> RunUnderWay:
 
 
 def ask_to_stop(run_id: str, reason: str) -> None:
-    """Ask for the end of a run. Its host looks for this file; what the agent still says within its grace counts."""
+    """Ask a run to end by leaving a file that its host looks for. What the agent says within its grace still counts."""
     write_atomic(os.path.join(runs_directory(), run_id, CANCEL), reason.encode())
 
 
@@ -77,7 +77,7 @@ def is_under_way(run_id: str) -> bool:
 
 
 def wait_for_end(run_id: str, seconds: float | None = None) -> bool:
-    """Wait for the end of a run; False when it did not end in time."""
+    """Wait for the end of a run. False when it did not end in time."""
     until = None if seconds is None else time.monotonic() + seconds
     while is_under_way(run_id):
         if until is not None and time.monotonic() >= until:

@@ -1,4 +1,4 @@
-"""Ed25519 signatures on receipts. The private key is a file that only its owner can read; needs the extra `signing`."""
+"""Ed25519 signatures on receipts. Only its owner can read the private key's file; needs the extra `signing`."""
 
 import base64
 import os
@@ -48,7 +48,7 @@ def load_signer(path: str | None = None) -> Signer | None:
 
 
 def make_key(path: str | None = None) -> Signer:
-    """A new key. One that is there is not replaced: receipts signed with it could no longer be told from others."""
+    """Make a new key. An existing one is not replaced: its receipts could then no longer be verified."""
     place = path or key_path()
     if os.path.exists(place):
         raise StorageError(f"there is a key at {place} already", hint="move it away first if you want another")

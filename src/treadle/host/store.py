@@ -1,11 +1,11 @@
-"""Receipts on disk, each linked to the one before it, so that one removed, moved or edited is found.
+"""Receipts on disk, each linked to the one before it, so that removing, moving or editing one is detected.
 
     receipts/chain.jsonl      one line for each receipt: sequence, run_id, sha256, previous
     receipts/<run_id>.json    the receipt; its place in the chain is in usage_raw.treadle.chain
-    receipts/pending.json     one that was being added when somebody pulled the plug: the next to add finishes it
+    receipts/pending.json     one that was being added when power failed: the next addition finishes it
 
-A run has one receipt: a second one for the same run is refused. What lies in `usage_raw` is hashed like all the rest,
-so the link cannot be changed without changing the hash, and any other verifier of the contract accepts it.
+A run has one receipt: a second one for the same run is refused. `usage_raw` is hashed like everything else, so the link
+cannot be changed without changing the hash, and any other verifier of the contract accepts it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault that a store which nobody tampered with cannot have."""
+    """A fault that cannot occur in a store unless somebody tampered with it."""
 
     kind: str
     """edited, removed, reordered, unlisted, unsigned, bad_signature, unreadable, torn."""
@@ -81,18 +81,18 @@ class ReceiptStore:
         return os.path.join(self.directory, "orders", f"{work_order_id}.json")
 
     def keep_order(self, order: WorkOrder, redactor: Redactor) -> str:
-        """Keep what was asked for, without secrets, under its id; returns where. It is not kept twice."""
+        """Keep the order, without secrets, under its id; an order is not kept twice. Returns the path."""
         path = self.order_path(receipts.normal_uuid(order.id))
         tree = redactor.tree(mended(msgspec.to_builtins(order)))
         tree["id"] = order.id
-        # What a variable holds is nobody's business, also where its name does not tell.
+        # The values of variables are private, even where the name does not look like a secret.
         tree["config"]["env"] = dict.fromkeys(order.config.env, MARK)
         private_dir(os.path.dirname(path))
         write_atomic(path, msgspec.json.format(msgspec.json.encode(tree), indent=2) + b"\n")
         return path
 
     def add(self, receipt: Receipt) -> Receipt:
-        """Give it its place in the chain, sign it if there is a key, hash it and keep it. Returns it as it is kept."""
+        """Add a receipt: link it into the chain, sign it if there is a key, hash and store it. Returns it as stored."""
         with self._lock():
             last = self._finish_pending()
             path = self.path(receipt.meta.run_id)
@@ -133,7 +133,7 @@ class ReceiptStore:
         append_line(self._chain, msgspec.json.encode(link), sync=True)
 
     def _finish_pending(self) -> ChainLink | None:
-        """The last link, after what a crash interrupted has been done to its end."""
+        """The last link, after finishing what a crash interrupted."""
         last = self._last()
         if not os.path.exists(self._pending):
             return last
@@ -144,8 +144,9 @@ class ReceiptStore:
         return self._finish_pending()
 
     def repair(self) -> list[str]:
-        """Put right what a crash can have left, and say in words what was done. What was tampered with stays as it is:
-        only what follows the last good link is touched."""
+        """Repair what a crash may have left, and say in words what was done. Signs of tampering are left as they
+        are: only what follows the last good link is touched.
+        """
         done = []
         with self._lock():
             done += self._cut_tail()
@@ -161,7 +162,7 @@ class ReceiptStore:
         return done
 
     def _cut_tail(self) -> list[str]:
-        """Remove what follows the last line that can be read, unless a good line follows that again."""
+        """Remove what follows the last readable line, unless another good line follows."""
         try:
             with opened(self._chain) as file:
                 data = file.read()
@@ -192,7 +193,7 @@ class ReceiptStore:
         return True
 
     def _lost(self, last: ChainLink | None) -> Receipt | None:
-        """A receipt that says of itself, with a hash that holds, that it comes next."""
+        """A receipt that, by its own valid hash, comes next in the chain."""
         place = {"sequence": last.sequence + 1 if last else 1, "previous_sha256": last.sha256 if last else None}
         listed = {link.run_id for link in self.links()}
         for problem in self._unlisted(listed):
@@ -221,7 +222,7 @@ class ReceiptStore:
         return link
 
     def _last(self) -> ChainLink | None:
-        """The last link, without reading all of them: there may be many. What a crash left of a line is cut off."""
+        """The last link, without reading all of them: there may be many. A torn last line is cut off."""
         try:
             with changing(self._chain) as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
@@ -249,12 +250,12 @@ class ReceiptStore:
         except OSError as error:
             raise storage_error(error, path, "read") from error
         except msgspec.MsgspecError as error:
-            raise StorageError(f"{path} is no receipt: {error}") from error
+            raise StorageError(f"{path} is not a receipt: {error}") from error
 
-    # Whether anybody has been at it...
+    # Checking for tampering...
 
     def check(self, *, public_key: str | None = None, expect_last: str | None = None) -> list[Problem]:
-        """Every trace of a receipt that was removed, moved or edited; with a key, also of one it does not vouch for."""
+        """Every sign that a receipt was removed, moved or edited; with a key, also those that it did not sign."""
         problems: list[Problem] = []
         links: list[ChainLink] = []
         for line in (lines := iter_lines(self._chain)):
@@ -265,7 +266,7 @@ class ReceiptStore:
                 continue
             found = [*_misplaced(link, links[-1] if links else None), *self._check_one(link, public_key)]
             if public_key and not found:
-                # Signed, and it holds the hash of the one before it: so it vouches for all that come before.
+                # A signed receipt holds the hash of the one before, so it vouches for all earlier ones.
                 problems = [problem for problem in problems if problem.kind != "unsigned"]
             problems += found
             links.append(link)
@@ -301,7 +302,7 @@ class ReceiptStore:
         if notes:
             return problem("edited", f"it is not as it was written: {notes[0]}")
         if receipts.receipt_hash(receipt) != link.sha256 or receipt.receipt_sha256 != link.sha256:
-            return problem("edited", "its content does not have the hash that the chain holds")
+            return problem("edited", "the hash of its content differs from the one in the chain")
         chain = _chain_of(receipt)
         if chain != {"sequence": link.sequence, "previous_sha256": link.previous}:
             return problem("reordered", f"it is not number {link.sequence} by its own word, but {_place(chain)}")
@@ -336,7 +337,7 @@ def _chain_of(receipt: Receipt) -> object:
 
 
 def signature_problems(receipt: Receipt, public_key: str | None = None) -> list[tuple[str, str]]:
-    """What is wrong with the signature of a receipt in normal form; without a key to hold it to, none is needed."""
+    """What is wrong with the signature of a receipt in normal form; without a key to check, none is required."""
     raw = receipt.usage_raw
     more = raw.get("treadle") if isinstance(raw, dict) else None
     signature = more.get("signature") if isinstance(more, dict) else None
@@ -348,7 +349,7 @@ def signature_problems(receipt: Receipt, public_key: str | None = None) -> list[
     unsigned = replace(receipt, usage_raw={**raw, "treadle": {**more, "signature": None}})
     key, value = str(signature.get("public_key")), str(signature.get("value"))
     if not verify(key, value, receipts.canonical(unsigned)):
-        return [("bad_signature", "its signature does not fit its content")]
+        return [("bad_signature", "its signature does not match its content")]
     return []
 
 

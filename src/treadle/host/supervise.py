@@ -1,4 +1,4 @@
-"""What a control plane holds a running sidecar to: its order's policy and limits, judged from the events it sends."""
+"""Checks a running sidecar against its order's policy and limits, by the events it sends."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,9 +30,9 @@ def policy_of(profile: PolicyProfile, root: str, disk: Disk = DISK) -> ListPolic
 
 
 class RunSupervisor:
-    """`watch` says why a run must be stopped, or None. A turn is what the agent says between two rounds of tools.
+    """`watch` returns why a run must be stopped, or None. A turn is what the agent says between two rounds of tools.
 
-    `asked`: what requires approval is asked for before it happens, so that what happens has been approved.
+    `asked`: approval is asked before anything happens, so whatever happens has been approved.
     """
 
     def __init__(self, order: WorkOrder, *, asked: bool = False) -> None:
@@ -62,7 +62,7 @@ class RunSupervisor:
         return self._policy.denied_writes()
 
     def judge(self, changes: Sequence[PathChange], hidden: Sequence[str] = ()) -> TreadleError | None:
-        """Why what was really changed may not be, or None. It need not have been told of."""
+        """Why the actual changes are not allowed, or None. The sidecar need not have reported them."""
         paths = [path for change in changes for path in (change.path, change.old_path) if path]
         for path in (paths := [*paths, *hidden]):
             denied = self._policy.denies_change(path)
@@ -80,7 +80,7 @@ class RunSupervisor:
                     return decision
                 if access.kind != "other" or not self._reads:
                     return None
-                # Whatever it does with a path, it can hardly do without reading it.
+                # Whatever it does with a path, it can hardly do so without reading it.
                 return self._policy.denied_path(replace(access, kind="read"))
             case FileChanged():
                 changed = Access(tool="file_changed", kind="write", paths=(event.path,))
@@ -103,7 +103,7 @@ class RunSupervisor:
         self.turns += 1
 
     def _spend(self, ext: dict[str, Any]) -> None:
-        """Totals so far, from those that tell: in `ext.usage`, or in a usage event of their own."""
+        """Totals so far, as some sidecars report them: in `ext.usage`, or in a usage event of their own."""
         for told in (ext.get("usage"), ext.get("unknown_event")):
             cost = told.get("estimated_cost_usd") if isinstance(told, dict) else None
             if isinstance(cost, int | float) and not isinstance(cost, bool):

@@ -1,4 +1,4 @@
-"""Whether a file is what a strict peer would take, and if not, why."""
+"""Whether a strict peer would accept a file, and if not, why."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_file(path: str) -> Validation:
-    """What kind of document a file is, by its content. Raises ConfigError when we know no such kind."""
+    """Check a file whose kind is found by its content. Raises ConfigError for an unknown kind."""
     if path.endswith(".toml"):
         tree = read_tree(path)
         if "backends" in tree or "default_backend" in tree:
@@ -31,14 +31,14 @@ def check_file(path: str) -> Validation:
         tree = tree.get("work_order")
     kind, name = _kind(tree)
     if kind is None:
-        raise ConfigError(f"{path} is no work order, receipt, policy or backplane.toml")
+        raise ConfigError(f"{path} is not a work order, receipt, policy or backplane.toml")
     notes: list[Note] = []
     try:
         value = convert(tree, kind, name.replace(" ", "_"), notes)
     except msgspec.ValidationError as error:
         return Validation(kind=name, valid=False, problems=(str(error), *map(str, notes)))
     if kind is PolicyProfile:
-        notes = [note for note in notes if note.problem != "missing"]  # an empty list, as whoever leaves it out means
+        notes = [note for note in notes if note.problem != "missing"]  # a missing list means an empty one
     problems = [*map(str, notes), *_more(value)]
     return Validation(kind=name, valid=not problems, problems=tuple(problems))
 

@@ -1,1 +1,1 @@
-"""Public helpers for testing agents with no paid model and no network: scripted models over HTTP, faulty peers."""
+"""Public helpers for testing agents without a paid model or a network: scripted models over HTTP, faulty peers."""

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A sidecar that does one thing wrong. `bad_sidecar.py NAME`; without a name it lists what it can do.
 
-It knows nothing of treadle, only the protocol, so that nothing can be wrong in the same way at both ends. `ACTS` has a
-row of steps for each thing that can be wrong; what a step says may have `$RUN`, `$ORDER` (their ids) and
-`"$WORK_ORDER"` in it, which stand for what `begin` or `order` has heard.
+It uses nothing of treadle, so that a misreading of the protocol cannot be the same at both ends. `ACTS` has a list of
+steps for each fault; in what a step says, `$RUN` and `$ORDER` (their ids) and `"$WORK_ORDER"` stand for what `begin` or
+`order` has read.
 """
 
 import json
@@ -89,7 +89,7 @@ EVENT_AND_FINAL = FINAL_LINE.replace(b'{"t": "final"', b'{"t": "event", "t": "fi
 
 
 def words(text: str) -> Step:
-    """On stderr."""
+    """Write to stderr."""
     return lambda: print(text, file=sys.stderr, flush=True)
 
 
@@ -135,7 +135,7 @@ def forever() -> None:
 
 
 def deaf() -> None:
-    """Ignore being asked to end."""
+    """Ignore requests to end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -149,7 +149,7 @@ def close(descriptor: int) -> Step:
 
 
 def start(code: str, stdout: int | None = None) -> Step:
-    """Another process, which nobody ends."""
+    """Start another process, which nobody ends."""
     return lambda: subprocess.Popen([sys.executable, "-c", code], stdout=stdout)
 
 
@@ -163,7 +163,7 @@ def spin() -> None:
 
 
 def write(name: str) -> Step:
-    """A file with the task in it."""
+    """Write a file with the task in it."""
 
     def do() -> None:
         with open(os.path.join(ORDER["workspace"]["root"], name), "w") as file:
@@ -183,7 +183,7 @@ def make_noise() -> None:
 
 
 def flood() -> None:
-    """Events without end to speak of: 20,000, or as many as the task says."""
+    """A flood of events: 20,000, or as many as the task says."""
     number = int(ORDER["task"]) if ORDER["task"].isdigit() else 20_000
     one = {"ts": NOW, "type": "assistant_delta", "text": "word "}
     run = HEARD[b"$RUN"].decode()
@@ -194,7 +194,7 @@ def flood() -> None:
 
 
 def work() -> None:
-    """For as many seconds as the task says, answering pings and cancel meanwhile."""
+    """Work for as many seconds as the task says, and answer pings and cancel meanwhile."""
     end = time.monotonic() + float(ORDER["task"])
     while time.monotonic() < end:
         EVENT()

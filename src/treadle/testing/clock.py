@@ -4,7 +4,7 @@ import asyncio
 
 
 class ManualClock:
-    """Sleeping returns at once and moves the time forward; `slept` has every wait, in order."""
+    """Sleeping returns at once and moves the time forward; `slept` lists every wait, in order."""
 
     def __init__(self) -> None:
         self.time = 0.0

@@ -1,4 +1,4 @@
-"""Ways in which a model service breaks, done for real on a socket."""
+"""Ways in which a model service breaks, performed on a real socket."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from treadle.errors import ConfigError
 
 GIANT = 64 * 1024 * 1024
 HARMLESS = frozenset({"slow", "split", "giant"})
-"""After these the reply is complete, so the script goes on; after any other the same reply is still to be given."""
+"""After these faults the reply is complete, so the script goes on; after any other the same reply is given again."""
 
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
 CHUNKED = STREAM + b"transfer-encoding: chunked\r\n\r\n"
@@ -21,7 +21,7 @@ HTML = b"<!doctype html><title>Sign in</title><h1>Sign in to the hotel network</
 
 
 def parse(text: str) -> Fault | ErrorLine | None:
-    """A fault as it is written on a command line: a name, a status such as `500` or `429:2` (seconds to wait), `ok`."""
+    """A fault as written on a command line: a name, a status such as `500` or `429:2` (seconds to wait), or `ok`."""
     if text == "ok":
         return None
     if status := re.fullmatch(r"([45]\d\d)(?::([\d.]+))?", text):
@@ -42,7 +42,7 @@ def chunk(data: bytes) -> bytes:
 async def perform(
     fault: Fault, events: list[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> bool:
-    """Answer with `events`, broken. True if the connection can serve another request."""
+    """Answer with `events`, with this fault. True if the connection can serve another request."""
     half = events[: len(events) // 2]
     body = b"".join(events)
     if fault == "hang":
@@ -93,7 +93,7 @@ async def _streamed(
 
 
 async def _dribble(body: bytes, writer: asyncio.StreamWriter, pause: float) -> None:
-    """A few bytes at a time, and one at a time where a character has several."""
+    """Send a few bytes at a time, and single bytes inside a character that has several."""
     for piece in re.findall(rb"[\x80-\xff]|[\x00-\x7f]{1,7}", body):
         writer.write(chunk(piece))
         await writer.drain()

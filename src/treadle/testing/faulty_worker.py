@@ -1,6 +1,6 @@
-"""A worker that does as a script says, right or wrong: `python -m treadle.testing.faulty_worker SCRIPT`.
+"""A worker that follows a script, right or wrong: `python -m treadle.testing.faulty_worker SCRIPT`.
 
-SCRIPT is JSON: for each request type, the actions with which it is met; without an entry, a worker's normal answer.
+SCRIPT is JSON: for each request type, the actions that answer it; without an entry, a worker's normal answer.
 
     {"send": [{"event": {"event": "content_delta", "text": "a"}}, {"stderr": "oh no"}, {"exit": 3}]}
 
@@ -10,7 +10,7 @@ n; {"sleep": seconds}; {"await": "cancel"} the next request of that type; {"chil
 but a kill ends, and note its pid there; {"deaf": true} ignore SIGTERM; {"close": true} close stdout; {"exit": code};
 {"normal": true} the normal answer after all.
 
-Plain Python, nothing imported from here: it stands for a program by somebody else.
+Plain Python that imports nothing of treadle: it stands for somebody else's program.
 """
 
 import json

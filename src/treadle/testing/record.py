@@ -1,9 +1,9 @@
-"""A program that stands between a host and an agent and writes down what both say.
+"""A program that sits between a host and an agent and records what both say.
 
     python -m treadle.testing.record RECORDING COMMAND [ARGUMENTS ...]
 
-The recording is what `treadle.testing.replay` plays. Texts that are long and lists that are long are shortened, and
-what `TREADLE_RECORD_HIDE` names (`TEXT=NAME`, one per line) is replaced, so that a recording can be kept.
+`treadle.testing.replay` plays the recording. Long texts and long lists are shortened, and what `TREADLE_RECORD_HIDE`
+names (`TEXT=NAME`, one per line) is replaced, so that a recording can be kept.
 """
 
 from __future__ import annotations

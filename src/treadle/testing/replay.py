@@ -1,11 +1,11 @@
-"""A program that plays a recorded agent: what it said it says again, and what it was told it waits for.
+"""A program that plays a recorded agent: it repeats what the agent said, and waits for what the host said.
 
     python -m treadle.testing.replay RECORDING [--fault NAME] [--after N] [--child COMMAND] [ARGUMENTS ...]
 
 A recording is a file of JSON lines, `{"dir": "in" | "out", "line": ...}`: `in` is what the host said, `out` what the
-agent said, and `"times"` beside them repeats a line; `"exact"` wants an answer of the host word for word. Ids that
+agent said, and `"times"` beside them repeats a line; `"exact"` requires the host's answer word for word. Ids that
 the host makes up differ from run to run, so those of the recording are replaced by the real ones.
-`--fault` breaks the conversation after N `out` lines behind the first prompt; `--child` starts a process that must not
+`--fault` breaks the conversation N `out` lines after the first prompt; `--child` starts a process that must not
 be left behind. Further arguments, such as those that the real program would get, are ignored.
 
 Plain standard library: a test starts hundreds of these.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FAULTS = ("exit", "crash", "hang", "deaf", "cut", "garbage", "giant", "flood")
 ID_KEYS = ("id", "request_id", "uuid", "requestId", "command_uuid", "session_id", "sessionId", "threadId")
 PLACE = re.compile(r"(?<![\w/.-])/w(?![\w.-])")
-"""Where the agent worked when it was recorded; here it is our own directory."""
+"""Where the agent worked when it was recorded; replaced by our own directory."""
 GIANT = 64 * 1024 * 1024
 FLOOD = 20_000
 
@@ -39,7 +39,7 @@ class Replay:
         self.lines = lines
         self.options = options
         self.ids: dict[str, Any] = {}
-        """Ids of the recording -> those of this run."""
+        """Ids of the recording -> ids of this run."""
         self.unread: list[Any] = []
         self.prompted = False
         self.since = 0
@@ -72,7 +72,7 @@ class Replay:
         return json.loads(line) if line else None
 
     def await_line(self, recorded: Any, exact: bool = False) -> bool:
-        """Wait until the host says what it said then; False when it has gone."""
+        """Wait until the host says what it said in the recording. False when it has gone."""
         if not isinstance(recorded, dict):
             return True
         while True:
@@ -155,7 +155,7 @@ class Replay:
 
 
 def shape(line: Any) -> Any:
-    """What makes two lines of the host the same, whatever ids and texts are in them."""
+    """What makes two lines of the host equal, whatever ids and texts are in them."""
     if not isinstance(line, dict):
         return None
     request, response = line.get("request"), line.get("response")

@@ -46,9 +46,9 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 class ModelServer:
     """`async with ModelServer(script) as server:` serves it on `server.url` until the block ends.
 
-    `faults` are spent one per model request, in order; None is a request that goes well. `batch` sends as many events
-    per HTTP chunk as fit, which is fast; without it each event is a chunk of its own, as most services send them.
-    `socket` is the path of a Unix socket to serve at in place of a port.
+    `faults` are used up one per model request, in order; None means no fault. `batch` sends as many events per HTTP
+    chunk as fit, which is fast; without it each event is a chunk of its own, as most services send them. `socket` is
+    the path of a Unix socket to serve at in place of a port.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ModelServer:
         await self._server.wait_closed()
 
     async def arrived(self, number: int) -> None:
-        """Wait until so many requests for a reply have come."""
+        """Wait until this many requests for a reply have come."""
         while len(self.asked) < number:
             self._news.clear()
             await self._news.wait()
@@ -129,7 +129,7 @@ class ModelServer:
             with suppress(OSError):
                 await writer.drain()
         except (OSError, h11.RemoteProtocolError):
-            pass  # the client went away or does not speak HTTP: nobody is left to tell
+            pass  # the client went away or does not speak HTTP: nobody is left to answer
         finally:
             writer.close()
             with suppress(OSError):
@@ -215,7 +215,7 @@ def _format(request: Recorded) -> ModuleType | None:
 
 
 async def _requests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncIterator[Recorded]:
-    """The requests of one connection. h11 reads them; a fresh one for each, since answers are written past it."""
+    """The requests of one connection, read with a fresh h11 connection each, because answers are written without it."""
     rest = b""
     while True:
         wire = h11.Connection(h11.SERVER)

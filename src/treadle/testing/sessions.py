@@ -1,4 +1,4 @@
-"""A real session that plays a script: what a turn emits, asks, waits for and fails with is said beforehand.
+"""A real session that plays a script, which says what each turn emits, asks, waits for and fails with.
 
     agent = ScriptedAgent([TextDelta(text="hello")], [ProviderError("down")])
 

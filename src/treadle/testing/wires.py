@@ -1,4 +1,4 @@
-"""The contract of a wire, as checks that run over sample conversations. A check that fails says what went wrong."""
+"""The contract of a wire, as checks that run over sample conversations. A failing check says what went wrong."""
 
 import importlib
 import json
@@ -13,7 +13,7 @@ from treadle.wire.common.connection import Connection, Conversation
 
 
 class Wire(NamedTuple):
-    """A protocol to be checked: its `Connection`, and conversations as in `treadle.testing.conversations`."""
+    """A protocol to check: its `Connection`, and conversations as in `treadle.testing.conversations`."""
 
     connection: type[Connection[Any]]
     samples: Sequence[Conversation]
@@ -35,7 +35,7 @@ def wire(name: str) -> Wire:
 
 
 class Pair:
-    """Two ends of one wire. `say` carries a message across and gives what the other end made of it."""
+    """Two ends of one wire. `say` sends a message across and returns what the other end received."""
 
     def __init__(self, kind: type[Connection[Any]]) -> None:
         self.ends = {role: kind(role) for role in kind.SAYS}
@@ -69,7 +69,7 @@ def check_byte_by_byte(wire: Wire) -> None:
 
 
 def check_unknown_fields(wire: Wire) -> None:
-    """A JSON message with a field that nobody knows means the same as without it."""
+    """A JSON message with an unknown field means the same as without it."""
     for sender, receiver, message, data in _sent(wire):
         if data.lstrip()[:1] != b"{":
             receiver.receive(data)
@@ -77,7 +77,7 @@ def check_unknown_fields(wire: Wire) -> None:
         body = {**json.loads(data), "x_later": {"deep": [1, None, "é"]}}
         line = json.dumps(body).encode() + (b"\n" if data.endswith(b"\n") else b"")
         [got] = receiver.receive(line)
-        if isinstance(got, dict):  # messages that are plain objects may keep what they do not know
+        if isinstance(got, dict):  # messages that are plain objects may keep unknown fields
             got.pop("x_later", None)
         assert got == message, f"{sender.role} said {line!r}"
 
@@ -111,7 +111,7 @@ def check_cut_off(wire: Wire) -> None:
                 if whole:
                     assert receiver.end() == []
                 else:
-                    assert _raises(RemoteProtocolError, receiver.end), f"cut off, and taken: {data!r}"
+                    assert _raises(RemoteProtocolError, receiver.end), f"cut off, but accepted: {data!r}"
 
 
 def check_cap(wire: Wire) -> None:
@@ -125,11 +125,11 @@ def check_cap(wire: Wire) -> None:
             found = small.receive(data)
         except RemoteProtocolError:
             continue
-        assert found and isinstance(found[0], RemoteProtocolError), f"over the cap, and taken: {found}"
+        assert found and isinstance(found[0], RemoteProtocolError), f"over the cap, but accepted: {found}"
 
 
 def check_illegal_send(wire: Wire) -> None:
-    """Saying what is not allowed now raises, and the conversation goes on as if it had not been tried."""
+    """A message that is not allowed now raises, and the conversation goes on as if it had not been tried."""
     said = [entry for talk in wire.samples for entry in talk]
     refused = 0
     for talk in wire.samples:
@@ -147,7 +147,7 @@ def check_illegal_send(wire: Wire) -> None:
 
 
 def check_crossing(wire: Wire) -> None:
-    """Messages that pass each other on the wire are legal."""
+    """Messages that cross on the wire are legal."""
     for talk, *crossed in wire.crossings:
         pair = Pair(wire.connection)
         for role, message in talk:
@@ -177,7 +177,7 @@ def check_protocol(
 
 
 def _sent(wire: Wire) -> Iterator[tuple[Connection[Any], Connection[Any], Any, bytes]]:
-    """Each sample as (sender, receiver, message, bytes). Whoever iterates gives the bytes to the receiver."""
+    """Each sample as (sender, receiver, message, bytes). The caller gives the bytes to the receiver."""
     for talk in wire.samples:
         pair = Pair(wire.connection)
         for role, message in talk:

@@ -204,7 +204,7 @@ async def test_warnings_go_to_the_log_of_the_editor(tmp_path: Path) -> None:
 async def test_audio_in_a_prompt_is_refused_and_not_left_out(tmp_path: Path) -> None:
     async with opened(ScriptedAgent(), tmp_path) as editor:
         session = await new(editor, tmp_path)
-        with pytest.raises(CallFailed, match="cannot have audio in it"):
+        with pytest.raises(CallFailed, match="cannot contain audio"):
             await editor.call(
                 "session/prompt", sessionId=session, prompt=[*said("hi"), {"type": "audio", "data": "aGk="}]
             )

@@ -183,7 +183,7 @@ async def test_a_client_can_ask_for_less_and_never_for_more(tmp_path: Path) -> N
         await talk.call("run", prompt="x", mode="plan", model="m", directory="below", seconds=9, resume="old")
         for directory in ("..", "/", "none"):
             refused = await talk.whole("run", prompt="x", directory=directory)
-            assert refused["isError"] and "no directory below" in refused["content"][0]["text"]
+            assert refused["isError"] and "not a directory below" in refused["content"][0]["text"]
     first, second = (session.spec for session in agent.sessions)
     assert (first.mode, second.mode, second.model) == ("auto-edit", "plan", "m")
     assert (second.cwd, second.limits.max_seconds, second.start.resume) == (str(tmp_path / "below"), 9.0, "old")

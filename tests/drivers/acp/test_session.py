@@ -263,7 +263,7 @@ async def test_its_own_limits_are_limits(tmp_path: Path, stop: str) -> None:
 
 async def test_a_limit_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     for limits in (Limits(max_cost_usd=1.0), Limits(max_tokens=10)):
-        with pytest.raises(Unsupported, match="cannot be kept"):
+        with pytest.raises(Unsupported, match="cannot be enforced"):
             async with session(tmp_path, opening("Kimi Code CLI"), "kimi", limits=limits):
                 pass
 
@@ -359,7 +359,7 @@ async def test_a_mode_that_is_gone_is_said(tmp_path: Path) -> None:
     modes = {"currentModeId": "auto", "availableModes": [{"id": "auto"}]}
     async with session(tmp_path, opening("qwen-code", {"modes": modes}), "qwen") as opened:
         warned = [event.message for event in opened.events().ready() if isinstance(event, Warned)]
-    assert any("has no mode 'default' any more" in message for message in warned)
+    assert any("no longer has the mode 'default'" in message for message in warned)
 
 
 async def test_settings_that_allow_everything_are_set_back(tmp_path: Path) -> None:

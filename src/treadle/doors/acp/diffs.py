@@ -1,4 +1,4 @@
-"""What the arguments of a tool that writes files would make of them: shown to a person before it is allowed.
+"""The changes that a tool which writes files would make, from its arguments: shown to a person before they allow it.
 
 Agents name their arguments differently and mean the same few things: the whole new content, or texts to replace.
 """
@@ -11,7 +11,7 @@ from treadle.errors import TreadleError
 from treadle.io import files
 
 MOST = 1 << 20
-"""Bytes of a file that are shown; of a larger one there is no diff."""
+"""The largest file, in bytes, for which a diff is shown."""
 _PATH = ("file_path", "filePath", "path", "filename", "absolute_path")
 _CONTENT = ("content", "contents", "file_text", "newText", "text")
 _OLD = ("old_string", "oldString", "old_str", "oldText", "old_text")
@@ -19,7 +19,7 @@ _NEW = ("new_string", "newString", "new_str", "newText", "new_text")
 
 
 def proposed(args: Any, cwd: str) -> list[dict[str, Any]]:
-    """Diff content for the client; empty when it cannot be told from the arguments."""
+    """Diff content for the client; empty when the arguments do not show the change."""
     if not isinstance(args, Mapping):
         return []
     named = _first(args, _PATH)
@@ -49,7 +49,7 @@ def _changed(args: Mapping[str, Any], old: str) -> str | None:
 
 
 def _replaced(edit: Mapping[str, Any], text: str) -> str | None:
-    """None when the text to replace is not there as it is written: the tool may still find it, we show no guess."""
+    """None when the text to replace is not found literally: the tool may still find it, but we show no guess."""
     old, new = _first(edit, _OLD), _first(edit, _NEW)
     if old is None or new is None:
         return None

@@ -32,11 +32,11 @@ RESOURCE_NOT_FOUND = -32002
 AUTH_REQUIRED = -32000
 LISTED = 100
 LAST_SECONDS = 5.0
-"""For answers to what was asked before the editor left."""
+"""How many seconds the last answers may take after the editor left."""
 
 
 class AcpDoor:
-    """`base` is what every session is opened with, beside what the editor says."""
+    """`base` is what every session is opened with, besides what the editor says."""
 
     def __init__(self, agent: Agent, stream: Stream, *, base: SessionSpec, warn: Callable[[str], None]) -> None:
         self._agent = agent
@@ -81,7 +81,7 @@ class AcpDoor:
             await asyncio.gather(reading, writing, *self._helpers, return_exceptions=True)
 
     async def _wind_up(self) -> None:
-        """The editor asks nothing more: what it asked last is still answered, turns as cancelled."""
+        """The editor asks nothing more: its last requests are still answered, turns as cancelled."""
         for served in self._sessions.values():
             self._help(served.cancel())
         if self._rpc.answering:

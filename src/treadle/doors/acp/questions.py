@@ -1,4 +1,4 @@
-"""What a session asks, put to the person at the editor, and what they chose as our answer."""
+"""Puts a session's questions to the person at the editor, and turns their choice into our answer."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -24,7 +24,7 @@ UNANSWERABLE = "the editor cannot answer in words, and no choices were given"
 
 
 async def put(call: Caller, session: str, asked: Asked, tool: dict[str, Any], *, forms: bool) -> Answer:
-    """`tool` is how the request names the call; `forms`: whether the client can show a form to be filled in."""
+    """`tool` is how the request names the call; `forms` says whether the client can show a form."""
     try:
         if asked.kind == "question" and (forms or not asked.options):
             return await _by_form(call, session, asked) if forms else _denied(UNANSWERABLE, by="nobody")
@@ -48,7 +48,7 @@ def options_of(asked: Asked) -> list[dict[str, str]]:
 
 
 def read_choice(asked: Asked, result: Any) -> Answer:
-    """What cannot be understood is a no."""
+    """A choice that cannot be understood is a no."""
     outcome = result.get("outcome") if isinstance(result, dict) else None
     chosen = outcome.get("optionId") if isinstance(outcome, dict) and outcome.get("outcome") == "selected" else None
     if asked.kind == "question" and isinstance(chosen, str) and chosen.startswith("choice-"):

@@ -72,7 +72,7 @@ class Served:
     # Opening
 
     async def replay(self) -> None:
-        """Tell the past, where the session knows it."""
+        """Send the history, if the session knows it."""
         self._titled = True
         if isinstance(self.session, Remembering):
             for update in self._out.replayed(self.session.history()):
@@ -102,7 +102,7 @@ class Served:
         if not text.strip() and not images:
             raise Fault(INVALID_PARAMS, "the prompt is empty")
         if any(isinstance(block, dict) and block.get("type") == "audio" for block in blocks):
-            raise Fault(INVALID_PARAMS, "a prompt cannot have audio in it")
+            raise Fault(INVALID_PARAMS, "a prompt cannot contain audio")
         if not self._titled:
             self._titled = True
             await self.update({"sessionUpdate": "session_info_update", "title": " ".join(text.split())[:TITLE]})
@@ -181,7 +181,7 @@ class Served:
         await self.update(update)
 
     async def _result(self, ended: TurnEnded | None) -> dict[str, Any]:
-        if self.session.info.mode not in (None, self.mode):  # as when a plan was approved
+        if self.session.info.mode not in (None, self.mode):  # for example when a plan was approved
             self.mode = self.session.info.mode
             await self.update({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
         stop = stop_reason(ended) if ended is not None else "cancelled"
@@ -195,7 +195,7 @@ class Served:
         return {"stopReason": stop, **({"usage": self._usage()} if self._spent.calls else {})}
 
     def _usage(self) -> dict[str, int]:
-        """Of the whole session, as the schema says. What is cached counts beside the input."""
+        """Usage of the whole session, as the schema says. Cached tokens are counted besides the input."""
         spent = self._spent
         return {
             "totalTokens": spent.total_tokens,

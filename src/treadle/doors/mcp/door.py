@@ -34,12 +34,12 @@ from treadle.wire.mcp.revisions import done, failed, welcome
 
 NAME = "treadle"
 LONGEST_WAIT = 50.0
-"""Seconds that `read` waits at most: clients give up on a call after a minute."""
+"""The longest that `read` waits, in seconds: clients give up on a call after a minute."""
 USUAL_WAIT = 20.0
 
 
 class McpDoor:
-    """`find` gives an agent by its name; `base` is what every session is opened with, and bounds what may be asked."""
+    """`find` returns an agent by name; `base` is what every session is opened with, and limits what may be asked."""
 
     def __init__(
         self,
@@ -207,11 +207,11 @@ class McpDoor:
         return run
 
     def _changes(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What a client may say of a session: never more than whoever started the server has allowed."""
+        """What a client may set for a session: never more than whoever started the server has allowed."""
         base = self._base
         cwd = os.path.realpath(os.path.join(base.cwd, arguments.get("directory") or ""))
         if not is_under(cwd, os.path.realpath(base.cwd)) or not os.path.isdir(cwd):
-            raise ConfigError(f"{arguments['directory']!r} is no directory below {base.cwd}")
+            raise ConfigError(f"{arguments['directory']!r} is not a directory below {base.cwd}")
         mode = parse_mode(arguments["mode"]) if "mode" in arguments else None
         changes: dict[str, Any] = {
             "cwd": cwd,
@@ -251,7 +251,7 @@ class McpDoor:
 
 
 def _read_answer(asked: Asked, told: Any) -> Answer:
-    """What cannot be understood is a no."""
+    """An answer that cannot be understood is a no."""
     content = told.get("content") if isinstance(told, dict) and told.get("action") == "accept" else None
     text = content.get("answer") if isinstance(content, dict) else None
     if not isinstance(text, str) or text == "deny":

@@ -1,4 +1,4 @@
-"""Agents at work for an MCP client: each run is a session that takes prompts, and is known by an id."""
+"""Agents at work for an MCP client. Each run is a session that takes prompts and has an id."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,13 +15,13 @@ from treadle.sessions.totals import TurnSummary, TurnTotals
 
 Status: TypeAlias = Literal["running", "waiting", "completed", "failed", "interrupted", "limited"]
 OPEN = 16
-"""Runs that are kept; beyond that, the one that has rested longest is closed."""
+"""How many runs are kept; beyond that, the one that has been idle longest is closed."""
 KEPT_EVENTS = 2000
-"""Of each run, for `read`."""
+"""How many events of each run are kept for `read`."""
 
 
 class AgentRun:
-    """One session. `watchers` see each event of the turn under way."""
+    """One session. `watchers` see each event of the current turn."""
 
     def __init__(self, name: str, session: Session, agent: str, cwd: str) -> None:
         self.id = name
@@ -87,7 +87,7 @@ class AgentRun:
         return self._totals.summary()
 
     async def news(self, seconds: float | None) -> None:
-        """Wait until something has happened, at most so long."""
+        """Wait until something has happened, but no longer than this."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -148,11 +148,11 @@ class Runs:
 
 
 Elicit: TypeAlias = Callable[[Asked], Awaitable[Answer | None]]
-"""Puts a question to the person at the client; None when there is none who can be asked."""
+"""Puts a question to the person at the client; None when nobody can be asked."""
 
 
 async def ask_while(run: AgentRun, elicit: Elicit) -> None:
-    """Answer the run's questions by asking the person at the client, until cancelled or one cannot be answered so."""
+    """Pass the run's questions to the person at the client, until cancelled or one cannot be answered this way."""
     while True:
         for request, asked in [*run.questions.items()]:
             answer = await elicit(asked)

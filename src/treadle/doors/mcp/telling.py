@@ -1,4 +1,4 @@
-"""Runs as a client is told them: what happened, what is asked, and what came of it. Plain JSON."""
+"""How runs are reported to a client: what happened, what is asked, and the result. Plain JSON."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,13 +7,13 @@ from treadle.doors.mcp.runs import AgentRun
 from treadle.events import AnyEvent, Asked, FileChanged, Message, TextDelta, ToolDenied, ToolEnded, ToolStarted, Warned
 
 LONGEST = 2000
-"""Characters of a tool's result; the agent has seen it all, the client need not."""
+"""How many characters of a tool's result the client gets; the agent has seen all of it."""
 MOST = 40_000
-"""Characters of one answer: a client's model has to read it."""
+"""How many characters one answer has at most, because a client's model has to read it."""
 
 
 def outcome(run: AgentRun) -> dict[str, Any]:
-    """The state of a run, and its result when it has one."""
+    """The state of a run, with its result if it has one."""
     summary = run.summary()
     told: dict[str, Any] = {
         "run": run.id,
@@ -45,7 +45,7 @@ def outcome(run: AgentRun) -> dict[str, Any]:
 
 
 def words(told: dict[str, Any]) -> str:
-    """The same for a model that sees only text: the answer first."""
+    """The same as text, for a model that sees only text: the answer first."""
     parts = [str(told["text"])] if told.get("text") else []
     parts.append(f"[run {told['run']}: {told['status']}]")
     parts += [f"[asks: {one['text']} (request {one['request']})]" for one in told.get("questions", [])]
@@ -63,7 +63,7 @@ def question(asked: Asked) -> dict[str, Any]:
 
 
 def happened(events: Iterable[AnyEvent], after: int) -> tuple[list[dict[str, Any]], int]:
-    """What a client needs of the events with a number over `after`, and up to which number they were told."""
+    """The events after number `after` that a client needs, and the number of the last one reported."""
     found: list[dict[str, Any]] = []
     size, last, streamed = 0, after, False
     for event in events:
@@ -73,7 +73,7 @@ def happened(events: Iterable[AnyEvent], after: int) -> tuple[list[dict[str, Any
             break
         last = event.seq
         if isinstance(event, TextDelta) and event.parent is None:
-            streamed = True  # its whole comes as a message
+            streamed = True  # all of it comes as one message later
             continue
         told = _told(event)
         if told is not None:
@@ -108,7 +108,7 @@ def title(event: ToolStarted) -> str:
 
 
 def progress(event: AnyEvent) -> str | None:
-    """What is worth a word while a client waits."""
+    """Progress worth reporting while a client waits."""
     match event:
         case ToolStarted():
             return f"{event.name}: {title(event)}".rstrip(": ")

@@ -1,4 +1,4 @@
-"""What a host may want of a session beyond the contract: the native agent has it, an agent that we drive need not."""
+"""What a host may want of a session beyond the contract: the native agent offers it, a driven agent need not."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, runtime_checkable
@@ -8,31 +8,31 @@ from treadle.session import Instructions, OwnTool, Subagent, TurnId
 
 @runtime_checkable
 class Extensible(Protocol):
-    """A Session that can use tools of its host's own process."""
+    """A Session that can use tools inside its host's process."""
 
     async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
-        """Before the first prompt."""
+        """Call this before the first prompt."""
         ...
 
 
 @runtime_checkable
 class Adaptable(Protocol):
-    """A Session whose host may say more about it after it was opened, before the first prompt."""
+    """A Session whose host may configure more after it was opened, before the first prompt."""
 
     def adapt(self, *, instructions: Instructions | None = None, subagents: tuple[Subagent, ...] = ()) -> None:
-        """The instructions that are given replace those that were; subagents are added."""
+        """Replace the instructions by these; add these subagents."""
         ...
 
     def add_rule(self, verdict: str, rule: str) -> None:
-        """A permission rule for the rest of the session; the verdict is allow, ask or deny."""
+        """Add a permission rule for the rest of the session; the verdict is allow, ask or deny."""
         ...
 
     def context_parts(self) -> list[tuple[str, int]]:
-        """What fills the context window now, and with about how many tokens."""
+        """What fills the context window now, with approximate tokens."""
         ...
 
     def restore_files(self, turn: TurnId) -> list[str]:
-        """Put every file that `turn` or a later one changed with a tool back as it was; gives their paths."""
+        """Restore every file that `turn` or a later one changed with a tool. Returns their paths."""
         ...
 
     def reserve_tool(self, name: str, *, there: bool) -> Callable[[dict[str, Any]], Awaitable[str]]:
@@ -40,5 +40,5 @@ class Adaptable(Protocol):
         ...
 
     async def switch_server(self, name: str, *, on: bool) -> None:
-        """Offer the tools of an MCP server, connecting to it again, or leave them out; raises NotFound."""
+        """Offer the tools of an MCP server, reconnecting to it, or hide them. Raises NotFound."""
         ...

@@ -1,9 +1,9 @@
-"""Hooks of a settings file in Claude Code's form: commands that are told what happens and may forbid it.
+"""Hooks of a settings file in Claude Code's form: commands that learn what happens and may forbid it.
 
     {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./judge.sh"}]}]}}
 
 A command reads one JSON object. Exit 0 with a JSON object on stdout is an answer like that of a host's own hook; exit 2
-blocks, with stderr as the reason; any other exit is a warning. One that takes too long blocks.
+blocks, with stderr as the reason; any other exit code is a warning. A hook that takes too long blocks.
 """
 
 import os
@@ -20,7 +20,7 @@ ONLY_LOOK = (
     *("Notification", "SessionStart", "SessionEnd", "SubagentStart", "SubagentStop", "PreCompact"),
     *("PostToolUseFailure", "PostCompact"),
 )
-"""Events that cannot forbid anything. Their hooks are taken and not called, and that is said."""
+"""Events that cannot forbid anything. Their hooks are accepted but not called, with a warning."""
 TIMEOUT = 60.0
 BLOCK = 2
 
@@ -48,7 +48,7 @@ def command_hooks(table: Any) -> tuple[CommandHook, ...]:
 def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook:
     command, timeout = entry.get("command"), entry.get("timeout")
     if entry.get("type", "command") != "command" or not isinstance(command, str) or not command.strip():
-        raise ConfigError(f"a hook of {event} is no command", hint='write {"type": "command", "command": "..."}')
+        raise ConfigError(f"a hook of {event} is not a command", hint='write {"type": "command", "command": "..."}')
     patience = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT
     return CommandHook(event=event, matcher=matcher, command=command, timeout=patience)
 
@@ -66,8 +66,8 @@ def _list(value: Any, what: str) -> list[Any]:
 
 
 async def run(hook: CommandHook, told: dict[str, Any], cwd: str, warn: Callable[[str], None]) -> dict[str, Any]:
-    """What the command answers, in the form of a host's answer. Raises Unsupported when it took too long."""
-    from treadle.io.process.child import start  # few runs have hooks
+    """The command's answer, in the form of a host's answer. Raises Unsupported when it took too long."""
+    from treadle.io.process.child import start  # imported here because few runs have hooks
     from treadle.io.process.consulted import consult
 
     env = {**reduced(os.environ), "CLAUDE_PROJECT_DIR": cwd}
@@ -88,7 +88,7 @@ async def run(hook: CommandHook, told: dict[str, Any], cwd: str, warn: Callable[
 
 
 def _answer(hook: CommandHook, text: str) -> dict[str, Any]:
-    """JSON, or plain text, which is something to add for the model where a prompt is looked at."""
+    """JSON, or plain text, which for a prompt hook is added for the model."""
     try:
         answer = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

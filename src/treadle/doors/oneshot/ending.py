@@ -1,4 +1,4 @@
-"""How a run ended, as an exit code and as the record that it ends with."""
+"""How a run ended, as an exit code and as its final record."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,11 +12,11 @@ from treadle.wire.oneshot.names import THEIRS
 from treadle.wire.oneshot.records import Result
 
 INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
-"""Exit codes with `strict`. Without it, interrupted is 0 and everything else here but INCOMPLETE is 1."""
+"""Exit codes with `strict`. Without it, interrupted is 0 and everything else here except INCOMPLETE is 1."""
 
 
 class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
-    """How the run came to its end: the first of a turn's end, a command's result or an exception."""
+    """How the run ended: by the first of a turn's end, a command's result or an exception."""
 
     text: str = ""
     error: ErrorInfo | None = None
@@ -28,14 +28,14 @@ class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def failure(ended: TurnEnded) -> ErrorInfo | None:
-    """An interruption is not an error: its partial text is the result."""
+    """The error, if any. An interruption is not an error: its partial text is the result."""
     if ended.outcome in ("completed", "interrupted"):
         return None
     return ended.error or ErrorInfo(code="error", message=f"the turn ended as {ended.outcome}")
 
 
 def refusals(denials: Iterable[ToolDenied]) -> str:
-    """A reader of plain text has no other way to learn that something was not done."""
+    """Lines that tell a reader of plain text what was not allowed; there is no other way to learn it."""
     reasons = dict.fromkeys(denied.reason for denied in denials)
     return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons)
 
@@ -53,7 +53,7 @@ def exit_code(ending: RunEnding, summary: TurnSummary, *, strict: bool) -> int:
 def result_of(
     ending: RunEnding, summary: TurnSummary, code: int, structured: Any, *, session_id: str, milliseconds: int
 ) -> Result:
-    """The record that a run ends with."""
+    """The final record of a run."""
     error = ending.error
     return Result(
         result="" if error is not None else ending.text,
@@ -92,7 +92,7 @@ _REASONS = {"max_iterations": "max_turns", "budget_exceeded": "budget_exhausted"
 
 
 def _usage(totals: Totals) -> wire.Record:
-    """The four buckets; marked where a service did not count and we had to guess."""
+    """The four token counts; marked where a service did not count and we had to guess."""
     counted = wire.usage(
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,

@@ -1,4 +1,4 @@
-"""What a host says first. A session of any agent is opened with what the host's `initialize` asks for."""
+"""What a host says first: its `initialize` decides how the session of any agent is opened."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def wishes(request: dict[str, Any], before: Instructions) -> Wishes:
-    """Raises what the host must be told: a wish that cannot be read is not left out."""
+    """Raises what the host must be told: an unreadable wish is never ignored."""
     instructions = _instructions(request, before)
     check = None
     if request.get("jsonSchema"):
@@ -38,7 +38,7 @@ def wishes(request: dict[str, Any], before: Instructions) -> Wishes:
 
 
 async def first_records(link: Link[Heard, Any]) -> list[Heard]:
-    """What comes first, perhaps with more behind it; nothing when the host says nothing at all."""
+    """The first records, perhaps with more after them; empty when the host says nothing at all."""
     while (heard := await link.receive()) is not None:
         if heard:
             return list(heard)
@@ -46,7 +46,7 @@ async def first_records(link: Link[Heard, Any]) -> list[Heard]:
 
 
 def greeted(records: list[Heard], spec: SessionSpec) -> SessionSpec:
-    """The spec with what an `initialize` at the head of these asks for. One that cannot be kept is refused later."""
+    """The spec with what an `initialize` among these records asks for. What is impossible is refused later."""
     first = records[0] if records else None
     if not isinstance(first, dict) or not isinstance(request := first.get("request"), dict):
         return spec

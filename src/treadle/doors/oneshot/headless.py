@@ -30,10 +30,10 @@ class Transport:
         self._exit_code = await runner.run(self._prompt)
 
     async def stop(self) -> None:
-        """Nothing: what start() began, it has ended."""
+        """Does nothing: start() has already ended what it began."""
 
     def get_exit_code(self) -> int:
-        """0 before any run."""
+        """The exit code; 0 before any run."""
         return self._exit_code
 
 
@@ -44,7 +44,7 @@ def create_headless_runner(
     out: Sink | None = None,
     err: Sink | None = None,
 ) -> OneShot:
-    """A runner over any session: `await runner.run(prompt)` prints to stdout, or `out`, and gives the exit code."""
+    """A runner over any session: `await runner.run(prompt)` prints to stdout, or `out`, and returns the exit code."""
     return OneShot(session, output_format, out=out, err=err)
 
 
@@ -55,5 +55,5 @@ def create_headless_transport(
     out: Sink | None = None,
     err: Sink | None = None,
 ) -> Transport:
-    """The same as a transport that is given its session later, by `attach`."""
+    """The same as a transport that gets its session later, by `attach`."""
     return Transport(prompt, output_format, out, err)

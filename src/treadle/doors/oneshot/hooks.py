@@ -1,5 +1,5 @@
-"""Hooks that may forbid something: those that the host runs in its own process, which it names in `initialize` and we
-call over the control protocol, and the commands of a settings file (`command_hooks.py`).
+"""Hooks that may forbid something: callbacks in the host's process, which it names in `initialize` and we call over the
+control protocol, and the commands of a settings file (`command_hooks.py`).
 
 A hook may be there to forbid something, so everything fails closed: an event that could forbid and that we cannot call
 refuses `initialize`; a callback that fails, or that does not answer in time, blocks the tool call.
@@ -18,7 +18,7 @@ from treadle.session import HookVerdict, OwnProgram, Use
 from treadle.wire.oneshot.names import THEIRS
 
 Request = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Sends a control request to the host and gives the response; raises when the host answers with an error."""
+"""Sends a control request to the host and returns the response; raises when the host answers with an error."""
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def matches(matcher: str, tool: str) -> bool:
-    """By the name that the host knows, or by ours; an empty matcher and a star match every tool."""
+    """Whether a matcher names a tool, by the host's name or ours; an empty matcher and a star match every tool."""
     if matcher in ("", "*") or not tool:
         return True
     try:
@@ -39,7 +39,7 @@ def matches(matcher: str, tool: str) -> bool:
 
 
 class HostHooks:
-    """Give `program()` to the session when it is opened, and the host's hooks when they are known."""
+    """Pass `program()` to the session when it is opened, and add the host's hooks once they are known."""
 
     def __init__(
         self, cwd: str, commands: tuple[CommandHook, ...] = (), warn: Callable[[str], None] = lambda message: None
@@ -61,7 +61,7 @@ class HostHooks:
         self.session, self._request, self._stop_turn = session, request, stop_turn
 
     def register(self, hooks: Any) -> list[str]:
-        """What `initialize` says; gives the events whose hooks will not be called. Raises what must not be ignored."""
+        """Register the hooks of `initialize`. Returns the events whose hooks are not called; raises if one matters."""
         if not isinstance(hooks, dict):
             raise Unsupported(f"hooks must be an object, not {type(hooks).__name__}")
         found: dict[str, list[Registered]] = {}
@@ -102,7 +102,7 @@ class HostHooks:
                 return reason
             specific = _specific(said)
             wanted = specific.get("permissionDecision") or said.get("decision")
-            if wanted == "ask" or wanted in ("allow", "approve") and not decision:  # of several, the stricter
+            if wanted == "ask" or wanted in ("allow", "approve") and not decision:  # the stricter of several
                 decision = "ask" if wanted == "ask" else "allow"
                 why = str(specific.get("permissionDecisionReason") or said.get("reason") or "")
             if isinstance(specific.get("updatedInput"), dict):
@@ -123,7 +123,7 @@ class HostHooks:
         return "\n".join(map(str, added)) or None
 
     async def _stop(self, outcome: str, text: str) -> str | None:
-        """Why the turn must go on, when a hook says so."""
+        """Why the turn must go on, if a hook says so."""
         told = {"stop_hook_active": self._going_on, "last_assistant_message": text}
         reasons = []
         try:
@@ -143,7 +143,7 @@ class HostHooks:
             await self._stop_turn(reason)
 
     async def _ask(self, event: str, tool: str, told: dict[str, Any]) -> list[dict[str, Any]]:
-        """All callbacks that are there for this, in their order."""
+        """Call all matching callbacks, in their order."""
         given = {"session_id": self.session, "transcript_path": "", "cwd": self._cwd, "hook_event_name": event, **told}
         answers = []
         for group in self._hooks.get(event, ()):
@@ -188,7 +188,7 @@ def _specific(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocked(said: dict[str, Any]) -> str | None:
-    """Why this answer blocks, in its newer and its older form; None when it does not."""
+    """Why this answer blocks, in its newer or older form; None when it does not."""
     specific = _specific(said)
     if specific.get("permissionDecision") == "deny":
         return str(specific.get("permissionDecisionReason") or "a hook denied it")

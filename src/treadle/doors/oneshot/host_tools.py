@@ -1,7 +1,7 @@
-"""MCP servers that live in the host's own process: their tools, called over the control protocol.
+"""Tools of MCP servers inside the host's process, called over the control protocol.
 
 The host names the servers in `initialize`, or in `--mcp-config` with the type `sdk`. Each is spoken to in JSON-RPC, one
-`mcp_message` request a message, and its tools become tools of the session as those of any other server would.
+`mcp_message` request per message, and its tools become tools of the session, like those of any other server.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Named = Callable[[str, str], str]
 
 
 class HostServer:
-    """One server of the host. Raises RemoteError when it does not answer as it must."""
+    """One server of the host. Raises RemoteError when it does not answer properly."""
 
     def __init__(self, name: str, request: Request, named: Named) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class HostServer:
         self._ids = itertools.count()
 
     async def tools(self) -> tuple[OwnTool, ...]:
-        """Greet it and ask for all that it offers."""
+        """Greet it and list all tools that it offers."""
         try:
             async with asyncio.timeout(START_SECONDS):
                 greeting = {"name": "treadle", "version": __version__}

@@ -26,7 +26,7 @@ NO_INSTRUCTIONS = Instructions()
 
 
 class StreamInput:
-    """Reads records until the end of input, then finishes what was asked and gives the last exit code."""
+    """Reads records until the end of input, then finishes what was asked and returns the last exit code."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class StreamInput:
         instructions: Instructions = NO_INSTRUCTIONS,
         replay: bool = False,
     ) -> None:
-        """`answers`: whether the host can be asked anything. `hooks`: what the session was opened with, if it was.
+        """`answers`: whether the host can be asked anything. `hooks`: those that the session was opened with, if any.
         `early`: what the host said before there was a session, which was opened with the `initialize` in it.
 
         `servers` are MCP servers in the host's own process; `instructions` are those that the session was opened with.
@@ -94,7 +94,7 @@ class StreamInput:
         raise failed
 
     async def interrupt(self, reason: str) -> None:
-        """End what is under way, and leave out what was still to come."""
+        """End what is under way, and skip what was still to come."""
         while not self._prompts.empty():
             self._prompts.get_nowait()
         self._prompts.put_nowait(None)
@@ -116,7 +116,7 @@ class StreamInput:
             if reason is not None:
                 code = await self._runner.refuse(reason)
                 continue
-            # With `client_composed` the host has put it together from what nobody typed.
+            # With `client_composed`, the host composed the prompt; nobody typed it.
             code = await self._runner.run(before + text, images, verbatim=bool(record.get("client_composed")))
             if self._runner.turn is not None:
                 self._control.turns[uuid] = self._runner.turn
@@ -155,7 +155,7 @@ class StreamInput:
     # HostRequests
 
     async def _take_request(self, request_id: str, request: dict[str, Any]) -> None:
-        """What the host must answer something for, such as its own MCP servers, may not stop us from reading that."""
+        """Handle a request in a task: if it needs answers of the host, as from its MCP servers, reading must go on."""
         subtype = request.get("subtype")
         if subtype == "initialize":
             self._initialized.clear()
@@ -186,7 +186,7 @@ class StreamInput:
             del self._requests[request_id]
 
     async def _ask(self) -> None:
-        """Pass the session's permission questions to the host, and take back what nobody need answer any more."""
+        """Pass the session's permission questions to the host, and withdraw those that no longer need an answer."""
         async for event in self._session.events(after=-1):
             if isinstance(event, Asked) and self._answers:
                 request_id = wire.new_uuid()

@@ -1,4 +1,4 @@
-"""The control requests of Claude Code's SDKs, each answered from the session: what cannot be done is refused."""
+"""The control requests of Claude Code's SDKs, each answered from the session; what cannot be done is refused."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ IGNORED = {
     *("agentProgressSummaries", "forwardSubagentText", "supportedDialogKinds", "perTaskStopAffordance", "skills"),
     *("rapidFollowupPreempt", "forwardNestedSubagentToolCalls", "workspaceTrust", "planModeInstructions"),
 }
-"""Of `initialize`: what is used, and what changes nothing that anybody could rely on to forbid something."""
+"""Fields of `initialize` that we use, and those that can safely be ignored because they forbid nothing."""
 
 
 class HostRequests:
@@ -48,18 +48,18 @@ class HostRequests:
         self._instructions = instructions
         self._greeting = greeting
         self._servers: dict[str, str] = {}
-        """The host's MCP servers and how they are."""
+        """The host's MCP servers and their status."""
         self.turns: dict[str, str] = {}
         """The uuid of a prompt -> the turn that it began."""
         self.refused = ""
-        """Why `initialize` was refused: a host whose wishes cannot be kept is not served."""
+        """Why `initialize` was refused: a host whose wishes cannot be met is not served."""
 
     async def obey(self, request: dict[str, Any]) -> dict[str, Any]:
         match request.get("subtype"):
             case "initialize":
                 return await self.initialize(request)
             case "interrupt":
-                await asyncio.sleep(0)  # a prompt that came before it has begun then
+                await asyncio.sleep(0)  # by then, a prompt that came before it has begun
                 await self._runner.interrupt("interrupted by the host")
                 return {"still_queued": []}
             case "set_permission_mode":
@@ -108,7 +108,7 @@ class HostRequests:
         if unknown:
             raise Unsupported(f"initialize asks for {', '.join(unknown)}, which is not known here")
         hooks = request.get("hooks")
-        if hooks and self._hooks is None:  # they may be there to forbid something
+        if hooks and self._hooks is None:  # the hooks may be there to forbid something
             raise Unsupported("this agent cannot run hooks of the host", hint="native and claude can")
         if hooks and self._hooks is not None:
             for event in self._hooks.register(hooks):

@@ -1,6 +1,6 @@
 """One prompt through any session, printed: text, json or stream-json, and an exit code.
 
-The runner owns the output and the exit code and nothing else: it asks nobody, makes no provider, reads no arguments.
+The runner owns only the output and the exit code: it asks nobody, makes no provider, reads no arguments.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from treadle.wire.oneshot.connection import READY, Connection
 from treadle.wire.oneshot.records import OutputFormat, Result
 
 SETTLING = 1.0
-"""Seconds that an interrupted command has for its result, where the session does not wait for that."""
+"""How many seconds an interrupted command has for its result, where the session does not wait for that."""
 
 
 class Sink(Protocol):
-    """Where it is printed, such as any stream of `io.streams`."""
+    """Where the output goes, such as any stream of `io.streams`."""
 
     async def write(self, data: bytes) -> None: ...
 
@@ -51,7 +51,7 @@ class Extra(Protocol):
     """Writes further lines to stream-json, such as those of --verbose."""
 
     deltas: bool
-    """Whether words are still told as they come."""
+    """Whether words are still written as they come."""
 
     def begin(self) -> list[wire.Record]: ...
 
@@ -72,8 +72,8 @@ class OneShot:
         unknown_cost: float | None = None,
         wire: Connection | None = None,
     ) -> None:
-        """`unknown_cost`: what to say for the cost when no price is known; null otherwise. `wire`: one on which the
-        host has spoken already."""
+        """`unknown_cost`: the cost to report when no price is known, instead of null. `wire`: one on which the host has
+        spoken already."""
         if output_format not in get_args(OutputFormat):
             raise ConfigError(
                 f"there is no output format {output_format!r}", hint=f"one of {', '.join(get_args(OutputFormat))}"
@@ -92,7 +92,7 @@ class OneShot:
         self._seen: set[str] = set()
         """The kinds of events that this run had."""
         self._images: tuple[bytes, ...] = ()
-        """What comes with the prompt, the first time that it is asked."""
+        """Images that come with the prompt, the first time that it is sent."""
         self._verbatim = False
         self._turn: str | None = None
         self._command: str | None = None
@@ -104,17 +104,17 @@ class OneShot:
         self._turn_over: asyncio.Future[RunEnding]
         self._ends: dict[str | None, TurnEnded] = {}
         self._early: list[AnyEvent] = []
-        """Events of turns, from before we know which one is ours."""
+        """Events of turns, from before we know which turn is ours."""
         self._idle = asyncio.Event()
         self._held: list[Any] = []
-        """With json and further lines: what the one array is made of."""
+        """With json and further lines: the items of the single array."""
         self._between = Between()
         self._tasks: dict[str, Task] = {}
         self._detached: set[str] = set()
 
     @property
     def turn(self) -> str | None:
-        """The turn of the prompt that is running, or ran last."""
+        """The turn of the current prompt, or of the last one."""
         return self._turn
 
     @property
@@ -132,13 +132,13 @@ class OneShot:
 
     @property
     def unfinished(self) -> list[Task]:
-        """Background tasks that are still under way, and will end with the session."""
+        """Background tasks that are still running and will end with the session."""
         return [task for task in self._tasks.values() if task.status not in FINISHED and task.id not in self._detached]
 
     async def run(self, prompt: str, images: tuple[bytes, ...] = (), *, verbatim: bool = False) -> int:
-        """Do what the prompt says; returns when the session has settled and its history is on disk.
+        """Run the prompt. Returns when the session has settled and its history is on disk.
 
-        With `verbatim` it is no command, whatever it begins with, and no file that it mentions is read.
+        With `verbatim` it is never a command, whatever it begins with, and files it mentions are not read.
         """
         self._totals, self._turn, self._ends, self._early = TurnTotals(), None, {}, []
         self._images, self._verbatim = images, verbatim
@@ -181,7 +181,7 @@ class OneShot:
     # The work
 
     async def _answer(self, prompt: str, reader: EventReader) -> tuple[RunEnding, Any]:
-        """The ending, and the checked value where an answer of a certain form is wanted."""
+        """The ending, and the checked value if an answer of a certain form is wanted."""
         ending = await self._once(prompt, reader)
         if self._check is None or not ending.turn or ending.error is not None or self._interrupted is not None:
             return ending, msgspec.UNSET
@@ -210,7 +210,7 @@ class OneShot:
                 either: list[asyncio.Future[Any]] = [pump, self._turn_over]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 ending = self._turn_over.result() if self._turn_over.done() else _broken(pump)
-            while not self._idle.is_set():  # woken, the pump may already have taken the next events
+            while not self._idle.is_set():  # when woken, the pump may already have taken the next events
                 await self._idle.wait()
         finally:
             for task in (pump, operation):
@@ -230,7 +230,7 @@ class OneShot:
                 self._idle.set()
 
     async def _operate(self, prompt: str) -> RunEnding | None:
-        """Start the work; the ending when it has one already, None when a turn decides."""
+        """Start the work. Returns the ending if there is one already, None when a turn decides."""
         try:
             if self._interrupted is not None:
                 return RunEnding()
@@ -249,7 +249,7 @@ class OneShot:
                     return self._command_ended(command[0], result)
                 self._turn = result.turn
             self._settle()
-            if self._interrupted is not None:  # while the turn was being started
+            if self._interrupted is not None:  # it was interrupted while the turn was being started
                 await self.session.interrupt(self._turn, self._interrupted)
             return None
         except asyncio.CancelledError:
@@ -341,12 +341,12 @@ class OneShot:
         return code
 
     async def _complain(self, text: str) -> None:
-        with contextlib.suppress(PeerClosed, StorageError):  # the exit code says that something is wrong too
+        with contextlib.suppress(PeerClosed, StorageError):  # the exit code also says that something is wrong
             await self._err.write(text.encode(errors="replace"))
 
 
 class Between:
-    """The empty line between two messages of one run, as a delta of its own: text before a tool, then the answer."""
+    """The empty line between two messages of one run, as a separate delta: text before a tool, then the answer."""
 
     def __init__(self) -> None:
         self.begin()
@@ -375,11 +375,11 @@ class Answers(Protocol):
         ...
 
     def again(self, complaint: str) -> str:
-        """The prompt that asks for a better one."""
+        """The prompt that asks for a better answer."""
         ...
 
 
 def _broken(pump: asyncio.Task[None]) -> RunEnding:
-    """Events have stopped before the turn ended: nobody reads what we write, or the session closed."""
+    """Events stopped before the turn ended: nobody reads what we write, or the session closed."""
     pump.result()
     return RunEnding(error=ErrorInfo(code="no_result", message="the session closed without an answer"))

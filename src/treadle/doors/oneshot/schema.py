@@ -1,4 +1,4 @@
-"""`--json-schema`: the final answer is JSON that fits a schema, or it is asked for again, in the same session."""
+"""`--json-schema`: the final answer must be JSON that fits a schema, or it is asked for again in the same session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SchemaCheck:
 
     @classmethod
     def load(cls, given: str) -> SchemaCheck:
-        """From a file, or from the schema itself."""
+        """Load a schema from a file, or from the text itself."""
         inline = given.lstrip().startswith(("{", "true", "false"))
         where = "the schema" if inline else given
         try:

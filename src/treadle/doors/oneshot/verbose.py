@@ -1,4 +1,4 @@
-"""The lines that --verbose and --include-partial-messages add to stream-json, for scripts that look for them."""
+"""The lines that --verbose and --include-partial-messages add to stream-json, for scripts that expect them."""
 
 from typing import Any
 
@@ -33,8 +33,9 @@ class Verbose:
         partial: bool = False,
         deltas: bool = True,
     ) -> None:
-        """`mode` is what to say of a session that does not tell its own. Without `deltas`, words are told as whole
-        messages only, which is what an SDK expects that has not asked for partial ones."""
+        """`mode` is reported for a session that does not report its own. Without `deltas`, words come only as whole
+        messages, as an SDK expects that has not asked for partial ones.
+        """
         self.deltas = deltas or partial
         self._session = session
         self._cwd = cwd
@@ -43,13 +44,15 @@ class Verbose:
         self._partial = Partial(session) if partial else None
         self._model = ""
         self._held: list[Message] = []
-        """Whole messages whose count has not come yet."""
+        """Whole messages whose token counts have not come yet."""
         self._counted = False
         self._reply = wire.Reply(session_id=session.id, id="", model="")
         self._callers: dict[str, str] = {}
         """The task of a subagent -> the tool call that started it."""
         self._unsaid: list[str] = []
-        """Words of a reply that has not come as a whole: some agents send no other, and none does when interrupted."""
+        """Words of a reply that has not come as a whole: some agents send nothing else, an interrupted one never
+        does.
+        """
 
     def begin(self) -> list[wire.Record]:
         self._model = ", ".join(self._session.info.models)
@@ -78,7 +81,7 @@ class Verbose:
                     self._unsaid.clear()
                 if self._counted:
                     self._next_message()
-                self._held.append(event)  # what it cost is known a moment later, and stands in the same line
+                self._held.append(event)  # its cost is known a moment later, and belongs in the same line
                 return []
             case Usage():
                 if self._counted:
@@ -145,7 +148,7 @@ def _images(event: ToolEnded) -> list[wire.Record]:
 
 
 class Partial:
-    """The frame of raw message events around the deltas, as the Anthropic API sends it."""
+    """The raw message events around the deltas, as the Anthropic API sends them."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -1,8 +1,8 @@
 """Any agent as a sidecar: hello, then one order after the other, each with its events and its receipt.
 
-The end of input means that no more orders come, not that the one under way is to stop: a real control plane closes its
-end right after `run`. And it kills us the moment it reads `final`, so before that line the session is closed, its
-processes are gone, and all that is to last is on disk.
+The end of input means that no more orders come, not that the current one must stop: real control planes close their
+end right after `run`. They also kill us as soon as they read `final`, so before that line the session is closed, its
+processes are gone, and everything that must last is on disk.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 PROBE_SECONDS = 5.0
 WAITING_ORDERS = 100
 REFUSED_ORDERS = 10_000
-"""Of more orders only the ids are kept, to be answered in their turn; at this many, no more is read for a while."""
+"""Of further orders only the ids are kept, to be answered in turn; at this many, reading pauses."""
 
 
 class Sidecar:
@@ -62,9 +62,9 @@ class Sidecar:
         self._stopping: asyncio.Task[None] | None = None
 
     async def run(self) -> int:
-        """Serve until there are no more orders. The exit code: 0, or 1 when the host went away in the middle."""
+        """Serve until there are no more orders. Returns the exit code: 0, or 1 when the host left in the middle."""
         serving = asyncio.create_task(self._serve(), name="sidecar")
-        # A host that dies during a long silence would only be missed at the next event.
+        # Without this, a host that dies during a long silence would be noticed only at the next event.
         gone = asyncio.create_task(self._stream.abandoned(), name="sidecar's host")
         try:
             await asyncio.wait([serving, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -137,7 +137,7 @@ class Sidecar:
         except RemoteProtocolError as error:
             self._warn(f"the input ended inside a line: {error}")
         except PeerClosed:
-            pass  # whoever writes events finds out as well
+            pass  # whoever writes events will find out as well
         finally:
             self._ended = True
             self._arrived.set()
@@ -154,7 +154,7 @@ class Sidecar:
                 await self._refuse(message)
 
     async def _take(self, message: Run) -> None:
-        """Every order gets an answer, in its turn: one that is too many gets a refusal."""
+        """Every order gets an answer, in its turn; one too many gets a refusal."""
         while len(self._waiting) >= REFUSED_ORDERS:
             self._room.clear()
             await self._room.wait()
@@ -168,11 +168,11 @@ class Sidecar:
         reason = message.reason or "cancelled by the host"
         self._cancelled[message.ref_id] = reason
         if self._current is not None and self._current.run.id == message.ref_id:
-            # Not waited for: pings go on being answered while the agent stops.
+            # Not awaited: pings are still answered while the agent stops.
             self._stopping = asyncio.create_task(self._current.cancel(reason), name="sidecar cancel")
 
     async def _refuse(self, error: RemoteProtocolError) -> None:
-        """A bad line is answered when nothing runs; during a run an answer would end that run at the host."""
+        """A bad line is answered when nothing runs; during a run, an answer would end that run at the host."""
         self._warn(f"a line was not understood: {error}")
         if self._wire.state == "idle":
             details = error.details if isinstance(error.details, dict) else {}
@@ -181,7 +181,7 @@ class Sidecar:
 
 
 class RunningOrder:
-    """One order on its way to the host."""
+    """One order being carried out for the host."""
 
     def __init__(
         self, run: Run, agent: Agent, info: AgentInfo, link: Link[Message | RemoteProtocolError, Message]
@@ -203,7 +203,7 @@ class RunningOrder:
             raise
         except Exception as error:
             if not isinstance(error, TreadleError):
-                log.exception("an order failed in a way nobody foresaw", extra={"run": self.run.id})
+                log.exception("an order failed with an unexpected error", extra={"run": self.run.id})
             await self.abandon()
             info = error_info(error)
             code = contract_code(info.code, info.details)

@@ -1,4 +1,4 @@
-"""Between work orders and our sessions: what an order asks for, and what an agent can be said to offer."""
+"""Translates between work orders and our sessions: what an order asks for, and what an agent offers."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def identity(info: AgentInfo) -> BackendIdentity:
 
 
 def manifest(info: AgentInfo) -> Manifest:
-    """What the agent says of itself, in the contract's names. What it does not say is not claimed."""
+    """What the agent offers, in the contract's names. What it does not say is not claimed."""
     found: Manifest = {}
     for ability, capability in _ABILITIES.items():
         if ability in info.capabilities:
@@ -58,7 +58,7 @@ def manifest(info: AgentInfo) -> Manifest:
 
 
 def session_spec(order: WorkOrder) -> SessionSpec:
-    """Raises ConfigError when the order asks for what cannot be."""
+    """Raises ConfigError when the order asks for something impossible."""
     root = os.path.abspath(order.workspace.root)
     if not os.path.isdir(root):
         raise ConfigError(f"the workspace {root} is not a directory")
@@ -77,7 +77,7 @@ def session_spec(order: WorkOrder) -> SessionSpec:
 
 
 def rules_of(policy: PolicyProfile) -> Rules:
-    """The part of the policy that permission rules can say, for agents that are only given rules."""
+    """The part of the policy that permission rules can express, for agents that are only given rules."""
     return Rules(
         deny=(
             *(name for name in policy.disallowed_tools if "*" not in name or name.startswith("mcp__")),
@@ -90,7 +90,7 @@ def rules_of(policy: PolicyProfile) -> Rules:
 
 
 def not_enforceable(order: WorkOrder, info: AgentInfo) -> list[str]:
-    """The rules of the order that nothing holds this agent to before it acts, each with the name of its list."""
+    """The rules of the order that this agent cannot be held to before it acts, each with the name of its list."""
     if info.capabilities.get("guards") == "native":
         return []
     policy = order.policy
@@ -98,7 +98,7 @@ def not_enforceable(order: WorkOrder, info: AgentInfo) -> list[str]:
 
 
 def best_effort(order: WorkOrder) -> bool:
-    """Whether the order is to be done also by an agent that cannot be held to its policy."""
+    """Whether even an agent that cannot be held to the policy may carry out the order."""
     return _abp(order, "best_effort_policy") is True
 
 
@@ -120,7 +120,7 @@ def passthrough(order: WorkOrder) -> bool:
 
 
 def prompt_of(order: WorkOrder) -> str:
-    """The task with its context. A request that is to be passed through as it is stands in place of the task."""
+    """The task with its context. A passthrough request replaces the task."""
     parts = [_request_text(_abp(order, "request")) if passthrough(order) else order.task]
     if parts == [""]:
         parts = [order.task]

@@ -1,4 +1,4 @@
-"""One order carried out by an agent: its session, its events in the contract's words, and what it claims at the end.
+"""One order carried out by an agent: its session, its events in the contract's terms, and what it claims at the end.
 
 The door writes this on a wire; the control plane reads it directly when the agent works in its own process.
 """
@@ -48,7 +48,7 @@ Sink: TypeAlias = Callable[[AnyEvent], Awaitable[None]]
 
 
 class AgentWork:
-    """Iterate over `events` once; `receipt` is there afterwards. The rest may be called meanwhile, on the same loop."""
+    """Iterate over `events` once; then `receipt` is available. The rest may be called meanwhile, on the same loop."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class AgentWork:
         adjust: Adjust | None = None,
         sink: Sink | None = None,
     ) -> None:
-        """`adjust` has the last word on how the session is opened. `sink` gets each of the session's own events before
-        its translation is yielded; while it waits, the session is held back."""
+        """`adjust` may change how the session is opened. `sink` gets each of the session's own events before its
+        translation is yielded; while it waits, the session is held back."""
         self.run_id = run_id
         self.order = order
         self.session: Session | None = None
@@ -71,27 +71,27 @@ class AgentWork:
         self._sink = sink
         self._turn: str | None = None
         self._next: list[str] = []
-        """What is to be said when the turn has ended, each in a turn of its own."""
+        """What to say when the turn has ended, each in a turn of its own."""
         self._turns = 0
         self._reason: str | None = None
         self._trace = Trace()
         self._totals = TurnTotals()
         self._seen: set[str] = set()
-        """The kinds of event that there were."""
+        """The kinds of events that occurred."""
         self._started = time.time()
         self._outcome: Outcome = "failed"
         self._passthrough = passthrough(order)
         self._out = Outgoing(order.workspace.root, passthrough=self._passthrough)
 
     async def events(self) -> AsyncGenerator[list[AnyAgentEvent], None]:
-        """What happens, in batches, until the session is closed. What keeps it from starting is raised."""
+        """What happens, in batches, until the session is closed. Raises what keeps it from starting."""
         if self._reason is not None:
             self._outcome = "partial"
             return
         self._check_policy()
         spec = session_spec(self.order)
         self.session = await self._agent.open(self._adjust(spec) if self._adjust is not None else spec)
-        reader = self.session.events(after=0)  # what it warned of while it opened counts
+        reader = self.session.events(after=0)  # warnings from while it opened count too
         last: list[AnyAgentEvent] | None = None
         with contextlib.closing(reader):
             self._turn = await self.session.prompt(Prompt(text=prompt_of(self.order)))
@@ -102,7 +102,7 @@ class AgentWork:
                 if made:
                     self._trace.extend(made)
                     yield made
-        # Closed before anybody hears that we are done: they may kill us for that.
+        # Close before anybody hears that we are done: they may then kill us.
         await self.close()
         if last is None:
             raise LocalError("the agent's session was closed before its turn had ended")
@@ -121,7 +121,7 @@ class AgentWork:
             )
 
     async def _translated(self, batch: list[AnyEvent]) -> tuple[list[AnyAgentEvent], list[AnyAgentEvent] | None]:
-        """The batch in the contract's words; the second part is there when the turn has ended."""
+        """The batch in the contract's terms; the second part is set when the turn has ended."""
         made: list[AnyAgentEvent] = []
         for event in batch:
             if event.turn not in ("", self._turn):
@@ -140,7 +140,7 @@ class AgentWork:
         return made, None
 
     async def _go_on(self) -> bool:
-        """Begin the next turn, if something is to be said; for the contract, all turns are one run."""
+        """Begin the next turn, if there is something to say; for the contract, all turns are one run."""
         if not self._next or self._reason is not None or self.session is None:
             return False
         self._turns += 1
@@ -148,7 +148,7 @@ class AgentWork:
         return True
 
     def _ended(self) -> list[AnyAgentEvent]:
-        """Settle the outcome. A failed run shows an error; most agents have told theirs already."""
+        """Settle the outcome. A failed run shows an error; most agents have reported theirs already."""
         ended = self._totals.summary()
         self._outcome = "complete" if ended.outcome == "completed" else "partial"
         if ended.outcome != "failed":
@@ -165,13 +165,13 @@ class AgentWork:
             await self.session.interrupt(self._turn, reason)
 
     async def steer(self, text: str) -> bool:
-        """Put text in front of the agent at its next step; False when there is none any more."""
+        """Give the agent text at its next step. False when there is none any more."""
         if self.session is None or self._turn is None:
             return False
         return await self.session.steer(self._turn, text)
 
     async def say_next(self, text: str, *, now: bool = False) -> bool:
-        """Say this in a turn of its own when the running one has ended; with `now`, that one is ended for it."""
+        """Send this in a turn of its own when the running one has ended; with `now`, that one is ended for it."""
         if self.session is None or self._turn is None or self._reason is not None:
             return False
         self._next.append(text)
@@ -180,7 +180,7 @@ class AgentWork:
         return True
 
     async def answer(self, request: str, answer: Answer) -> None:
-        """Answer an Asked; raises NotFound when it is not open any more."""
+        """Answer an Asked. Raises NotFound when it is no longer open."""
         if self.session is None:
             raise NotFound("there is no session that could have asked")
         await self.session.answer(request, answer)
@@ -191,7 +191,7 @@ class AgentWork:
             await session.close()
 
     def _lost(self) -> list[Row]:
-        """What the session told and this wire did not carry, and what the agent could not tell."""
+        """What the session reported and this wire did not carry, and what the agent could not report."""
         return really_lost(self._info.losses, "sidecar", self._seen)
 
     def receipt(self) -> Receipt:
@@ -231,7 +231,7 @@ class AgentWork:
 
 
 def as_uuid(text: str) -> str:
-    """An invalid id, as some hosts send, becomes a valid one, always the same: receipts need one."""
+    """Turn an invalid id, as some hosts send, into a valid one, always the same: receipts need one."""
     try:
         return normal_uuid(text)
     except ValueError:

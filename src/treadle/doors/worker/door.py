@@ -63,13 +63,13 @@ from treadle.wire.worker.versions import BASE, PROTOCOL_VERSION, Version, capabi
 log = logging.getLogger(__name__)
 
 CANCEL_SECONDS = 1.5
-"""After a cancel: clients wait two seconds for the result."""
+"""Time limit after a cancel: clients wait two seconds for the result."""
 LEAVING_SECONDS = 1.0
-"""For the last lines, when a signal ends us."""
+"""Time limit for the last lines, when a signal ends us."""
 
 
 class Active:
-    """The send under way."""
+    """The current send."""
 
     def __init__(self, id: str, out: Outgoing) -> None:
         self.id = id
@@ -87,18 +87,18 @@ class Active:
         self._called_off.set()
 
     async def overdue(self) -> None:
-        """Returns when a cancel was not heeded in time."""
+        """Returns when a cancel has had no effect in time."""
         await self._called_off.wait()
         await asyncio.sleep(CANCEL_SECONDS)
 
     def summary(self) -> TurnSummary:
-        """What it came to. One that was cancelled and has not ended by now counts as interrupted."""
+        """Its result. A cancelled send that has not ended by now counts as interrupted."""
         found = self.totals.summary()
         return found if found.outcome is not None or not self.cancelled else replace(found, outcome="interrupted")
 
 
 class Opened:
-    """What an accepted init settled."""
+    """What an accepted init decided."""
 
     def __init__(self, session: Session, config: InitConfig, model: str, version: Version) -> None:
         self.session = session
@@ -121,7 +121,9 @@ class Worker:
         warn: Callable[[str], None],
         settle: Callable[[str], Callable[[str], str]] | None = None,
     ) -> None:
-        """`settle` moves all state of this process into a directory, and gives where a session's transcript is then."""
+        """`settle` moves all state of this process into a directory; it returns where a session's transcript is
+        then.
+        """
         self._agent = agent
         self._settle_in = settle
         self._environ = environ
@@ -139,7 +141,7 @@ class Worker:
         self._interval = heartbeat_seconds(environ, warn)
 
     async def run(self) -> int:
-        """Serve until the client is done with us. The exit code: 0, or 1 when it went away in the middle."""
+        """Serve until the client is done with us. Returns the exit code: 0, or 1 when it went away in the middle."""
         reading, writing, serving = (
             asyncio.create_task(work, name=f"worker {name}")
             for name, work in (("reader", self._read()), ("writer", self._out.run()), ("server", self._serve()))
@@ -161,7 +163,7 @@ class Worker:
                     await self._out.flushed()
             raise
         except Exception as error:
-            # A bug of ours. A client that waits for an answer shall not wait for ever.
+            # A bug of ours. A client that waits for an answer must not wait for ever.
             log.exception("the worker has a bug")
             reason = f"The worker has a bug and ends: {type(error).__name__}: {error}"
             self._out.put(encode(protocol_error(BadLine(reason))))  # whatever the wire allows in this state
@@ -180,7 +182,7 @@ class Worker:
         try:
             async for items in self._link.batches():
                 self._take(items)
-                await self._out.room(4)  # more than events may take, so that a cancel gets past a busy agent
+                await self._out.room(4)  # more room than events may take, so that a cancel gets past a busy agent
         except RemoteProtocolError as error:
             self._take([error])
         self._heard_all = True
@@ -189,14 +191,14 @@ class Worker:
         self._pending.put(End())
 
     def _take(self, items: Sequence[Any]) -> None:
-        """What acts at once does so here; the rest waits its turn."""
+        """Requests that act at once do so here; the rest waits its turn."""
         for item in items:
             if isinstance(item, Cancel):
                 self._cancel(item.target_id)
             elif isinstance(item, Answer | Steer | Status) and self._opened is not None:
                 self._at_once(self._opened, item)
             elif isinstance(item, Send) and self._pending.full:
-                # To stop reading would be to stop hearing cancels.
+                # If we stopped reading, we would not hear cancels.
                 self._say(failed(item.id, FULL, *self._known()))
             else:
                 self._pending.put(item)
@@ -249,7 +251,7 @@ class Worker:
                     self._settle(item)
 
     def _settle(self, item: Item) -> None:
-        """What takes no time: a bad line, or a request that would have acted at once and waited for the init."""
+        """Handle what takes no time: a bad line, or a request that would have acted at once but waited for the init."""
         if isinstance(item, RemoteProtocolError):
             self._say(protocol_error(item))
         elif isinstance(item, Status | Answer | Steer):
@@ -287,7 +289,7 @@ class Worker:
         )
 
     def _isolated(self, config: InitConfig) -> Callable[[str], str] | None:
-        """Move into the directory that the client names, when it names one."""
+        """Move into the directory that the client names, if it names one."""
         root = state_root(config)
         if root is None:
             return None
@@ -333,7 +335,7 @@ class Worker:
         self._say(ending)
 
     async def _until_over(self, opened: Opened, active: Active, reader: EventReader) -> None:
-        """A cancelled send is answered within the client's patience, also when what it started takes longer to end."""
+        """Answer a cancelled send within the client's patience, even when what it started takes longer to end."""
         streaming = asyncio.create_task(self._stream_turn(opened, active, reader))
         impatient = asyncio.create_task(active.overdue())
         try:
@@ -381,7 +383,7 @@ class Worker:
     def _say_nobody_answers(self, request: str) -> None:
         async def answer(session: Session) -> None:
             said = "the client has closed the connection, so nobody can answer"
-            with contextlib.suppress(TreadleError):  # answered in this moment
+            with contextlib.suppress(TreadleError):  # it was answered in this moment
                 await session.answer(request, PersonsAnswer(decision="deny", text=said, by="nobody"))
 
         if self._opened is not None:
@@ -402,7 +404,7 @@ class Worker:
                 self._events(opened, active, [Heartbeat(round((time.monotonic() - active.started) * 1000))])
 
     def _catch_up(self, opened: Opened) -> None:
-        """Status requests written ahead of the init that they waited for wait no longer."""
+        """Answer status requests that were written ahead of the init they waited for."""
         for item in self._pending.take_statuses():
             self._say_status(opened, item)
 
@@ -421,7 +423,7 @@ class Worker:
         )
 
     def _cancel(self, target: str) -> None:
-        """The active send, and those of that id that still wait. An id that is neither is forgotten."""
+        """Cancel the active send, and those of that id that still wait. An unknown id is ignored."""
         self._pending.cancel(target)
         active, opened = self._active, self._opened
         if active is None or opened is None or active.id != target or active.cancelled:
@@ -433,7 +435,7 @@ class Worker:
             self._help(opened.session.interrupt(active.turn, "cancelled"))
 
     def _call_all_off(self) -> None:
-        """Every send that runs or waits ends as cancelled."""
+        """End every send that runs or waits as cancelled."""
         opened, active = self._opened, self._active
         if opened is None:
             return
@@ -446,7 +448,7 @@ class Worker:
                 self._say(failed(item.id, CANCELLED, opened.version, opened.ids))
 
     def _running(self, send: str) -> str | None:
-        """The turn of that send, when it is the one under way."""
+        """The turn of that send, if it is the current one."""
         return self._active.turn if self._active is not None and self._active.id == send else None
 
     async def _answer(self, session: Session, request: Answer) -> None:
@@ -466,7 +468,7 @@ class Worker:
 
 
 def _told(config: InitConfig, transcript: Callable[[str], str] | None, session: str) -> dict[str, Any] | None:
-    """What the reply says of the runtime, when the client asked for one."""
+    """What the reply says about the runtime, if the client asked for one."""
     if config.runtime is None or transcript is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""What a client has asked of a worker and waits for its turn. A client that writes ahead without end is refused."""
+"""A client's requests that wait for their turn. A client that writes ahead without end is refused."""
 
 import asyncio
 from collections import deque
@@ -9,7 +9,7 @@ from treadle.errors import RemoteProtocolError
 from treadle.wire.worker.messages import Answer, Init, Send, Shutdown, Status, Steer
 
 ROOM, ROOM_BYTES = 10_000, 64 * 1024 * 1024
-"""What may wait to be served."""
+"""How many requests, and bytes, may wait."""
 
 
 class End:
@@ -51,7 +51,7 @@ class Pending:
 
     @property
     def full(self) -> bool:
-        """Whether too much waits to be served."""
+        """Whether too many requests wait."""
         return len(self._items) >= ROOM or self._bytes >= ROOM_BYTES
 
     def take_statuses(self) -> list[Status]:
@@ -61,11 +61,11 @@ class Pending:
         return found
 
     def cancel(self, target: str) -> None:
-        """The sends of that id which still wait."""
+        """Cancel the waiting sends of that id."""
         self._cancelled |= {id(item) for item in self._items if isinstance(item, Send) and item.id == target}
 
     def was_cancelled(self, send: Send) -> bool:
-        """Whether that happened to this send before it was taken. Asked once for each."""
+        """Whether this send was cancelled before it was taken. Ask once for each."""
         found = id(send) in self._cancelled
         self._cancelled.discard(id(send))
         return found

@@ -1,4 +1,4 @@
-"""Between the worker wire and our sessions: what an init asks for, and what a finished turn amounts to."""
+"""Translates between the worker wire and our sessions: what an init asks for, and the result of a finished turn."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ def pinned_version(environ: Mapping[str, str], warn: Callable[[str], None]) -> s
 
 
 def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[[str], None]) -> SessionSpec:
-    """Raises ConfigError when the client or the environment asks for what cannot be."""
+    """Raises ConfigError when the client or the environment asks for something impossible."""
     for field in ("approval_mode", "permissions", "budget", "cwd", "resume"):
         if getattr(config, field) is not None and not config.asked(field):
             warn(f"config.{field} is ignored, as config.capabilities does not name it")
@@ -64,7 +64,7 @@ def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[
 
 
 def state_root(config: InitConfig) -> str | None:
-    """The directory that an isolated worker is to keep its state in; raises what cannot be done."""
+    """The directory that an isolated worker keeps its state in. Raises what cannot be done."""
     runtime = config.runtime
     if runtime is None:
         return None
@@ -90,7 +90,7 @@ def _provider(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _model(config: InitConfig, environ: Mapping[str, str]) -> str | None:
-    """With an address of that gateway, every model is its model: errors then name it and the variable of its key."""
+    """With that gateway's address, every model is its model: errors then name it and the variable of its key."""
     model = config.model or environ.get("HEDDLE_MODEL") or None
     if model is None or not environ.get("HEDDLE_BASE_URL", "").strip() or model.partition(":")[0] in PREFIXES:
         return model
@@ -184,13 +184,13 @@ def failed(id: str, error: ErrorEnvelope, version: Version, ids: Mapping[str, An
 
 
 def _usage(summary: TurnSummary, version: Version) -> ResultUsage | None:
-    """What the service counted. A call that went by without saying what it used adds nothing: no guesses."""
+    """What the service counted. A call without a count adds nothing: no guesses."""
     usage = summary.counted
     return ResultUsage(**counts(usage, version)) if usage.calls else None
 
 
 def _answered(error: ErrorEnvelope | None, summary: TurnSummary) -> int:
-    """Model calls that came to something: the one that a send failed with did not."""
+    """Model calls that succeeded: the one that a send failed with did not."""
     return max(0, summary.iterations - (error is not None and error.code == "provider_error"))
 
 

@@ -35,7 +35,7 @@ KEYS = (
     *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
     *("MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "GROQ_API_KEY", "TREADLE_API_KEY"),
 )
-"""Nobody knows which model a program that we do not know talks to."""
+"""The model behind a program that we do not know is unknown."""
 CARDS = (
     Card(
         name="acp",

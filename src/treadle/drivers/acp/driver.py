@@ -22,7 +22,7 @@ class AcpAgent(DrivenAgent):
         return f"{self.card.name}:{shlex.join(self.launch.argv)}" if self.card.prefix else self.card.name
 
     async def probe(self) -> AgentInfo:
-        if self.card.prefix:  # nobody knows how to ask such a program for its version
+        if self.card.prefix:  # it is not known how to ask such a program for its version
             return AgentInfo(name=self.name, capabilities=dict(self.card.capabilities))
         return await super().probe()
 
@@ -39,13 +39,13 @@ class AcpAgent(DrivenAgent):
 
     async def _started(self, spec: SessionSpec, env: dict[str, str], words: Sequence[str] = ()) -> AcpSession:
         peer = await self.start([*self.launch.argv, *words], Connection("client"), spec, env)
-        # What it runs through us is confined as the commands of our own agent are.
+        # Commands that it runs through us are confined like those of our own agent.
         confining = Confining(spec.cwd, spec.add_dirs, spec.confinement, session=f"{self.card.name}-{os.getpid()}")
         confining.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
         return AcpSession(self.card, spec, peer, name=self.name, confining=confining)
 
     async def kept(self, cwd: str | None = None) -> list[KeptSession]:
-        """The sessions that it lists, asked of a process of its own."""
+        """The sessions that it lists, requested from a separate process."""
         session = await self._started(SessionSpec(cwd=cwd or here()), self.env({}))
         try:
             return await session.look(cwd)
@@ -53,10 +53,10 @@ class AcpAgent(DrivenAgent):
             await session.close()
 
     def _check(self, spec: SessionSpec) -> None:
-        """A limit that can never be reached is no limit."""
+        """Refuse limits that it could never reach, because it does not report what they count."""
         can, limits = self.card.capabilities, spec.limits
         hint = "limit the seconds instead"
         if limits.max_cost_usd is not None and can.get("cost") == "unsupported":
-            raise Unsupported(f"{self.name} does not tell what it costs, so a cost limit cannot be kept", hint=hint)
+            raise Unsupported(f"{self.name} does not report its costs, so a cost limit cannot be enforced", hint=hint)
         if limits.max_tokens is not None and can.get("usage") == "unsupported":
-            raise Unsupported(f"{self.name} does not count tokens, so a token limit cannot be kept", hint=hint)
+            raise Unsupported(f"{self.name} does not count tokens, so a token limit cannot be enforced", hint=hint)

@@ -1,4 +1,4 @@
-"""How agents say that something went wrong, which each says in its own way, as our errors."""
+"""Translates how each agent says that something went wrong into our errors."""
 
 import re
 from typing import Any
@@ -25,7 +25,7 @@ _RATE = re.compile(r"\b429\b|rate limit|too many requests|quota", re.I)
 
 
 def of_call(agent: str, error: CallFailed) -> TreadleError:
-    """Codes differ by agent, one even puts the HTTP status there, so the words count too."""
+    """Codes differ by agent, and one even uses the HTTP status, so the words are read too."""
     code, words = error.rpc_code, f"{error.message} {error.data}"
     message = f"{agent}: {error.message}"
     details = {"method": error.method, "code": code}
@@ -41,7 +41,7 @@ def of_call(agent: str, error: CallFailed) -> TreadleError:
 
 
 def of_stop(agent: str, stop: Any, text: str, failure: str | None) -> TreadleError | None:
-    """The error in how a turn stopped; None when it stopped well, or was cancelled."""
+    """The error behind the way a turn stopped; None when it stopped well or was cancelled."""
     if stop == "max_turn_requests":
         return MaxIterations(f"{agent} stopped at its own limit of model calls")
     if stop == "max_tokens":
@@ -52,7 +52,7 @@ def of_stop(agent: str, stop: Any, text: str, failure: str | None) -> TreadleErr
         kind = AuthFailed if _AUTH.search(text) else RateLimited if _RATE.search(text) else ProviderError
         return kind(f"{agent}: {text}", provider=agent)
     if stop not in ("end_turn", "cancelled"):
-        return RemoteError(f"{agent} ended the turn without saying how", details={"stopReason": stop})
+        return RemoteError(f"{agent} ended the turn without saying why", details={"stopReason": stop})
     return None
 
 

@@ -1,4 +1,4 @@
-"""Files that an agent reads and writes through us: inside our rules, and told as what they are."""
+"""Files that an agent reads and writes through us: under our rules, and reported as file events."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from treadle.wire.acp.tools import unified
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Fault
 
 MOST = 8 << 20
-"""Bytes of a file that an agent is given, so that the answer is a line that fits."""
+"""The largest file in bytes that an agent is given, so that the answer fits on a line."""
 NOT_FOUND = -32002
 
 
@@ -38,7 +38,7 @@ class Files:
 
     async def read(self, params: dict[str, Any]) -> dict[str, Any]:
         path = self._path(params)
-        if not os.path.lexists(path):  # agents look for many files, and nobody wants to be asked for each
+        if not os.path.lexists(path):  # agents look for many files, and nobody wants to be asked about each
             raise Fault(NOT_FOUND, f"no such file: {path}")
         await self._host.use(Access(tool="read", kind="read", paths=(path,)), self._call())
         text = await asyncio.to_thread(_read, path)
@@ -91,7 +91,7 @@ def _read(path: str) -> str:
 
 
 def _write(path: str, content: str) -> str | None:
-    """What was there before; None when there was nothing."""
+    """Write the file. Returns what was there before; None when there was nothing."""
     try:
         old = files.read_at_most(path, MOST).decode("utf-8", "replace")
     except FileNotFoundError:

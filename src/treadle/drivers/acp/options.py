@@ -1,4 +1,4 @@
-"""What an agent lets be chosen when a session is opened: modes, models, settings, sessions, options of a question."""
+"""What an agent offers when a session is opened: modes, models, settings, sessions, options of a question."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -7,12 +7,13 @@ from treadle.session import KeptSession
 from treadle.wire.acp.servers import transport
 
 KEEPS_TO_ITSELF = ("gemini", "opencode")
-"""Agents, by the name of their card, that are offered no files and terminals of ours. The one cannot write any more
-once it may read through us, and the other writes the file itself and then once more through us."""
+"""Agents, by card name, that we do not offer files and terminals. One cannot write any more once it may read through
+us; the other writes a file itself and then again through us.
+"""
 
 
 class Setup:
-    """The answer to `session/new` and its like. Modes and models come in three forms; some agents use two at once."""
+    """The answer to `session/new` and the like. Modes and models come in three forms; some agents use two at once."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self._options = [option for option in _list(told.get("configOptions")) if isinstance(option, dict)]
@@ -29,11 +30,11 @@ class Setup:
         self.model = _text(_dict(option).get("currentValue")) or _text(models.get("currentModelId"))
 
     def value(self, option: str) -> Any:
-        """What a setting is now; None when there is none of that name."""
+        """The current value of a setting; None when there is none of that name."""
         return next((one.get("currentValue") for one in self._options if one.get("id") == option), None)
 
     def find_model(self, wanted: str) -> str | None:
-        """A model by its id, or by the name that people know."""
+        """A model by its id, or by the name that people use."""
         if wanted in self._named:
             return wanted
         return next((key for key, name in self._named.items() if name == wanted), None)
@@ -43,12 +44,12 @@ class Setup:
 
 
 def images(can: dict[str, Any]) -> Literal["native", "unsupported"]:
-    """Whether an agent that says this of itself takes images with a prompt."""
+    """Whether an agent with these capabilities takes images with a prompt."""
     return "native" if _dict(can.get("promptCapabilities")).get("image") is True else "unsupported"
 
 
 def chosen(offered: Any, allowed: bool) -> dict[str, Any]:
-    """The option to choose, by its kind. Never one that lasts: then we would not be asked the next time."""
+    """The option to choose, by its kind. Never one that lasts: we would not be asked the next time."""
     kinds = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
     given = [option for option in _list(offered) if isinstance(option, dict)]
     for kind in kinds:
@@ -59,7 +60,7 @@ def chosen(offered: Any, allowed: bool) -> dict[str, Any]:
 
 
 def listed(told: Any) -> list[KeptSession]:
-    """The sessions that an agent lists, the latest first."""
+    """The sessions that an agent lists, latest first."""
     found = [
         KeptSession(
             id=one["sessionId"],

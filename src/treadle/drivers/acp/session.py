@@ -1,7 +1,7 @@
 """A session of an agent that speaks the Agent Client Protocol.
 
-Its updates become our events, what it asks permission for is judged by our rules, and the files and terminals that it
-wants from its client it gets inside the workspace, under the same rules.
+Its updates become our events, our rules decide about the permissions it asks for, and it gets files and terminals from
+us inside the workspace, under the same rules.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import Call, Notice
 
 UNASKED = 0.5
-"""Seconds after which a call that was announced, and for which nothing was asked, is taken to be running."""
+"""After this many seconds without a question, an announced call is taken to be running."""
 
 
 class AcpSession(DrivenSession):
@@ -96,7 +96,7 @@ class AcpSession(DrivenSession):
         self._warn_of_limits()
 
     async def look(self, cwd: str | None) -> list[KeptSession]:
-        """Which sessions there are, without opening one."""
+        """List the sessions without opening one."""
         async with self.peer.handshake("did not list its sessions"):
             await self._greet()
             return await self.kept(cwd)
@@ -122,12 +122,12 @@ class AcpSession(DrivenSession):
         self._info = msgspec.structs.replace(self._info, name=self._name, version=version, capabilities=can)
 
     def _offer(self) -> dict[str, Any]:
-        """By the name on the card: who it really is comes with the answer."""
+        """Decided by the name on the card: the agent's own name comes only with the answer."""
         offered = self.card.name not in options.KEEPS_TO_ITSELF
         return {"fs": {"readTextFile": offered, "writeTextFile": offered}, "terminal": offered}
 
     async def _open(self) -> None:
-        """A new session, one that goes on, or a copy of one."""
+        """Open a new session, resume one, or copy one."""
         in_a_file = bool(self.card.servers_file)
         servers, left = options.reachable({} if in_a_file else self.spec.tools.servers, self._can)
         if left:
@@ -183,7 +183,7 @@ class AcpSession(DrivenSession):
         return isinstance(offered, dict) and offered.get(name) is not None
 
     async def _prepare(self) -> None:
-        """The mode in which it asks us, the model, and what else must be set before the first prompt."""
+        """Set the mode in which it asks us, the model, and what else must be set before the first prompt."""
         for option, value in self._traits.options.items():
             if self._setup.value(option) not in (None, value):
                 await self._set_option(option, value)
@@ -274,11 +274,11 @@ class AcpSession(DrivenSession):
     def _notice(self, notice: Notice) -> None:
         update = notice.params.get("update")
         if notice.method != "session/update" or not isinstance(update, dict):
-            return  # vendors have notices of their own
+            return  # vendors have notifications of their own
         if self._replay is not None:
             self._replay.update(update)
         elif self._work is None:
-            self._incoming.update(update)  # such as the commands that it offers; nobody asked it to say anything
+            self._incoming.update(update)  # such as the commands that it offers; no turn is running
             self._incoming.begin()
         else:
             self._tell(self._incoming.update(update))
@@ -296,11 +296,11 @@ class AcpSession(DrivenSession):
                     self.tool_started(event.call, event.name, msgspec.structs.replace(access, args=event.args))
                 case ToolEnded():
                     shown = self._shown(event.call)
-                    # Two agents call a tool completed that a cancel has ended.
+                    # Two agents report a tool as completed that a cancel has ended.
                     self.tool_ended(event.call, event.result or shown, event.ok and not self._stopping.is_set())
                 case FileChanged():
                     path = os.path.join(self.spec.cwd, event.path)
-                    if os.path.realpath(path) not in self._files.written:  # it was told when it was written
+                    if os.path.realpath(path) not in self._files.written:  # it was reported when it was written
                         self.emit(msgspec.structs.replace(event, path=path))
                 case Usage():
                     self.step()
@@ -309,7 +309,7 @@ class AcpSession(DrivenSession):
                     self.emit(event)
 
     def _shown(self, call: str) -> str:
-        """What a call wrote to terminals of ours; the command that ran there is told."""
+        """What a call wrote to our terminals; the command that ran there is included."""
         record = self._incoming.tools.get(call)
         found = [self._terminals.find(name) for name in record.terminals] if record is not None else []
         texts = []
@@ -322,7 +322,7 @@ class AcpSession(DrivenSession):
         return "".join(texts)
 
     def _watch(self, update: dict[str, Any]) -> None:
-        """A call that was announced may run without a question, and then nothing more is said until it has ended."""
+        """An announced call may run without a question, and then nothing is reported until it has ended."""
         record = self._incoming.tools.get(str(update.get("toolCallId")))
         if record is None:
             return
@@ -356,7 +356,7 @@ class AcpSession(DrivenSession):
                 return await self._files.write(call.params)
         if call.method.startswith("terminal/"):
             return await self._terminals.answer(call.method, call.params)
-        raise Fault(METHOD_NOT_FOUND, f"unknown method: {call.method}")  # at once: one agent waits 2 s for each
+        raise Fault(METHOD_NOT_FOUND, f"unknown method: {call.method}")  # at once, because one agent waits 2 s for each
 
     async def _permission(self, params: dict[str, Any]) -> dict[str, Any]:
         told = params.get("toolCall")
@@ -381,7 +381,7 @@ class AcpSession(DrivenSession):
     async def _permitted(self, record: ToolRecord, told: dict[str, Any]) -> bool:
         access = self._access(record)
         decision = self._guard(access)
-        # A title is what a person should read. That a rule allows it does not say that the command is what it says.
+        # The title is text for a person: a rule that allows it does not prove that this is the command that will run.
         unsure = decision.by == "rule" and not self._traits.title_is_command and self._incoming.from_title(record)
         text = texts_in(told.get("content"))
         if told.get("kind") == "switch_mode":
@@ -393,18 +393,18 @@ class AcpSession(DrivenSession):
             self._tell(self._incoming.start(record))
             return True
         record.denied = True
-        if record.started:  # it was said to run before it asked
+        if record.started:  # it was reported as running before it asked
             self.tool_ended(record.call, f"denied: {answer.text}", ok=False)
         return False
 
     def confined(self) -> Confinement | None:
-        """How a command that runs through us is confined: as one of our own agent would be."""
+        """How a command that runs through us is confined: like one of our own agent."""
         return self._confining.now()
 
     async def use(self, access: Access, call: str) -> str:
-        """Something that it does through us; which call it belongs to. Raises Fault when that is not allowed.
+        """Judge something that it does through us. Returns its call; raises Fault when it is not allowed.
 
-        A person who has allowed a call is not asked again for what the call does; what a rule denies stays denied.
+        A person who has allowed a call is not asked again about what the call does; what a rule denies stays denied.
         """
         access = self.access(access.tool, access.args, access.kind, access.paths, command=access.command)
         under_way = [record for record in self._incoming.tools.values() if record.started and not record.ended]
@@ -452,7 +452,7 @@ class AcpSession(DrivenSession):
         if wanted is None or wanted == (self._incoming.mode or self._setup.mode):
             return
         if wanted not in self._setup.modes:
-            told = f"{self._name} has no mode {wanted!r} any more, so what it does without asking is not judged"
+            told = f"{self._name} no longer has the mode {wanted!r}, so what it does without asking is not judged"
             self.emit(Warned(message=told, code="not_enforced"))
             return
         if self._setup.has_modes:

@@ -1,4 +1,4 @@
-"""Commands that an agent runs through us: judged by our rules, run under our keeper, ended with the session."""
+"""Commands that an agent runs through us: checked by our rules, run under our keeper, ended with the session."""
 
 import asyncio
 import codecs
@@ -17,9 +17,9 @@ from treadle.session import Access
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 
 OUTPUT = 1 << 20
-"""Bytes of output that are kept when the agent does not say how many."""
+"""How many bytes of output are kept when the agent does not say."""
 STOP_GRACE = 1.0
-"""Seconds for a command to end by itself when its turn is called off."""
+"""How many seconds a command has to end by itself when its turn is stopped."""
 NOT_FOUND = -32002
 
 
@@ -28,7 +28,7 @@ class Terminal:
         self.child = child
         self.output = Tail(limit)
         self.said: Callable[[str], None] | None = None
-        """Told of each piece of output, once somebody knows which call it belongs to."""
+        """Called with each piece of output, once it is known which call it belongs to."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.reading = asyncio.create_task(self._read())
 
@@ -67,10 +67,10 @@ class Terminals:
         self._host = host
         self._open: dict[str, Terminal] = {}
         self._ended: dict[str, Terminal] = {}
-        """Those that were released in this turn: the call that used one may end later."""
+        """Terminals released in this turn: the call that used one may end later."""
         self._made = 0
         self._before: set[str] = set()
-        """Those that were open when the turn began."""
+        """Terminals that were open when the turn began."""
         self._stopped = False
 
     def begin(self) -> None:
@@ -80,7 +80,7 @@ class Terminals:
         self._stopped = False
 
     async def stop(self) -> None:
-        """The turn is called off: end what it runs. Not every agent does, least of all when it has just begun."""
+        """The turn is stopped, so end what it runs. Not every agent does, least of all when it has just begun."""
         self._stopped = True
         fresh = [terminal for name, terminal in self._open.items() if name not in self._before]
         await asyncio.gather(*(terminal.child.stop(STOP_GRACE) for terminal in fresh))
@@ -111,7 +111,7 @@ class Terminals:
         command, args = params.get("command"), params.get("args") or []
         if not isinstance(command, str) or not command or not _all_texts(args):
             raise Fault(INVALID_PARAMS, "a terminal needs a command, and arguments that are texts")
-        # With arguments it is a program; without, agents give a whole line for a shell.
+        # With arguments it is a program; without, agents send a whole line for a shell.
         argv = [command, *args] if args else ["/bin/sh", "-c", command]
         line = shlex.join(argv) if args else command
         spec = self._host.spec
@@ -133,7 +133,7 @@ class Terminals:
         except TreadleError as error:
             raise Fault(INVALID_PARAMS, str(error)) from error
         self._open[name] = Terminal(child, limit if isinstance(limit, int) and 0 < limit < OUTPUT else OUTPUT)
-        if self._stopped:  # while it was being started
+        if self._stopped:  # it was stopped while the command was being started
             await self.stop()
         return {"terminalId": name}
 

@@ -1,6 +1,6 @@
-"""What is known of agents that speak the Agent Client Protocol, by the name that each gives itself in its greeting.
+"""Known traits of agents that speak the Agent Client Protocol, by the name that each gives in its greeting.
 
-All of it was seen by running them. An agent that nobody knows is taken at its word.
+All of this was observed by running them. An unknown agent is taken at its word.
 """
 
 import msgspec
@@ -12,18 +12,18 @@ _COPILOT_MODES = "https://agentclientprotocol.com/protocol/session-modes#"
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
     asking_mode: str | None = None
-    """The mode in which it asks before it acts. Two agents begin in one in which a model gives permission instead."""
+    """The mode in which it asks before it acts. Two agents start in one in which a model gives permission instead."""
     plan_mode: str | None = None
     options: dict[str, str] = {}
     """Settings that must have these values, for the same reason."""
     counts: Span = "session"
     """What the token counts in the answer to a prompt cover."""
     loads: bool = True
-    """Whether `session/load` works. One agent's destroys the session."""
+    """Whether `session/load` works. With one agent it destroys the session."""
     title_is_command: bool = False
-    """The title of a call that runs a command is that command, and nothing else tells it."""
+    """Whether the title of a call that runs a command is that command; nothing else contains it."""
     failure: str | None = None
-    """An answer that begins like this is an error: the agent ends failed turns as if they had gone well."""
+    """An answer that begins like this is an error: the agent ends failed turns as if they had succeeded."""
     known: bool = True
 
 

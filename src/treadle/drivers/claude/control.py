@@ -1,4 +1,4 @@
-"""The control requests between Claude Code and us, in both directions: who waits for which answer."""
+"""The control requests between Claude Code and us, in both directions, and who waits for which answer."""
 
 import asyncio
 import itertools
@@ -17,12 +17,12 @@ class ControlRequests:
         self._ids = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self.asked: dict[str, asyncio.Task[None]] = {}
-        """What it has asked and we have not answered, by its request id."""
+        """Its requests that we have not answered, by request id."""
 
     # We ask
 
     async def request(self, request: dict[str, Any]) -> Any:
-        """Ask it something; its answer, or RemoteError with what it said."""
+        """Ask it something. Returns its answer, or raises RemoteError with what it said."""
         id = f"treadle-{next(self._ids)}"
         answer = self._waiting[id] = asyncio.get_running_loop().create_future()
         try:
@@ -57,7 +57,7 @@ class ControlRequests:
         await self._say(ControlResponse(response=body))
 
     def taken_back(self, id: str) -> None:
-        """It does not want that answer any more."""
+        """It no longer wants that answer."""
         if (task := self.asked.pop(id, None)) is not None:
             task.cancel()
 

@@ -1,4 +1,4 @@
-"""What a session is given and tells, in the words of Claude Code."""
+"""Translates session settings and reports into the terms of Claude Code."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ def subagent(given: Subagent) -> dict[str, Any]:
 
 
 def server(entry: dict[str, Any]) -> dict[str, Any]:
-    """An MCP server of a `.mcp.json`, with the type that Claude Code wants to be told."""
+    """An MCP server of a `.mcp.json`, with the type that Claude Code requires."""
     return {**{name: value for name, value in entry.items() if name != "disabled"}, "type": transport(entry)}
 
 
 def response_text(told: Any) -> str:
-    """What a tool gave, for a person's hook: it has another form for each tool."""
+    """A tool's result as text, for a person's hook: each tool has another form."""
     if isinstance(told, str):
         return told
     if isinstance(told, dict) and isinstance(told.get("stdout"), str):

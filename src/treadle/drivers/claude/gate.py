@@ -1,7 +1,7 @@
-"""What Claude Code asks of us around its tools: may this run, what became of it, run that tool of your own.
+"""What Claude Code asks us about tools: whether one may run, how it ended, and to run tools of the opening program.
 
-Every call is announced by a hook before it runs, also one that Claude Code would not ask about: our rules and the hooks
-of the program that opened the session judge it there.
+A hook announces every call before it runs, also one that Claude Code would not ask about: our rules and the hooks of
+the program that opened the session judge it there.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ class ToolGate:
         self._control = control
         self._hosted = hosted
         self._must_ask: set[str] = set()
-        """Calls that a hook of the program wants a person to be asked about, whatever the rules say."""
+        """Calls about which a hook of the program wants a person to be asked, whatever the rules say."""
 
     async def answer(self, record: ControlRequest) -> None:
         match record.request.get("subtype"):
@@ -59,7 +59,7 @@ class ToolGate:
                 await self._control.refuse(record, f"{other} is not offered here")
 
     async def _about_to_run(self, record: ControlRequest) -> None:
-        """Our rules and the program say yes or no, or that somebody must be asked."""
+        """Our rules and the program say yes or no, or that a person must be asked."""
         host, told = self._host, record.request.get("input") or {}
         name, args = str(told.get("tool_name")), told.get("tool_input")
         id = str(told.get("tool_use_id") or record.request.get("tool_use_id"))
@@ -77,7 +77,7 @@ class ToolGate:
         await self._control.reply(record, {"hookSpecificOutput": said} if len(said) > 1 else {})
 
     def _decided(self, id: str, name: str, call: Call, hook: HookVerdict) -> Decision:
-        """What rules or hook forbid is forbidden; what the hook allows need not be asked."""
+        """What rules or the hook forbid is forbidden; what the hook allows needs no question."""
         access = self._host.about(name, call.args)
         decision = self._host.judge(access)
         if decision.verdict != "deny" and hook.decision:

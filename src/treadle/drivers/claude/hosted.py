@@ -1,4 +1,4 @@
-"""Tools of the program that opened the session, offered to Claude Code as MCP servers that live here.
+"""Tools of the program that opened the session, offered to Claude Code as MCP servers inside this process.
 
 Claude Code speaks MCP to such a server over its control records, one `mcp_message` a message, and starts nothing.
 """
@@ -12,7 +12,7 @@ from treadle.wire.acp.content import image_block
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 OWN_SERVER = "treadle"
-"""The server of tools whose names say none."""
+"""The server of tools whose names contain no server."""
 PROTOCOL = "2025-11-25"
 
 
@@ -30,7 +30,7 @@ class HostedTools:
         return {name: {"type": "sdk", "name": name} for name in self._tools}
 
     async def answer(self, server: str, message: Any) -> dict[str, Any]:
-        """The answer to one message; an empty object for a notice, which wants none."""
+        """The answer to one message; an empty object for a notification, which needs none."""
         asked = message if isinstance(message, dict) else {}
         if "id" not in asked:
             return {"jsonrpc": "2.0", "result": {}, "id": 0}

@@ -1,4 +1,4 @@
-"""What Claude Code asks a person, and how the answer goes back: questions, plans, permissions that last."""
+"""What Claude Code asks a person, and how the answer is returned: questions, plans, lasting permissions."""
 
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ def options_of(args: Any) -> tuple[str, ...]:
 
 
 def answered(name: str, args: Any, answer: Answer) -> Any:
-    """The arguments with which the tool runs, after this answer."""
+    """The arguments with which the tool runs after this answer."""
     if answer.changed_args is not None:
         return answer.changed_args
     if name == "AskUserQuestion" and isinstance(args, dict):
@@ -30,7 +30,7 @@ def answered(name: str, args: Any, answer: Answer) -> Any:
 
 
 def granted(suggestions: Any, answer: Answer) -> list[Any]:
-    """What it suggested to remember, when the person allowed more than this once: rules only, never a wider mode."""
+    """The rules it suggested to remember, if the person allowed more than this once; never a wider mode."""
     if answer.scope == "once" or not isinstance(suggestions, list):
         return []
     rules = [each for each in suggestions if isinstance(each, dict) and each.get("type") == "addRules"]

@@ -1,7 +1,7 @@
-"""A session of Claude Code: its records become our events, its questions are judged by our rules.
+"""A session of Claude Code: its records become our events, and our rules answer its questions.
 
-Every tool call is announced to us by a hook before it runs, also those that Claude Code would not ask about, so that
-what our rules deny is denied, and so that a tool is told as started when it really starts.
+A hook announces every tool call to us before it runs, also those that Claude Code would not ask about. So our rules can
+deny any of them, and a tool is reported as started when it really starts.
 """
 
 import asyncio
@@ -57,9 +57,9 @@ from treadle.wire.claude.records import (
 from treadle.wire.oneshot.records import image_block
 
 STEER_SECONDS = 2.0
-"""For Claude Code to take up what was added to a turn that has just ended."""
+"""How many seconds Claude Code has to take up what was added to a turn that has just ended."""
 HOOKS = {"PreToolUse": "before", "PostToolUse": "after", "PostToolUseFailure": "after"}
-"""What Claude Code tells us of, and by which name."""
+"""The hooks through which Claude Code informs us, and their names."""
 HOOK_SECONDS = 600
 
 
@@ -83,7 +83,7 @@ class ClaudeSession(GatedSession):
         self._stopping = False
         self._streamed: dict[str | None, list[str]] = {}
         self._calls_counted: list[Usage] = []
-        """What the calls of this turn used so far, for when no result tells."""
+        """What the calls of this turn used so far, for when no result reports it."""
         self._steering: set[str] = set()
         """What a person has added to this turn and Claude Code has not taken up yet."""
         self._adopted: Turn | None = None
@@ -127,13 +127,13 @@ class ClaudeSession(GatedSession):
         self.warn_of_drift()
 
     def _hooks(self) -> dict[str, Any]:
-        """Before a tool runs we are always told; after it only for a program that wants to know."""
+        """We are always called before a tool runs, and after it only for a program that wants to know."""
         program = self.spec.program
         names = [name for name, called in HOOKS.items() if called == "before" or program.post_tool is not None]
         return {name: [{"matcher": "*", "hookCallbackIds": [HOOKS[name]], "timeout": HOOK_SECONDS}] for name in names}
 
     async def _offer_servers(self) -> None:
-        """The MCP servers that it was given. They go over its input: their variables may hold keys."""
+        """The MCP servers that it was given. They go over its input, because their variables may hold keys."""
         given = {name: forms.server(entry) for name, entry in self.spec.tools.servers.items()}
         if not (servers := {**given, **self._hosted.servers()}):
             return
@@ -147,7 +147,7 @@ class ClaudeSession(GatedSession):
             self.emit(Warned(message=f"the MCP server {name} cannot be used: {why}", code="not_used"))
 
     async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
-        """Tools of the program that opened the session, before the first prompt."""
+        """Add tools of the program that opened the session, before the first prompt."""
         self._hosted.add(tools)
         async with self.peer.handshake("did not take the tools"):
             await self._offer_servers()
@@ -177,7 +177,7 @@ class ClaudeSession(GatedSession):
         self._prompt_id = str(uuid.uuid4())
         said: Any = turn.prompt.text
         if turn.prompt.images:
-            text = [{"type": "text", "text": said}] if said.strip() else []  # the service takes no empty block
+            text = [{"type": "text", "text": said}] if said.strip() else []  # the service refuses an empty block
             said = [*text, *map(image_block, turn.prompt.images)]
         message = {"role": "user", "content": said}
         await self.peer.say(User(message=message, uuid=self._prompt_id, client_composed=turn.prompt.verbatim))
@@ -188,7 +188,7 @@ class ClaudeSession(GatedSession):
         await self._control.request({"subtype": "interrupt"})
 
     async def steer(self, turn: str, text: str) -> bool:
-        """It takes a further prompt to the model at its next step."""
+        """Add to the turn: it passes a further prompt to the model at its next step."""
         if self._current is None or self._current.id != turn or self._work is None or self._stopping:
             return False
         id = str(uuid.uuid4())
@@ -218,7 +218,7 @@ class ClaudeSession(GatedSession):
                 self._later(record)
 
     def _later(self, record: dict[str, Any]) -> None:
-        """Records without a type of ours; what happens to a prompt that we sent is told by one of them."""
+        """Handle records without a type of ours; one of them says what happened to a prompt that we sent."""
         if record.get("type") == "command_lifecycle" and record.get("state") in ("started", "completed"):
             self._taken_up(str(record.get("command_uuid")))
 
@@ -254,7 +254,7 @@ class ClaudeSession(GatedSession):
         self._calls_counted.append(msgspec.structs.replace(before, **counts))
 
     def _spend_what_is_known(self) -> None:
-        """No result will come: what the calls said of themselves is all that is known, and the cost is not."""
+        """No result will come: what the calls reported is all that is known, and the cost is not."""
         counted, self._calls_counted = self._calls_counted, []
         for usage in counted:
             if usage.prompt_tokens or usage.output_tokens:
@@ -292,7 +292,7 @@ class ClaudeSession(GatedSession):
             return
         text, failed = reading.result_text(block.get("content")), bool(block.get("is_error"))
         access = self.about(call.name, call.args)
-        self.tool_started(id, call.name, access, call.parent)  # if no hook has told
+        self.tool_started(id, call.name, access, call.parent)  # if no hook has reported it
         if call.name == "Bash" and access.command is not None:
             code = reading.exit_code(text, failed)
             self.emit(CommandRun(command=access.command, exit_code=code, output=text, call=id, parent=call.parent))

@@ -1,4 +1,4 @@
-"""Claude Code's tools: what each is about to touch, and their names beside ours."""
+"""Claude Code's tools: what each will touch, and our names for them."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ INWARD = {
     *("Task", "Agent", "TodoWrite", "AskUserQuestion", "ExitPlanMode", "EnterPlanMode", "Skill", "ToolSearch"),
     *("TaskStop", "TaskOutput", "BashOutput", "KillShell", "ListAgents", "ReportFindings", "ListMcpResourcesTool"),
 }
-"""They change nothing but the conversation: rules may name them, a mode has nothing to say about them."""
+"""Tools that change only the conversation: rules may name them, modes do not apply to them."""
 OURS = {
     **{"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit", "multi_edit": "MultiEdit"},
     **{"glob": "Glob", "grep": "Grep", "web_fetch": "WebFetch", "task": "Task", "skill": "Skill"},
@@ -31,7 +31,7 @@ def claude_name(tool: str) -> str:
 
 
 def about(name: str, args: Any) -> Access:
-    """With paths as they were written."""
+    """What a call will touch, with paths as they were written."""
     if name in INWARD:
         return Access(tool=name, kind="read", args=args)
     if name not in KINDS or not isinstance(args, dict):

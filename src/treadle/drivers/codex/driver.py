@@ -1,4 +1,4 @@
-"""Codex as an Agent: each session has an app-server of its own, and shares nothing with another but Codex's home."""
+"""Codex as an Agent: each session has its own app-server; sessions share only Codex's home directory."""
 
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.codex.exec import ExecSession

@@ -1,6 +1,6 @@
-"""Codex without an app-server: `codex exec --json`, one process per turn. It is told what to do and never asks.
+"""Codex without an app-server: `codex exec --json`, one process per turn. It never asks.
 
-What the rules deny cannot be denied here; Codex's own sandbox is chosen by the mode, and that is said at the start.
+Our rules cannot deny anything here; the mode chooses Codex's own sandbox, and a warning at the start says so.
 """
 
 from collections.abc import Awaitable
@@ -42,10 +42,10 @@ class ExecSession(BaseSession):
         self._writes = (*card.writes, *launch.writes)
         self._thread = spec.start.resume or ""
         self._before: dict[str, Any] = {}
-        """Its counts at the end of the last turn: they are over the whole thread."""
+        """Its counts at the end of the last turn, because they cover the whole thread."""
         self._counted = not self._thread
         self._open: dict[str, str] = {}
-        """Tools that run: call and name."""
+        """Running tools: call and name."""
         told = (
             "this codex has no app-server and is driven by `codex exec`: it asks nobody, and the rules do not bind it"
         )
@@ -146,7 +146,7 @@ class ExecSession(BaseSession):
     def _tool(self, item: dict[str, Any], id: str, kind: str, ended: bool) -> None:
         name, args = reading.tool_name(item), reading.tool_args(item)
         command = reading.plain_command(item.get("command")) if kind == "commandExecution" else None
-        if not ended or kind == "fileChange":  # a patch is told when it is done
+        if not ended or kind == "fileChange":  # a patch is reported when it is done
             self._open[id] = name
             self.emit(
                 ToolStarted(

@@ -1,7 +1,7 @@
 """A session of Codex: a thread of its own app-server.
 
-Codex is told to ask about everything that it does not know to be harmless, and our rules answer; a person is asked
-where they say so. What it does not ask about runs in its own sandbox, which the mode chooses.
+Codex is told to ask about everything that it does not know to be harmless. Our rules answer, or ask a person. What it
+does not ask about runs in its own sandbox, which the mode chooses.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from treadle.wire.common.rpc import Call, Notice, RpcMessage
 SANDBOX: dict[Mode | None, str] = {"plan": "read-only", "yolo": "danger-full-access", None: "danger-full-access"}
 POLICY = {"read-only": "readOnly", "workspace-write": "workspaceWrite", "danger-full-access": "dangerFullAccess"}
 HELD_SECONDS = 0.3
-"""A call is told as started when no question about it has come in this time."""
+"""A call counts as started when no question about it has come within this time."""
 
 
 class CodexSession(DrivenSession):
@@ -51,9 +51,9 @@ class CodexSession(DrivenSession):
         self._items: dict[str, dict[str, Any]] = {}
         """Tool calls as they were announced."""
         self._held: dict[str, asyncio.TimerHandle] = {}
-        """Announced, and perhaps about to be asked about."""
+        """Announced calls about which it may still ask."""
         self._raw: dict[str, dict[str, Any]] = {}
-        """Calls of the model that no item has told of yet."""
+        """Calls of the model that no item has reported yet."""
         self._streamed: set[str] = set()
 
     # The handshake
@@ -159,7 +159,7 @@ class CodexSession(DrivenSession):
         await self._rpc.close()
         where = {"threadId": self._thread, "turnId": self._turn_id}
         await self._rpc.call("turn/interrupt", where)
-        with contextlib.suppress(CallFailed):  # an experimental method; what it leaves is ended by us
+        with contextlib.suppress(CallFailed):  # an experimental method; we end what it leaves
             await self._rpc.call("thread/backgroundTerminals/clean", {"threadId": self._thread})
 
     async def steer(self, turn: str, text: str) -> bool:
@@ -180,9 +180,9 @@ class CodexSession(DrivenSession):
     def _told(self, notice: Notice) -> None:
         params = notice.params
         if self._work is None or params.get("threadId", self._thread) != self._thread:
-            return  # what an interrupted turn says late belongs to no turn
+            return  # late messages of an interrupted turn belong to no turn
         if params.get("turnId", self._turn_id) != self._turn_id:
-            return  # of an earlier turn: a thread that is resumed tells first what it used before
+            return  # of an earlier turn: a resumed thread first reports what it used before
         match notice.method:
             case "item/agentMessage/delta":
                 self._streamed.add(params["itemId"])
@@ -299,7 +299,7 @@ class CodexSession(DrivenSession):
         self.tool_ended(id, text, ok)
 
     def _raw_item(self, item: dict[str, Any]) -> None:
-        """A command that fails in its sandbox makes no item at all: the raw events are the only trace of it."""
+        """A command that fails in its sandbox makes no item: the raw events are the only trace of it."""
         id = item.get("call_id")
         if not isinstance(id, str):
             return
@@ -351,7 +351,7 @@ class CodexSession(DrivenSession):
         return "accept" if answer.scope == "once" else "acceptForSession"
 
     async def _elicited(self, params: dict[str, Any]) -> dict[str, Any]:
-        """In this way it asks whether a tool of an MCP server may run. What a server itself asks, nobody answers."""
+        """Codex asks in this way whether a tool of an MCP server may run. Questions of a server itself are declined."""
         about, text = params.get("_meta"), str(params.get("message") or "")
         call = next((id for id, item in self._items.items() if self._is_asked_about(id, item, params)), None)
         if call is None or not isinstance(about, dict) or about.get("codex_approval_kind") != "mcp_tool_call":
@@ -360,7 +360,7 @@ class CodexSession(DrivenSession):
         return {"action": "decline"} if decided == "decline" else {"action": "accept", "content": {}}
 
     def _is_asked_about(self, id: str, item: dict[str, Any], params: dict[str, Any]) -> bool:
-        """It names the server and, in its words, the tool; not which of several calls."""
+        """It names the server and, in its words, the tool, but not which of several calls."""
         if item.get("type") != "mcpToolCall" or item.get("server") != params.get("serverName"):
             return False
         return f'"{item.get("tool")}"' in str(params.get("message")) and (id in self._held or id in self._tools)
@@ -390,7 +390,7 @@ class CodexSession(DrivenSession):
 
 
 def _server(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry of a `.mcp.json` as Codex's settings have it."""
+    """An entry of a `.mcp.json` in the form of Codex's settings."""
     if entry.get("url"):
         return {"url": entry["url"], "http_headers": entry.get("headers") or {}}
     return {name: entry[name] for name in ("command", "args", "env", "cwd") if name in entry}

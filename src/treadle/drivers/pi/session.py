@@ -1,4 +1,4 @@
-"""A session of pi. It asks nobody by itself; an extension that we load into it asks us before each tool."""
+"""A session of pi. It never asks by itself; an extension that we load into it asks us before each tool."""
 
 import asyncio
 import itertools
@@ -40,11 +40,11 @@ class PiSession(DrivenSession):
         self._ids = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._calls: dict[str, tuple[str, Any]] = {}
-        """Tool calls that were announced: name and arguments."""
+        """Announced tool calls: name and arguments."""
         self._existed: dict[str, bool] = {}
         self._outputs: dict[str, str] = {}
         self._error = ""
-        """What the last reply of this turn failed with."""
+        """The error of the last reply of this turn."""
         self._stopping = False
         self._retried = False
         self._begun = False
@@ -164,7 +164,7 @@ class PiSession(DrivenSession):
             self.over(self._work.turn.ending("interrupted" if self._stopping else "completed"))
 
     async def _failed(self, message: str) -> None:
-        """It may try again by itself, which it says right after the end: what it answers now comes after that."""
+        """It may retry by itself, and says so right after the end: any answer now comes after that notice."""
         await self._request("get_state")
         if not self._retried and self._work is not None:
             self.over(self._work.turn.ending("failed", reading.error_info(message)))
@@ -194,7 +194,7 @@ class PiSession(DrivenSession):
             answer = {name: text for name, text in (("system", given.system), ("append", given.append)) if text}
         elif said.title == f"{MARK}tool":
             answer = await self._judge(msgspec.json.decode(said.placeholder or "{}"))
-        if answer is None:  # an extension of the person's own asks; there is nobody to show its dialog to
+        if answer is None:  # an extension of the person's own asks, and there is nobody to show its dialog to
             await self.peer.say(Command(type=ANSWER, id=said.id or "", cancelled=True))
         else:
             await self.peer.say(Command(type=ANSWER, id=said.id or "", value=msgspec.json.encode(answer).decode()))
@@ -213,7 +213,7 @@ class PiSession(DrivenSession):
         return {"allow": True} if changed is None else {"allow": True, "input": changed}
 
     def _output(self, said: Said) -> None:
-        """It tells all of the output each time; what is new is passed on."""
+        """It sends the whole output each time; only what is new is passed on."""
         text, before = reading.text_of(said.partialResult), self._outputs.get(said.toolCallId, "")
         if said.toolCallId in self._tools and text.startswith(before) and len(text) > len(before):
             self._outputs[said.toolCallId] = text

@@ -1,8 +1,8 @@
 """Any program that speaks the sidecar wire as a Session. Every turn is one order, given to a fresh process.
 
-A sidecar has no memory of earlier orders and need not survive one, so nothing is lost by that. It tells what it does
-when it is done, not before, so a tool that the rules forbid cannot be held back: the rules go with the order, and what
-is seen to break them cancels the run.
+A sidecar has no memory of earlier orders and need not survive one, so nothing is lost by that. It reports what it did
+only afterwards, so a forbidden tool cannot be stopped in advance: the rules are sent with the order, and a visible
+violation cancels the run.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SidecarAgent:
         return SidecarSession(self, spec, peer, agent_info(self.name, hello))
 
     async def start(self, cwd: str, env: dict[str, str], spec: SessionSpec | None = None) -> SidecarPeer:
-        """A fresh process, which has yet to say hello; with `spec`, confined if that asks for it."""
+        """Start a fresh process, which has yet to say hello; with `spec`, confined if that asks for it."""
         whole = reduced(os.environ, ENVIRONMENT, providers=True)
         whole.pop("TREADLE_AGENT", None)  # meant for us: a sidecar that inherits it would start another, without end
         whole |= env
@@ -80,7 +80,7 @@ class SidecarAgent:
 
 
 def launched(card: Card, launch: Launch, bind: Bind | None = None) -> SidecarAgent:
-    """For `agents.py`."""
+    """Called by `agents.py`."""
     return SidecarAgent(launch.argv, writes=launch.writes)
 
 
@@ -145,7 +145,7 @@ class SidecarSession(BaseSession):
         return peer
 
     async def _wind_up(self, peer: SidecarPeer, work: asyncio.Task[TurnEnded], reason: str) -> None:
-        """Let the sidecar stop in its own way, within its grace; what it says meanwhile still counts."""
+        """Let the sidecar stop in its own way, within its grace period; what it says meanwhile still counts."""
         await peer.cancel(reason)
         await asyncio.gather(work, return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""How long a sidecar is given for what, and when it counts as stalled."""
+"""How long a sidecar may take for what, and when it counts as stalled."""
 
 import msgspec
 
@@ -11,24 +11,24 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     pong_within: float = 10.0
     missed_pongs: int = 3
     quiet: float = 600.0
-    """A sidecar that never answered a ping may be silent and idle for this long."""
+    """How long a sidecar that never answered a ping may be silent and idle."""
     strict_pong: bool = False
-    """Every ping must be answered within `pong_within`, also by those that never answered one."""
+    """Every ping must be answered within `pong_within`, even by a sidecar that never answered one."""
     cancel_grace: float = 5.0
     exit_grace: float = 0.5
     """How long a sidecar that is done may take to exit by itself."""
 
 
 class Liveness:
-    """Whether a running sidecar still lives, from lines, answers and CPU time. Pure: the time is passed in."""
+    """Judges from lines, answers and CPU time whether a sidecar still lives. Pure: the time is passed in."""
 
     def __init__(self, timing: Timing, now: float) -> None:
         self.timing = timing
         self.active = now
-        """When it last said anything, or used the CPU."""
+        """When it last said anything or used CPU."""
         self.answers = False
         self.open: dict[int, float] = {}
-        """Pings without an answer, and when they were sent."""
+        """Unanswered pings, and when they were sent."""
         self._heard = now
         self._cpu = 0.0
 
@@ -53,7 +53,7 @@ class Liveness:
             self._cpu, self.active = seconds, now
 
     def stalled(self, now: float) -> str | None:
-        """Why it is taken to be stalled, or None."""
+        """Why it counts as stalled, or None."""
         late = [sent for sent in self.open.values() if now - sent > self.timing.pong_within]
         # A sidecar that talks is alive, whether or not it answers pings.
         missed = sum(1 for sent in late if sent >= self._heard)

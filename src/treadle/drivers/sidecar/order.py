@@ -1,4 +1,4 @@
-"""A turn of ours as a work order: the prompt, and what of our rules the contract's policy can say."""
+"""A turn of ours as a work order: the prompt, and the part of our rules that the contract's policy can express."""
 
 import uuid
 
@@ -18,7 +18,7 @@ _BY_MODE = {
     "suggest": ("approval", ["Write", "Edit", "Bash"]),
     "auto-edit": ("approval", ["Bash"]),
 }
-"""What a mode holds back. Approval is a denial to a sidecar: the protocol has nobody to ask."""
+"""What a mode holds back. For a sidecar, "ask" means "deny": the protocol has nobody to ask."""
 
 
 def work_order(spec: SessionSpec, task: str) -> WorkOrder:
@@ -64,7 +64,7 @@ def policy_of(spec: SessionSpec) -> PolicyProfile:
 
 
 def _split(rules: Rules) -> dict[str, list[str]]:
-    """Denials by what they are about. What the contract cannot say is still watched for on our side."""
+    """Denials by what they are about. We still watch for those that the contract cannot express."""
     found: dict[str, list[str]] = {"tools": [], "read": [], "write": [], "network": []}
     for text in rules.deny:
         rule = parse_rule(text)

@@ -1,4 +1,4 @@
-"""A sidecar process and how one talks to it: hello, orders, pings, cancel, and every way in which it can end.
+"""A sidecar process and the conversation with it: hello, orders, pings, cancel, and every way in which it can end.
 
 The control plane and the driver both use this. Whatever goes wrong is one typed error, and when `close` has returned,
 no process of the sidecar's tree is left.
@@ -40,7 +40,7 @@ from treadle.wire.sidecar.receipts import AnyAgentEvent
 from treadle.wire.sidecar.repair import Note
 
 ENVIRONMENT = ("ABP_*", "KIMI_*", "COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "TREADLE_*")
-"""Variables that real sidecars read, beside what every agent gets."""
+"""Variables that real sidecars read, besides what every agent gets."""
 LOOK_EVERY = 2.0
 """Seconds between looks at the processes of a sidecar."""
 
@@ -58,7 +58,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         self.hello: Hello | None = None
         self.final: Final | None = None
         self.commands_seen: dict[str, None] = {}
-        """Command lines of processes in its tree, as far as looking now and then finds them."""
+        """Command lines seen in its process tree, as far as an occasional look finds them."""
         self._live = Liveness(timing, time.monotonic())
         self._cancelling: asyncio.Task[None] | None = None
 
@@ -74,7 +74,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         cap: int = CAP,
         confinement: Confinement | None = None,
     ) -> SidecarPeer:
-        """Start it; `await_hello` comes next, and `close` at the end in any case."""
+        """Start it. Call `await_hello` next, and `close` at the end in any case."""
         return cls(await start(confinement, argv, env=env, cwd=cwd, stdin="pipe"), name, timing, cap)
 
     async def __aexit__(
@@ -98,7 +98,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         return first
 
     async def _explained(self, error: RemoteProtocolError) -> RemoteProtocolError:
-        """With the end of stderr, where a program that fails to start usually says why."""
+        """The error with the end of stderr, where a program that fails to start usually says why."""
         said = (await self.child.last_words(0.2)).strip()
         if said and error.hint is None:
             error.hint = f"its last words: {said[-500:]}"
@@ -111,7 +111,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         return await super().parted()
 
     async def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]:
-        """Give it the order and iterate over what happens, in batches; afterwards `final` is there.
+        """Send the order and yield what happens, in batches; afterwards `final` is set.
 
         Everything that can end a run otherwise is raised: RemoteProtocolError, PeerFatal, PeerExited, PeerStalled, and
         what `abort` was given.
@@ -120,7 +120,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         self._live = Liveness(self.timing, time.monotonic())
         watch = asyncio.create_task(self._watch(), name=f"liveness of {self.name}")
         try:
-            with contextlib.suppress(PeerClosed):  # then it has exited, or will: that is told below
+            with contextlib.suppress(PeerClosed):  # it has exited or will: that is reported below
                 await self.link.send(Run(id=run_id, work_order=order))
             while self.final is None:
                 heard = await self.hear()
@@ -136,7 +136,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
             await asyncio.gather(watch, return_exceptions=True)
 
     def _take(self, messages: Sequence[Message | RemoteProtocolError]) -> Sequence[AnyAgentEvent]:
-        """The events among these. A `final` ends it: what a sidecar says after that is not listened to."""
+        """The events among these messages. After `final`, nothing more is read."""
         events: list[AnyAgentEvent] = [message.event for message in messages if type(message) is Event]
         if len(events) == len(messages):
             return events
@@ -149,7 +149,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         return events
 
     def _ends(self, message: Message | RemoteProtocolError) -> bool:
-        """Take note of what is no event, and say whether it is the last that counts."""
+        """Handle a message that is not an event. Whether it is the last one that counts."""
         match message:
             case Final():
                 self.final = message
@@ -165,11 +165,11 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
             case Hello():
                 self.notes.append(Note(where="hello", problem="said again"))
             case Unknown():
-                pass  # noted by the wire
+                pass  # the wire has noted it
         return self.failure is not None
 
     async def _watch(self) -> None:
-        """Ping, look, and give up on a sidecar that has stalled."""
+        """Send pings, check the processes, and give up on a sidecar that has stalled."""
         seq = 0
         step = min(self.timing.ping_every, self.timing.pong_within, self.timing.quiet / 4, LOOK_EVERY)
         next_ping = time.monotonic() + self.timing.ping_every
@@ -194,7 +194,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
                 self.commands_seen[" ".join(words)[:500]] = None
 
     async def cancel(self, reason: str) -> None:
-        """Ask it to stop. If it has not said `final` or `fatal` within the grace, the run is aborted."""
+        """Ask it to stop. Without `final` or `fatal` within the grace period, the run is aborted."""
         if self._cancelling is not None or self.final is not None:
             return
         if not self.wire.runs:
@@ -214,5 +214,5 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         await super().end()
 
     async def close(self) -> None:
-        """End it: give one that is done a moment to exit by itself, then stop all of its tree."""
+        """End it: give one that is done a moment to exit by itself, then stop its whole tree."""
         await (self.leave() if self.final is not None else self.end())

@@ -1,8 +1,8 @@
 """Any program that speaks the worker wire as a Session: our own worker, or somebody else's.
 
-What a worker may do wrong ends in an error that says what it did, with its exit code and last words, and with nothing
-of its process tree left. What it may do differently (events and fields we do not know, a late heartbeat, no usage) is
-taken as it comes. Limits that it does not keep are kept here: by a cancel first, and by a kill when that is not heeded.
+A fault of the worker ends in an error that says what it did, with its exit code and last words, and nothing of its
+process tree is left. Harmless differences (unknown events and fields, a late heartbeat, no usage) are accepted. Limits
+that it does not keep are enforced here: by a cancel first, and by a kill when that has no effect.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from treadle.wire.worker.messages import (
 )
 
 HANDSHAKE = 60.0
-"""Seconds: on a loaded machine a program such as opencode takes a quarter of a minute to come up."""
+"""In seconds: on a loaded machine a program such as opencode takes a quarter of a minute to start."""
 HEARTBEAT_MS = 5000
 LIMITED = {"max_iterations", "loop_detected", "budget_exceeded", "timeout", "limit_reached"}
 
@@ -71,7 +71,7 @@ class WorkerAgent:
 
     async def open(self, spec: SessionSpec) -> WorkerSession:
         env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True)
-        env.pop("TREADLE_AGENT", None)  # meant for us: a worker that inherits it would start another, without end
+        env.pop("TREADLE_AGENT", None)  # it is meant for us: a worker that inherits it would start another, without end
         env |= spec.env
         patience = replace(self._patience, silence=self._patience.silence or _a_few_heartbeats(env))
         spec = decided(spec, env)
@@ -93,7 +93,7 @@ class WorkerAgent:
 
 
 def launched(card: Card, launch: Launch, bind: Bind | None = None) -> WorkerAgent:
-    """For `agents.py`. The option `handshake`: seconds that a worker has for its first answer."""
+    """Called by `agents.py`. The option `handshake`: how many seconds a worker has for its first answer."""
     seconds = launch.options.get("handshake", HANDSHAKE)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
         raise ConfigError(f"the option handshake of a worker is {seconds!r}", hint="give a number of seconds")
@@ -137,7 +137,7 @@ class WorkerSession(BaseSession):
         self._said: list[str] = []
         self._failed = False
         self._blind = False
-        """Whether it was said that a limit cannot be kept."""
+        """Whether it was reported that a limit cannot be enforced."""
         self._waiting: dict[str, asyncio.Future[bool]] = {}
         self._questions_out: set[asyncio.Task[None]] = set()
         for wish in not_kept(spec, self._extensions):
@@ -204,7 +204,7 @@ class WorkerSession(BaseSession):
             return
         match event:
             case Usage():
-                turn.iterations += not incoming.busy  # while a tool runs, it is a subagent that asks its model
+                turn.iterations += not incoming.busy  # while a tool runs, it is a subagent that calls its model
                 event = replace(event, model=self._spec.model or "")
                 self._spent = self._spent.plus(event)
             case Asked() if event.request:
@@ -213,7 +213,7 @@ class WorkerSession(BaseSession):
                 question.add_done_callback(self._questions_out.discard)
                 return
             case ToolStarted() if not self._spent.calls:
-                turn.iterations += 1  # it counts nothing for us, so each call is taken for a step of its own
+                turn.iterations += 1  # it counts nothing for us, so each call counts as a step of its own
             case Failed():
                 self._failed = True
         self.emit(event)
@@ -230,7 +230,7 @@ class WorkerSession(BaseSession):
             raise BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed")
 
     async def _call_off(self, turn: Turn, send: Send, incoming: Incoming) -> None:
-        """Cancel, and wait for the result; a worker that does not heed it is ended."""
+        """Cancel, and wait for the result; a worker that ignores the cancel is ended."""
         worker = self._worker
         if self._sent is None:  # half of the send may be written, and nothing can follow that
             await worker.end()
@@ -269,7 +269,7 @@ class WorkerSession(BaseSession):
         return turn.ending(outcome, error)
 
     def _warn_of_blindness(self) -> None:
-        """A limit on what the worker does not tell us cannot be kept, and whoever set it should know."""
+        """Warn whoever set a limit on something that the worker does not report: it cannot be enforced."""
         limits = self._spec.limits
         blind = not self._spent.calls and (limits.max_tokens is not None or limits.max_cost_usd is not None)
         unpriced = self._spent.calls and self._spent.cost_usd is None and limits.max_cost_usd is not None
@@ -281,7 +281,7 @@ class WorkerSession(BaseSession):
     # Questions and steering
 
     async def _put(self, asked: Asked, send: Send) -> None:
-        """Somebody here answers what the worker asks."""
+        """Pass on the answer of somebody here to what the worker asks."""
         asked = replace(asked, deadline=self.deadline())
         answer = await self.ask(asked)
         await self._worker.say(

@@ -1,10 +1,10 @@
-"""What a session spec asks of a worker, in its own words."""
+"""What a session spec asks of a worker, in the terms of its protocol."""
 
 from treadle.session import Rules, SessionSpec
 from treadle.wire.worker.messages import Budget, InitConfig, Permissions
 
 TOOLS = ("read_file", "write_file", "edit_file", "glob", "grep", "bash")
-"""The tools that every worker has, for when nobody says which are wanted: the wire has no word for "all"."""
+"""The tools that every worker has, used when no tools are named: the wire cannot say "all"."""
 
 
 def init_config(spec: SessionSpec) -> InitConfig:
@@ -39,7 +39,7 @@ def init_config(spec: SessionSpec) -> InitConfig:
 
 
 def not_kept(spec: SessionSpec, extensions: frozenset[str]) -> list[str]:
-    """What was asked for and the worker has not promised. The limits are not here: we keep those ourselves."""
+    """What was asked for and the worker has not promised. Limits are not here: we enforce those ourselves."""
     wishes = {
         "the approval mode": spec.mode is not None and "approval_mode" not in extensions,
         "the permission rules": spec.rules != Rules() and "permissions" not in extensions,

@@ -1,4 +1,4 @@
-"""A worker process and the conversation that opens and closes a session with it."""
+"""A worker process, and the messages that open and close a session with it."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from treadle.wire.worker.versions import BASE, NEWEST, parse_version
 
 class WorkerPeer(Peer[Any, AnyRequest]):
     async def shake_hands(self, spec: SessionSpec) -> InitOk:
-        """Open the session at the other end, in the time there is for all of it."""
+        """Open the session at the other end, within the time for all of it."""
         version = f"{NEWEST[0]}.{NEWEST[1]}.0"
         async with self.handshake("did not answer the init"):
             await self.say(Init(id="init-1", protocol_version=version, config=init_config(spec)))
@@ -42,7 +42,7 @@ class WorkerPeer(Peer[Any, AnyRequest]):
         return answer
 
     async def wrong(self, item: Any) -> None:
-        """Something other than what was due has come: skip what may be skipped, and raise for the rest."""
+        """Something other than the expected message came: skip what may be skipped, and raise for the rest."""
         if isinstance(item, BadLine) and isinstance(item.untimely, EventLine):
             return  # such as a heartbeat that was overtaken by the result
         if isinstance(item, RemoteProtocolError):
@@ -52,7 +52,7 @@ class WorkerPeer(Peer[Any, AnyRequest]):
             raise await self.blame(RemoteProtocolError, f"gave a result for {item.id!r}, which nobody asked for")
 
     async def say_goodbye(self) -> None:
-        """Ask it to end, and see to it that it does."""
+        """Ask it to end, and make sure that it does."""
         if self.gone:
             return
         try:

@@ -1,6 +1,6 @@
 """A scripted reply as a service would send it, in each of the four wire formats. Pure: no sockets here.
 
-Every module has `asked(body)`, what the request asks; `events(play)`, the reply as server-sent events; `whole(play)`,
+Every module has `asked(body)`, the text of the request; `events(play)`, the reply as server-sent events; `whole(play)`,
 the same reply as one JSON document; and `failure(status, message)`, the body of an error.
 """
 
@@ -38,13 +38,13 @@ def event(data: Any, name: str = "") -> bytes:
 
 
 def around(template: bytes, texts: list[str]) -> list[bytes]:
-    """One event per text, by filling the hole in an already encoded event: much faster than encoding each."""
+    """One event per text, made by filling the gap in an encoded event: much faster than encoding each."""
     before, after = template.split(encode(HOLE))
     return [before + encode(text) + after for text in texts]
 
 
 def halves(arguments: str) -> list[str]:
-    """Arguments in the pieces they are streamed in: at least two, so that nobody can forget to join them."""
+    """Arguments in the pieces in which they are streamed: at least two, so that a client that forgets to join fails."""
     step = max(1, (len(arguments) + 1) // 2) if len(arguments) < 64 else 32
     return [arguments[at : at + step] for at in range(0, len(arguments), step)]
 

@@ -12,7 +12,7 @@ def asked(body: dict[str, Any]) -> Cue:
     messages = [message for message in body.get("messages") or [] if isinstance(message, dict)]
     system = [text_of(m.get("content")) for m in messages if m.get("role") in ("system", "developer")]
     replies = [place for place, m in enumerate(messages) if m.get("role") == "assistant"]
-    # Some agents put a reminder of theirs after the prompt: what is new is all that came since the last reply.
+    # Some agents add a reminder after the prompt, so everything since the last reply is new.
     new = [m for m in messages[replies[-1] + 1 if replies else 0 :] if m.get("role") in ("user", "tool")]
     last = "\n".join(text_of(m.get("content")) for m in new)
     return Cue(last=last, turn=1 + len(replies), system="\n".join(system))

@@ -1,4 +1,4 @@
-"""Google's generateContent, as a server speaks it. The model and whether to stream are in the path, not in the body."""
+"""Google's generateContent, as a server speaks it. The path, not the body, holds the model and whether to stream."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def _calls(play: Play) -> list[dict[str, Any]]:
 
 
 def _object(arguments: str) -> Any:
-    """This format has no place for arguments that are no JSON."""
+    """This format has no place for arguments that are not JSON."""
     try:
         return msgspec.json.decode(arguments)
     except msgspec.DecodeError:
@@ -77,7 +77,7 @@ def _last(play: Play, parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _said(content: dict[str, Any]) -> str:
-    """The texts of a message, and what tools gave."""
+    """The texts of a message, and the results of tools."""
     found = []
     for part in content.get("parts") or []:
         if isinstance(part, dict):

@@ -91,7 +91,7 @@ def _items(play: Play) -> list[dict[str, Any]]:
             part = {"type": "refusal", "refusal": play.reply.whole_text}
         items.append({"id": f"msg_{play.id}", "type": "message", "role": "assistant", "content": [part]})
     for index, call in enumerate(play.calls):
-        space, _, name = call.name.rpartition("::")  # Codex groups the tools of a server
+        space, _, name = call.name.rpartition("::")  # Codex groups the tools of an MCP server
         named = {"call_id": call.id, "name": name, "arguments": call.arguments}
         named |= {"namespace": space} if space else {}
         items.append({"id": f"fc_{play.id}_{index}", "type": "function_call", **named})
