@@ -74,6 +74,33 @@ class TestTool:
         return str(done)
 
 
+def saying(name: str, kind: str = "write", text: str = "x") -> TestTool:
+    async def say(args: NoArgs, context: ToolContext) -> str:
+        return text
+
+    return TestTool(name, kind, say)
+
+
+def forbidden(name: str, kind: str = "execute") -> TestTool:
+    async def never(args: NoArgs, context: ToolContext) -> str:
+        raise AssertionError("it ran")
+
+    return TestTool(name, kind, never)
+
+
+class Hanging(TestTool):
+    """A tool that never ends by itself."""
+
+    def __init__(self, kind: str = "execute") -> None:
+        super().__init__("hang", kind, self.hang)
+        self.started = asyncio.Event()
+
+    async def hang(self, args: NoArgs, context: ToolContext) -> str:
+        self.started.set()
+        await asyncio.Event().wait()
+        return ""
+
+
 class NoHooks:
     async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
         return HookVerdict()
@@ -288,25 +315,19 @@ async def test_an_unknown_tool_and_malformed_arguments_are_explained_to_the_mode
 
 
 async def test_what_nobody_decided_does_not_run(tmp_path: Path) -> None:
-    async def never(args: NoArgs, context: ToolContext) -> str:
-        raise AssertionError("it ran")
-
     async def undecided(call: str, tool: AnyTool, args: Any, access: Access, *_: Any) -> tuple[Decision, Any]:
         return Decision(verdict="ask", reason="somebody must say"), args
 
-    run = Run(tmp_path, calling("bash") + DONE, TestTool("bash", "execute", never), permit=undecided)
+    run = Run(tmp_path, calling("bash") + DONE, forbidden("bash"), permit=undecided)
     await run.go()
     assert run.of(ToolDenied)[0].reason == "somebody must say" and run.of(ToolStarted) == []
 
 
 async def test_what_is_not_permitted_does_not_run_and_the_model_is_told(tmp_path: Path) -> None:
-    async def never(args: NoArgs, context: ToolContext) -> str:
-        raise AssertionError("it ran")
-
     async def deny(call: str, tool: AnyTool, args: Any, access: Access, *_: Any) -> tuple[Decision, Any]:
         return Decision(verdict="deny", reason="bash (execute) requires approval in suggest mode", by="nobody"), args
 
-    run = Run(tmp_path, calling("bash") + DONE, TestTool("bash", "execute", never), permit=deny)
+    run = Run(tmp_path, calling("bash") + DONE, forbidden("bash"), permit=deny)
     ended = await run.go()
     assert ended.outcome == "completed"
     denied = run.of(ToolDenied)[0]
@@ -322,24 +343,17 @@ async def test_a_hook_can_block_a_tool_and_add_to_its_result(tmp_path: Path) -> 
         async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
             return "\nchecked"
 
-    async def work(args: NoArgs, context: ToolContext) -> str:
-        return "worked"
-
     script = calling("work", tag="bad") + calling("work", tag="good") + DONE
-    run = Run(tmp_path, script, TestTool("work", "write", work), hooks=Blocking())
+    run = Run(tmp_path, script, saying("work", text="worked"), hooks=Blocking())
     await run.go()
     assert run.of(ToolDenied)[0].by == "hook" and run.of(ToolDenied)[0].reason == "not on my watch"
     assert run.history[4].text == "worked\nchecked"
 
 
-async def test_an_empty_reply_is_asked_for_once_more(tmp_path: Path) -> None:
-    ended = await Run(tmp_path, '[[reply]]\ntext = ""\n' + DONE).go()
-    assert ended.text == "all done" and ended.iterations == 2
-
-
-async def test_an_empty_reply_leaves_no_trace_in_the_history(tmp_path: Path) -> None:
+async def test_an_empty_reply_is_asked_for_once_more_and_leaves_no_trace_in_the_history(tmp_path: Path) -> None:
     run = Run(tmp_path, '[[reply]]\ntext = ""\n' + DONE)
-    await run.go()
+    ended = await run.go()
+    assert ended.text == "all done" and ended.iterations == 2
     assert [type(message) for message in run.history] == [UserMessage, AssistantMessage]
 
 
@@ -376,10 +390,7 @@ async def test_a_reply_that_never_fits_is_reported_and_never_silently_cut(tmp_pa
 
 
 async def test_the_same_call_three_times_ends_the_turn(tmp_path: Path) -> None:
-    async def work(args: NoArgs, context: ToolContext) -> str:
-        return "same"
-
-    run = Run(tmp_path, calling("work") * 5 + DONE, TestTool("work", "write", work))
+    run = Run(tmp_path, calling("work") * 5 + DONE, saying("work", text="same"))
     with pytest.raises(LoopDetected):
         await run.go()
     assert len(run.of(ToolStarted)) == 3
@@ -398,20 +409,13 @@ async def test_limits_stop_before_the_next_model_call(tmp_path: Path) -> None:
 
 
 async def test_a_cost_limit_with_unknown_prices_stops_after_the_first_call(tmp_path: Path) -> None:
-    async def work(args: NoArgs, context: ToolContext) -> str:
-        return "x"
-
-    run = Run(tmp_path, calling("work") * 2, TestTool("work", "write", work), limits=Limits(max_cost_usd=1))
+    run = Run(tmp_path, calling("work") * 2, saying("work"), limits=Limits(max_cost_usd=1))
     with pytest.raises(BudgetExceeded, match="unknown"):
         await run.go()
 
 
 async def test_wall_time_ends_a_turn_that_hangs_in_a_tool(tmp_path: Path) -> None:
-    async def hang(args: NoArgs, context: ToolContext) -> str:
-        await asyncio.Event().wait()
-        return ""
-
-    run = Run(tmp_path, calling("hang"), TestTool("hang", "execute", hang), limits=Limits(max_seconds=0.05))
+    run = Run(tmp_path, calling("hang"), Hanging(), limits=Limits(max_seconds=0.05))
     with pytest.raises(TimedOut):
         await run.go()
     assert not run.of(ToolEnded)[0].ok and "interrupted" in run.history[-1].text
@@ -487,16 +491,10 @@ async def test_an_interrupted_turn_has_closed_the_models_stream_when_it_ends(tmp
 
 
 async def test_one_call_can_be_stopped_and_the_turn_goes_on(tmp_path: Path) -> None:
-    started = asyncio.Event()
-
-    async def hang(args: NoArgs, context: ToolContext) -> str:
-        started.set()
-        await asyncio.Event().wait()
-        return ""
-
-    run = Run(tmp_path, calling("hang") + DONE, TestTool("hang", "execute", hang))
+    hang = Hanging()
+    run = Run(tmp_path, calling("hang") + DONE, hang)
     task = asyncio.create_task(run.go())
-    await asyncio.wait_for(started.wait(), 60)
+    await asyncio.wait_for(hang.started.wait(), 60)
     [call] = run.loop.running
     run.loop.running[call].cancel()
     assert (await task).text == "all done"
@@ -591,11 +589,8 @@ async def test_a_window_that_overflows_all_the_same_is_handed_over_to_a_fresh_on
 )
 @pytest.mark.parametrize("kind", ["read", "execute"])
 async def test_whatever_stands_for_arguments_the_turn_goes_on(tmp_path: Path, arguments: str, kind: str) -> None:
-    async def work(args: NoArgs, context: ToolContext) -> str:
-        return "worked"
-
     call = f'[[reply]]\n[[reply.call]]\nname = "work"\narguments = {msgspec.json.encode(arguments).decode()}\n'
-    run = Run(tmp_path, call + DONE, TestTool("work", kind, work))
+    run = Run(tmp_path, call + DONE, saying("work", kind))
     assert (await run.go()).text == "all done"
     assert all(isinstance(event.args, dict) for event in run.of(ToolStarted))
     assert isinstance(run.history[2], ToolResult)
@@ -606,30 +601,18 @@ async def test_a_tool_that_cannot_say_what_it_touches_is_a_result_and_not_the_en
         def access(self, args: NoArgs, resolve: Any) -> Access:
             raise ValueError("where am I?")
 
-    async def never(args: NoArgs, context: ToolContext) -> str:
-        raise AssertionError("it ran")
-
-    run = Run(tmp_path, calling("confused", "confused") + DONE, Confused("confused", "read", never))
+    confused = Confused("confused", "read", forbidden("confused").does)
+    run = Run(tmp_path, calling("confused", "confused") + DONE, confused)
     assert (await run.go()).text == "all done"
     assert "where am I?" in run.history[2].text and run.of(Warned)[0].code == "tool_bug"
 
 
 @pytest.mark.parametrize("kind", ["read", "execute"])
 async def test_what_a_tool_has_done_stays_done_when_the_next_one_is_interrupted(tmp_path: Path, kind: str) -> None:
-    started = asyncio.Event()
-
-    async def quick(args: NoArgs, context: ToolContext) -> str:
-        return "quickly done"
-
-    async def hang(args: NoArgs, context: ToolContext) -> str:
-        started.set()
-        await asyncio.Event().wait()
-        return ""
-
-    tools = TestTool("quick", kind, quick), TestTool("hang", kind, hang)
-    run = Run(tmp_path, calling("quick", "hang", "quick"), *tools)
+    hang = Hanging(kind)
+    run = Run(tmp_path, calling("quick", "hang", "quick"), saying("quick", kind, "quickly done"), hang)
     task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
-    await asyncio.wait_for(started.wait(), 60)
+    await asyncio.wait_for(hang.started.wait(), 60)
     await until(lambda: len(run.of(ToolEnded)) == (1 if kind == "execute" else 2))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -665,24 +648,19 @@ async def test_a_tool_that_is_slow_to_stop_is_waited_for_however_often_one_inter
     assert len(run.of(ToolEnded)) == 1
 
 
-async def test_a_continued_reply_that_goes_on_to_tools_is_not_part_of_the_answer(tmp_path: Path) -> None:
-    async def work(args: NoArgs, context: ToolContext) -> str:
-        return "x"
-
-    cut = '[[reply]]\ntext = "let me "\nfinish = "length"\n'
-    then = '[[reply]]\ntext = "look"\n[[reply.call]]\nname = "work"\n'
-    run = Run(tmp_path, cut + then + DONE, TestTool("work", "write", work))
-    assert (await run.go()).text == "all done"
+LOOKED = '[[reply]]\ntext = "look"\n[[reply.call]]\nname = "work"\n'
 
 
-async def test_thinking_until_the_output_limit_adds_nothing_to_the_answer(tmp_path: Path) -> None:
-    async def work(args: NoArgs, context: ToolContext) -> str:
-        return "x"
-
-    looked = '[[reply]]\ntext = "let me look"\n[[reply.call]]\nname = "work"\n'
-    thought = '[[reply]]\nthinking = "hmm"\nfinish = "length"\n'
-    run = Run(tmp_path, looked + thought + DONE, TestTool("work", "write", work))
-    assert (await run.go()).text == "all done"
+@pytest.mark.parametrize(
+    "before",
+    [
+        '[[reply]]\ntext = "let me "\nfinish = "length"\n' + LOOKED,
+        LOOKED + '[[reply]]\nthinking = "hmm"\nfinish = "length"\n',
+    ],
+    ids=["a continued reply that goes on to tools", "thinking until the output limit"],
+)
+async def test_this_is_no_part_of_the_answer(tmp_path: Path, before: str) -> None:
+    assert (await Run(tmp_path, before + DONE, saying("work")).go()).text == "all done"
 
 
 async def test_asking_again_after_an_empty_reply_keeps_the_limits(tmp_path: Path) -> None:
