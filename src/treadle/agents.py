@@ -127,16 +127,18 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     haid = environ.get("HEIMDALL_HAID")
     if not haid and find(spec.cwd) is None and not environ.get("HEIMDALL_PLANNING_DIR"):
         return spec
-    from treadle.coordination.guard import Guarded
     from treadle.coordination.origin import this_process
     from treadle.coordination.planning import Planning
 
+    planning = Planning(project=spec.cwd)
     if not haid:
         haid = own_identity(spec)
         spec = msgspec.structs.replace(spec, env={**spec.env, "HEIMDALL_HAID": haid, **this_process()})
-    guarded = Guarded(Planning(project=spec.cwd), haid)
-    if not environ.get("HEIMDALL_HAID") and not guarded.claims.exists() and not guarded.claims.unseen():
-        return spec
+        if not planning.claimed() and not planning.blind():
+            return spec
+    from treadle.coordination.guard import Guarded
+
+    guarded = Guarded(planning, haid)
 
     def watching() -> Callable[[], None]:
         before = guarded.watch()

@@ -88,7 +88,7 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
 
     The coordination files themselves, if they are kept in git, belong to nobody.
     """
-    if not claims.exists():
+    if not claims.planning.claimed():
         return []
     found = repository.find(claims.planning.project)
     common = os.path.relpath(claims.planning.root, found.main if found else claims.top) + "/"

@@ -50,7 +50,7 @@ class Claims:
         """Whether there are many claims; known after the index was used under the current lock."""
         self.top = top or os.path.dirname(planning.root)
         """The directory that surfaces are relative to, to tell files from directories."""
-        self.directory = planning.live_path("ledger", "claims")
+        self.directory = planning.claims
         self.catalog = Catalog(planning.live_path("claims.index"), self.directory, self._entry)
         self.agents = Agents(planning)
         self.seats = Seats(planning, "")
@@ -244,10 +244,6 @@ class Claims:
     def without_files(self, surfaces: Sequence[str]) -> list[str]:
         """The surfaces that match no file: they may be for a new file, or misspelt."""
         return [text for text in dict.fromkeys(surfaces) if not matches_any(Surface(text, self.top), self.top)]
-
-    def exists(self) -> bool:
-        """Whether anything was ever claimed here. A fresh clone has no claims of anybody, which is something else."""
-        return os.path.isdir(self.directory)
 
     def overlaps(self, haid: str, wanted: Iterable[Surface], *, shared: bool = False) -> list[Overlap]:
         """Where others' active claims conflict with these surfaces; two shared claims never do."""

@@ -122,6 +122,14 @@ class Planning:
             make_dirs(os.path.dirname(beside))
         return locked_beside(self.lock(name).path, beside, LOCK_SECONDS)
 
+    @property
+    def claims(self) -> str:
+        return self.live_path("ledger", "claims")
+
+    def claimed(self) -> bool:
+        """Whether anything was ever claimed here. A fresh clone has no claims of anybody, which is something else."""
+        return os.path.isdir(self.claims)
+
     def blind(self) -> str:
         """Why others' claims in the project's repository cannot be seen from here; empty when they can."""
         if not os.environ.get("HEIMDALL_PLANNING_DIR") or self.live != self.root:

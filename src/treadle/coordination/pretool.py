@@ -82,7 +82,7 @@ def judge(call: OutsideCall) -> tuple[str, str]:
     found = repository.find(call.cwd)
     top = found.top if found else planning.project
     claims = Claims(planning, top, once=True)
-    if not claims.exists() and not planning.blind():
+    if not planning.claimed() and not planning.blind():
         return "", ""
     writes = call.writes()
     haid = identity(planning, call)

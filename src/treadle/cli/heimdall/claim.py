@@ -141,7 +141,7 @@ def _diff(claims: Claims, haid: str, rest: list[str]) -> list[Overlap]:
 def _verdict(claims: Claims, found: list[Overlap], args: Arguments) -> int:
     """Say "clear" only when all could be checked: exit 2 when a file or the directory of claims was unreadable."""
     unseen = claims.unseen()
-    fresh = not unseen and not claims.exists()
+    fresh = not unseen and not claims.planning.claimed()
     if fresh:
         why = "no claims were ever made in this clone, and those of other clones are not seen"
         unseen = [f"{claims.planning.live} is not there: {why}"] if "--diff" in args.flags and args.rest else []
