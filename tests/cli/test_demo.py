@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.cli.fleet.commands import TREADLE
+from tests.installed import TREADLE
 
 CHEAT = """
 [[reply]]

@@ -8,8 +8,6 @@ from click.testing import CliRunner
 from treadle.cli.fleet import fleet as group
 from treadle.errors import TreadleError
 
-"""The installed command."""
-
 
 def fleet(*arguments: str, code: int = 0, stdin: str = "") -> str:
     """What `treadle fleet ...` prints; on stderr too where it fails."""

@@ -4,7 +4,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.cli.fleet.commands import TREADLE, as_json, fleet
+from tests.cli.fleet.commands import as_json, fleet
+from tests.installed import TREADLE
 from treadle.cli.completion.lists import rows
 
 

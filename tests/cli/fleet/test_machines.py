@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.fleet.commands import TREADLE, as_json, fleet
+from tests.cli.fleet.commands import as_json, fleet
+from tests.installed import TREADLE
 from treadle.fleet import server, up
 from treadle.fleet.api import running as running_page
 from treadle.io.process import table
