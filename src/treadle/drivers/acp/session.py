@@ -203,7 +203,7 @@ class AcpSession(DrivenSession):
         }
         for wish, asked in wishes.items():
             if asked:
-                self.emit(Warned(message=f"{self._name} does not promise to respect {wish}", code="not_enforced"))
+                self.emit(Warned(message=f"{self._name} does not promise to keep {wish}", code="not_enforced"))
         if not self._traits.known:
             told = f"{self._name} itself decides what it asks about; what it does not ask about is not judged"
             self.emit(Warned(message=told, code="not_enforced"))
