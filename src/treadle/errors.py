@@ -4,31 +4,31 @@ TreadleError                    error             the root of them all
 ├── LocalError                  us, our user, this machine
 │   ├── ConfigError             config_error      a setting, flag, key or file is wrong or missing
 │   │   └── MissingExtra        missing_extra     an optional dependency is not installed
-│   ├── LocalProtocolError      protocol_error    we tried to say what the protocol does not allow now
+│   ├── LocalProtocolError      protocol_error    we tried to send what the protocol does not allow now
 │   ├── Busy                    busy              a bounded queue is full
 │   ├── NotFound                not_found         no such session, request, task, agent
 │   ├── Denied                  permission_denied a rule, mode, hook or person said no
-│   ├── Unsupported             unsupported       what is required is not offered
-│   ├── PolicyNotEnforceable    policy_not_enforceable  an order's policy is more than the agent can be held to
+│   ├── Unsupported             unsupported       a required capability is not offered
+│   ├── PolicyNotEnforceable    policy_not_enforceable  the order's policy cannot be enforced on the agent
 │   ├── ToolError               tool_error        a tool could not do what was asked
 │   ├── StorageError            storage_error     disk full, unreadable, written by a newer version
-│   ├── WorkspaceError          workspace_error   a working copy cannot be made, compared or brought back
+│   ├── WorkspaceError          workspace_error   a working copy cannot be made, compared or applied
 │   ├── LimitReached            limit_reached     one of the limits of a turn or a session
 │   │   ├── MaxIterations       max_iterations    the turn used up its model calls
-│   │   ├── BudgetExceeded      budget_exceeded   the cost or token limit is reached, or cannot be kept
-│   │   ├── TimedOut            timeout           it took longer than it may
-│   │   └── LoopDetected        loop_detected     the same tool calls again and again
+│   │   ├── BudgetExceeded      budget_exceeded   the cost or token limit is reached, or cannot be enforced
+│   │   ├── TimedOut            timeout           it took longer than allowed
+│   │   └── LoopDetected        loop_detected     the same tool calls were repeated again and again
 │   └── Cancelled               cancelled         somebody interrupted it
 └── RemoteError                 the other end of a wire
-    ├── RemoteProtocolError     protocol_error    it said what the protocol does not allow
+    ├── RemoteProtocolError     protocol_error    it sent what the protocol does not allow
     │   ├── InvalidJson         invalid_json      what it sent cannot be parsed at all
     │   ├── Violation           protocol_violation  parsed, but not allowed here: the first line, the order, an id
     │   ├── LineTooLong         line_too_long     a line or frame is over the cap
     │   └── VersionMismatch     protocol_version_mismatch  it speaks another major version
-    ├── PeerExited              peer_exited       with exit code and the tail of its stderr
+    ├── PeerExited              peer_exited       it exited; with its exit code and the end of its stderr
     ├── PeerFatal               peer_fatal        it gave up, and said why
     ├── PeerClosed              peer_closed       it closed the stream that we write to
-    ├── PeerStalled             peer_stalled      it says nothing any more
+    ├── PeerStalled             peer_stalled      it no longer answers
     └── ProviderError           provider_error    a model service failed; may be retryable
         ├── RateLimited         rate_limited      too many requests
         ├── AuthFailed          auth_failed       the key is missing, wrong or not allowed
