@@ -40,10 +40,10 @@ This module imports nothing of ours and nothing heavy: everything may import it.
 
 from __future__ import annotations
 
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import ClassVar
 
 
 class TreadleError(Exception):

@@ -9,12 +9,9 @@ heavy.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
+from treadle.light import Any
 
 MARK = "[redacted]"
 SHORTEST = 6

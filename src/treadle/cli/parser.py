@@ -1,13 +1,8 @@
 """Reads the options, flags and words of a small command with argparse. Imported only when there are options."""
 
-from __future__ import annotations
-
 import argparse
 
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
+from treadle.light import Any, NoReturn
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,7 +1,5 @@
 """What a warm parent (`io.process.warm`) has loaded before anybody asks for anything, and what its copies do."""
 
-from __future__ import annotations
-
 from treadle.cli.warm import DECLINED
 
 MODULES = (

@@ -16,11 +16,10 @@ from contextlib import closing
 
 from treadle.coordination.index import literal_start
 from treadle.io.reading import state_number, state_numbers
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import sqlite3
-    from typing import Any
 
 FEW = 200
 """Up to this many claims, there is no index."""

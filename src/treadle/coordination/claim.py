@@ -1,7 +1,5 @@
 """One claim: who holds what, for which task, until when; and how it overlaps with what others want."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from treadle.coordination.identity import human_of, root_of
@@ -9,11 +7,8 @@ from treadle.coordination.index import Index
 from treadle.coordination.planning import one_line, seconds_of, timestamp
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, Denied
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.schema import NON_EMPTY, TEXT, faults, list_of, record
-
-if TYPE_CHECKING:
-    from typing import Any
 
 DEFAULT_TTL_MINUTES = 90
 MAX_TTL_MINUTES = 60 * 24 * 365

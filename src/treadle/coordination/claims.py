@@ -26,12 +26,10 @@ from treadle.coordination.surfaces import Surface, matches_any
 from treadle.coordination.waits import Waits
 from treadle.errors import ConfigError, Denied, NotFound, TreadleError
 from treadle.io.files import storage_error
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.jsontext import dumps, loads
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from treadle.io.files import locked
 
 KEEP_SECONDS = 300.0

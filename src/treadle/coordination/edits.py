@@ -4,19 +4,14 @@ The original content of a file is remembered. If nobody has changed the file sin
 otherwise only our entry is removed from it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from hashlib import sha256
 
 from treadle.coordination.planning import make_dirs, read_text, write_text
 from treadle.errors import ConfigError
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class FileEdit:

@@ -1,16 +1,11 @@
 """The only part that reads a gate's report.json, and only three of its fields; the rest is up to the gate."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.coordination.planning import Planning, read_text
 from treadle.errors import ConfigError, NotFound
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import loads
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def to_message(planning: Planning, report: str, sender: str, msg_id: str, wave: str = "") -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """What each outside agent needs in order to use claims and be bound by them: an MCP entry, a hook, a text to read."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from hashlib import sha256
@@ -9,11 +7,8 @@ from hashlib import sha256
 from treadle.coordination.edits import Block, FileEdit, JsonEntry, OwnFile
 from treadle.coordination.setup import command
 from treadle.errors import ConfigError
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import dumps
-
-if TYPE_CHECKING:
-    from typing import Any
 
 SERVER = "heimdall"
 """Without a dash, because some programs form tool names from it."""

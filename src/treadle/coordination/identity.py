@@ -12,11 +12,9 @@ import os
 from treadle.coordination import repository
 from treadle.coordination.planning import Document, Planning, seconds_of
 from treadle.errors import ConfigError, Denied, NotFound
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from treadle.io.files import locked
 
 VERSION = "1.0.0"

@@ -4,14 +4,9 @@ Whatever two surfaces share lies below the directories that both name literally.
 those directories: only those on the path to the requested one's directory, and those below it, are candidates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from treadle.light import Any
 
 
 def literal_start(text: str) -> list[str]:

@@ -4,8 +4,6 @@ Each number is kept with its source: `measured` (a provider reported it), `estim
 (by the caller's tokenizer) or `declared` (the caller said so).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 
@@ -13,12 +11,9 @@ from treadle.coordination.planning import Document, Planning, make_dirs, read_te
 from treadle.errors import ConfigError, StorageError
 from treadle.io.files import append_line, storage_error
 from treadle.io.opening import opened
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.heimdall.messages import VERSION
-
-if TYPE_CHECKING:
-    from typing import Any
 
 SOURCES = ("measured", "estimated", "counted", "declared")
 _BLOCK = 4 << 20

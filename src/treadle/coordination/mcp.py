@@ -1,7 +1,5 @@
 """The coordination ledger as a Model Context Protocol server for one connected client, over any transport."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.coordination import repository, tools
@@ -11,13 +9,10 @@ from treadle.coordination.origin import known_client
 from treadle.coordination.planning import Planning
 from treadle.coordination.seats import Seats
 from treadle.errors import StorageError, TreadleError
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.schema import faults
 from treadle.wire.mcp.revisions import CAPABILITIES, META, STATELESS, done, failed, stateless, welcome
-
-if TYPE_CHECKING:
-    from typing import Any
 
 NAME = "heimdall-ledger-mcp"
 VERSION = "1.0.0"

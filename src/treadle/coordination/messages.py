@@ -1,19 +1,14 @@
 """Typed messages: validated with a line in the audit trail, and kept in an inbox until they are acknowledged."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 
 from treadle.coordination.planning import Planning, make_dirs
 from treadle.errors import ConfigError
 from treadle.io.files import append_line, read_lines
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.heimdall.messages import faults, read
-
-if TYPE_CHECKING:
-    from typing import Any
 
 EVERYBODY = "*"
 

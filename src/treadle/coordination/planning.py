@@ -1,7 +1,5 @@
 """The planning directory, through which agents in one repository coordinate, and the audit trail of what they did."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable
@@ -11,11 +9,8 @@ from treadle.errors import StorageError
 from treadle.io.files import append_line, locked, locked_beside, storage_error, write_atomic
 from treadle.io.paths import here
 from treadle.io.reading import read_if_there
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
-
-if TYPE_CHECKING:
-    from typing import Any
 
 LOCK_SECONDS = 60.0
 """How long a command waits for the lock; each holder keeps it for about a millisecond."""

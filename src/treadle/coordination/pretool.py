@@ -4,9 +4,8 @@ A call is judged like one of our own agent's: what it will certainly write is ch
 left to the check at commit time.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator
 
 from treadle.coordination import changes, origin, repository
 from treadle.coordination.claims import Claims, Collision
@@ -15,11 +14,7 @@ from treadle.coordination.planning import Planning
 from treadle.coordination.seats import Seats
 from treadle.coordination.surfaces import Surface
 from treadle.coordination.waits import told
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+from treadle.light import Any
 
 PROGRAMS = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
 _PATHS = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "target_file")

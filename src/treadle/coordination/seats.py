@@ -5,9 +5,8 @@ holds while its client is connected. If the server dies, the kernel frees the lo
 have two identities; one session has one identity everywhere.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable, Iterable, Sequence
 
 from treadle.coordination import origin
 from treadle.coordination.identity import root_of, slug
@@ -15,12 +14,8 @@ from treadle.coordination.planning import Planning, make_dirs, read_text, timest
 from treadle.errors import Busy, LimitReached, StorageError
 from treadle.io.files import is_locked, locked
 from treadle.io.process import table
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
 MAX_SEATS = 256
 GONE_SECONDS = 7 * 24 * 3600

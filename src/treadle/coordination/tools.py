@@ -3,8 +3,6 @@
 They call the same functions as the commands; nothing is decided here.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 
@@ -17,11 +15,8 @@ from treadle.coordination.messages import EVERYBODY, Inbox
 from treadle.coordination.planning import read_text
 from treadle.coordination.symbols import Symbols
 from treadle.errors import ConfigError
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.schema import FLAG, NON_EMPTY, TEXT, Schema, list_of, record
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _SOME = list_of(NON_EMPTY, 1)
 _TOKENS: Schema = {"type": "integer", "minimum": 1}

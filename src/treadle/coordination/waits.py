@@ -1,18 +1,13 @@
 """Remembers refused claims, so that the holder learns who waits for it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 
 from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
 from treadle.coordination.seats import file_name
 from treadle.errors import StorageError
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
-
-if TYPE_CHECKING:
-    from typing import Any
 
 WAIT_SECONDS = 3600
 """Whoever has not asked again for this long is no longer waiting."""

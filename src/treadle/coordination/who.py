@@ -1,12 +1,7 @@
 """Who is here, what each works on, since when, and who waits for whom."""
 
-from __future__ import annotations
-
 from treadle.coordination.claims import Claims
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from treadle.light import Any
 
 
 def rows(claims: Claims) -> list[dict[str, Any]]:

@@ -1,7 +1,5 @@
 """Money and tokens: what was spent, and whether an order may spend more."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from treadle.fleet.control import Budget, budget_scopes

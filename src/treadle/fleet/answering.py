@@ -1,7 +1,5 @@
 """What the scheduler answers at once from memory: beats of nodes and runners, and questions about the present."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from itertools import islice

@@ -1,7 +1,5 @@
 """One attempt at an order, as the parts of its runner share it: where it works, what it may, what it reports."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

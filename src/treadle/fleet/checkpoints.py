@@ -4,8 +4,6 @@ On the node, `state.json` in the run's directory names its session and worktree.
 `checkpoint.ORDER.ATTEMPT` holds what another machine needs: the worktree as a commit, and the agent's session.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

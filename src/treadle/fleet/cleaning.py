@@ -6,8 +6,6 @@ Only the scheduler removes: by itself when orders are older than `Control.keep_s
 `Control.keep_bytes`, and when a person asks for it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Iterable
 from typing import Any

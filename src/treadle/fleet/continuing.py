@@ -5,8 +5,6 @@ On another machine, or when that runner may still be alive, both come from the c
 that cannot resume a session gets the files and a brief of what was done.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

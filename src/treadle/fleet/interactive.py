@@ -1,7 +1,5 @@
 """An order whose agent runs in a terminal, for a person to watch and type into. It ends when the program does."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

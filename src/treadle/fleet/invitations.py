@@ -4,8 +4,6 @@ The code names a user of the engine that may do one thing: ask to be let in. Who
 credentials of its own, which the code never held; the code is worth nothing from then on, or when its time is up.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

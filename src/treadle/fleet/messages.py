@@ -4,8 +4,6 @@
 when the agent gets it: at its next step, `now` (the running turn is ended for it), or after the `turn`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """What a run has used, and whether it may go on: asked before each model call, and updated after it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The null agent, for trials and measurements: `null` does nothing, `null:SECONDS:EVENTS` does it slowly."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """An agent's questions as records that anybody may answer: a rule given beforehand, a person, or the deadline."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -5,8 +5,6 @@ a time zone that the order names, so that it means the same wherever the schedul
 forward, it behaves like Debian's cron.
 """
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError

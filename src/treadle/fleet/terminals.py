@@ -5,8 +5,6 @@ in its worktree (`shell`), to write to it, and to read what came after a positio
 to come. Nothing is stored, a slow reader costs nobody anything, and one that is gone is forgotten.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import logging

@@ -4,8 +4,6 @@
 {"do": "pause", "scope": "agent:claude", "by": WHO, "why": TEXT, "now": false}
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

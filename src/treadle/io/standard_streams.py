@@ -4,17 +4,12 @@ A missing descriptor would be given to the next file that is opened: answers wou
 "stdin" would close it. Light: every command does this first.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import stat
 import sys
 
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from treadle.light import Any
 
 
 def fill_gaps() -> None:

@@ -23,11 +23,9 @@ from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 
 from treadle.errors import ConfigError
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     Ranges: TypeAlias = tuple[tuple[int, int], ...]
     Name: TypeAlias = tuple[Ranges | None, ...]
     """One name of a path: the possible characters at each position; None is a star."""

@@ -4,24 +4,19 @@ The reaper of the terminal's processes (`io.process.reaper`) has ended them all 
 still holds the lock on the pid file, so that nobody can take the id before this is done.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 
 from treadle.errors import StorageError
 from treadle.io.files import write_atomic
-from treadle.light import TYPE_CHECKING
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LOCK = 3
 KILLED: int = 128 + signal.SIGKILL

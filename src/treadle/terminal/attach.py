@@ -1,7 +1,5 @@
 """Connects a person's terminal to a session: raw both ways, and always restored at the end."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal
@@ -11,7 +9,7 @@ import time
 
 from treadle.errors import ConfigError, NotFound, PeerExited, PeerStalled
 from treadle.io.process import signals as signal_pipes
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.terminal.bar import Bar
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
@@ -19,9 +17,6 @@ from treadle.terminal.places import Place
 from treadle.terminal.sequences import Modes, QueryFilter, Whole
 from treadle.terminal.settings import STATE_FILE_VARIABLE
 from treadle.wire.terminal import frames as wire
-
-if TYPE_CHECKING:
-    from typing import Any
 
 SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
 

@@ -1,14 +1,9 @@
 """The status bar of `attach`: the last line, kept out of the program's reach by a scroll region."""
 
-from __future__ import annotations
-
 import re
 import time
 
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from treadle.light import Any
 
 COLOURS = {"idle": 32, "thinking": 33, "streaming": 34, "tool_use": 35, "active": 36, "dead": 31, "waiting": 31}
 UNKNOWN = 37

@@ -7,13 +7,14 @@ client that asks but does not read the answers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from treadle.light import TYPE_CHECKING
 from treadle.terminal.scrollback import FRAME, Scrollback
 from treadle.wire.terminal import frames as wire
 from treadle.wire.terminal.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from socket import socket
 
 REPLIES_MAX = 64 * 1024

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 
 from treadle.errors import PeerExited, PeerStalled, RemoteProtocolError, TimedOut
 from treadle.io import sockets
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.terminal import frames as wire
 from treadle.wire.terminal.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     M = TypeVar("M", bound=wire.Message)
 

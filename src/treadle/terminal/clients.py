@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 from treadle.errors import RemoteProtocolError, StorageError, TreadleError
 from treadle.io import sockets
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal.broadcast import ConnectedClient
 from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.manners import refusal
@@ -16,9 +17,8 @@ from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from socket import socket
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from treadle.terminal.history import Log
     from treadle.terminal.loop import Loop

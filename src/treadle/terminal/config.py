@@ -5,18 +5,13 @@ Only the first file found is used: the one named on the command line, `./heimdal
 directory may have come with a repository, so only its harmless settings are used.
 """
 
-from __future__ import annotations
-
 import os
 
 from treadle.errors import ConfigError
 from treadle.io import paths
 from treadle.io.reading import read
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.terminal.settings import CLASSIFIERS, POLICIES, TerminalSettings
-
-if TYPE_CHECKING:
-    from typing import Any
 
 NAME = "heimdall.toml"
 HARMLESS = frozenset(

@@ -5,15 +5,10 @@ dependency larger than the whole supervisor, so this keeps only the characters a
 terminal's screens. Its tests compare it with that emulator, sequence by sequence.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import unicodedata
-
-TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 COLS_MAX, ROWS_MAX = 1000, 500
 """Larger than any screen that a person reads; the protocol allows 65535 x 65535."""

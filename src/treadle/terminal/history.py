@@ -4,20 +4,15 @@ None of them may disturb the terminal: what a full disk does not take is dropped
 much once it can be written again.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import time
 
 from treadle.errors import NotFound, StorageError
 from treadle.io.opening import opened, rename
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
-
-if TYPE_CHECKING:
-    from typing import Any
 
 OUTPUT_MAX = 16 * 1024 * 1024
 LOG_MAX = 1024 * 1024

@@ -1,7 +1,5 @@
 """Starts a terminal: in the background, reachable before this returns, or in this process."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
@@ -14,16 +12,13 @@ from treadle.io.opening import opened
 from treadle.io.process import warm
 from treadle.io.process.held import fork_reaper
 from treadle.io.standard_streams import forget
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any, NoReturn
 from treadle.terminal import lock as locks
 from treadle.terminal.detectors import alone
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place, default_directory, free_id
 from treadle.terminal.settings import TerminalSettings
-
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
 
 EXEC_PATIENCE = 5.0
 """How many seconds the exec may take. After that, as on a slow disk, the program counts as running."""

@@ -1,17 +1,12 @@
 """Lists the terminals and what each of them does, as plain data."""
 
-from __future__ import annotations
-
 from treadle.errors import PeerStalled, TreadleError
 from treadle.io.files import is_locked
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.terminal import summary
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place, ids
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def rows(where: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import summary
 from treadle.terminal.loop import now_ms
 from treadle.terminal.pty import run_in_background
@@ -13,7 +13,7 @@ from treadle.terminal.settings import child_environment
 from treadle.terminal.state import WAITING
 
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from treadle.terminal.clients import Clients
     from treadle.terminal.history import Log

@@ -1,14 +1,9 @@
 """An event loop: `poll` on descriptors, with timers. No tasks, no threads."""
 
-from __future__ import annotations
-
 import math
 import select
 import time
-
-TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 LONGEST = 86400.0

@@ -5,11 +5,7 @@ A text that was meant as a prompt must not answer a dialog: Enter presses its de
 as an answer. If Enter is to follow, the state must be known.
 """
 
-from __future__ import annotations
-
-TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 WAITING = ("permission", "question", "auth")
 UNSURE = ("unknown", "starting")

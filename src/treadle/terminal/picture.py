@@ -1,18 +1,13 @@
 """A screen as a picture."""
 
-from __future__ import annotations
-
 import os
 import re
 from xml.sax.saxutils import escape
 
 from treadle.errors import MissingExtra
 from treadle.io.files import write_atomic
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.terminal.screen import Cell, Screen
-
-if TYPE_CHECKING:
-    from typing import Any
 
 SIZE = 16
 PAPER, INK = (18, 18, 18), (229, 229, 229)

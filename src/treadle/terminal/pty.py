@@ -1,16 +1,11 @@
 """The master side of a pty: reading its output, and queueing input for it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import termios
+from collections.abc import Mapping
 
-from treadle.light import TYPE_CHECKING
 from treadle.terminal.scrollback import FRAME
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SHORT = 1024
 """A shorter read has very likely taken everything: reading again would cost more than it finds."""

@@ -3,23 +3,18 @@
 Only what is shown is recorded, without secrets; what is typed is not.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 import time
+from collections.abc import Callable, Iterator
 
 from treadle.errors import ConfigError
 from treadle.io.files import storage_error
 from treadle.io.opening import create, opened
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.redact import Redactor
 from treadle.terminal.settings import TerminalSettings, child_environment
 from treadle.wire.common.jsontext import dumps, mended
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
 
 PAUSE = 0.05
 """Text that may be the beginning of a secret is held back until the program has been silent this long."""

@@ -1,14 +1,9 @@
 """What programs report about themselves: OSC 7501 status reports, and the state file that hooks write."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.io.files import read_at_most
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from treadle.light import Any
 
 STATES = ("idle", "working", "done", "blocked", "error")
 FILE_MAX = 4096

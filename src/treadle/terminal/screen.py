@@ -8,19 +8,18 @@ applies each change of size where it happened. The emulator is Ghostty's (`pip i
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from treadle.errors import MissingExtra, NotFound, PeerStalled, TimedOut
 from treadle.io.opening import opened
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
-    from typing import Any
 
 BLOCK = 1 << 20
 ANSWER = 2.0

@@ -3,15 +3,10 @@
 Imports `re`, so the supervisor imports this only when the first escape character arrives.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 
 from treadle import __version__
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ESC = b"\x1b"
 LONGEST = 64 * 1024

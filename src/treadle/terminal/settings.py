@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
 from treadle.errors import ConfigError
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 CLASSIFIERS = ("simple", "claude", "none")
 POLICIES = ("latest", "smallest", "fixed", "leader")

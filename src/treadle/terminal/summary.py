@@ -4,8 +4,6 @@ The supervisor writes it when the state changes, and at most once a second when 
 while that supervisor holds its lock, is not stopped, and no hook has reported since; otherwise the supervisor is asked.
 """
 
-from __future__ import annotations
-
 import os
 import time
 
@@ -13,12 +11,9 @@ from treadle.errors import StorageError
 from treadle.io.files import is_locked, write_atomic
 from treadle.io.process import table
 from treadle.io.reading import read_if_there
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.terminal.places import Place
 from treadle.wire.common.jsontext import dumps, loads, mended
-
-if TYPE_CHECKING:
-    from typing import Any
 
 FORMAT = 1
 PAUSE = 1.0

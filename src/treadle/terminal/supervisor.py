@@ -4,8 +4,6 @@ No handler blocks, so no client can delay the program or another client. In what
 this order holds: all output, then the exit record, then EXIT, then the linger time in which late clients are served.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -15,7 +13,7 @@ from treadle.io import sockets
 from treadle.io.files import write_atomic
 from treadle.io.process import signals, strays, table
 from treadle.io.process.held import Tree, TreeEnd, WaitingReaper
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import aftermath
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
@@ -32,8 +30,6 @@ from treadle.wire.common.timestamps import timestamp
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from treadle.terminal.record import Recorder
 
 BACKLOG = 1024 * 1024

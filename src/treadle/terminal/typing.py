@@ -1,17 +1,12 @@
 """Types a text into a program as a careful person would: not while it asks, as a paste if possible, Enter last."""
 
-from __future__ import annotations
-
 import time
 
 from treadle.errors import ConfigError, PeerExited
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.terminal.client import Client
 from treadle.terminal.manners import as_paste
 from treadle.wire.terminal import frames as wire
-
-if TYPE_CHECKING:
-    from typing import Any
 
 SETTLED = 120
 SETTLED_AGENT = 300

@@ -14,10 +14,10 @@ import subprocess
 import sys
 import threading
 
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import IO, Any
+    from typing import IO
 
 LONG = 400
 MANY = 6

@@ -11,8 +11,6 @@ be left behind. Further arguments, such as those that the real program would get
 Plain standard library: a test starts hundreds of these.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -21,10 +19,7 @@ import subprocess
 import sys
 import time
 
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from treadle.light import Any
 
 FAULTS = ("exit", "crash", "hang", "deaf", "cut", "garbage", "giant", "flood")
 ID_KEYS = ("id", "request_id", "uuid", "requestId", "command_uuid", "session_id", "sessionId", "threadId")

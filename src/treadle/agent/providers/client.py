@@ -1,7 +1,5 @@
 """The HTTP client under our providers, and the one place that makes errors of a provider of what goes wrong in it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A model service: where it is, how it is asked, and whether it runs on this machine."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

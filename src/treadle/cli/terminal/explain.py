@@ -6,16 +6,11 @@ Shows which agent it is taken for and by what, its title and reports, the parts 
 agent's table are seen there. For somebody who finds that a state is wrong.
 """
 
-from __future__ import annotations
-
 import sys
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, show
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from treadle.light import Any
 
 
 def main(arguments: list[str]) -> int:

@@ -15,11 +15,9 @@ import sys
 from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import WHERE, connect, directory, place, show, warn
 from treadle.errors import NotFound, PeerExited, PeerStalled
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from treadle.terminal.places import Place
 
 SUPERVISOR, REAPER = "treadle-termina", "treadle-reaper"  # the kernel keeps only 15 bytes of a name

@@ -6,18 +6,13 @@ Those that run, with their state, since when, where, what they run, and what the
 those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C. Changes nothing.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, directory, show
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.terminal.listing import rows
-
-if TYPE_CHECKING:
-    from typing import Any
 
 WATCH_PAUSE = 1.0
 

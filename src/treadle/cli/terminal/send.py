@@ -35,12 +35,10 @@ from treadle.cli.terminal import (
     warn,
 )
 from treadle.errors import PeerStalled
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import typing
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
 

@@ -13,11 +13,9 @@ import sys
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, show
 from treadle.errors import NotFound, PeerStalled
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
     from treadle.wire.terminal.frames import StatusReply

@@ -10,18 +10,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, warn
 from treadle.errors import NotFound, PeerStalled, TreadleError
 from treadle.io.opening import opened
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from treadle.terminal.places import Place
 
 BLOCK = 64 * 1024

@@ -22,17 +22,15 @@ from __future__ import annotations
 import select
 import sys
 import time
+from collections.abc import Sequence
 
 from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import NEEDS_A_PERSON, TIMED_OUT, TURN_FAILED, WHERE, connect, place, warn
 from treadle.errors import NotFound, PeerExited, PeerStalled, TimedOut
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
 

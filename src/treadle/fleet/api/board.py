@@ -4,8 +4,6 @@
 lost.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

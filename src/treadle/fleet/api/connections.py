@@ -1,7 +1,5 @@
 """Settings of the HTTP server, and connections that are closed when no request is completed on them."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Iterator

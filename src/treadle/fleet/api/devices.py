@@ -1,7 +1,5 @@
 """Signing in with the code of a link, and the devices that hold a token."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated
 

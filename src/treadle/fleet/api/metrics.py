@@ -1,7 +1,5 @@
 """Figures of the fleet in the text format that Prometheus reads."""
 
-from __future__ import annotations
-
 import time
 
 from treadle.fleet import client

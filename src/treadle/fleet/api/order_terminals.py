@@ -4,8 +4,6 @@ A name that this machine does not know is looked for in the fleet: a local socke
 watching it and typing into it works as for a local one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import tempfile

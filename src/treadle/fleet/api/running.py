@@ -1,7 +1,5 @@
 """Where the server on this machine runs, for commands that make links to it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -8,8 +8,6 @@ Beats are sent before anything else that waits, and no message is much larger th
 never taken for a dead one. A tab that does not read is cut off; one that comes back continues where it was.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

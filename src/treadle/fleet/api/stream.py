@@ -1,7 +1,5 @@
 """Changes and events as server-sent events for scripts, which can continue from `Last-Event-ID`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -2,8 +2,6 @@
 time: a slow reader misses states in between, and never gets old ones.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -16,17 +16,16 @@ import os
 import select
 import socket
 import time
+from collections.abc import Callable, Mapping, Sequence
 
 from treadle.errors import LocalError, NotFound, StorageError, TimedOut
 from treadle.io import paths
 from treadle.io.process import reaper, table
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.framing import FrameSplitter, frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Any
 
 ANSWER_TIMEOUT = 10.0
 """After this many seconds without an answer, a reaper or the keeper counts as stuck."""

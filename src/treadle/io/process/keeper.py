@@ -8,8 +8,6 @@ that is to outlive its starter gets a keeper of its own, which ends with it (see
 Run by `tree.py` as `python -I -S`. Light: every treadle process with children pays for its start-up time and memory.
 """
 
-from __future__ import annotations
-
 import gc
 import marshal
 import os
@@ -20,11 +18,8 @@ import sys
 import time
 
 from treadle.io.process import cgroup, launch, reaper, signals, table
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.framing import FrameSplitter, frame
-
-if TYPE_CHECKING:
-    from typing import Any
 
 # Owner to keeper...
 SPAWN, SWEEP = 1, 2

@@ -7,18 +7,13 @@ os.close(told)
 failure = why_not(errors)       # None when the command runs
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import marshal
 import os
 
 from treadle.io.process import signals
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
+from treadle.light import Any, NoReturn
 
 
 def become(request: dict[str, Any], stdio: list[int], errors: int) -> NoReturn:

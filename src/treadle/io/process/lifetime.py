@@ -1,15 +1,10 @@
 """How our processes begin and end, for short commands in which every millisecond counts."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
 
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import NoReturn
+from treadle.light import NoReturn
 
 UNWRITTEN = 120
 """The exit code when the last output could not be written, the same as Python's."""

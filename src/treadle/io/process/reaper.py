@@ -10,22 +10,17 @@ It ends the tree when the owner says so, when the owner's socket closes, or when
 reaper of a detached tree outlives the owner, and ends what is left of the tree when the command exits.
 """
 
-from __future__ import annotations
-
 import marshal
 import os
 import select
 import signal
 import socket
 import time
+from collections.abc import Iterable, Sequence
 
 from treadle.io.process import launch, signals, table
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any, NoReturn
 from treadle.wire.common.framing import FrameSplitter, frame
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any, NoReturn
 
 # Reaper to owner...
 STARTED, FAILED, EXITED, GONE = 1, 2, 3, 4

@@ -3,16 +3,11 @@
 The caller says which processes they are, repeatedly, because they may fork while they die.
 """
 
-from __future__ import annotations
-
 import signal
 import time
+from collections.abc import Callable
 
 from treadle.io.process import reaper, table
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PATIENCE = 5.0
 """After this many seconds, a process that SIGKILL does not end (stuck, or another user's) is reported as left."""

@@ -14,19 +14,14 @@ stream open.
 It ends when nobody has asked for a while, when its socket is gone, or when a file that it has loaded has changed.
 """
 
-from __future__ import annotations
-
 import marshal
 import os
 import socket
 import sys
+from collections.abc import Sequence
 
 from treadle.errors import LocalError, TreadleError
 from treadle.io import paths
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 IDLE = 1800.0
 """It ends after this many seconds without a request. `TREADLE_WARM` sets another number, or 0 for no warm parent."""

@@ -14,10 +14,10 @@ import sys
 from treadle.errors import TreadleError
 from treadle.io import sockets
 from treadle.io.process.warm import ALONE, PATIENCE, PID_BYTES, READY, STALE, TIED
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from typing import Any, NoReturn, TextIO
+    from typing import TextIO
 
 LOOK = 30.0
 """How many seconds between checks whether its socket still exists."""

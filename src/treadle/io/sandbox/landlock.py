@@ -14,11 +14,9 @@ import sys
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import seccomp
 from treadle.io.sandbox.places import CAP_DAC_OVERRIDE, needs_override
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from treadle.session import Confinement
 
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 23, 24, 47, 4

@@ -3,16 +3,11 @@
 `framing.MessageSplitter` finds the messages in the bytes; the handler does what the methods ask.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from treadle.errors import RemoteProtocolError
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
-
-if TYPE_CHECKING:
-    from typing import Any
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -7,10 +7,7 @@ that is too deep. `json` is imported where it is used: some of the smallest comm
 
 from __future__ import annotations
 
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
+from treadle.light import Any, NoReturn
 
 
 def _refuse(constant: str) -> NoReturn:

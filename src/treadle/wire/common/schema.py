@@ -5,13 +5,8 @@ The schema is data that can be published as it is. Only the keywords of our own 
 `additionalProperties`. Light, because small commands import this and a full validator would cost more than they do.
 """
 
-from __future__ import annotations
-
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any, TypeAlias
 from treadle.wire.common.jsontext import dumps
-
-if TYPE_CHECKING:
-    from typing import Any, TypeAlias
 
 Schema: TypeAlias = "dict[str, Any]"
 

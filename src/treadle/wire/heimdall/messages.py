@@ -4,15 +4,10 @@
 drift. Messages refer to artifacts by id and never restate them; further fields are legal.
 """
 
-from __future__ import annotations
-
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common import schema as schemas
 from treadle.wire.common.jsontext import loads
 from treadle.wire.common.schema import NON_EMPTY, TEXT, list_of, one_of, record, shown
-
-if TYPE_CHECKING:
-    from typing import Any
 
 VERSION = "2.0.0"
 BOM = b"\xef\xbb\xbf"

@@ -1,13 +1,8 @@
 """Which revisions of the Model Context Protocol we speak, how one is agreed on, and what results look like. Light."""
 
-from __future__ import annotations
-
-from treadle.light import TYPE_CHECKING
+from treadle.light import Any
 from treadle.wire.common.jsonrpc import Fault
 from treadle.wire.common.jsontext import dumps
-
-if TYPE_CHECKING:
-    from typing import Any
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The revisions with a handshake. A client that names none gets the first; a newer one is used only on request."""

@@ -1,7 +1,5 @@
 """The content of a `user` record on stdin, as a text and images. What the model could not be shown is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.errors import Unsupported

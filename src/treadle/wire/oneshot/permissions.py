@@ -1,7 +1,5 @@
 """What a host is offered to allow for longer than one call, and the rules that it sends back, in Claude Code's form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.events import Asked

@@ -6,6 +6,8 @@ small commands import it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from treadle.errors import LocalProtocolError, RemoteProtocolError
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import FrameSplitter
@@ -44,7 +46,6 @@ from treadle.wire.terminal.frames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import ClassVar
 
 CLIENT = (Input, Subscribe, Status, Resize, Kill, Hello, Detail, Stop, Type, Explain, Rename)

@@ -6,11 +6,11 @@ Light: the supervisor and the small commands import this, so messages are plain 
 from __future__ import annotations
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
-from treadle.light import TYPE_CHECKING
+from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.framing import frame as frame
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import ClassVar
 
 BINARY = 0x00
 FRAME_CAP = 1024 * 1024
