@@ -121,7 +121,7 @@ async def test_a_tool_of_the_program_shows_images(tmp_path: Path) -> None:
     script = '[[reply]]\n[[reply.call]]\nname = "camera"\n' + SAY
     async with conversing(tmp_path, script, program=OwnProgram(tools=(tool,))) as (session, server):
         await turn(session)
-        assert sent(server) == [("image/png", png())] and "image 2 is no PNG" in words(server)
+        assert sent(server) == [("image/png", png())] and "image 2 is not a PNG" in words(server)
 
 
 @pytest.mark.parametrize("status", [400, 404, 500])
@@ -170,7 +170,7 @@ async def test_what_is_no_image_fails_the_turn_and_the_model_is_not_asked(tmp_pa
     async with conversing(tmp_path, SAY) as (session, server):
         ended = (await turn(session, "look", images=(png(), b"no image")))[-1]
         assert isinstance(ended, TurnEnded) and ended.outcome == "failed" and server.asked == []
-        assert ended.error is not None and "image 2 is no PNG" in ended.error.message
+        assert ended.error is not None and "image 2 is not a PNG" in ended.error.message
         assert (await turn(session, "and now"))[-1].text == "seen"  # type: ignore[union-attr]
 
 
@@ -193,7 +193,7 @@ def test_what_is_looked_at() -> None:
         (jpeg()[:12], "cut off"),
         (gif()[:-1], "cut off"),
         (webp()[:-1], "cut off"),
-        (b"BM" + b"\0" * 40, "no PNG, JPEG, GIF or WebP"),
+        (b"BM" + b"\0" * 40, "not a PNG, JPEG, GIF or WebP"),
     ],
 )
 def test_what_a_service_would_choke_on_is_not_shown(data: bytes, why: str) -> None:

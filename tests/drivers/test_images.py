@@ -37,7 +37,7 @@ async def test_an_image_is_sent_with_the_prompt(card: Card, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
 async def test_what_is_no_image_is_refused_before_the_agent_sees_it(card: Card) -> None:
-    with pytest.raises(ToolError, match="image 1 is no PNG, JPEG, GIF or WebP image"):
+    with pytest.raises(ToolError, match="image 1 is not a PNG, JPEG, GIF or WebP image"):
         await ended(replayed(card, "text"), "[[hello]]", b"no image")
 
 

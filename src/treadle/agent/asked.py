@@ -1,6 +1,6 @@
-"""A question of an agent in plain words: what is to be decided, why it is asked, and what an edit would change.
+"""An agent's question in plain words: what must be decided, why it is asked, and what an edit would change.
 
-The chat, the page, a phone and `treadle top` all show it like this; `Asked.text` keeps the words of the wire.
+The chat, the page, a phone and `treadle top` all show it like this; `Asked.text` keeps the original text.
 """
 
 import os
@@ -18,7 +18,7 @@ USUAL = re.compile(r"requires approval( in [\w-]+ mode)?$")
 
 
 def headline(asked: Asked, cwd: str) -> str:
-    """What is to be decided, in words; the rest stands below it."""
+    """What must be decided, in words; the details stand below it."""
     if asked.kind != "permission" or not (asked.command or asked.name):
         return asked.text
     if asked.command:
@@ -31,18 +31,18 @@ def headline(asked: Asked, cwd: str) -> str:
 
 
 def reason(asked: Asked, cwd: str) -> str:
-    """Why it is asked; empty when it is only because the mode asks for everything of its kind."""
+    """Why it is asked; empty when it is only because the mode asks about everything of its kind."""
     return "" if asked.text == headline(asked, cwd) or USUAL.search(asked.text) else asked.text
 
 
 def nearer(path: str, cwd: str) -> str:
-    """The path as one says it in this directory."""
+    """The path as a person in this directory would write it."""
     inside = os.path.relpath(os.path.join(cwd, path), cwd)
     return path if inside.startswith("..") else inside
 
 
 def diff_of(asked: Asked, cwd: str) -> str:
-    """What an edit or write would change, as a unified diff; empty when the arguments do not tell or nothing would."""
+    """What an edit or write would change, as a unified diff; empty when that is unknown or nothing."""
     args = asked.args if isinstance(asked.args, dict) else {}
     name = args.get("file_path", args.get("path"))
     if not isinstance(name, str):
@@ -68,7 +68,7 @@ def _after(args: dict[str, Any], old: str) -> str | None:
 
 
 class Replacement(msgspec.Struct, frozen=True, kw_only=True):
-    """One replacement, as the editing tools of most agents spell it."""
+    """One replacement, in the form that most agents' editing tools use."""
 
     old_string: str
     new_string: str

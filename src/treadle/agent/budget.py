@@ -9,7 +9,7 @@ from treadle.sessions.totals import Totals
 
 
 class TurnBudget:
-    """Asked before every model call of a turn. Cost and tokens count over the session, the rest over the turn."""
+    """Checked before every model call of a turn. Cost and tokens count over the session, the rest over the turn."""
 
     def __init__(
         self,
@@ -18,7 +18,7 @@ class TurnBudget:
         *,
         priced: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`priced`: whether it will be known what a call of the model cost."""
+        """`priced`: whether the cost of a model call will be known."""
         self.limits = limits
         self._priced = priced
         self._clock = clock

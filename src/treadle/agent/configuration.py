@@ -1,4 +1,4 @@
-"""What a session of the native agent is opened with: its spec and the settings files, put together."""
+"""What a session of the native agent is opened with: its spec combined with the settings files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     models: ModelSettings
     env: dict[str, str]
-    """Ours, with what the spec adds: providers read their keys here."""
+    """Our environment with what the spec adds: providers read their keys here."""
     notes: tuple[str, ...] = ()
     """What a person should know about the settings that were read."""
 
@@ -49,9 +49,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return f"ignored, because this project is not trusted (`treadle trust`): {what}"
 
     def provider(self, model: str | None) -> Provider:
-        """With the profile for small models around it where that was asked for or the model is one."""
+        """The provider, with the profile for small models around it if that was asked for or the model is small."""
         env = self.env
-        if model is not None and self.settings.model:  # what a short name that nobody has mapped stands for
+        if model is not None and self.settings.model:  # a short name without a mapping stands for this
             env = {**env, "TREADLE_MODEL": env.get("TREADLE_MODEL") or self.settings.model}
         provider = resolve(model, env, self.models)
         wish = self.spec.extra.get("small", self.settings.small)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def settled(asked: Confinement, settings: Settings) -> Confinement:
-    """What is asked for, and where that is left open, what the settings say."""
+    """What is asked for; where that is left open, what the settings say."""
     if asked.use in ("auto", "possible") and settings.sandbox is not None:
         asked = msgspec.structs.replace(asked, use="on" if settings.sandbox else "off")
     if asked.network == "on" and settings.network is not None:
@@ -34,7 +34,7 @@ def settled(asked: Confinement, settings: Settings) -> Confinement:
 
 
 class Confining:
-    """The confinement of one session's programs: `now` gives that of a program that is started now."""
+    """The confinement of one session's programs: `now` returns that of a program that is started now."""
 
     def __init__(self, cwd: str, add_dirs: tuple[str, ...], asked: Confinement, *, session: str) -> None:
         self.asked = asked
@@ -44,19 +44,19 @@ class Confining:
         self._hidden = Matches((), lambda path: False)
         self._kept = Matches((), lambda path: False)
         self._allowed: Callable[[str], bool] = lambda path: False
-        """Whether a person's rule says that this protected file may be written."""
+        """Whether a person's rule allows this protected file to be written."""
         self._mode: Mode | None = None
         self._told = False
 
     def obey(self, rules: RuleSet, mode: Mode | None) -> None:
-        """From now on these rules and this mode count."""
+        """Use these rules and this mode from now on."""
         self._mode = mode
         self._hidden = self._matches(rules.hidden_patterns())
         self._kept = self._matches(rules.kept_patterns())
         self._allowed = rules.names_for_writing
 
     def _matches(self, wanted: list[str]) -> Matches:
-        """A pattern with a fixed beginning is looked for there, another one in all that may be written."""
+        """Files that match: a pattern with a fixed beginning is searched there, any other in all writable places."""
         roots: list[str] = []
         for start in (start for pattern in wanted for start in patterns.starts(pattern)):
             roots += [place for place in self._write if places.is_under(place, start)] or [start]
@@ -73,7 +73,7 @@ class Confining:
         return self.wanted and self.asked.network == "off" and not self.asked.hosts and methods.available().network
 
     def said(self) -> str:
-        """What a command that is started now is kept to, in words; empty when it is not confined."""
+        """The limits of a command that is started now, in words; empty when it is not confined."""
         if not self.wanted:
             return ""
         network = "network open" if self.asked.network == "on" else "no network"
@@ -82,7 +82,7 @@ class Confining:
         return f"by {methods.available().method}: writes only to {', '.join(self._write)} and a private /tmp; {network}"
 
     def unkept(self) -> str:
-        """What of the sandbox that this mode should have is not kept on this machine; for the record, told once."""
+        """What the sandbox of this mode cannot enforce on this machine; recorded once."""
         if self._told or not methods.asked_for(self.asked, self._mode):
             return ""
         self._told = True
@@ -92,7 +92,7 @@ class Confining:
         return f"the sandbox ({found.method}) cannot {', '.join(found.cannot)}" if found.cannot else ""
 
     def now(self) -> Confinement | None:
-        """None: programs run as they are. Raises ConfigError when a sandbox is demanded that cannot be made."""
+        """None: programs run unconfined. Raises ConfigError when a required sandbox cannot be made."""
         if not self.wanted:
             return None
         repositories = (one for place in self._write for one in places.git_directories(place))
@@ -107,13 +107,13 @@ class Confining:
         )
 
     def _temporary(self) -> str:
-        """One for the session: what a command leaves in /tmp is there for the next."""
+        """One /tmp for the session: what a command leaves there is there for the next."""
         if self._temp is None:
             self._temp = scratch.make("sandbox")
         return self._temp
 
     def watching(self, other: Watching | None, *, ruled: bool = True) -> Watching:
-        """`other`, and a look for protected files that a command has made; with `ruled` for those of rules too."""
+        """`other`, plus a look for protected files that a command has made; with `ruled` also for those of rules."""
 
         def watch() -> Callable[[], None]:
             check = other() if other is not None else None

@@ -1,5 +1,5 @@
-"""Keeping a conversation inside the model's window: count, prune old tool results first, then compact; and when the
-provider says that it does not fit all the same, hand over to a fresh one.
+"""Keeps a conversation inside the model's window: count, prune old tool results, then compact; and if the provider says
+that it still does not fit, hand over to a fresh conversation.
 
 History on disk is never rewritten: pruning and compacting are records that change what the model sees.
 """
@@ -20,15 +20,15 @@ from treadle.errors import ContextOverflow, ProviderError, StorageError, Treadle
 from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage, Warned
 
 DEFAULT_WINDOW = 128_000
-"""Assumed when the provider does not say and the settings do not either."""
+"""Assumed when neither the provider nor the settings say."""
 COMPACT_AT = 0.8
 PRUNE_AT = 7 / 8
-"""Old tool results are pruned at this part of the size at which the conversation is compacted."""
+"""Old tool results are pruned at this fraction of the size at which the conversation is compacted."""
 PROTECT = 40_000
 WORTH_PRUNING = 20_000
 FEWEST_TO_COMPACT = 4
 HANDED_OVER = 4_000
-"""Tokens of a conversation that are handed over at most: they fit into any window that an agent can work in."""
+"""The most tokens of a conversation that are handed over: they fit into any window that an agent can work in."""
 
 SUMMARY_PROMPT = """\
 Summarise the conversation so far for a colleague who takes over this very moment and will not see it.
@@ -38,7 +38,7 @@ Leave out pleasantries and anything already obsolete. Answer with the summary on
 SUMMARY_MARK = "[Summary of the conversation so far]\n"
 HANDOFF_MARK = "[The conversation did not fit any more and goes on here. What happened so far]\n"
 EXCERPT = 600
-"""Characters of each message that are handed over."""
+"""How many characters of each message are handed over."""
 REQUEST_MARK = "\n\n[What was asked for last]\n"
 
 Summarise = Callable[[tuple[ChatMessage, ...]], Awaitable[str]]
@@ -74,21 +74,21 @@ class Context:
         self._most_protected = protect
         self._compact_at = compact_at
         self._compact_again = 0
-        """After a summary could not be had: at so many tokens it is tried again."""
+        """After a summary failed, it is tried again at this many tokens."""
         self._calls = set(_call_ids(self.messages)) | {""}
         self._taken: set[str] = set()
         self._refused: set[str] = set()
-        """Names of images that the model's service took, or would not take."""
+        """Names of images that the model's service accepted or refused."""
         self._counted: tuple[int, int] | None = None
-        """(number of messages, tokens) as of the last reply whose usage the provider told."""
+        """(number of messages, tokens) as of the last reply for which the provider reported usage."""
 
     @property
     def _protect(self) -> int:
-        """Tokens of the last part, which is neither pruned nor summarised."""
+        """How many tokens at the end are neither pruned nor summarised."""
         return min(self._most_protected, self.window // 3)
 
     def resize(self, window: int | None) -> None:
-        """Another model reads the conversation from now on, whose window may be smaller."""
+        """Another model, whose window may be smaller, reads the conversation from now on."""
         self.window = window or DEFAULT_WINDOW
         self._compact_again = 0
         self._taken, self._refused = set(), set()
@@ -96,7 +96,7 @@ class Context:
     # Images
 
     def images(self) -> dict[str, bytes]:
-        """What the model is shown with the next request."""
+        """The images that the model is shown with the next request."""
         found = {}
         for image in images.chosen(self.messages):
             if image.name not in self._refused:
@@ -127,7 +127,7 @@ class Context:
         self._calls.update(_call_ids([message]))
 
     def with_fresh_ids(self, message: AssistantMessage) -> AssistantMessage:
-        """Some servers give no ids to tool calls, or the same ones again; everything here tells calls apart by them."""
+        """Some servers give tool calls no ids, or the same ones again; everything here tells calls apart by them."""
         here: set[str] = set()
         calls = []
         for call in message.calls:
@@ -154,12 +154,12 @@ class Context:
             last -= 1
         left = self.messages[max(last, 0) :]
         formed = well_formed(left)
-        # First here: a disk that is full must not cost the session what it can still hold in memory.
+        # In memory first: a full disk must not cost the session what it can still hold here.
         self.messages[max(last, 0) :] = formed
         self.transcript.append(*(Said(message=added, turn=turn) for added in formed[len(left) :]))
 
     def reload(self) -> None:
-        """After clearing or rewinding."""
+        """Read the messages again after clearing or rewinding."""
         self.messages = self.transcript.view()
         self._calls.update(_call_ids(self.messages))
         self._counted = None
@@ -194,7 +194,7 @@ class Context:
         self._emit(ContextPruned(messages_pruned=len(calls), tokens_before=before, tokens_after=self.tokens()))
 
     async def compact(self, summarise: Summarise, *, everything: bool = False) -> bool:
-        """Replace all but the last part by a summary. A summary that cannot be had is a warning: the turn goes on."""
+        """Replace all but the last part by a summary. If that fails it is only a warning: the turn goes on."""
         cut = len(self.messages) if everything else self._cut()
         if cut < (1 if everything else FEWEST_TO_COMPACT):
             return False
@@ -213,11 +213,11 @@ class Context:
         return True
 
     async def hand_off(self, summarise: Summarise) -> bool:
-        """Go on in a fresh conversation, with what happened in short and the last request as it was.
+        """Continue in a fresh conversation, with a short account of what happened and the last request unchanged.
 
         For when the provider refuses what is left after compacting, or nothing could be compacted. What happened is
-        summarised from excerpts; where not even that can be had, the excerpts themselves must do. False when there is
-        nothing to be gained, or the request alone is too long to be handed over.
+        summarised from excerpts; if even that fails, the excerpts themselves are used. False when nothing would be
+        gained, or the request alone is too long to be handed over.
         """
         request = _request(self.messages)
         room = HANDED_OVER - len(request) // 4

@@ -1,13 +1,13 @@
-"""Groups of agents that go on when the process that started them ends, and are waited for from any other.
+"""Groups of agents that go on when the process that started them ends, and that any other process can wait for.
 
     tasks/GROUP/plan.json      what was asked for; written before anything is started
-    tasks/GROUP/events.jsonl   what came of it: snapshots of tasks and of the group, one a line
+    tasks/GROUP/events.jsonl   how it went: snapshots of tasks and of the group, one per line
     tasks/GROUP/lock           held by the runner while it lives
-    tasks/GROUP/control        the socket on which it is followed, talked to and stopped
+    tasks/GROUP/control        the socket through which it is followed, sent messages and stopped
     tasks/GROUP/output/        the logs of its tasks
 
-`detached_runner.py` does the work, under a keeper of its own. What is on disk is the truth: a group whose lock is free
-and that has not completed was killed, and everything it had not finished has failed.
+`detached_runner.py` does the work, under its own keeper. The disk has the truth: a group whose lock is free and that
+has not completed was killed, and everything it had not finished has failed.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from treadle.wire.common.framing import LineSplitter
 
 FORMAT = 1
 START_SECONDS = 60.0
-"""How long a group without a runner is taken to be starting."""
+"""How long a group without a runner counts as starting."""
 KEEP_SECONDS = 30 * 86400.0
-"""How long one that has ended is kept."""
+"""How long a group that has ended is kept."""
 LINE_CAP = 256 << 20
 ENVIRONMENT = ("HOME", "TREADLE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "TMPDIR", "PYTHONPATH")
-"""What says where our files are: the runner must look in the same places."""
+"""Variables that say where our files are: the runner must look in the same places."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the runner has to know. Keys and other settings are in its environment, never here."""
+    """Everything the runner has to know. Keys and other settings are in its environment, never here."""
 
     format: int = FORMAT
     group: str
@@ -167,7 +167,7 @@ def _forget_old() -> None:
 
 
 def every() -> list[Detached]:
-    """All groups that were not closed, the oldest first."""
+    """All groups that were not closed, oldest first."""
     found = []
     for name in os.listdir(root()) if os.path.isdir(root()) else []:
         try:
@@ -193,7 +193,7 @@ class Detached:
         self.read()
 
     def read(self) -> None:
-        alive = self.alive  # before the events are read: a runner that dies in between has written all of them
+        alive = self.alive  # checked before the events are read: a runner that dies in between has written all of them
         lines, _ = files.read_lines(os.path.join(self.directory, "events.jsonl"))
         self.events: list[Event] = [event for line in lines if (event := _event(line)) is not None]
         tasks = {str(one.id): _queued(one, self.plan) for one in self.plan.members}
@@ -224,7 +224,7 @@ class Detached:
         return files.is_locked(lock) or (not os.path.exists(lock) and time.time() - self.plan.created < START_SECONDS)
 
     async def wait(self, emit: Callable[[Event], None]) -> TaskGroup:
-        """Follow it to its end; what has happened and happens is given to `emit`."""
+        """Follow it to its end, and pass what has happened and happens to `emit`."""
         seen = 0
         while self.group.status == "running":
             stream = await self._connect()
@@ -234,14 +234,14 @@ class Detached:
                 finally:
                     stream.close()
             else:
-                await asyncio.sleep(0.05)  # it is starting, or ending
+                await asyncio.sleep(0.05)  # it is starting or ending
             self.read()
         for event in self.events[seen:]:
             emit(event)
         return self.group
 
     async def _follow(self, stream: FdStream, emit: Callable[[Event], None], seen: int) -> int:
-        """Until the runner says no more. Counts what is also on disk."""
+        """Read until the runner says no more. Counts what is also on disk."""
         await stream.write(msgspec.json.encode({"do": "follow", "after": seen}) + b"\n")
         async for line in lines_of(stream):
             event = _event(line)
@@ -269,7 +269,7 @@ class Detached:
             await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
     async def _ask(self, request: dict[str, Any]) -> bool:
-        """Tell the runner; False when it could not do it or is gone."""
+        """Tell the runner. False when it could not do it or is gone."""
         stream = await self._connect()
         if stream is None:
             return False
@@ -300,7 +300,7 @@ async def lines_of(stream: FdStream) -> AsyncIterator[bytes]:
 
 
 def kept(event: Event) -> bool:
-    """Whether it goes to disk: snapshots do, the pieces of what an agent says are in its log."""
+    """Whether it goes to disk: snapshots do; the pieces of what an agent says are in its log."""
     return isinstance(event, TaskGroupChanged) or (isinstance(event, TaskChanged) and event.task is not None)
 
 

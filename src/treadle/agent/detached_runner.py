@@ -21,13 +21,13 @@ from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, Listener, Stream, listen_unix
 
 FOLLOWER_ROOM = 4096
-"""Lines that a follower may be behind; further behind, it is let go of and finds the rest on disk."""
+"""How many lines a follower may be behind; one further behind is dropped and finds the rest on disk."""
 GOODBYE = 5.0
-"""Seconds that followers have to read the end."""
+"""How many seconds followers have to read the end."""
 
 
 class GroupRecord:
-    """What happens, on disk and to those who follow."""
+    """Writes what happens to disk and to the followers."""
 
     def __init__(self, directory: str) -> None:
         self._path = os.path.join(directory, "events.jsonl")
@@ -139,7 +139,7 @@ async def run(directory: str, ready: Callable[[], None]) -> None:
         def emit(event: Event) -> None:
             record.add(event)
             if isinstance(event, Usage):
-                session.note(event)  # limits hold for the group as a whole
+                session.note(event)  # limits apply to the group as a whole
 
         tasks = Tasks(
             session_id=plan.parent_session,

@@ -1,8 +1,8 @@
-"""Commands that run before and after tool calls and at the end of a turn, as the settings say.
+"""Hooks: commands from the settings that run before and after tool calls and at the end of a turn.
 
 A hook reads one JSON object on its stdin. Exit 0 is consent; exit 2 blocks the call, with stderr as the reason; any
-other exit, and a timeout, is a warning and changes nothing. What a post_tool hook prints is added to the result that
-the model reads. A hook runs in a process tree of its own and what it leaves behind ends with it.
+other exit code, or a timeout, is only a warning. What a post_tool hook prints is added to the result that the model
+reads. A hook runs in its own process tree, and what it leaves behind ends with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCK = 2
 
 
 class ShellHooks:
-    """What the loop calls. Give it hooks from trusted settings only."""
+    """What the loop calls. Pass it hooks from trusted settings only."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ShellHooks:
             await self._run(hook, "turn_end", {"outcome": outcome, "text": text})
 
     async def _run(self, hook: Hook, event: str, told: dict[str, Any]) -> Consulted:
-        from treadle.io.process.consulted import Consulted, consult  # few sessions have hooks
+        from treadle.io.process.consulted import Consulted, consult  # imported here because few sessions have hooks
         from treadle.io.sandbox.start import start
 
         message = {"event": event, "session_id": self._session, "cwd": self._cwd, **told}

@@ -1,4 +1,4 @@
-"""Images that a model is shown: what they are, how large they may be, and which of them go into a request. Pure.
+"""Images that a model is shown: their format, how large they may be, and which of them go into a request. Pure.
 
 A message names its images; their bytes are files of the session, so that neither history nor a log holds them.
 """
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from treadle.agent.tools.base import ToolContext
 
 LARGEST = 3_750_000
-"""Bytes of one image: what services take is 5 MB of base64."""
+"""The largest image in bytes: services accept 5 MB of base64."""
 LONGEST_SIDE = 8000
 MOST, DROPPED_AT_ONCE = 20, 10
-"""Images of one request. Old ones are left out several at a time, so that the service's cache holds in between."""
+"""Images of one request. Old ones are dropped several at a time, so that the service's cache holds in between."""
 MOST_BYTES = 20_000_000
-"""Of all images of one request."""
+"""The most bytes of all images of one request."""
 NOT_SHOWN = "[an image that cannot be shown to you]"
 ABOUT_IMAGES = r"(?i)\bimages?\b|image_url|\bvision\b|multi.?modal|mmproj"
-"""In the words of a service that does not take an image."""
+"""Words of a service that does not accept an image."""
 
 SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
 
 def show(data: bytes, what: str, context: ToolContext) -> str:
-    """Show an image with the result of the running tool; gives the words for it. A ToolError says why it cannot be."""
+    """Show an image with the result of the running tool; returns words for it. A ToolError says why it cannot be."""
     if context.keep_image is None:
         raise ToolError(f"{what} is an image, and this model cannot be shown images")
     if len(context.images) >= MOST:
@@ -41,7 +41,7 @@ def show(data: bytes, what: str, context: ToolContext) -> str:
 
 
 def shown_in_words(images: Iterable[bytes], context: ToolContext) -> Iterator[str]:
-    """Show them all; gives the words for each, which may be why it cannot be shown."""
+    """Show them all. Returns words for each, which may say why it cannot be shown."""
     for number, data in enumerate(images, 1):
         try:
             yield show(data, f"image {number}", context)
@@ -50,9 +50,9 @@ def shown_in_words(images: Iterable[bytes], context: ToolContext) -> Iterator[st
 
 
 def look(data: bytes, what: str) -> tuple[str, int, int]:
-    """The media type, width and height of an image that every service takes; ToolError when it is none.
+    """The media type, width and height of an image that every service accepts; ToolError when it is not one.
 
-    One that is cut off is refused here, because a service that cannot read an image refuses the whole conversation.
+    A truncated one is refused here, because a service that cannot read an image refuses the whole conversation.
     """
     if len(data) > LARGEST:
         raise ToolError(
@@ -68,7 +68,7 @@ def look(data: bytes, what: str) -> tuple[str, int, int]:
             if not 0 < max(found) <= LONGEST_SIDE or not min(found):
                 raise ToolError(f"{what} is {found[0]} x {found[1]} pixels; up to {LONGEST_SIDE} a side can be shown")
             return kind, *found
-    raise ToolError(f"{what} is no PNG, JPEG, GIF or WebP image")
+    raise ToolError(f"{what} is not a PNG, JPEG, GIF or WebP image")
 
 
 def _png(data: bytes) -> tuple[int, int] | None:
@@ -130,7 +130,7 @@ def images_of(message: ChatMessage) -> tuple[Image, ...]:
 
 
 def tokens(image: Image) -> int:
-    """By the rule that services give: one for 750 pixels, and about 1,600 for a large one, which they make smaller."""
+    """By the services' rule: one token for 750 pixels, and about 1,600 for a large image, which they shrink."""
     return min(1_600, image.width * image.height // 750 + 1)
 
 

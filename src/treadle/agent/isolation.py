@@ -1,4 +1,4 @@
-"""A git worktree for one task: made for it, kept with its branch if anything changed there, removed if not."""
+"""A git worktree for one task: made for it, kept with its branch if anything changed there, removed otherwise."""
 
 import asyncio
 import os
@@ -12,13 +12,13 @@ from treadle.workspace.git import Worktree, check_out
 
 
 class IsolatedPlace:
-    """Where an isolated task works. `cwd` is the directory in the worktree that the task was started in."""
+    """Where an isolated task works. `cwd` is the directory in the worktree that matches the task's own."""
 
     def __init__(self, tree: Worktree, cwd: str, pending: int) -> None:
         self.tree = tree
         self.cwd = cwd
         self.pending = pending
-        """How many changes of the original directory were not committed, and so are not here."""
+        """How many uncommitted changes the original directory has, which are therefore missing here."""
         self.kept = True
 
     def release(self) -> None:
@@ -27,12 +27,12 @@ class IsolatedPlace:
 
 @asynccontextmanager
 async def isolated(cwd: str, label: str) -> AsyncIterator[IsolatedPlace]:
-    """A worktree of the repository that `cwd` is in. Afterwards `kept` says whether it is still there."""
+    """A worktree of the repository that `cwd` is in. Afterwards `kept` says whether it still exists."""
     making = asyncio.ensure_future(asyncio.to_thread(_make, cwd, label))
     try:
         place = await asyncio.shield(making)
     except asyncio.CancelledError:
-        # git is not interrupted half-way: what it has made is taken away again.
+        # git is not interrupted half-way: what it has made is removed again.
         await asyncio.wait([making])
         if making.exception() is None:
             await asyncio.to_thread(making.result().release)

@@ -55,7 +55,7 @@ DELTAS_BETWEEN_PAUSES = 64
 
 class Hooks(Protocol):
     async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
-        """What the program that opened the session says of a call, before anybody else has judged it."""
+        """What the program that opened the session says about a call, before anybody else has judged it."""
         ...
 
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
@@ -75,19 +75,19 @@ class Parts(msgspec.Struct, kw_only=True):
     system: str
     tools: Registry
     schemas: Callable[[], tuple[ToolSchema, ...]]
-    """What the model is shown of them, asked anew at each step."""
+    """The tools as the model sees them, requested again at each step."""
     context: Context
     budget: TurnBudget
     repeats: Repeats
     hooks: Hooks
     permit: Callable[[str, AnyTool, Any, Access, Callable[[str], Path], HookVerdict], Awaitable[tuple[Decision, Any]]]
-    """Judge a call, asking a person where that is needed; the arguments come back, perhaps changed by that person."""
+    """Judge a call, asking a person where needed. Returns the arguments too, which that person may have changed."""
     tool_context: Callable[[str], ToolContext]
     spent: Callable[[], Totals]
     emit: Callable[[Event], None]
     room: Callable[[], Awaitable[None]]
     watching: Watching | None = None
-    """Called before a tool that executes; what it returns is called after it, to find changes that are not allowed."""
+    """Called before a tool that executes. What it returns is called afterwards, to find forbidden changes."""
     calling: Calling | None = None
     max_output_tokens: int | None = None
     thinking: Reasoning = Reasoning()
@@ -139,7 +139,7 @@ class TurnLoop:
             self._hear()
 
     def _results(self, calls: Sequence[ToolCall]) -> list[str]:
-        """What the calls of one reply came to, in their order."""
+        """The results of the calls of one reply, in their order."""
         recent = self.parts.context.messages[-2 * len(calls) :]
         found = {message.call: message.text for message in recent if isinstance(message, ToolResult)}
         return [found.get(call.id, "") for call in calls]
@@ -158,7 +158,7 @@ class TurnLoop:
         return self.turn.ending("completed", stop_reason=reply.finish)
 
     def _keep_what_there_is(self) -> None:
-        """However the turn ended, history is well formed and holds all that was already said, by either side."""
+        """However the turn ended, history is well formed and holds everything that either side already said."""
         turn, context = self.turn, self.parts.context
         turn.hears = False
         partial = "".join(self._partial)
@@ -189,7 +189,7 @@ class TurnLoop:
             await self.parts.calling(spent.total_tokens, spent.cost_usd)
 
     async def _reply(self) -> Reply:
-        """One reply that says something: an empty one is asked for once more."""
+        """One reply that says something: an empty one is requested once more."""
         for again in (False, True):
             if again:
                 await self._may_call()
@@ -199,7 +199,7 @@ class TurnLoop:
         raise EmptyReply("the model answered with nothing, twice", provider=self.parts.provider.name)
 
     async def _fitting_reply(self) -> Reply:
-        """When the provider says that it is too much: with less of it, and if that does not help, afresh."""
+        """When the provider says that it is too much: ask with less, and if that fails, in a fresh conversation."""
         context = self.parts.context
         try:
             return await self._stream()
@@ -258,7 +258,7 @@ class TurnLoop:
         return reply
 
     def _cut_off(self, error: ProviderError) -> Reply:
-        """A stream that broke after some text is a reply to continue, when trying again can help."""
+        """Whether a stream that broke after some text is a reply to continue: only when trying again can help."""
         text = "".join(self._partial)
         if not text or not error.retryable or self._continued >= CONTINUATIONS:
             raise error
@@ -266,7 +266,7 @@ class TurnLoop:
         return Reply(message=AssistantMessage(text=text, model=self.parts.provider.model), finish="length")
 
     def _note(self, reply: Reply, duration_ms: int, request: ModelRequest) -> None:
-        """Put a whole reply into history and tell what it said and cost."""
+        """Put a whole reply into history, and report what it said and cost."""
         parts, message = self.parts, reply.message
         self._partial = []
         model = message.model or parts.provider.model
@@ -288,9 +288,9 @@ class TurnLoop:
     # Tools
 
     async def _run_calls(self, calls: Sequence[ToolCall]) -> None:
-        """Neighbouring calls that only read run at once, and so do subagents; the others one after the other.
+        """Adjacent calls that only read run at the same time, and so do subagents; the others run one after the other.
 
-        What a tool has done is in history before the next one starts: an interruption must not make it undone.
+        What a tool has done is in history before the next one starts, so that an interruption cannot lose it.
         """
         for at_once, group in groupby(calls, key=self._at_once):
             if at_once:
@@ -310,21 +310,21 @@ class TurnLoop:
                 tasks.create_task(run(call))
 
     def _keep(self, result: ToolResult) -> None:
-        """Into history first, then told: what somebody has read that it was done is not forgotten by a crash."""
+        """Write it to history first, then report it: a crash must not forget what somebody was told is done."""
         self.parts.context.add(result, self.turn.id)
         ended = self._untold.pop(result.call, None)
         if ended is not None:
             self.parts.emit(ended)
 
     def _at_once(self, call: ToolCall) -> str:
-        """The sort of calls that it may run beside; nothing when it must run alone."""
+        """The sort of calls that it may run beside; empty when it must run alone."""
         name = self.parts.tools.known(call.name)
         if name is None:
             return ""
         return "task" if name == "task" else "read" if self.parts.tools.get(name).kind == "read" else ""
 
     async def _run_call(self, call: ToolCall, limit: asyncio.Semaphore | None = None) -> ToolResult:
-        """A call's own interruption is a result; the turn's is not."""
+        """Interrupting a single call gives a result; interrupting the turn does not."""
         async with limit or asyncio.Semaphore():
             task = self.running[call.id] = asyncio.create_task(self._judge_and_run(call))
             try:
@@ -345,7 +345,7 @@ class TurnLoop:
         return task.result()
 
     async def _judge_and_run(self, call: ToolCall) -> ToolResult:
-        """Whatever goes wrong with a call is a result for the model to read."""
+        """Whatever goes wrong with a call becomes a result for the model to read."""
         context = self.parts.tool_context(call.id)
         try:
             text, ok = await self._permitted(call, context)
@@ -389,7 +389,7 @@ class TurnLoop:
         return text + registry.note_of(tool, plain), ok
 
     def _impossible(self, call: ToolCall, args: Any, error: TreadleError) -> str:
-        """A call of a tool that is not there, or with arguments that it cannot have: it fails before it begins."""
+        """A call of an unknown tool, or with impossible arguments: it fails before it begins."""
         text = f"Error: {error}"
         self.parts.emit(ToolStarted(call=call.id, name=call.name, args=args))
         self._untold[call.id] = ToolEnded(call=call.id, name=call.name, result=text, ok=False, duration_ms=0)
@@ -406,7 +406,7 @@ class TurnLoop:
         )
         text, ok = "[interrupted]", False
         try:
-            unforeseen = access.kind in ("execute", "other")  # what a command or an MCP server writes, nobody knows yet
+            unforeseen = access.kind in ("execute", "other")  # what a command or an MCP server writes is not known yet
             check = await asyncio.to_thread(parts.watching) if parts.watching and unforeseen else None
             text = await registry.run(tool, args, context)
             if check is not None:
@@ -421,7 +421,7 @@ class TurnLoop:
             images = tuple(map(parts.context.transcript.image_file, context.images))
             ended = ToolEnded(call=call.id, name=tool.name, result=text, ok=ok, duration_ms=duration_ms, images=images)
             if text == "[interrupted]":
-                parts.emit(ended)  # there is no result: who goes on writes down that it was cut off
+                parts.emit(ended)  # there is no result: whoever continues will record that it was cut off
             else:
                 self._untold[call.id] = ended
         text += await parts.hooks.post_tool(tool.name, plain, access, text, ok)
@@ -432,7 +432,7 @@ class TurnLoop:
 async def summarise(
     provider: Provider, emit: Callable[[Event], None], messages: tuple[ChatMessage, ...], wish: str = ""
 ) -> str:
-    """What the conversation comes to, in the words of a model; `wish` is what a person wants it to keep."""
+    """A summary of the conversation by a model; `wish` is what a person wants it to keep."""
     task = f"{SUMMARY_PROMPT}\nAbove all: {wish}" if wish else SUMMARY_PROMPT
     request = ModelRequest(system=task, messages=(*messages, UserMessage(text=task)))
     text = ""
@@ -446,7 +446,7 @@ async def summarise(
 
 
 def estimated(model: str, request: ModelRequest, reply: AssistantMessage) -> Usage:
-    """For a call that the provider did not count: tokens by a rule of thumb, at a price nobody knows."""
+    """For a call that the provider did not count: tokens by a rule of thumb, at an unknown price."""
     return Usage(
         model=model,
         input_tokens=len(request.system) // 4 + sum(map(estimate, request.messages)),

@@ -1,7 +1,7 @@
 """Tools of MCP servers, offered as `mcp__server__tool`. The protocol is the official SDK's, imported on first use.
 
-A server that does not start in time, dies or talks nonsense costs its own tools and one warning. Servers on standard
-streams run under our keeper, so that none outlives the session: the SDK is handed two streams and starts nothing.
+If a server does not start in time, dies or talks nonsense, only its own tools are lost, with one warning. Servers on
+standard streams run under our keeper, so that none outlives the session: the SDK gets two streams and starts nothing.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class FoundServers(msgspec.Struct, frozen=True, kw_only=True):
 def find_servers(
     cwd: str | None, configured: Mapping[str, McpServer], environ: Mapping[str, str], *, trusted: bool | None = None
 ) -> FoundServers:
-    """The settings' servers, and those of the nearest `.mcp.json` if it is trusted (None: as `treadle trust` says).
-    Without a directory, only those of the settings."""
+    """The settings' servers, and those of the nearest `.mcp.json` if it is trusted (None: ask `treadle trust`).
+    Without a directory, only those of the settings.
+    """
     servers = dict(configured)
     warnings: list[str] = []
     ignored: list[str] = []
@@ -93,14 +94,14 @@ def _converted(entries: Mapping[str, Any], path: str, warnings: list[str]) -> di
 
 
 def given_servers(entries: Mapping[str, Any], environ: Mapping[str, str], warnings: list[str]) -> dict[str, McpServer]:
-    """The servers that whoever opened the session asks for; those that live in its own process are left to it."""
+    """The servers that whoever opened the session asks for, without those inside its own process."""
     outside = {name: entry for name, entry in entries.items() if entry.get("type") != "sdk"}
     servers = _converted(outside, "the MCP configuration that was given", warnings)
     return {name: _expanded(server, environ) for name, server in servers.items() if not server.disabled}
 
 
 def _expanded(server: McpServer, environ: Mapping[str, str]) -> McpServer:
-    """`${NAME}` and `${NAME:-default}` replaced, so that keys need not stand in the file."""
+    """`${NAME}` and `${NAME:-default}` replaced, so that keys need not be in the file."""
 
     def fill(value: Any) -> Any:
         if isinstance(value, str):
@@ -113,7 +114,7 @@ def _expanded(server: McpServer, environ: Mapping[str, str]) -> McpServer:
 
 
 class McpServers:
-    """The running servers of one session. `tools` are in the shape of our own."""
+    """The running servers of one session. `tools` have the same form as our own."""
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class McpServers:
         self.tools: list[McpTool] = []
 
     async def start(self, servers: Mapping[str, McpServer], timeout: float = START_TIMEOUT) -> None:
-        """Start all of them at once, and wait until each is ready or has failed with a warning."""
+        """Start all servers at once, and wait until each is ready or has failed with a warning."""
         if not servers:
             return
         try:
@@ -154,7 +155,7 @@ class McpServers:
                 self.tools.append(tool)
 
     async def reconnect(self, name: str, timeout: float = START_TIMEOUT) -> None:
-        """Leave the server of this name and start it anew; raises TreadleError when it does not start."""
+        """Leave the server of this name and start it again. Raises TreadleError when it does not start."""
         at = next(at for at, connection in enumerate(self._connections) if connection.name == name)
         old = self._connections[at]
         await old.close()
@@ -172,7 +173,7 @@ class McpServers:
 
 
 class McpConnection:
-    """One server. The SDK wants to be left in the task that entered it, so it has a task of its own."""
+    """One server, in its own task, because the SDK must be left in the task that entered it."""
 
     def __init__(
         self, name: str, server: McpServer, cwd: str, env: Mapping[str, str], confinement: Confinement | None = None
@@ -204,7 +205,7 @@ class McpConnection:
             raise
 
     async def close(self) -> None:
-        """Leave it in peace if it is ready, else break off; either way its processes are gone afterwards."""
+        """Disconnect properly if it is ready, else abort; either way its processes are gone afterwards."""
         self._leave.set()
         if self._task is None:
             return
@@ -217,7 +218,7 @@ class McpConnection:
     async def call(
         self, tool: str, arguments: dict[str, Any], timeout: float, show: Callable[[bytes], Iterable[str]]
     ) -> str:
-        """What the tool answers. `show` is given each image, and says in words what it is."""
+        """The tool's answer. `show` gets each image, and returns words for it."""
         if self.client is None:
             raise ToolError(f"the MCP server {self.name!r} has ended")
         try:
@@ -225,7 +226,7 @@ class McpConnection:
                 result = await self.client.call_tool(tool, arguments, read_timeout_seconds=timeout)
         except TimeoutError:
             raise ToolError(f"the MCP server {self.name!r} did not answer within {timeout:g} s") from None
-        except Exception as error:  # whatever the SDK raises is about this call and this server only
+        except Exception as error:  # whatever the SDK raises concerns only this call and this server
             raise ToolError(f"the MCP server {self.name!r}: {error}{await self._last_words()}") from error
         text = as_text(result, show)
         if result.is_error:
@@ -237,7 +238,7 @@ class McpConnection:
         if not self._ready.done():
             error = None if task.cancelled() else task.exception()
             self._ready.set_exception(error or TreadleError("it was broken off"))
-            self._ready.exception()  # also when nobody waits any more
+            self._ready.exception()  # read the exception even when nobody waits any more
 
     async def _live(self) -> None:
         from mcp import Client
@@ -249,7 +250,8 @@ class McpConnection:
         try:
             async with AsyncExitStack() as stack:
                 transport = await self._transport(stack)
-                # On a pipe, an old server may never answer the question whether it is a new one; all know the old way.
+                # Over a pipe, an old server may never answer the question whether it is new; all know the old
+                # handshake.
                 mode: Literal["auto", "legacy"] = "auto" if self.server.url else "legacy"
                 about = Implementation(name="treadle", version=__version__)
                 client = await stack.enter_async_context(Client(transport, mode=mode, client_info=about))
@@ -270,7 +272,7 @@ class McpConnection:
             import httpx2
             from mcp.client.streamable_http import streamable_http_client
 
-            # A server may hold the stream of an answer open for minutes.
+            # A server may keep the stream of an answer open for minutes.
             patience = httpx2.Timeout(HTTP_SECONDS, read=HTTP_READ_SECONDS)
             client = httpx2.AsyncClient(headers=server.headers or None, timeout=patience)
             http = await stack.enter_async_context(client)
@@ -297,7 +299,7 @@ class McpConnection:
 
 @asynccontextmanager
 async def over_stdio(child: Child) -> AsyncIterator[Any]:
-    """What the SDK calls a transport: messages in both directions, here as lines on a child's standard streams."""
+    """A transport in the SDK's sense: messages in both directions, here as lines on a child's standard streams."""
     import anyio
     import mcp_types as types
     from mcp.shared.message import SessionMessage
@@ -337,7 +339,7 @@ async def over_stdio(child: Child) -> AsyncIterator[Any]:
         try:
             await work()
         except (PeerClosed, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await to_session.aclose()  # so that the session sees the end instead of waiting for an answer
+            await to_session.aclose()  # the session then sees the end instead of waiting for an answer
 
     async with anyio.create_task_group() as group:
         group.start_soon(quietly, read)
@@ -352,7 +354,7 @@ async def over_stdio(child: Child) -> AsyncIterator[Any]:
 
 
 def _whose_answer(line: bytes | LineTooLong, waiting: Collection[int | str]) -> list[int | str]:
-    """The waiting calls that this unreadable line may have been the answer to. A stray print answers none of them."""
+    """The waiting calls that this unreadable line may have answered. A stray print answers none of them."""
     if isinstance(line, LineTooLong):
         return list(waiting)
     try:
@@ -374,10 +376,10 @@ async def _all_tools(client: Client) -> list[Any]:
 
 
 class McpTool:
-    """One tool of a server, in the shape of our own."""
+    """One tool of a server, in the form of our own."""
 
     kind: ToolKind = "other"
-    """What a server says about its own tools is not to be relied on."""
+    """What a server says about its own tools cannot be relied on."""
     Args = AnyArgs
 
     def __init__(self, connection: McpConnection, tool: Any) -> None:
@@ -428,14 +430,14 @@ def _block_text(block: Any) -> str:
 
 
 def _plain(error: BaseException) -> str:
-    """The first real error inside the groups that the SDK wraps errors in."""
+    """The first real error inside the groups in which the SDK wraps errors."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
 
 
 def _keep_quiet() -> None:
-    """The SDK logs tracebacks; without a handler, Python would print them between the person's lines."""
+    """The SDK logs tracebacks; without a handler, Python would print them on the person's terminal."""
     import logging
 
     for name in ("mcp", "client"):

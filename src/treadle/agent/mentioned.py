@@ -1,4 +1,4 @@
-"""`@path` in a text: which file is meant. Pure."""
+"""Finds which files a text means by `@path`. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,6 @@ _AFTER = ".,;:!?)]}'"
 
 
 def mentioned(text: str) -> Iterator[tuple[str, ...]]:
-    """For each `@path` outside of code, what the path may be: as it stands, or without the punctuation behind it."""
+    """For each `@path` outside of code, the possible paths: as written, or without the punctuation after it."""
     for quoted, plain in re.findall(_MENTION, re.sub(_CODE, " ", text)) if "@" in text else ():
         yield (quoted,) if quoted else tuple(dict.fromkeys((plain, plain.rstrip(_AFTER))))

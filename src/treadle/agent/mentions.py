@@ -12,11 +12,11 @@ from treadle.errors import ToolError
 from treadle.session import Access, Decision, Prompt
 
 MOST = 20
-"""Files that are shown with one prompt."""
+"""How many files are shown with one prompt."""
 
 
 async def with_all(prompt: Prompt, context: ToolContext, judge: Callable[[Access], Decision] | None) -> UserMessage:
-    """The prompt with its images, and with the files that it mentions if somebody judges whether they may be read."""
+    """The prompt with its images, and with the files it mentions if a judge of what may be read is given."""
     shown = [show(data, f"image {number}", context) for number, data in enumerate(prompt.images, 1)]
     text = "\n".join([prompt.text, *shown])
     if judge is not None:
@@ -25,8 +25,9 @@ async def with_all(prompt: Prompt, context: ToolContext, judge: Callable[[Access
 
 
 async def with_files(text: str, context: ToolContext, judge: Callable[[Access], Decision]) -> str:
-    """The prompt, followed by the files that it mentions, as far as they are there and may be read unasked. Images
-    among them are then in the context."""
+    """The prompt, followed by the files that it mentions and that may be read without asking. Images among them are
+    then in the context.
+    """
     from treadle.agent.tools.read_file import TOOL, ReadArgs
 
     parts: dict[Path, str] = {}

@@ -1,4 +1,4 @@
-"""A conversation with a model, in no provider's dialect. This is also what session history stores."""
+"""A conversation with a model, in no provider's format. Session history stores it too."""
 
 from typing import Any, TypeAlias
 
@@ -11,16 +11,16 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     name: str
     arguments: str
-    """The JSON text as the model wrote it: it may be malformed, and that is for the loop to report."""
+    """The JSON text as the model wrote it. It may be malformed; the loop reports that."""
 
 
 class Thinking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A reasoning block, kept as the provider sent it, because some want it back unchanged with the next request."""
+    """A reasoning block as the provider sent it, because some want it back unchanged with the next request."""
 
     text: str = ""
     signature: str | None = None
     raw: Any = None
-    """The provider's own item, when text and signature do not say it all (reasoning items, redacted blocks)."""
+    """The provider's own item, where text and signature do not say everything (reasoning items, redacted blocks)."""
     provider: str = ""
 
 
@@ -73,12 +73,12 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: Effort | None = None
     """How hard to think; None leaves it to the service."""
     thinking_tokens: int | None = None
-    """At most so many tokens of thinking, where the service takes a number; 0 is none."""
+    """The most tokens of thinking, where the service accepts a number; 0 means none."""
     cache_key: str = ""
     """The same for all requests of a conversation, for services that find their cache by it."""
     schema: dict[str, Any] | None = None
-    """JSON Schema that the text of the reply must fit, where the service can see to that."""
+    """JSON Schema that the text of the reply must fit, where the service can enforce it."""
     images: dict[str, bytes] = {}
-    """What the images are that the messages name; one that is not here is not shown."""
+    """The bytes of the images that the messages name; an image that is missing here is not shown."""
     cached: bool = True
-    """Whether the service may keep what it reads for the next request, where that can be told it."""
+    """Whether the service may cache what it reads for the next request, where it can be told."""

@@ -26,7 +26,7 @@ class NativeAgent:
         env: Mapping[str, str] | None = None,
         bind: Callable[[SessionSpec, Mapping[str, str]], SessionSpec] | None = None,
     ) -> None:
-        """`bind` adds the guards that whoever makes the agent wants on every session, such as claims."""
+        """`bind` adds guards to every session, such as claims, as whoever makes the agent wants."""
         self._env = os.environ if env is None else env
         self._bind = bind
 
@@ -63,7 +63,7 @@ class NativeAgent:
 
 
 def _kept(spec: SessionSpec) -> Transcript | None:
-    """The session to go on with, if there is to be one."""
+    """The session to resume, if any."""
     if spec.start.resume is None:
         return None
     from treadle.agent.session_list import find_session

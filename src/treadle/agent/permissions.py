@@ -36,7 +36,7 @@ class Permissions:
         parent: Permissions | None = None,
     ) -> None:
         """`ask` puts a question to a person; None when there is nobody. `readable` are further directories that may
-        be read, such as those of skills. What is allowed for the rest of a session also holds in its `parent`."""
+        be read, such as those of skills. What is allowed for the rest of a session is also allowed in its `parent`."""
         self.mode = configuration.spec.mode
         self._configuration = configuration
         self._ask = ask
@@ -65,7 +65,7 @@ class Permissions:
         return guard
 
     def rebuild(self, configuration: Configuration | None = None) -> None:
-        """Put the guard together again, after something that it is made from has changed."""
+        """Build the guard again, after something that it is made from has changed."""
         self._configuration = configuration or self._configuration
         self.guard = self._build(self.remembered)
         self._confining.obey(self.guard.rules, self.mode)
@@ -97,9 +97,10 @@ class Permissions:
         resolve: Callable[[str], Path],
         said: HookVerdict = NO_VERDICT,
     ) -> tuple[Decision, Any]:
-        """Whether the call may run, and with which arguments: whoever is asked may change them.
+        """Decide whether the call may run, and with which arguments: whoever is asked may change them.
 
-        `said` is what a hook of the program says: it can spare the question or demand it, and allows nothing forbidden.
+        `said` is the verdict of the program's hook: it can skip the question or demand it, but allows nothing
+        forbidden.
         """
         decision = self.guard(access)
         if said.decision == "deny":
@@ -147,7 +148,7 @@ class Permissions:
         return Decision(verdict="allow", reason=f"allowed by {answer.by}", by="person"), args
 
     def _allow_always(self, access: Access) -> None:
-        """Keep it as a rule in the person's own settings, if a rule can say it and no other rule would still ask."""
+        """Keep it as a rule in the person's own settings, if a rule can express it and no other would still ask."""
         added = as_rules(access)
         rules = msgspec.structs.replace(self.rules, allow=self.rules.allow + added)
         if self._build(rules=rules)(access).verdict != "allow":

@@ -1,4 +1,4 @@
-"""Tools and hooks that live in the process of the program that opened the session (`session.OwnProgram`)."""
+"""Tools and hooks inside the process of the program that opened the session (`session.OwnProgram`)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -39,14 +39,14 @@ class ProgramTool:
 
 
 class ProgramHooks:
-    """The program's hooks before those of the settings."""
+    """The program's hooks, called before those of the settings."""
 
     def __init__(self, program: OwnProgram, others: ShellHooks) -> None:
         self._program = program
         self._others = others
 
     async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
-        """What the program says of a call before anybody else has judged it."""
+        """What the program says about a call before anybody else has judged it."""
         return await judged(self._program, name, args, access)
 
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
@@ -60,7 +60,7 @@ class ProgramHooks:
         return added + await self._others.post_tool(name, args, access, result, ok)
 
     async def stopping(self, text: str) -> str | None:
-        """Asked when the agent is done: what it is to go on with, if anything."""
+        """Called when the agent is done: what it should continue with, if anything."""
         said = await self._program.stop("completed", text) if self._program.stop is not None else None
         return said if isinstance(said, str) and said.strip() else None
 
@@ -71,7 +71,7 @@ class ProgramHooks:
 
 
 async def judged(program: OwnProgram, name: str, args: Any, access: Access) -> HookVerdict:
-    """What a program's hook says of a call, in its one form; an empty verdict when it says nothing."""
+    """What a program's hook says about a call, in one form; an empty verdict when it says nothing."""
     if program.pre_tool is None:
         return HookVerdict()
     said = await program.pre_tool(use_of(name, args, access))

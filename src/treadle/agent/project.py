@@ -1,8 +1,8 @@
 """What a project says about itself: AGENTS.md and CLAUDE.md, skills, and slash commands written as markdown.
 
-All of it is text for the model or for a person to send, never something that runs, so it needs no trust. It is looked
-for from the working directory up to the top of the repository, and in the user's own settings; sizes are bounded, and
-a symlink that leads out of the place where it lies is not followed.
+All of it is text for the model or for a person to send, and nothing of it runs, so it needs no trust. It is searched
+from the working directory up to the top of the repository, and in the user's own settings; sizes are bounded, and a
+symlink that leads out of its place is not followed.
 """
 
 import os
@@ -23,7 +23,7 @@ KNOWLEDGE_CAP = 128 * 1024
 MAX_ENTRIES = 200
 KNOWLEDGE = ("agents.md", "claude.md")
 IMPORT_DEPTH = 5
-"""How far a file may mean another that means another."""
+"""How many levels deep files may include others."""
 FOLDERS = (".treadle", ".agents", ".claude")
 
 
@@ -41,7 +41,7 @@ class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
     path: str
 
     def expand(self, arguments: str) -> str:
-        """The text to send: `$ARGUMENTS` and `$1` to `$9` replaced, or the arguments added when it has neither."""
+        """The text to send: `$ARGUMENTS` and `$1` to `$9` replaced, or the arguments appended when it has neither."""
         words = arguments.split()
 
         def value(found: re.Match[str]) -> str:
@@ -55,14 +55,14 @@ class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _places(cwd: str, told: Instructions) -> list[str]:
-    """Where the project says something; nowhere, when it is not asked or the repository belongs to another user."""
+    """Where the project's texts are; empty when they are not wanted or the repository belongs to another user."""
     if not told.uses("project") or trust.stranger(cwd) is not None:
         return []
     return list(trust.up_to_top(cwd))
 
 
 def has_words(cwd: str) -> bool:
-    """Whether the project says anything that could be used."""
+    """Whether the project has any text that could be used."""
     names = {*KNOWLEDGE, *FOLDERS}
     return any(name.lower() in names for place in trust.up_to_top(cwd) for name in _listing(place))
 
@@ -85,7 +85,7 @@ def knowledge(cwd: str, told: Instructions = ALL) -> str:
 
 
 def skills(cwd: str, told: Instructions = ALL) -> list[Skill]:
-    """All skills that are wanted, by name; the one nearest to the working directory wins."""
+    """All wanted skills, by name; the one nearest to the working directory wins."""
     found: dict[str, Skill] = {}
     for top, folder in _folders(cwd, "skills", told):
         for name in sorted(_listing(folder)):
@@ -101,7 +101,7 @@ def skills(cwd: str, told: Instructions = ALL) -> list[Skill]:
 
 
 def offer(found: list[Skill]) -> str:
-    """The part of the system prompt that tells the model which skills there are."""
+    """The part of the system prompt that lists the skills for the model."""
     if not found:
         return ""
     lines = [f"- {skill.name}: {skill.description or 'no description'}" for skill in found]
@@ -133,7 +133,7 @@ def commands(cwd: str, told: Instructions = ALL) -> dict[str, ProjectCommand]:
 
 
 def front_matter(text: str) -> tuple[dict[str, str], str]:
-    """The simple `key: value` lines between two `---` at the top, and the rest. Values may go on, indented."""
+    """The simple `key: value` lines between two `---` at the top, and the rest. Indented lines continue a value."""
     found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)(?:^|\n)---[ \t]*(?:\r?\n|\Z)", text, re.S)
     if found is None:
         return {}, text
@@ -154,7 +154,7 @@ def _unquoted(value: str) -> str:
 
 
 def knowledge_files(cwd: str, told: Instructions = ALL) -> Iterator[tuple[str, str]]:
-    """(path, text) of each, the user's own first, then from the top of the project down to here."""
+    """(path, text) of each: the user's own first, then from the top of the project down to here."""
     own = os.path.dirname(config_file())
     directories = _places(cwd, told)
     for directory in (*([own] if told.uses("user") else []), *reversed(directories)):
@@ -169,7 +169,7 @@ def knowledge_files(cwd: str, told: Instructions = ALL) -> Iterator[tuple[str, s
 
 
 def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -> Iterator[tuple[str, str]]:
-    """The files of this place that a text means with `@path`, from where it lies, and those that they mean."""
+    """The files that a text includes with `@path`, relative to it, and those that they include."""
     for names in mentioned(text):
         for name in names:
             there = os.path.join(os.path.dirname(path), name)
@@ -183,7 +183,7 @@ def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -
 
 
 def _folders(cwd: str, kind: str, told: Instructions) -> Iterator[tuple[str, str]]:
-    """(the place that links may not lead out of, a folder of skills or commands), nearest first."""
+    """(the place that links may not leave, a folder of skills or commands), nearest first."""
     directories = _places(cwd, told)
     for directory in directories:
         for folder in FOLDERS:
@@ -217,7 +217,7 @@ def _markdown_below(folder: str) -> Iterator[str]:
 
 
 def _read(path: str, top: str) -> str | None:
-    """The text of a plain file, unless a link leads out of `top`; unreadable is the same as not there."""
+    """The text of a plain file, unless a link leads out of `top`; an unreadable file counts as missing."""
     real, top = os.path.realpath(path), os.path.realpath(top)
     if not real.startswith(top.rstrip("/") + "/") or not os.path.isfile(real):
         return None

@@ -1,4 +1,4 @@
-"""The lines of a session's history: one record each, told apart by its `type`."""
+"""The records of a session's history: one per line, distinguished by `type`."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,7 +12,7 @@ from treadle.events import Usage
 
 FORMAT = 1
 LISTED = 500
-"""Characters of a prompt that a list needs at most."""
+"""How many characters of a prompt a list needs at most."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session"):
@@ -39,14 +39,14 @@ class TurnBegan(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """What the list of sessions tells of one. Records that end something carry it, so that the list need only look at
+    """What the list of sessions shows of one. Records that end something carry it, so that the list need only read
     the end of a history.
     """
 
     model: str
     name: str | None = None
     prompt: str = ""
-    """The beginning of the first one."""
+    """The beginning of the first prompt."""
     turns: int = 0
 
 
@@ -84,7 +84,7 @@ class Rewound(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="backed_up"):
-    """What `path` held before `turn` first changed it; no blob: it did not exist."""
+    """What `path` held before `turn` first changed it; without a blob, it did not exist."""
 
     turn: str
     path: str
@@ -109,7 +109,7 @@ Record: TypeAlias = (
 
 @cache
 def _decoder() -> msgspec.json.Decoder[Record]:
-    """Made when a history is read, because that takes longer than all else about a new one."""
+    """Made when a history is read, because making it takes longer than everything else about a new one."""
     return msgspec.json.Decoder(Record)
 
 
@@ -148,7 +148,7 @@ def listing_of(header: Header, records: list[Record]) -> Listing:
 
 
 def listed(listing: Listing, record: Record) -> Listing:
-    """What the list tells after one more record."""
+    """What the list shows after one more record."""
     match record:
         case TurnBegan(prompt=prompt):
             first = listing.prompt if listing.turns else prompt[:LISTED]

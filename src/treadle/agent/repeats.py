@@ -1,7 +1,7 @@
-"""Noticing that an agent goes round in circles: the same tool calls with the same results, again and again.
+"""Notices when an agent goes round in circles: the same tool calls with the same results, again and again.
 
-Waiting is not looping. The same calls with other results are progress, and somebody who polls a build gets the same
-result for a while: what takes its time may come more often than what comes back at once.
+Waiting is not looping. The same calls with other results are progress, and polling a build gives the same result for a
+while: so a slow step may be repeated more often than a fast one.
 """
 
 from collections import deque
@@ -14,15 +14,15 @@ from treadle.errors import LoopDetected
 
 LONGEST_CYCLE = 4
 SLOW_SECONDS = 1.0
-"""A step that takes at least so many seconds waits for something."""
+"""A step that takes at least this many seconds is waiting for something."""
 SLOW_TIMES = 20
-"""A slow step may come this many times as often as the threshold says."""
+"""A slow step may be repeated this many times as often as the threshold says."""
 CHANGING_TIMES = 20
 """The same for a fast step whose results differ."""
 
 
 class RepeatedStep(msgspec.Struct, frozen=True):
-    """One reply's tool calls, and what they came to."""
+    """One reply's tool calls, and their results."""
 
     calls: bytes
     results: bytes
@@ -39,7 +39,7 @@ class Repeats:
         )
 
     def note(self, calls: Iterable[ToolCall], results: Sequence[str] = (), seconds: float = 0.0) -> None:
-        """Remember one reply's tool calls, with what they came to and how long that took; raises LoopDetected."""
+        """Note one reply's tool calls, their results and how long they took. Raises LoopDetected."""
         if self.threshold <= 0:
             return
         self._steps.append(RepeatedStep(_key(calls), _digest(results), seconds >= SLOW_SECONDS))

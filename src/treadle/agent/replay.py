@@ -1,4 +1,4 @@
-"""A kept conversation told again as events, for whoever opens it anew and wants to see what was said."""
+"""Replays a stored conversation as events, for whoever opens it again and wants to see what was said."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,7 +11,7 @@ from treadle.policy.guess import access_of
 
 
 def replay(records: Iterable[Record], image_file: Callable[[Image], ImageFile]) -> list[Event]:
-    """What a person saw, without what was cleared or taken back. `image_file`: where an image is."""
+    """What a person saw, without what was cleared or taken back. `image_file` returns where an image is."""
     turns: list[tuple[str, list[Event]]] = []
     for record in records:
         match record:

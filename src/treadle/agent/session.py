@@ -1,4 +1,4 @@
-"""One conversation of the native agent: everything that it has, put together."""
+"""One conversation of the native agent, assembled from all its parts."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 
 NAME = "native"
 IDLE = 0.02
-"""Seconds after the start in which nobody asked anything: then there is time to load what a turn needs."""
-GOES_ON = 8  # times in a turn that a hook may make the agent go on when it is done
+"""After this many idle seconds from the start, there is time to load what a turn needs."""
+GOES_ON = 8  # how often in a turn a hook may make the agent continue when it is done
 CAPABILITIES: Mapping[str, Any] = dict.fromkeys(
     (
         *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
@@ -108,7 +108,7 @@ class NativeSession(BaseSession):
         self.groups = Groups(self.tasks, self.note, self.id)
         self.model = spec.model
         """The model that was asked for; None: the one that the settings or the environment name."""
-        self._unheard: list[str] = []  # what tasks came to while no turn ran: the next one begins with it
+        self._unheard: list[str] = []  # how tasks ended while no turn ran: the next turn begins with it
         self._owned = [self.weak] if self.weak is not provider else []
         if parent is None or provider is not parent.provider:
             self._owned.append(provider)
@@ -162,16 +162,16 @@ class NativeSession(BaseSession):
         )
 
     async def begin(self) -> None:
-        """Read what the project says, start its servers, and tell what a person should know before the first turn."""
+        """Read the project's texts, start its servers, and report what a person should know before the first turn."""
         for message in self.configuration.notes:
             self.emit(Warned(message=message, code="settings"))
         if lost := self.transcript.skipped:
             self.emit(Warned(message=f"{lost} lines of this session's history cannot be read", code="history"))
         self.read_project()
         if self.confining.asked.use == "on":
-            _ = self.confining.wanted  # refused now, and not at the first command
+            _ = self.confining.wanted  # refuse now rather than at the first command
         await self.toolbox.start(lambda message: self.emit(Warned(message=message, code="settings")))
-        if isinstance(self.provider, Preparing):  # while we wait for the first prompt
+        if isinstance(self.provider, Preparing):  # done while we wait for the first prompt
             asyncio.get_running_loop().call_later(IDLE, self.provider.prepare)
 
     def read_project(self) -> None:
@@ -188,7 +188,7 @@ class NativeSession(BaseSession):
         return [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)]
 
     def add_rule(self, verdict: str, rule: str) -> None:
-        """A permission rule for the rest of this session."""
+        """Add a permission rule for the rest of this session."""
         rules = self.spec.rules
         rules = msgspec.structs.replace(rules, **{verdict: (*getattr(rules, verdict), rule)})
         self.spec = msgspec.structs.replace(self.spec, rules=rules)
@@ -226,7 +226,7 @@ class NativeSession(BaseSession):
                 self.transcript.append(over, sync=True)
 
     async def _prompt(self, turn: Turn) -> UserMessage:
-        """What was asked, with its images, and the files that it mentions where the model could read them itself."""
+        """What was asked, with its images, and the mentioned files that the model could read itself."""
         given = turn.prompt
         mentions = "@" in given.text and self._parent is None and not given.verbatim and "read_file" in self.tools
         if not mentions and not given.images:
@@ -236,7 +236,7 @@ class NativeSession(BaseSession):
         return await with_all(given, self._tool_context(turn, turn.id), self.permissions.guard if mentions else None)
 
     async def _work(self, turn: Turn, message: UserMessage, budget: TurnBudget) -> TurnEnded:
-        from treadle.agent.loop import TurnLoop  # a session is open before all that a turn needs is loaded
+        from treadle.agent.loop import TurnLoop  # a session is open before everything that a turn needs is loaded
 
         while self._unheard:
             self.context.add(UserMessage(text=self._unheard.pop(0)), turn.id)
@@ -286,7 +286,7 @@ class NativeSession(BaseSession):
         return self.toolbox.offered(answers=self._answers, skills=bool(self._skills), found=found)
 
     def _schemas(self) -> tuple[ToolSchema, ...]:
-        """What the model is shown of the tools, which may be more at each step."""
+        """The tools as the model sees them; there may be more at each step."""
         offered = self._offered()
         self._memory[DEFERRED] = self.toolbox.deferred
         return self.toolbox.schemas(offered, kinds(self.spec.subagents).values())
@@ -304,7 +304,7 @@ class NativeSession(BaseSession):
         )
 
     def note(self, event: Event) -> None:
-        """Emit, and keep what counts over the whole session."""
+        """Emit the event, and keep what counts over the whole session."""
         if type(event) is Usage:
             self.spent = self.spent.plus(event)
             self.transcript.append(Spent(usage=event))
@@ -371,20 +371,20 @@ class NativeSession(BaseSession):
             ),
             instructions=msgspec.structs.replace(self.spec.instructions, append=kind.prompt),
             start=Start(persist=False, name=self.spec.start.name),
-            mode=self.mode,  # as it is now, which need not be as it was opened
+            mode=self.mode,  # as it is now, which may differ from how the session was opened
         )
         provider = self.configuration.provider(task.model) if task.model else self.provider
         transcript = Transcript.create(cwd=task.cwd, model=provider.model, persist=False)
         configuration = msgspec.structs.replace(self.configuration, spec=spec)
         child = NativeSession(configuration, transcript, provider, parent=self, task=task_id)
         for name in tools:
-            if name not in child.tools:  # a server's tool: it runs once, for all
+            if name not in child.tools:  # a server's tool: the server runs once, for all
                 child.tools.add(self.tools.get(name))
         child._knowledge = self._knowledge
         return child
 
     def _task_finished(self, task: Task) -> None:
-        """The agent hears of it at its next step."""
+        """The agent learns of it at its next step."""
         said = task.output or (task.error.message if task.error else f"exit code {task.exit_code}")
         note = f"[background task {task.id} ({task.label}) {task.status}]\n{said}"
         if self._current is None or not self._current.steer(note):
@@ -418,7 +418,7 @@ class NativeSession(BaseSession):
         return self.transcript.restore_files(turn)
 
     def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
-        """Go back to before `turn`, which must not be running; gives the files restored or removed."""
+        """Go back to before `turn`, which must not be running. Returns the files restored or removed."""
         changed = self.transcript.rewind(turn, restore_files=restore_files)
         self.context.reload()
         return changed
@@ -451,7 +451,7 @@ class NativeSession(BaseSession):
     # Commands
 
     def commands(self) -> list[CommandInfo]:
-        from treadle.agent.commands import registry  # most sessions are never given one
+        from treadle.agent.commands import registry  # imported here because most sessions never get a command
 
         return registry.every(self.spec.cwd, self.spec.instructions)
 
@@ -461,23 +461,23 @@ class NativeSession(BaseSession):
         return await registry.run(self, name, args)
 
     def clear(self) -> None:
-        """Start the conversation afresh; the record of it goes on."""
+        """Start the conversation afresh; its record goes on."""
         self.transcript.append(Cleared(), sync=True)
         self.context.reload()
         self.forget()
 
     async def compact(self, wish: str) -> bool:
-        """Replace the whole conversation by a summary that keeps what `wish` names; False when that failed."""
+        """Replace the whole conversation by a summary that keeps what `wish` names. False when that failed."""
         from treadle.agent.loop import summarise
 
         return await self.context.compact(partial(summarise, self.weak, self.note, wish=wish), everything=True)
 
     def forget(self) -> None:
-        """What tools remember of the conversation: the list of things to do, which files were read."""
+        """Clear what tools remember of the conversation: the to-do list, which files were read."""
         self._memory = {ALLOW_PRIVATE: self.configuration.settings.web_fetch_private}
 
     async def move_to(self, transcript: Transcript) -> None:
-        """Go on with another conversation. No turn may run."""
+        """Continue with another conversation. No turn may be running."""
         old, self.transcript = self.transcript, transcript
         self._id = transcript.header.id
         self.context = self._new_context()

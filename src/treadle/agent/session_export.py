@@ -1,6 +1,7 @@
 """A kept session as a document: Markdown to read, HTML to pass on, JSON for programs. Pure.
 
-What is said here leaves the machine, so secrets are taken out, unlike in the history itself, which resume needs whole.
+The document leaves the machine, so secrets are removed. The history itself keeps them, because resuming needs all of
+it.
 """
 
 import html
@@ -13,7 +14,7 @@ from treadle.redact import Redactor
 from treadle.sessions.totals import Totals
 
 TITLE = 80
-"""Characters of the first prompt that make a title."""
+"""How many characters of the first prompt make a title."""
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -34,7 +35,7 @@ details {{ margin: .5rem 0 }} summary {{ cursor: pointer; color: #444 }} .about 
 
 
 class SessionDocument:
-    """What there is to say of a session, redacted, before it has a form."""
+    """The contents of a session, redacted, before they get a form."""
 
     def __init__(self, transcript: Transcript, redactor: Redactor) -> None:
         self._clean = redactor.text
@@ -81,7 +82,7 @@ def as_json(document: SessionDocument) -> dict[str, Any]:
 
 
 def as_markdown(document: SessionDocument, *, tools: bool = True) -> str:
-    """Without `tools`, of each call only its name and what it was about."""
+    """Without `tools`, each call is shown only by its name and subject."""
     parts = [f"# {document.title}\n\n{document.about()}\n"]
     for message in document.messages:
         match message["role"]:
@@ -105,7 +106,7 @@ def _call(call: dict[str, Any], whole: bool) -> str:
 
 
 def fenced(text: str) -> str:
-    """As a block of code; the fence is longer than any inside."""
+    """A block of code, with a fence longer than any inside."""
     longest = run = 0
     for letter in text:
         run = run + 1 if letter == "`" else 0

@@ -1,5 +1,5 @@
-"""The sessions that are kept, and how one is found. Only the two ends of a history are read: the end tells what is
-listed (`transcript.Listing`), as of the last turn that ended.
+"""The stored sessions, and how one is found. Only the two ends of a history are read: the end holds what is listed
+(`transcript.Listing`), as of the last turn that ended.
 """
 
 import os
@@ -28,23 +28,23 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
     created: float
     updated: float
     prompt: str
-    """The beginning of the first one."""
+    """The beginning of the first prompt."""
     turns: int
 
 
 def list_sessions(cwd: str | None = None) -> list[ListedSession]:
-    """All sessions, or those of one working directory; the latest first. What cannot be read is left out."""
+    """All sessions, or those of one working directory, latest first. Unreadable ones are left out."""
     return list(_entries(cwd))
 
 
 def latest(cwd: str | None, state: str | None = None) -> ListedSession | None:
-    """The one to go on with in this directory, of those kept in `state` (None: where ours are)."""
-    # One that only ran a command is nothing to go on with.
+    """The session to continue in this directory, of those kept in `state` (None: in our own place)."""
+    # One that only ran a command cannot be continued.
     return next((entry for entry in _entries(cwd, state) if entry.turns), None)
 
 
 def find_session(wanted: str, cwd: str | None = None) -> str:
-    """A session's id from its id, a unique beginning of it, or its name. An empty string is the latest of `cwd`."""
+    """A session's id from its id, a unique beginning of it, or its name. An empty string means the latest of `cwd`."""
     if is_id(wanted) and os.path.isdir(directory_of(wanted)):
         return wanted
     if not wanted:
@@ -106,7 +106,7 @@ def _read(file: BinaryIO, start: int) -> list[bytes]:
 
 
 def _from_tail(lines: list[bytes]) -> Listing | None:
-    """From the last record that carries a listing and what follows it; None when there is none, or too little."""
+    """Made from the last record with a listing and what follows it; None when there is none, or too little was read."""
     later: list[Record] = []
     for line in reversed(lines):
         for record in decode([line]):

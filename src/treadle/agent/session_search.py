@@ -1,4 +1,4 @@
-"""Finding kept sessions by what was said in them."""
+"""Finds stored sessions by what was said in them."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ from treadle.errors import StorageError
 from treadle.io.files import iter_lines
 
 AROUND = 60
-"""Characters shown on either side of what was found."""
+"""How many characters are shown on either side of a hit."""
 SHOWN = 3
-"""Places shown of one session."""
+"""How many hits of one session are shown."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search(words: list[str], entries: list[ListedSession], *, tools: bool = False) -> Iterator[Hit]:
-    """Sessions with a message that has all of these words, whatever their case; each as soon as it is found.
+    """Sessions with a message that has all of these words, in any case; each as soon as it is found.
 
     With `tools`, what tools answered is searched too.
     """
@@ -49,7 +49,7 @@ def _in_session(entry: ListedSession, wanted: list[str], tools: bool) -> Iterato
 
 
 def excerpt(text: str, word: str) -> str:
-    """What stands around the first place of a word, in one line."""
+    """The text around the first occurrence of a word, in one line."""
     line = " ".join(text.split())
     at = max(line.casefold().find(word), 0)
     start, end = max(0, at - AROUND), at + len(word) + AROUND

@@ -1,4 +1,4 @@
-"""The kinds of subagent there are, and what one is told to do."""
+"""The kinds of subagents, and what one is told to do."""
 
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
@@ -12,7 +12,7 @@ Isolation: TypeAlias = Literal["none", "worktree"]
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """What one subagent is to do, and how."""
+    """What one subagent has to do, and how."""
 
     prompt: str
     label: str
@@ -54,7 +54,7 @@ AGENT_TYPES = {
 
 
 def kinds(more: Iterable[Subagent] = ()) -> dict[str, Subagent]:
-    """Ours and further ones, by name in lower case; a further one takes the place of ours."""
+    """Ours and further ones, by name in lower case; a further one replaces ours of the same name."""
     return {**AGENT_TYPES, **{kind.name.lower(): kind for kind in more}}
 
 

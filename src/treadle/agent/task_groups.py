@@ -31,7 +31,7 @@ class Groups:
         self._over: dict[str, asyncio.Event] = {}
 
     def start(self, work: Sequence[Assignment], *, group_id: str | None = None, detached: bool = False) -> TaskGroup:
-        """Start them all; first each of them says that it exists, then the group does."""
+        """Start them all; first each task reports that it exists, then the group does."""
         for one in work:
             find_type(one.agent_type)
         group_id = group_id or f"group_{len(self._groups) + 1}"
@@ -118,7 +118,7 @@ def _line(task: Task) -> str:
 
 
 def kept_in(task: Task, before: str) -> str:
-    """Where the changes of a task with a worktree of its own are, if it made any."""
+    """Where the changes of a task with its own worktree are, if it made any."""
     return f"{before}(branch: {task.branch} in {task.worktree})" if task.worktree else ""
 
 

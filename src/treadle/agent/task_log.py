@@ -12,7 +12,7 @@ READ_CAP = 64 * 1024
 
 
 class TaskLog:
-    """Written as it happens. Without a path it is written nowhere."""
+    """Written as things happen. Without a path nothing is written."""
 
     def __init__(self, path: str | None) -> None:
         self._fd = -1
@@ -70,7 +70,7 @@ def read_log(path: str | None, offset: int = 0) -> tuple[str, int, int]:
         return "", 0, 0
     except OSError as error:
         raise storage_error(error, path, "read") from error
-    # A character that is cut in two begins the next part.
+    # A character that is split begins the next part.
     text = data.decode(errors="ignore") if len(data) == READ_CAP else data.decode(errors="replace")
     used = len(text.encode()) if len(data) == READ_CAP else len(data)
     return text, min(offset, size) + used, size

@@ -47,7 +47,7 @@ PREVIEW = 200
 LOG_CAP = 64 << 20
 CUT = b"\n[more came than is kept here]\n"
 LAST_WORDS = 2.0
-"""Seconds that a stopped subagent's last events have when nobody reads them."""
+"""How many seconds a stopped subagent's last events have when nobody reads them."""
 
 
 OpenChild = Callable[[str, AgentType, Task], Awaitable[Session]]
@@ -55,7 +55,7 @@ OpenChild = Callable[[str, AgentType, Task], Awaitable[Session]]
 
 
 class RunningTask:
-    """A task and what carries it."""
+    """A task and what runs it."""
 
     def __init__(self, task: Task, watch: Callable[[Task], None] | None) -> None:
         self.task = task
@@ -95,7 +95,7 @@ class Tasks:
         self._cwd = cwd
         self._room = room
         self._pid = pid
-        """The process that carries the subagents, where that is one of their own."""
+        """The process that runs the subagents, if it is a separate one."""
         self._watching = watching
         self._free = limit
         self._waiting: deque[RunningTask] = deque()
@@ -111,12 +111,12 @@ class Tasks:
         return await self.run(work, background=background)
 
     async def run(self, work: Assignment, *, background: bool) -> Task:
-        """With background=False, returns when it has ended."""
+        """Start a subagent. With background=False, returns when it has ended."""
         task = self.add(work, background=background)
         return task if background else await self.wait(task.id)
 
     def add(self, work: Assignment, *, background: bool = True, watch: Callable[[Task], None] | None = None) -> Task:
-        """Start a subagent, now or when one of those that run has ended; `watch` is told how it ended."""
+        """Start a subagent, now or when one of the running ones has ended; `watch` is told how it ended."""
         kind = find_type(work.agent_type, self._kinds())
         running = self._create(
             "agent",
@@ -139,7 +139,7 @@ class Tasks:
     async def start_process(
         self, command: str, *, cwd: str, env: dict[str, str], confinement: Confinement | None = None
     ) -> Task:
-        from treadle.io.sandbox.start import start  # few sessions have tasks
+        from treadle.io.sandbox.start import start  # imported here because few sessions have tasks
 
         running = self._create("process", label=command[:60], command_preview=command[:PREVIEW], cwd=cwd)
         try:
@@ -172,7 +172,7 @@ class Tasks:
         return running
 
     def _fill(self) -> None:
-        """Start those that wait, as far as there is room. What they say comes after what our caller says now."""
+        """Start those that wait, as far as there is room. Their messages come after what our caller says now."""
         while self._free and self._waiting:
             running = self._waiting.popleft()
             assert running.start is not None
@@ -193,7 +193,7 @@ class Tasks:
     # Carrying
 
     async def _carry(self, running: RunningTask, work: Callable[[], Awaitable[None]]) -> None:
-        """Whatever the work does, the task ends in one of three ways and says so once."""
+        """Whatever the work does, the task ends in one of three ways and reports it once."""
         try:
             await work()
         except asyncio.CancelledError:
@@ -254,7 +254,7 @@ class Tasks:
     ) -> None:
         self._change(running, "started", status="running", started_at=time.time())
         try:
-            # The command is over when its shell is; what it left running goes with it, and so closes the pipe.
+            # The command is over when its shell is; what it left running is ended with it, which closes the pipe.
             async with child:
                 reading = asyncio.create_task(self._keep_output(running, child, path))
                 code = await child.wait()
@@ -278,7 +278,7 @@ class Tasks:
                     self._small(running, "text", delta=decoder.decode(chunk))
                     await self._room()
         except OSError as error:
-            await child.stop()  # with nobody to read what it says, it would wait for ever
+            await child.stop()  # with nobody to read its output, it would wait for ever
             raise storage_error(error, path, "write") from error
 
     def _forward(self, running: RunningTask, event: AnyEvent) -> None:
@@ -320,7 +320,7 @@ class Tasks:
 
     @contextmanager
     def asking(self, task_id: str | None) -> Iterator[None]:
-        """While a person is asked something for this task."""
+        """Marks the task while a person is asked something for it."""
         running = self._all.get(task_id or "")
         if running is None or running.task.status != "running":
             yield
@@ -343,12 +343,12 @@ class Tasks:
         return task_id in self._all
 
     def seen(self, task_id: str) -> None:
-        """Somebody has read what it said."""
+        """Somebody has read its output."""
         if task_id in self._all:
             self._change(self._all[task_id], None, unread=False)
 
     async def wait(self, task_id: str) -> Task:
-        """Wait for its end. When the waiter is interrupted, so is a task in the foreground."""
+        """Wait for its end. Interrupting the waiter also interrupts a task in the foreground."""
         running = self._find(task_id)
         try:
             await running.ended.wait()
@@ -374,9 +374,9 @@ class Tasks:
             self._waiting.remove(running)
             self._end(running, "cancelled", error=_why(running))
         elif running.work is not None and not running.ended.is_set():
-            await asyncio.sleep(0)  # let it begin: what it was given, it ends itself
+            await asyncio.sleep(0)  # let it begin, so that it ends by itself what it was given
             if running.child is not None and running.turn is not None:
-                await running.child.interrupt(running.turn, reason)  # so it still tells what it has said
+                await running.child.interrupt(running.turn, reason)  # so it still reports what it has said
                 await asyncio.wait([running.work], timeout=LAST_WORDS)
             running.work.cancel()
             await asyncio.wait([running.work])
@@ -388,7 +388,7 @@ class Tasks:
         self._emit(TaskChanged(change="closed", task_id=task_id))
 
     async def stop_all(self) -> None:
-        # Those that wait first: else they would start in the place of those that end.
+        # Those that wait first: otherwise they would start in place of those that end.
         order = sorted(self._all.values(), key=lambda running: running not in self._waiting)
         await asyncio.gather(*(self.stop(running.task.id) for running in order))
 

@@ -1,8 +1,8 @@
-"""The tools of one session: our own, those of MCP servers, those of the program that opened it; and which of them the
-model is offered at the moment.
+"""The tools of one session: our own, those of MCP servers and those of the program that opened it; and which of them
+the model is offered now.
 
-What cannot be used now is not offered: a tool that a rule forbids outright, `skill` without skills, `ask_user` with
-nobody there. When the tools of MCP servers would fill the context, they are found with `tool_search` instead.
+What cannot be used is not offered: a tool that a rule forbids outright, `skill` without skills, `ask_user` with nobody
+to answer. When the tools of MCP servers would fill the context, the model finds them with `tool_search` instead.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ class Toolbox:
         warn: Callable[[str], None],
         confinement: Callable[[], Confinement | None],
     ) -> None:
-        """`usual`: the tools to offer when nobody says which; None is all of them."""
+        """`usual`: the tools to offer by default; None means all of them."""
         spec, settings = configuration.spec, configuration.settings
         self._configuration = configuration
         self._warn = warn
@@ -49,7 +49,7 @@ class Toolbox:
         """The tools that are found by search, because there are too many to show."""
 
     async def start(self, on_warning: Callable[[str], None]) -> None:
-        """Add the program's own tools and start the MCP servers; what is wrong with those is told."""
+        """Add the program's own tools and start the MCP servers, with warnings about those that fail."""
         self.add_own(self._configuration.spec.program.tools)
         asked = self._configuration.spec.tools
         if asked.offered is not None and not asked.servers and not any(n.startswith("mcp__") for n in asked.offered):
@@ -78,7 +78,7 @@ class Toolbox:
                 self.registry.add(tool)
 
     def _wants(self, tool: str) -> bool:
-        """The servers that were asked for by name are wanted whole, also beside a list of our own tools."""
+        """Servers that were asked for by name are offered whole, even beside a list of our own tools."""
         asked = self._configuration.spec.tools
         listed = asked.offered is None or tool in asked.offered or bool(asked.servers)
         return listed and tool not in asked.denied
@@ -89,7 +89,7 @@ class Toolbox:
 
     @property
     def states(self) -> dict[str, Literal["connected", "failed", "disabled"]]:
-        """How each MCP server is. Those in the process of the program are here only while they are left out."""
+        """The status of each MCP server. Those in the program's process are listed only while they are left out."""
         return {**self.servers.states, **dict.fromkeys(self._off, "disabled")}
 
     async def switch(self, server: str, *, on: bool) -> None:
@@ -154,7 +154,7 @@ class Toolbox:
         return size // 4 > most
 
     def schemas(self, tools: Iterable[AnyTool], kinds: Iterable[AgentType]) -> tuple[ToolSchema, ...]:
-        """`kinds`: the subagents that the task tool can start, which its description then names."""
+        """`kinds`: the subagents that the task tool can start; its description then names them."""
         known = {schema.name: schema for schema in self.registry.schemas()}
         return tuple(_with_kinds(known[tool.name], kinds) for tool in tools)
 

@@ -1,6 +1,6 @@
 """A session on disk: append-only JSON lines that are never rewritten, and the resume format.
 
-    sessions/ID/history.jsonl   one record a line, the first a Header
+    sessions/ID/history.jsonl   one record per line, the first a Header
     sessions/ID/lock            held while a process has the session open
     sessions/ID/backups/        files as they were before a turn changed them
     sessions/ID/output/         tool output too long for the conversation
@@ -58,7 +58,7 @@ PRUNED = "[this output was removed to save room; run the tool again if it is nee
 
 
 class Transcript:
-    """The open history of one session. Appending raises StorageError when the disk says no; nothing is half written."""
+    """The open history of one session. Appending raises StorageError when the disk refuses; nothing is half written."""
 
     def __init__(self, header: Header, directory: str, records: list[Record], *, persist: bool = True) -> None:
         self.header = header
@@ -113,7 +113,7 @@ class Transcript:
         except BaseException:
             transcript.close()
             if os.path.exists(transcript._file) and not os.path.getsize(transcript._file):
-                scratch.remove(directory)  # on a full disk: nothing that could be gone on with
+                scratch.remove(directory)  # on a full disk: nothing that could be resumed
             raise
         return transcript
 
@@ -125,12 +125,12 @@ class Transcript:
 
     @classmethod
     def open(cls, session_id: str) -> Transcript:
-        """Open for going on; raises Busy when another process has it open."""
+        """Open to continue. Raises Busy when another process has it open."""
         directory = directory_of(session_id)
         if not os.path.isdir(directory):
-            return cls.read(session_id)  # which says that there is none
+            return cls.read(session_id)  # reports that there is none
         lock = _hold(directory, session_id)
-        try:  # read what there is now that nobody adds to it any more
+        try:  # read it now that nobody else appends to it
             transcript = cls.read(session_id)
         except BaseException:
             lock.__exit__(None, None, None)
@@ -177,7 +177,7 @@ class Transcript:
 
     @property
     def records(self) -> list[Record]:
-        """All but the header. From disk, where they are: a session that goes on and on must not fill memory."""
+        """All but the header, read from disk: a session that goes on and on must not fill memory."""
         return _load(self._file)[0][1:] if self._records is None else self._records
 
     @property
@@ -206,7 +206,7 @@ class Transcript:
         return well_formed(messages)
 
     def said(self) -> list[ChatMessage]:
-        """All that was said and not rewound, also what the model no longer sees."""
+        """Everything that was said and not rewound, also what the model no longer sees."""
         return [record.message for record in effective(self.records) if isinstance(record, Said)]
 
     def turns(self) -> list[TurnBegan]:
@@ -242,12 +242,12 @@ class Transcript:
 
     @property
     def outputs(self) -> list[str]:
-        """Where the whole of what was too long for this conversation is, also for what it has from another."""
+        """Where the whole of what was too long for this conversation is, also for what it inherited."""
         others = [directory_of(self.header.forked_from)] if self.header.forked_from else []
         return [os.path.join(directory, "output") for directory in (self.directory, *others)]
 
     def keep_image(self, data: bytes, suffix: str) -> str:
-        """Keeps what the model is shown; gives its name."""
+        """Store an image that the model is shown. Returns its name."""
         from hashlib import sha256
 
         name = f"{sha256(data).hexdigest()[:32]}.{suffix}"
@@ -259,7 +259,7 @@ class Transcript:
         return ImageFile(path=path, media_type=image.media_type, size=image.size)
 
     def image(self, image: Image) -> bytes:
-        """The bytes of an image that was kept; raises StorageError when they are not there any more."""
+        """The bytes of a stored image. Raises StorageError when they no longer exist."""
         return read(self.image_file(image).path)
 
     def folder(self, name: Folder) -> str:
@@ -272,7 +272,7 @@ class Transcript:
         return path
 
     def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
-        """Go back to before `turn`; gives the files restored or removed."""
+        """Go back to before `turn`. Returns the files restored or removed."""
         left = self._place(turn)
         changed = self.restore_files(turn) if restore_files else []
         prompt = self.listing.prompt if left else ""
@@ -287,7 +287,7 @@ class Transcript:
         return starts.index(turn)
 
     def restore_files(self, turn: str) -> list[str]:
-        """Every file that `turn` or a later one changed, as it was before; gives their paths."""
+        """Restore every file that `turn` or a later one changed. Returns their paths."""
         undone = {record.turn for record in self.turns()[self._place(turn) :]}
         first: dict[str, BackedUp] = {}
         for record in self.records:
@@ -323,9 +323,9 @@ def prune(message: ChatMessage, calls: Container[str]) -> ChatMessage:
 
 
 def well_formed(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
-    """Every tool call with one result right behind its reply, and no other results: providers insist.
+    """Every tool call with exactly one result right after its reply, and no other results: providers require it.
 
-    A call that was never answered is answered as interrupted; a result whose call was lost goes.
+    A call that was never answered is answered as interrupted; a result whose call was lost is removed.
     """
     formed: list[ChatMessage] = []
     unanswered: dict[str, ToolCall] = {}
@@ -375,7 +375,7 @@ def history_of(session_id: str) -> str:
 
 
 def remove(session_id: str) -> None:
-    """All of a session, for good. Raises Busy when a process has it open, NotFound when there is none."""
+    """Remove all of a session, for good. Raises Busy when a process has it open, NotFound when there is none."""
     from shutil import rmtree
 
     directory = directory_of(session_id)

@@ -1,4 +1,4 @@
-"""`/agent` and `/background`: start subagents, alone or together, and deal with whatever runs in the background."""
+"""`/agent` and `/background`: start subagents, alone or together, and manage what runs in the background."""
 
 import asyncio
 import re

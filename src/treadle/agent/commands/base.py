@@ -1,6 +1,6 @@
 """What a slash command is: a name, its arguments, one line of help, and what it does to a session.
 
-Each group of commands says in a Protocol of its own what it needs of a session, and knows no more of it.
+Each group of commands declares in its own Protocol what it needs of a session, and knows nothing else about it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,9 +20,9 @@ class SlashCommand(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """The forms its arguments can have."""
     help: str
     run: Callable[[S, str], Awaitable[CommandResult]]
-    """(session, the text behind the name, unchanged) -> result."""
+    """(session, the text after the name, unchanged) -> result."""
     alone: Literal["never", "with arguments", "always"] = "never"
-    """When it cannot run while a turn does, nor a turn while it does."""
+    """When it cannot run during a turn, nor a turn during it."""
 
     def must_be_alone(self, args: str) -> bool:
         return self.alone == "always" or (self.alone == "with arguments" and bool(args.strip()))
@@ -33,7 +33,7 @@ class SlashCommand(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
 
 class WrongUse(Exception):
-    """The arguments make no sense; `why` says how. The answer then also shows the right forms."""
+    """The arguments make no sense; `why` says how. The answer then also shows the correct forms."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)

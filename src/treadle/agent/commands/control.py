@@ -1,4 +1,4 @@
-"""Commands that change how the session goes on: its conversation, model, mode, permissions and memory."""
+"""Commands that change the session: its conversation, model, mode, permissions and memory."""
 
 import os
 from typing import Protocol, get_args

@@ -1,10 +1,10 @@
-"""The arguments of `/agent run` and `/agent parallel`, read.
+"""Parses the arguments of `/agent run` and `/agent parallel`.
 
     run [TYPE] [--agent T] [--model M] [--isolation none|worktree] [--background|--detach] PROMPT
     parallel [--wait|--detach] [--model M] [--isolation ...] LABEL:"PROMPT" LABEL="PROMPT" LABEL=TYPE:"PROMPT" ...
 
-Quotes are single or double. Inside them a backslash takes away the meaning of the quote or of another backslash; before
-anything else it is just a backslash. Newlines and runs of spaces inside quotes, and in an unquoted PROMPT, survive.
+Quotes are single or double. Inside them a backslash escapes the quote or another backslash; before anything
+else it is just a backslash. Newlines and runs of spaces inside quotes, and in an unquoted PROMPT, survive.
 """
 
 import re
@@ -56,7 +56,7 @@ class Scanner:
         return self.text[self.at :]
 
     def word(self) -> str:
-        """The next word, which is not taken yet."""
+        """Look at the next word without taking it."""
         return self.rest.split(maxsplit=1)[0] if self.rest.strip() else ""
 
     def quoted(self) -> str:
@@ -86,7 +86,7 @@ class Scanner:
         return word
 
     def option(self, options: Options, flags: tuple[str, ...]) -> bool:
-        """Take the option that stands here; False when none does."""
+        """Take the option at this position. False when there is none."""
         found = _OPTION.match(self.rest)
         name = found[0] if found else ""
         after = self.rest[len(name) : len(name) + 1]
@@ -136,7 +136,7 @@ def parse_run(text: str) -> TaskRequest:
 
 
 def _prompt(scan: Scanner) -> str:
-    """All that is left; when that is one quoted text, what is in the quotes."""
+    """Everything that is left; if that is one quoted text, the text inside the quotes."""
     scan.space()
     whole = scan.rest.rstrip()
     if whole[:1] in ('"', "'"):
@@ -144,7 +144,7 @@ def _prompt(scan: Scanner) -> str:
         try:
             said = inner.quoted()
         except WrongUse:
-            said = ""  # an apostrophe at the start, perhaps: then it is not quoted at all
+            said = ""  # perhaps an apostrophe at the start: then it is not quoted at all
         else:
             whole = said if not inner.rest else whole
     if not whole.strip():

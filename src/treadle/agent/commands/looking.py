@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: they answer at once, also while a turn runs."""
+"""Commands that only look: they answer at once, also while a turn runs."""
 
 import asyncio
 from typing import Protocol

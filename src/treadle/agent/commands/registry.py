@@ -1,4 +1,4 @@
-"""All slash commands by name, and how one is run. `/help` and the reference page are written from this table."""
+"""All slash commands by name, and how one is run. `/help` and the reference page are made from this table."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -11,13 +11,13 @@ from treadle.session import CommandInfo, CommandResult, Instructions, Prompt
 
 
 class Commanded(looking.SeenSession, control.Controlled, history.Recorded, agents.Delegating, Protocol):
-    """A session with slash commands: what each group of them needs, and a way to keep turns out meanwhile."""
+    """A session with slash commands: what each group of them needs, and a way to hold back turns meanwhile."""
 
     def alone(self) -> AbstractAsyncContextManager[None]: ...
 
 
 async def run(session: Commanded, name: str, args: str) -> CommandResult | None:
-    """Do what `/name args` says; None when there is no such command. What goes wrong is a failed result."""
+    """Run `/name args`; None when there is no such command. An error is a failed result."""
     command = COMMANDS.get(name)
     try:
         if command is None:
@@ -55,7 +55,7 @@ async def _start_turn(session: Commanded, name: str, args: str) -> CommandResult
 
 
 def every(cwd: str, told: Instructions) -> list[CommandInfo]:
-    """Ours, then those of the project and the person, then the skills; of two with one name, the first."""
+    """Ours, then those of the project and the person, then the skills; of two with the same name, the first."""
     ours = [CommandInfo(name=c.name, description=c.help, arguments=" | ".join(c.usage)) for c in COMMANDS.values()]
     own = [CommandInfo(name=c.name, description=c.description) for c in project.commands(cwd, told).values()]
     skills = [CommandInfo(name=s.name, description=s.description, skill=True) for s in project.skills(cwd, told)]

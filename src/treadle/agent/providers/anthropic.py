@@ -55,7 +55,7 @@ class AnthropicFormat(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(body)
 
     def _messages(self, request: ModelRequest, provider: str) -> list[dict[str, Any]]:
-        """Alternating turns: what we give between two replies is one message, tool results first."""
+        """Alternating turns: everything between two replies is one message, tool results first."""
         out: list[dict[str, Any]] = []
         for message in request.messages:
             role = "assistant" if isinstance(message, AssistantMessage) else "user"
@@ -90,7 +90,7 @@ class AnthropicFormat(msgspec.Struct, frozen=True, kw_only=True):
         return blocks
 
     def _thought(self, thought: Thinking, provider: str) -> dict[str, Any] | None:
-        """Thinking goes back unchanged; what somebody else thought, or nobody signed, would be refused."""
+        """Thinking goes back unchanged; unsigned thinking, or that of another model, would be refused."""
         if thought.provider != provider:
             return None
         if isinstance(thought.raw, dict):
@@ -117,7 +117,7 @@ def _version(model: str) -> tuple[int, int]:
 
 
 def _reasoning(request: ModelRequest, limit: int, model: str) -> dict[str, Any]:
-    """From Claude 4.6 on the model decides how long to think; before that it was given a number of tokens."""
+    """From Claude 4.6 on the model decides how long to think; before that it got a number of tokens."""
     effort = effort_of(request)
     if effort == "none":
         return {"thinking": {"type": "disabled"}}
@@ -128,7 +128,7 @@ def _reasoning(request: ModelRequest, limit: int, model: str) -> dict[str, Any]:
 
 
 def _id(call: str) -> str:
-    """Call ids of other services, in the letters that this one allows."""
+    """Call ids of other services, in the characters that this one allows."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", call)
 
 
@@ -229,7 +229,7 @@ class AnthropicReader:
             items.append(ModelRouted(model=model))
 
     def _count(self, usage: Any) -> None:
-        """Counts are running totals, first at the start and again at the end; what the end leaves out still holds."""
+        """Counts are running totals, at the start and again at the end; one missing at the end keeps its value."""
         if isinstance(usage, dict):
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 

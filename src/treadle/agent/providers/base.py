@@ -35,7 +35,7 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """Such as `anthropic` or `openrouter`; named in errors and usage."""
+        """Such as `anthropic` or `openrouter`; used in errors and usage."""
         ...
 
     @property
@@ -43,17 +43,17 @@ class Provider(Protocol):
 
     @property
     def context_window(self) -> int | None:
-        """Tokens the model can take, when known."""
+        """How many tokens the model can take, if known."""
         ...
 
     @property
     def priced(self) -> bool:
-        """Whether it will be known what a call cost, so that a limit on money can be kept."""
+        """Whether the cost of a call will be known, so that a cost limit can be enforced."""
         ...
 
     @property
     def sees(self) -> bool:
-        """Whether images may be sent to it. Which model takes them it says itself, by refusing them."""
+        """Whether images may be sent. Whether the model itself accepts them shows only when it refuses them."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:

@@ -80,10 +80,11 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
         return {"reasoning": {"effort": effort}}
 
     def _messages(self, request: ModelRequest, provider: str, model: str) -> list[dict[str, Any]]:
-        # Reasoning belongs to the turn it was thought in; services drop or refuse that of earlier turns.
+        # Reasoning belongs to its own turn; services drop or refuse that of earlier turns.
         turn = max((at for at, m in enumerate(request.messages) if isinstance(m, UserMessage)), default=-1)
         out: list[dict[str, Any]] = [{"role": "system", "content": request.system}] if request.system else []
-        waiting: list[dict[str, Any]] = []  # images of tools: only a person's message can have any, behind the results
+        # of tools: only a person's message can have images, so they follow the results
+        waiting: list[dict[str, Any]] = []
         for at, message in enumerate(request.messages):
             if isinstance(message, ToolResult):
                 out.append({"role": "tool", "tool_call_id": message.call, "content": message.text})
@@ -169,7 +170,7 @@ class _Delta(msgspec.Struct):
 class _Choice(msgspec.Struct):
     delta: _Delta | None = None
     message: _Delta | None = None
-    """In place of `delta` when a service answers at once although it was asked to stream."""
+    """Used instead of `delta` by services that answer at once although they were asked to stream."""
     finish_reason: str | None = None
 
 
@@ -185,7 +186,7 @@ _decoder = msgspec.json.Decoder(_Chunk)
 
 
 class Calls:
-    """Tool calls put together from their pieces, in the order in which they began."""
+    """Joins tool calls from their pieces, in the order in which they began."""
 
     def __init__(self) -> None:
         self._calls: list[dict[str, str]] = []
@@ -201,7 +202,7 @@ class Calls:
 
     def _slot(self, index: int | None, id: str | None, name: str | None) -> dict[str, str]:
         slot = self._at.get(index) if index is not None else self._without_index(id, name)
-        # A new id and a name at a place that has both: a service that numbers all its calls 0.
+        # A new id and a name at an index that has both: the service numbers all its calls 0.
         if slot is None or (id and name and slot["id"] and slot["id"] != id):
             slot = {"id": "", "name": "", "arguments": ""}
             self._calls.append(slot)
@@ -337,7 +338,7 @@ class ChatReader:
 
 
 def _merge(have: list[dict[str, Any]], more: list[dict[str, Any]]) -> None:
-    """Pieces of one reasoning block become one block again, since the service wants whole blocks back."""
+    """Pieces of one reasoning block become one block again, because the service wants whole blocks back."""
     for piece in more:
         last = have[-1] if have else None
         same = last is not None and (last.get("type"), last.get("index")) == (piece.get("type"), piece.get("index"))

@@ -1,4 +1,4 @@
-"""The HTTP client under our providers, and the one place that makes errors of a provider of what goes wrong in it."""
+"""The HTTP client under our providers, and the one place that turns its failures into provider errors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -10,9 +10,9 @@ from treadle.errors import ConfigError, LineTooLong, ProviderError
 from treadle.io.http import BadAddress, CannotConnect, HttpClient, HttpError, Response, TooSilent
 
 LOCAL_PATIENCE = 10.0
-"""Seconds for which a server on this machine is waited for that does not take connections."""
+"""How many seconds to wait for a server on this machine that does not accept connections yet."""
 LINGER = 0.25
-"""Seconds to wait, after the last event, for the end of the body that lets the connection be used again."""
+"""How many seconds to wait, after the last event, for the end of the body, so that the connection can be reused."""
 
 
 class ServiceClient:
@@ -47,7 +47,7 @@ class ServiceClient:
             raise self._failed(error) from error
 
     async def get(self, path: str) -> tuple[Response, bytes]:
-        """The answer, and the whole of its body."""
+        """The answer, with its whole body."""
         try:
             async with self._http.request("GET", self._url(path)) as response:
                 return response, b"".join([chunk async for chunk in response.chunks()])

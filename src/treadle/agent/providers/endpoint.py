@@ -1,4 +1,4 @@
-"""A model service: where it is, how it is asked, and whether it runs on this machine."""
+"""A model service: its address, how to ask it, and whether it runs on this machine."""
 
 import re
 
@@ -20,11 +20,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     thinking: Reasoning = Reasoning()
     """For a request that does not say how much to think."""
     reports_cost: bool = False
-    """Whether the service says what a call cost."""
+    """Whether the service reports what a call cost."""
     connect_timeout: float = 15.0
     retry: RetryPolicy = RetryPolicy()
     socket: str = ""
-    """A Unix socket to connect to in place of the address."""
+    """A Unix socket to connect to instead of the address."""
 
     def __repr__(self) -> str:
         return f"Endpoint({self.name!r}, {self.shown_url!r})"
@@ -36,7 +36,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def loopback(url: str) -> bool:
-    import ipaddress  # most services are elsewhere, at addresses that are known
+    import ipaddress  # imported here because most services are at well-known addresses
     from urllib.parse import urlsplit
 
     try:

@@ -1,4 +1,4 @@
-"""A model service's refusals, turned into our errors with the service's own words."""
+"""Turns a model service's refusals into our errors, with the service's own words."""
 
 import re
 import time
@@ -20,7 +20,7 @@ TOO_LONG = (
 OVERLOADED = r"(?i)overloaded|rate.?limit|too many requests|server_error|api_error|timeout"
 OUT_OF_MONEY = r"(?i)insufficient_quota|billing|credit balance"
 NO_IMAGES = r"(?i)image input|mmproj|not (a )?multi.?modal"
-"""Local servers fail with 500 when their model has no eyes; that does not pass."""
+"""Local servers answer 500 when their model cannot take images; retrying does not help."""
 LONGEST = 2000
 
 
@@ -86,7 +86,7 @@ def from_event(error: Any, *, provider: str) -> ProviderError:
 
 @contextmanager
 def without_key(key: str) -> Iterator[None]:
-    """Some services repeat in an error the key that they were given, and an error is shown and logged."""
+    """Some services repeat the key in an error, and errors are shown and logged."""
     try:
         yield
     except ProviderError as error:
@@ -116,7 +116,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _reset(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds until the limit that was used up is whole again, where a service tells that and no more."""
+    """Seconds until the exhausted limit resets, where a service reports only that."""
     from datetime import datetime
 
     waits = []
@@ -126,13 +126,13 @@ def _reset(headers: Mapping[str, str], now: float) -> float | None:
             continue
         waits.append(datetime.fromisoformat(value).timestamp() - now)
     text = headers.get("x-ratelimit-reset", "")
-    if text.isdigit():  # a moment, in seconds or milliseconds
+    if text.isdigit():  # a point in time, in seconds or milliseconds
         waits.append(int(text) / (1000 if len(text) > 11 else 1) - now)
     return max(0.0, max(waits)) if waits else None
 
 
 def said(body: bytes) -> tuple[str, str]:
-    """The message and the type in an error body, whatever its shape."""
+    """The message and the type in an error body, whatever its form."""
     try:
         return _inside(msgspec.json.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

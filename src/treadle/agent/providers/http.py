@@ -1,4 +1,4 @@
-"""One kind of provider under three wire formats: send, stream, read what comes, say what went wrong."""
+"""One provider class under three wire formats: send, stream, read the answer, report what went wrong."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ LARGEST_ERROR = 64 * 1024
 
 
 class ReplyReader(Protocol):
-    """Makes one reply of the events of one stream. Pure."""
+    """Builds one reply from the events of one stream. Pure."""
 
     @property
     def done(self) -> bool:
-        """Whether the service has said its last."""
+        """Whether the service has sent everything."""
         ...
 
     def read(self, events: list[bytes]) -> list[ReplyItem]: ...
 
     def reply(self) -> Reply:
-        """The whole of it; raises a retryable ProviderError if the stream ended before the reply did."""
+        """The whole reply. Raises a retryable ProviderError if the stream ended before the reply did."""
         ...
 
 
 class Format(Protocol):
-    """A wire format: what to send where, and how to read what comes back. Pure."""
+    """A wire format: what to send where, and how to read the answer. Pure."""
 
     @property
     def path(self) -> str: ...
@@ -130,7 +130,7 @@ class HttpProvider:
             await client.aclose()
 
     def prepare(self) -> None:
-        """Load the HTTP client, which a session is opened without."""
+        """Load the HTTP client, without which a session is opened."""
         import treadle.agent.providers.client  # noqa: F401
 
     def _open(self) -> ServiceClient:

@@ -1,4 +1,4 @@
-"""From a model's name to a provider for it. `docs/reference/models.md` is this file in words."""
+"""From a model's name to its provider. `docs/reference/models.md` describes this file in words."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:  # the HTTP client is slow to import, and a scripted model doe
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str = ""
     key: str = ""
-    """The vendor's usual variable for the key; none where none is needed."""
+    """The vendor's usual variable for the key; empty where none is needed."""
     base: str = ""
     """The vendor's usual variable for another base URL."""
     idle: float = 120.0
-    """Seconds of silence after which a stream counts as broken. Some say nothing while the model thinks, and a model on
-    a small machine can work on a long prompt for many minutes before its first word."""
+    """Seconds of silence after which a stream counts as broken. Some services are silent while the model thinks, and
+    a model on a small machine can read a long prompt for many minutes before its first word.
+    """
     reports_cost: bool = False
 
 
@@ -55,17 +56,17 @@ HOW = (
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person can set about models in a config file. The environment beats it."""
+    """What a person can set about models in a config file. The environment overrides it."""
 
     base_url: str = ""
     api_key: str = ""
     headers: dict[str, str] = {}
     idle_timeout: float | None = None
-    """None: by the kind of service."""
+    """None: depends on the kind of service."""
     aliases: dict[str, str] = {}
     """Short names for models, such as `sonnet`."""
     thinking: dict[str, Effort | int] = {}
-    """How much a model thinks, by its full name or the model's alone: an effort, or a number of tokens."""
+    """How much a model thinks, by its full name or the model's name alone: an effort, or a number of tokens."""
     retry: RetryPolicy = RetryPolicy()
     prices: dict[str, Price] = {}
     windows: dict[str, int] = {}
@@ -118,11 +119,11 @@ def resolve(
 
 
 FAMILY_NAMES = ("sonnet", "opus", "haiku", "fable")
-"""What scripts for Claude Code call models, without saying which."""
+"""Names that scripts for Claude Code use for models, without saying which exactly."""
 
 
 def real_name(name: str, env: Mapping[str, str], settings: ModelSettings) -> str:
-    """What a short name stands for. A name of Claude Code's that nobody has mapped is the model that is set anyway."""
+    """What a short name stands for. A Claude Code name without a mapping means the configured model."""
     if name in settings.aliases:
         return settings.aliases[name]
     family = name.removesuffix("[1m]")
@@ -138,7 +139,7 @@ def real_name(name: str, env: Mapping[str, str], settings: ModelSettings) -> str
 
 
 def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[str, str]:
-    """Whose model it is and what they call it."""
+    """The service of a model, and the model's name there."""
     prefix, colon, rest = name.partition(":")
     if colon and prefix in PREFIXES:
         if not rest:
@@ -198,12 +199,12 @@ def _patience(env: Mapping[str, str], retry: RetryPolicy) -> RetryPolicy:
     try:
         seconds = float(text)
     except ValueError:
-        raise ConfigError(f"TREADLE_RETRY_SECONDS is {text!r}, which is no number") from None
+        raise ConfigError(f"TREADLE_RETRY_SECONDS is {text!r}, which is not a number") from None
     return msgspec.structs.replace(retry, patience=seconds, reset_patience=max(seconds, 0.0))
 
 
 def key_source(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> str:
-    """The variable that the key comes from, or `settings`; empty where there is none."""
+    """The variable that the key comes from, or `settings`; empty when there is no key."""
     if vendor not in VENDORS:
         return ""
     variables = [name for name in ("TREADLE_API_KEY", VENDORS[vendor].key) if name and env.get(name)]
@@ -227,7 +228,7 @@ def _base(vendor: str, base: str) -> str:
         host, _, port = base.partition(":")
         base = f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port or 11434}"
     if vendor in ("anthropic", "ollama") and not base.endswith("/v1"):
-        base += "/v1"  # these variables leave it out by custom
+        base += "/v1"  # these variables leave it out by convention
     if "://" not in base:
         raise ConfigError(f"the base URL {base!r} has no scheme", hint="write it as https://HOST/v1")
     return base

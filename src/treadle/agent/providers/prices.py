@@ -1,4 +1,4 @@
-"""What a model call cost, when the price is known. We ship no prices: a wrong one is worse than none."""
+"""What a model call costs, if the price is known. We ship no prices: a wrong one is worse than none."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def cost(usage: Usage, price: Price | None) -> float | None:
-    """None when any token of this call has no known price."""
+    """None when the price of any token of this call is unknown."""
     if price is None:
         return None
     total = 0.0

@@ -1,4 +1,4 @@
-"""What the three readers share: decoding one event, tool arguments, token counts."""
+"""What the three readers share: decoding an event, tool arguments, token counts."""
 
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from treadle.wire.common.jsontext import mended
 T = TypeVar("T")
 
 MOST = 1 << 53
-"""Beyond this no program that reads JSON can be relied on to know the number."""
+"""Programs that read JSON cannot be relied on to handle larger numbers."""
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
@@ -24,7 +24,7 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
 
 
 def _again(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: Exception) -> T:
-    """Some services cut a surrogate pair in two between events; the halves are not text, the rest of the event is."""
+    """Some services split a surrogate pair between events; the halves are not text, but the rest of the event is."""
     if b"\\u" in data:
         import json
 
@@ -42,12 +42,12 @@ def _again(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: 
 
 
 def mended_request(request: ModelRequest) -> ModelRequest:
-    """The request without halves of surrogate pairs, which come from file names and broken output and are not text."""
+    """The request without lone surrogates, which come from file names and broken output and are not text."""
     return msgspec.convert(mended(msgspec.to_builtins(request)), ModelRequest)
 
 
 def data_url(image: Image, images: dict[str, bytes]) -> str | None:
-    """An image of a request as the services of OpenAI's kind take it; None when it is not to be shown."""
+    """An image of a request in the form of OpenAI-like services; None when it is not to be shown."""
     data = images.get(image.name)
     return None if data is None else wire.data_url(data)
 
@@ -57,7 +57,7 @@ def cut(provider: str) -> ProviderError:
 
 
 def arguments(text: str) -> dict[str, Any]:
-    """A call's arguments to show again. Services refuse malformed ones; the tool's result says what was wrong."""
+    """A call's arguments to send again. Services refuse malformed ones; the tool's result says what was wrong."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -71,7 +71,7 @@ def tables(value: Any) -> list[dict[str, Any]]:
 
 
 def count(table: Any, *names: str) -> int:
-    """A number of tokens, through nested tables; anything else that a service puts there is 0."""
+    """A number of tokens, through nested tables; anything else that a service puts there counts as 0."""
     for name in names:
         table = table.get(name) if isinstance(table, dict) else None
     return int(table) if isinstance(table, (int, float)) and 0 <= table < MOST else 0

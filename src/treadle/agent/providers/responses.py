@@ -1,4 +1,4 @@
-"""OpenAI Responses, without state on the service's side: reasoning items travel back and forth sealed."""
+"""OpenAI Responses, without state at the service: reasoning items are sent back and forth encrypted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treadle.agent.providers.reading import count, cut, data_url, decode, dollar
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 
 REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9]|codex)")
-"""Models that reason: only they accept a request for sealed reasoning."""
+"""Models that reason: only they accept a request for encrypted reasoning."""
 
 
 class ResponsesFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +181,7 @@ class ResponsesReader:
     def _thought(self, item: dict[str, Any]) -> Thinking:
         parts = [*tables(item.get("summary")), *tables(item.get("content"))]
         text = "\n\n".join(str(part.get("text") or "") for part in parts)
-        # Without its seal an item means nothing to a service that stored nothing.
+        # Without its encrypted content, an item means nothing to a service that stored nothing.
         return Thinking(text=text, raw=item if item.get("encrypted_content") else None, provider=self._provider)
 
     def _finish(self, calls: bool) -> FinishReason:

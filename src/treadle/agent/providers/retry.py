@@ -1,4 +1,4 @@
-"""Try again, politely: the one retry rule of every provider."""
+"""Retries, politely: the one retry rule of every provider."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from treadle.errors import ProviderError
 from treadle.events import ErrorInfo, ModelRouted, Retrying
 
 RESET = 60.0
-"""A wait that a service names is for a limit to reset when it is at least so many seconds."""
+"""A wait named by a service is a limit's reset when it is at least this many seconds."""
 
 
 class Clock(Protocol):
@@ -32,16 +32,16 @@ class SystemClock:
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tries: int = 0
-    """How often at most; 0 is as often as there is time."""
+    """The most tries; 0 means as many as there is time for."""
     patience: float = 300.0
-    """Seconds that all tries together may take, where the service does not say when to ask again."""
+    """How many seconds all tries together may take, where the service does not say when to ask again."""
     reset_patience: float = 3600.0
-    """Seconds to wait at most for a time that the service names, as with a rate limit. Beyond it, the error is told."""
+    """The longest wait, in seconds, for a time that the service names. Beyond it, the error is raised."""
     first_wait: float = 0.5
     longest_wait: float = 30.0
 
     def wait(self, tried: int, error: ProviderError) -> float:
-        """Seconds before the next try; a service that named a time is not asked earlier."""
+        """Seconds before the next try; never earlier than a time that the service named."""
         import random
 
         if error.retry_after_ms is not None:
@@ -49,7 +49,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return min(self.longest_wait, self.first_wait * 2.0 ** min(tried - 1, 30)) * random.uniform(0.5, 1.0)
 
     def gives_up(self, tried: int, passed: float, wait: float, error: ProviderError) -> bool:
-        """Whether to tell the error now: after so many tries and seconds, with such a wait before the next."""
+        """Whether to raise the error now: after so many tries and seconds, with such a wait before the next."""
         if not error.retryable or self.tries and tried >= self.tries:
             return True
         if _is_reset(wait, error):
@@ -65,9 +65,9 @@ def _is_reset(wait: float, error: ProviderError) -> bool:
 async def retrying(
     attempt: Callable[[], AsyncGenerator[ReplyItem, None]], policy: RetryPolicy, clock: Clock
 ) -> AsyncGenerator[ReplyItem, None]:
-    """Stream `attempt`, again while it fails retryably before saying anything.
+    """Stream `attempt`, and repeat it while it fails retryably before saying anything.
 
-    What was already passed on cannot be taken back: a later failure is raised, still marked retryable.
+    What was already passed on cannot be taken back, so a later failure is raised, still marked as retryable.
     """
     began = clock.now()
     tried = 0
@@ -85,7 +85,7 @@ async def retrying(
             if said or policy.gives_up(tried, clock.now() - began, wait, error):
                 raise
             if _is_reset(wait, error):
-                began += wait  # to wait for a limit to reset is no failure of the service
+                began += wait  # waiting for a limit to reset is not a failure of the service
             again = Retrying(attempt=tried, delay_ms=round(wait * 1000), error=ErrorInfo(**error.envelope()))
         yield again
         await clock.sleep(wait)

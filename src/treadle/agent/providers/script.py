@@ -1,4 +1,4 @@
-"""A script: the replies of a model, written down in a TOML file. Played by `scripted:FILE` and by `treadle.testing`.
+"""A script: the replies of a model in a TOML file, played by `scripted:FILE` and by `treadle.testing`.
 
 `docs/reference/scripted-model.md` describes the format. This module reads it and chooses the next reply; it does no
 waiting and no networking.
@@ -33,7 +33,7 @@ Fault: TypeAlias = Literal[
     "hang",
     "html",
 ]
-"""What can go wrong on the wire on top of what the script says; the reference page says what each does."""
+"""Faults on the wire, besides what the script says; the reference page explains each."""
 
 WORDS = re.compile(r"\S+\s*|\s+")
 
@@ -41,7 +41,7 @@ WORDS = re.compile(r"\S+\s*|\s+")
 class CallLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     arguments: dict[str, Any] | str = {}
-    """A table becomes JSON; a string is sent as it is, so a script can send malformed arguments."""
+    """A table becomes JSON; a string is sent unchanged, so a script can send malformed arguments."""
     id: str | None = None
 
     def call(self, turn: int, index: int) -> ToolCall:
@@ -131,7 +131,7 @@ class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Cue(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reply can be chosen by."""
+    """The facts by which a reply can be chosen."""
 
     last: str
     """The newest user message or tool result."""
@@ -185,7 +185,7 @@ def load(path: str) -> Script:
 
 
 class Player:
-    """Hands out replies: the first conditional one that fits, otherwise the next one without a condition."""
+    """Hands out replies: the first conditional one that matches, otherwise the next one without a condition."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -197,7 +197,7 @@ class Player:
         return self.script.reply[found]
 
     def peek(self, asked: Cue) -> ScriptedReply:
-        """What `next` would give, without using it up."""
+        """What `next` would return, without using it up."""
         return self.script.reply[self._find(asked)]
 
     def _find(self, asked: Cue) -> int:

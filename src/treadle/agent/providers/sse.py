@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes. Pure, and fast because every streamed word of a model goes through it.
+"""Parses server-sent events from bytes. Pure, and fast because every streamed word of a model goes through it.
 
 Only `data` is kept: the APIs we speak repeat the event's name inside it. Lines may end in LF, CRLF or CR; an event may
 span many chunks, which are joined once at its end, never one by one.
@@ -16,7 +16,7 @@ class EventDecoder:
         self._parts: list[bytes] = []
         self._size = 0
         self._open_line = True
-        """Whether the last byte so far was not the end of a line."""
+        """Whether the last byte so far did not end a line."""
         self._after_cr = False
         self._begun = False
 
@@ -43,7 +43,7 @@ class EventDecoder:
         return _datas(blocks)
 
     def end(self) -> list[bytes]:
-        """What was still open when the stream ended; services that forget the last blank line exist."""
+        """What was still open when the stream ended; some services forget the last blank line."""
         data = _data(b"".join(self._parts).removeprefix(BOM))
         self._parts = []
         return [] if data is None else [data]
@@ -91,7 +91,7 @@ def decoder_for(content_type: str) -> EventDecoder | WholeDecoder:
 def _datas(blocks: list[bytes]) -> list[bytes]:
     out = []
     for block in blocks:
-        # Nearly every event is a line of data, alone or after its name; the rest takes the slow way.
+        # Nearly every event is a line of data, alone or after its name; all others take the slow path.
         at = block.find(b"data: ")
         alone = at == 0 or (at > 0 and block.startswith(b"event:") and block.find(b"\n") == at - 1)
         if alone and block.find(b"\n", at) < 0:

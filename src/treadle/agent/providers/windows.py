@@ -13,6 +13,6 @@ WINDOWS = {
 
 
 def window(model: str) -> int | None:
-    """The context window of the longest known prefix of the model's name; a vendor's name before it is left out."""
+    """The context window for the longest known prefix of the model's name; a vendor's name before it is ignored."""
     bare = model.rpartition("/")[2]
     return next((WINDOWS[start] for start in sorted(WINDOWS, key=len, reverse=True) if bare.startswith(start)), None)

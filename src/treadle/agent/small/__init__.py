@@ -2,7 +2,7 @@
 
 Such a model writes the wrong call, repeats itself, edits files that it has not read and never stops. So it gets four
 tools and a short prompt, may only write what a schema allows, makes one step at a time, is shown the files that it
-needs, and is told the right call after a wrong one. Each of these is a part of `profile.SmallProfile` that can be
-switched off, so that its worth can be measured. `provider.SmallModel` puts it around any provider; the loop
-knows nothing of it.
+needs, and is told the correct call after a wrong one. Each of these is a part of `profile.SmallProfile` that can be
+switched off, so that its benefit can be measured. `provider.SmallModel` wraps any provider; the loop does not know
+about it.
 """

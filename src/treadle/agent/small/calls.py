@@ -25,7 +25,7 @@ _FENCE = re.compile(r"```(?:json)?\s*(\{.*?\})\s*```", re.DOTALL)
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reply says: calls to make, or the answer, or neither when it is no call that can be read."""
+    """What a reply says: calls to make, or the answer, or neither when it is not a readable call."""
 
     calls: tuple[tuple[str, str], ...] = ()
     """Names and arguments, as JSON text."""
@@ -70,7 +70,7 @@ def _value(name: str, schema: dict[str, Any], profile: SmallProfile) -> dict[str
 
 
 def read(text: str) -> Written:
-    """Tolerant: what could not be held to the schema may have words or a fence around its call."""
+    """Tolerant: where the schema could not be enforced, there may be words or a fence around the call."""
     found = _object(text)
     if found is None:
         named = _NAMED.search(text)

@@ -1,4 +1,4 @@
-"""Edits whose place is plain although their text is not exact: small models lose blank lines and indentation. Pure."""
+"""Edits whose place is clear although their text is not exact: small models lose blank lines and indentation. Pure."""
 
 import msgspec
 
@@ -7,9 +7,9 @@ from treadle.agent.small.render import argument
 
 
 def exact_place(text: str, old: str) -> str | None:
-    """The text of the file that `old` stands for when blank lines and white space are left out of account.
+    """The text of the file that `old` means when blank lines and white space are ignored.
 
-    None when it is there exactly, or not, or more than once.
+    None when it is there exactly, or not at all, or more than once.
     """
     if not old.strip() or old in text:
         return None
@@ -29,7 +29,7 @@ def exact_place(text: str, old: str) -> str | None:
 
 
 def mended(call: ToolCall, text: str) -> ToolCall:
-    """The edit with the file's own text as what is to be replaced. The new text gets the first line's indentation."""
+    """The edit with the file's own text as the text to replace. The new text gets the first line's indentation."""
     old, new = argument(call, "old_string"), argument(call, "new_string")
     place = exact_place(text, old)
     if place is None:

@@ -1,4 +1,4 @@
-"""Names that a Python file uses and nothing defines, as after half of a rename. Pure."""
+"""Names that a Python file uses but does not define, as after half of a rename. Pure."""
 
 import ast
 import builtins

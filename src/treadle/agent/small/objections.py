@@ -1,6 +1,6 @@
-"""Calls that cannot help, seen before they are made: the model is told why and asked again.
+"""Recognises calls that cannot help before they are made: the model is told why and asked again.
 
-Nothing here forbids anything. After a few objections a call is made as it is, and its result says the rest.
+Nothing here forbids anything. After a few objections a call is made unchanged, and its result says the rest.
 """
 
 import ast
@@ -25,13 +25,13 @@ _LITERAL = re.compile(r"""(?<![\w.])(\d+(?:\.\d+)?)(?![\w.]*\w)|"([^"\n]{1,40})"
 """Numbers and quoted texts."""
 CHANGING = ("edit_file", "write_file", "bash")
 LARGEST = 256 << 10
-"""Bytes of a file that is looked at for this."""
+"""The largest file, in bytes, that is examined for this."""
 
 
 class Objection(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     without: str = ""
-    """A tool that is not to be called now."""
+    """A tool that must not be called now."""
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ def to_call(call: ToolCall, turn: Sequence[ChatMessage], cwd: str) -> Objection 
 
 
 def to_answer(text: str, turn: Sequence[ChatMessage], cwd: str) -> Objection | None:
-    """One that says that something was done which was not, and one that leaves a name without its definition."""
+    """Objects to an answer that claims something which was not done, or that leaves a name without its definition."""
     if is_example(ANSWER, msgspec.json.encode({"text": text}).decode()):
         return Objection(text="That was only an example of an answer. Say what you did or found.")
     done = [one for one in made_in(turn) if one.result.ok and one.call.name in CHANGING and not is_look(one.result)]
@@ -87,7 +87,7 @@ def to_answer(text: str, turn: Sequence[ChatMessage], cwd: str) -> Objection | N
 
 
 def _left_out(turn: Sequence[ChatMessage], paths: list[str], cwd: str) -> Objection | None:
-    """A number or a quoted text of the task that is in none of the changed files: perhaps half of it was forgotten."""
+    """A number or quoted text of the task that is in none of the changed files: perhaps half of it was forgotten."""
     task = turn[0].text if turn and isinstance(turn[0], UserMessage) else ""
     texts = [*paths, *(content(path, cwd) or "" for path in paths)]
     for found in _LITERAL.finditer(task):
@@ -111,7 +111,7 @@ def _again(call: ToolCall, since: list[Made]) -> str:
 
 
 def _foreign(path: str, made: list[Made], cwd: str) -> bool:
-    """Whether there is a file with something in it that this turn neither wrote nor failed to edit."""
+    """Whether there is a file with content that this turn neither wrote nor failed to edit."""
     own = any(
         argument(one.call, "file_path") == path
         and (one.call.name == "write_file" or (one.call.name == "edit_file" and not one.result.ok))
@@ -121,7 +121,7 @@ def _foreign(path: str, made: list[Made], cwd: str) -> bool:
 
 
 def _unsound(call: ToolCall, path: str, cwd: str) -> Objection | None:
-    """Python or JSON that could be read before and could not after this."""
+    """Python or JSON that could be parsed before and could not after this."""
     before = content(path, cwd) or ""
     after = argument(call, "content")
     if call.name == "edit_file":
@@ -129,11 +129,11 @@ def _unsound(call: ToolCall, path: str, cwd: str) -> Objection | None:
         try:
             after = editing.apply(before, old, new).text
         except ToolError:
-            return None  # the tool itself says it better, and shows the file
+            return None  # the tool itself explains it better, and shows the file
     wrong, line = fault(path, after)
     if not wrong or (before and fault(path, before)[0]):
         return None
-    # A line is quoted only when the call itself has it: nobody has judged yet whether the file may be read.
+    # Quote a line only when the call itself contains it: nobody has decided yet whether the file may be read.
     wrong += f": {line}" if line and line in call_text(call) else ""
     return Objection(text=f"With that, {path} could not be read any more: {wrong}. Make the call again, correctly.")
 
@@ -143,7 +143,7 @@ def call_text(call: ToolCall) -> str:
 
 
 def fault(path: str, text: str) -> tuple[str, str]:
-    """Why this is not what the file's name says, and the line; nothing when it is, or when nobody knows."""
+    """Why the content is not what the file's name says, and the line; empty when it is, or when that is unknown."""
     try:
         if path.endswith(".py"):
             ast.parse(text)
@@ -157,7 +157,7 @@ def fault(path: str, text: str) -> tuple[str, str]:
 
 
 def content(path: str, cwd: str) -> str | None:
-    """What is in a file of the workspace; None when it is not there, too large, or no text."""
+    """The content of a file of the workspace; None when it is missing, too large, or not text."""
     from treadle.io.reading import read
 
     place = os.path.join(cwd, path)

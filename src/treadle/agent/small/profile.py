@@ -1,4 +1,4 @@
-"""Which parts the profile has, and for which models it is used."""
+"""The parts of the profile, and the models it is used for."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from treadle.errors import ConfigError
 
 TOOLS = ("read_file", "edit_file", "write_file", "bash")
 SMALL_WINDOW = 16_384
-"""A model that takes at most so many tokens is a small one, whatever its name."""
+"""A model that takes at most this many tokens is small, whatever its name."""
 _SIZE = re.compile(r"(?:^|[-_:/ ])(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
 LARGEST = 9.0
-"""Billions of parameters, as names of models tell them (`qwen2.5-coder:1.5b`)."""
+"""Billions of parameters, as in names of models (`qwen2.5-coder:1.5b`)."""
 
 
 class SmallProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Every part is on unless it is switched off."""
 
     tools: bool = True
-    """Four tools in place of all."""
+    """Four tools instead of all."""
     prompt: bool = True
     """A short system prompt."""
     manual: bool = True
-    """The tools by one example each, in place of their descriptions."""
+    """One example per tool instead of its description."""
     constrain: bool = True
-    """The service may only produce what the schema of a call allows."""
+    """The service can only produce what the schema of a call allows."""
     caps: bool = True
-    """No argument and no reply may be longer than a cap."""
+    """Arguments and replies have a maximum length."""
     path_first: bool = True
     """The file's path is the first argument of a call."""
     one_step: bool = True
@@ -38,19 +38,19 @@ class SmallProfile(msgspec.Struct, frozen=True, kw_only=True):
     look_first: bool = True
     """Files that the prompt names are read, and the directory is listed, before the model is asked."""
     show_file: bool = True
-    """After an edit, done or failed, the file is shown in place of the difference."""
+    """After an edit, successful or not, the file is shown instead of the difference."""
     spell_out: bool = True
-    """A wrong call is answered with the right one."""
+    """A wrong call is answered with the correct one."""
     vary: bool = True
-    """After a repeated call the next must be one of another tool, drawn at a higher temperature."""
+    """After a repeated call the next must use another tool, sampled at a higher temperature."""
     mend: bool = True
-    """An edit whose place is plain is made there, although blank lines or white space differ."""
+    """An edit whose place is clear is made there, although blank lines or white space differ."""
     object: bool = True
-    """A call that cannot help is sent back: one made before, one that writes over a file, code that does not parse."""
+    """A call that cannot help is sent back: one made before, one that overwrites a file, code that does not parse."""
     remind: bool = True
-    """The task stands below the newest result."""
+    """The task is repeated below the newest result."""
     cache: bool = True
-    """The service keeps what it has read of the conversation."""
+    """The service caches what it has read of the conversation."""
 
     def without(self, *parts: str) -> SmallProfile:
         return msgspec.structs.replace(self, **dict.fromkeys(map(_known, parts), False))
@@ -67,7 +67,7 @@ def _known(part: str) -> str:
 
 
 def parse(wish: str) -> SmallProfile | None:
-    """`on`, `off`, or `on` without some parts: `-caps,-vary`. None is off."""
+    """Parse `on`, `off`, or `on` without some parts: `-caps,-vary`. None is off."""
     word = wish.strip().lower()
     if word in ("on", "1", "true", "yes"):
         return SmallProfile()
@@ -80,7 +80,7 @@ def parse(wish: str) -> SmallProfile | None:
 
 
 def is_small(vendor: str, model: str, window: int | None) -> bool:
-    """By the context size where it is known, else by the size in the name. A local model of unknown size is small."""
+    """By the context size if it is known, else by the size in the name. A local model of unknown size is small."""
     if window is not None and window <= SMALL_WINDOW:
         return True
     sizes = [float(size) for size in _SIZE.findall(model)]
@@ -90,19 +90,19 @@ def is_small(vendor: str, model: str, window: int | None) -> bool:
 
 
 def chosen(wish: Any, vendor: str, model: str, window: int | None) -> SmallProfile | None:
-    """What was asked for; when nothing was, by the model."""
+    """What was asked for; otherwise, what suits the model."""
     if wish is not None:
         return parse(str(wish))
     return SmallProfile() if is_small(vendor, model, window) else None
 
 
 def small_tools(provider: Provider) -> tuple[str, ...] | None:
-    """The tools that a session with this provider offers unless told otherwise; None: all."""
+    """The tools that a session with this provider offers by default; None: all."""
     return TOOLS if (profile := _profile_of(provider)) and profile.tools else None
 
 
 def small_persona(provider: Provider) -> str | None:
-    """The system prompt of a session with this provider unless told otherwise; None: the usual one."""
+    """The system prompt of a session with this provider by default; None: the usual one."""
     if not (profile := _profile_of(provider)) or not profile.prompt:
         return None
     from treadle.agent.small.words import PERSONA

@@ -1,4 +1,4 @@
-"""Any provider, with the profile for small models around it."""
+"""Wraps any provider with the profile for small models."""
 
 import os
 import re
@@ -23,19 +23,19 @@ from treadle.sessions.session import new_id
 REPLY_TOKENS = 700
 WARM = 0.7
 OBJECTIONS = 2
-"""How often a reply may be sent back before it is taken as it is."""
+"""How often a reply may be sent back before it is accepted unchanged."""
 MOST_SAID = 200
-"""Characters of a reply that was sent back that the model sees again: more of a long one only makes it go on."""
+"""How many characters of a rejected reply the model sees again: more of a long one only makes it go on."""
 LIST_GIT = "git ls-files -co --exclude-standard"
 """Every file of a repository that is not ignored, also those in its directories."""
 MOST_FILES = 3
 LARGEST_FILE = 6000
-"""Bytes: a longer file is not shown unasked."""
+"""In bytes: a longer file is not shown unasked."""
 _PATH = re.compile(r"[\w./-]*\w\.\w+|\b[A-Z][A-Za-z]+file\b")
 
 
 class SmallModel:
-    """What the loop sees is an ordinary provider that makes calls; what the model sees is words and a schema."""
+    """The loop sees an ordinary provider that makes calls; the model sees words and a schema."""
 
     sees = False
 
@@ -67,7 +67,7 @@ class SmallModel:
         await self.inner.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
-        if not request.tools:  # a summary, say: it is not held to any form
+        if not request.tools:  # a summary, for example: it has no required form
             async for item in self.inner.stream(request):
                 yield item
             return
@@ -97,7 +97,7 @@ class SmallModel:
         yield msgspec.structs.replace(reply, usage=usage)
 
     async def _replying(self, asked: ModelRequest, cut: bool) -> AsyncGenerator[ReplyItem, None]:
-        """All but the words, which are not yet an answer. With `cut`, a reply that goes on and on is cut off."""
+        """Everything but the words, which are not yet an answer. With `cut`, an endless reply is cut off."""
         said = ""
         async with aclosing(self.inner.stream(asked)) as items:
             async for item in items:
@@ -184,7 +184,7 @@ class SmallModel:
         return tuple(calls)
 
     def _show(self, result: ToolResult, messages: Sequence[ChatMessage]) -> tuple[ToolCall, ...]:
-        """The file that was to be changed, as it is now: what else is to be done is seen there."""
+        """Show the file that was to be changed as it is now: it shows what is left to do."""
         if result.name != "edit_file":
             return ()
         for message in reversed(messages):
@@ -208,7 +208,7 @@ def _call(name: str, **arguments: str) -> ToolCall:
 
 
 def _turn(messages: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
-    """From the newest message of the person on."""
+    """The messages from the person's newest one on."""
     start = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=0)
     return messages[start:]
 
@@ -222,7 +222,7 @@ def _all_shown(messages: Sequence[ChatMessage]) -> bool:
 
 
 def _repeated(messages: Sequence[ChatMessage]) -> str:
-    """The tool of the newest call when that same call was made before in this turn: it may not be made once more."""
+    """The tool of the newest call, if the same call was made before in this turn: it may not be made again."""
     made = [message.calls for message in _turn(messages) if isinstance(message, AssistantMessage) and message.calls]
     steps = [tuple((call.name, call.arguments) for call in calls) for calls in made]
     return steps[-1][0][0] if len(steps) > 1 and steps[-1] in steps[:-1] else ""

@@ -1,6 +1,6 @@
-"""A conversation with calls as one that has only words, because small models follow those better. Pure.
+"""Turns a conversation with calls into one of words only, which small models follow better. Pure.
 
-The same messages always give the same words, so what the service has read before it need not read again.
+The same messages always give the same words, so that the service can reuse its cache.
 """
 
 import re
@@ -18,7 +18,7 @@ LOOK = "look-"
 _NUMBER = re.compile(r"^ *\d+\t", re.MULTILINE)
 LONGEST_TASK = 1500
 LONGEST_RESULT = 6000
-"""Characters of one result: a small model loses its way in more."""
+"""How many characters of one result are shown: a small model loses its way in more."""
 CUT_OFF = "Error: your reply was too long and was cut off. Make a shorter call: a few lines are enough, at most 15."
 REMINDER = "The task was: {}\nIf all of it is done, answer. If not, make the next call."
 SAME_AGAIN = "This is the same call as before, with the same result. Do something else now."
@@ -27,7 +27,7 @@ SAME_AGAIN = "This is the same call as before, with the same result. Do somethin
 def rendered(
     messages: Sequence[ChatMessage], tools: Mapping[str, ToolSchema], profile: SmallProfile
 ) -> tuple[ChatMessage, ...]:
-    """Neighbours that the same side said are one message: many templates want the sides to alternate."""
+    """Adjacent messages of the same side become one: many chat templates require the sides to alternate."""
     told: list[ChatMessage] = []
     spoken = list(_spoken(messages, tools, profile))
     if profile.remind and isinstance(messages[-1], ToolResult) and not _first_look(messages):
@@ -48,7 +48,7 @@ def _spoken(
     seen: dict[tuple[str, str], str] = {}
     task = ""
     for at, message in enumerate(messages):
-        if task and not is_look(message):  # what was looked at stands before the task, which is read last
+        if task and not is_look(message):  # what was looked at comes before the task, which is read last
             yield UserMessage(text=f"Task: {task}")
             task = ""
         if isinstance(message, UserMessage):
@@ -81,7 +81,7 @@ def is_look(message: ChatMessage) -> bool:
 
 
 def _first_look(messages: Sequence[ChatMessage]) -> bool:
-    """Whether nothing but our own looking has followed the person's words, which then stand last anyway."""
+    """Whether only our own looks have followed the person's words, which then come last anyway."""
     start = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=0)
     return all(is_look(message) for message in messages[start + 1 :])
 
@@ -114,7 +114,7 @@ def argument(call: ToolCall, name: str) -> str:
 
 
 def written(call: ToolCall) -> str:
-    """A call in the form in which the model is to write it; one that is broken stays as it was written."""
+    """A call in the form in which the model must write it; a broken one stays as it was written."""
     try:
         arguments = msgspec.json.decode(call.arguments)
     except (msgspec.DecodeError, RecursionError):
@@ -132,7 +132,7 @@ def _result(message: ToolResult, tools: Mapping[str, ToolSchema], profile: Small
 
 
 def shown(message: ToolResult) -> str:
-    """A result without the line numbers, which small models copy, and not too long."""
+    """A result without line numbers, which small models copy, and not too long."""
     text = _NUMBER.sub("", message.text) if message.name == "read_file" and message.ok else message.text
     if len(text) > LONGEST_RESULT:
         text = f"{text[: LONGEST_RESULT // 2]}\n[...]\n{text[-LONGEST_RESULT // 2 :]}"

@@ -1,9 +1,9 @@
-"""A reply that goes on and on: one line after the other of the same form. Pure."""
+"""Detects an endless reply: one line after the other of the same form. Pure."""
 
 import re
 
 LINES = 12
-"""So many lines in a row that differ only in their texts and numbers are taken for a model that cannot stop."""
+"""This many lines in a row that differ only in their texts and numbers mean that the model cannot stop."""
 _BREAK = re.compile(r"(?<!\\)\\n")
 """A line break as it is written inside a JSON text."""
 _VARYING = re.compile(r"""'[^']*'|\\"[^"]*\\"|\d+""")
@@ -11,9 +11,9 @@ _LETTER = re.compile(r"[A-Za-z]")
 
 
 def endless(said: str) -> str:
-    """The first of the lines that repeat one form at the end of what was said so far; nothing when none do.
+    """The first of the lines that repeat one form at the end of the text so far; empty when none do.
 
-    Lines of mere data (`"red": 1,`) have no form to speak of: a long table is no runaway.
+    Lines of plain data (`"red": 1,`) do not count: a long table is not endless.
     """
     lines = _BREAK.split(said)[:-1][-LINES:]
     forms = {_VARYING.sub("_", line.strip()) for line in lines}

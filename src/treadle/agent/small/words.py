@@ -1,4 +1,4 @@
-"""What a small model is told. Short: all of it is read again for every answer where nothing is cached."""
+"""What a small model is told. It is short, because all of it is read again for every answer where nothing is cached."""
 
 import re
 from collections.abc import Iterable
@@ -40,17 +40,17 @@ _EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def example(name: str, arguments: dict[str, Any]) -> str:
-    """A call as it is written."""
+    """A call as the model writes it."""
     return msgspec.json.encode({"tool": name, **arguments}).decode()
 
 
 def is_example(name: str, arguments: str) -> bool:
-    """Whether these are the arguments of our example, which a model that is at its wits' end repeats."""
+    """Whether these are the arguments of our example, which a model that knows no better repeats."""
     return name in _EXAMPLES and arguments == msgspec.json.encode(_EXAMPLES[name][1]).decode()
 
 
 def right_call(tool: ToolSchema) -> str:
-    """The call of this tool, spelled out; with its arguments' names where there is no better example."""
+    """A correct call of this tool; with the names of its arguments where there is no better example."""
     if tool.name in _EXAMPLES:
         return example(tool.name, _EXAMPLES[tool.name][1])
     required = tool.parameters.get("required", ())
@@ -58,7 +58,7 @@ def right_call(tool: ToolSchema) -> str:
 
 
 def undefined_note(path: str, text: str, name: str, line: int) -> str:
-    """Which line uses a name that nothing defines, and where a defined name is much like it, the call that mends it."""
+    """Which line uses an undefined name, and if a similar name is defined, the call that fixes it."""
     old = text.splitlines()[line - 1]
     wrong = f"Line {line} of {path} uses {name}, which nothing defines: {old.strip()}"
     near = get_close_matches(name, sorted(_defined(text)), n=1, cutoff=0.5)
@@ -85,7 +85,7 @@ def manual(tools: Iterable[ToolSchema]) -> str:
 
 
 def descriptions(tools: Iterable[ToolSchema]) -> str:
-    """The same, with all that is known of every tool."""
+    """The same, with everything that is known about every tool."""
     lines = ['Answer with one JSON object and nothing else: {"tool":NAME, ...ARGUMENTS}. The tools are:']
     lines += [f"{tool.name}: {tool.description} {msgspec.json.encode(tool.parameters).decode()}" for tool in tools]
     return "\n".join([*lines, f"{ANSWER}: End the task. {example(ANSWER, _EXAMPLES[ANSWER][1])}"])

@@ -1,4 +1,4 @@
-"""The native agent's tools, one file each. Naming them costs no import: a light module."""
+"""The native agent's tools, one file each. This module is light: naming the tools imports none of them."""
 
 BUILTIN = (
     "read_file",

@@ -1,4 +1,4 @@
-"""How the arguments that a model wrote are read: tolerantly, and with a right call spelled out when they do not fit."""
+"""Reads the arguments that a model wrote: tolerantly, and with a correct call spelled out when they do not fit."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -53,11 +53,11 @@ _SAME = {
     "-C": "context",
     "subagent_type": "agent_type",
 }
-"""Other words that models use for an argument; taken only where the tool has no argument of that very name."""
+"""Other words that models use for an argument; used only if the tool has no argument of that exact name."""
 
 
 def decode(tool: AnyTool, arguments: str) -> msgspec.Struct:
-    """The arguments as the tool's Args, without those that it does not have; a ToolError when they do not fit."""
+    """The arguments as the tool's Args, without unknown ones; a ToolError when they do not fit."""
     given = values(tool.name, arguments)
     if tool.Args is AnyArgs:
         return AnyArgs(given)
@@ -88,7 +88,7 @@ def plain(args: msgspec.Struct) -> dict[str, Any]:
 
 
 def note_of(tool: AnyTool, given: dict[str, Any]) -> str:
-    """What to add to the result of a call when some of its arguments were not used; else nothing."""
+    """What to add to the result of a call when some of its arguments were ignored; otherwise empty."""
     if tool.Args is AnyArgs:
         return ""
     _, unused = _named(tool, given)
@@ -105,7 +105,7 @@ def note_of(tool: AnyTool, given: dict[str, Any]) -> str:
 
 
 def _named(tool: AnyTool, given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The arguments under the tool's own names, and names it does not know. Null for an optional one is left out."""
+    """The arguments under the tool's own names, and unknown names. Null for an optional one is left out."""
     fields = {field.name: field for field in msgspec.structs.fields(tool.Args)}
     by_plain = {plain_name(name): name for name in fields}
     named: dict[str, Any] = {}
@@ -144,7 +144,7 @@ def _said(error: msgspec.ValidationError) -> str:
 
 
 def _usage(tool: AnyTool) -> str:
-    """A right call, spelled out, and what may be added to it."""
+    """A correct call, spelled out, and its optional arguments."""
     fields = msgspec.structs.fields(tool.Args)
     needed = ", ".join(f'"{field.name}": {_example(field.type)}' for field in fields if field.required)
     optional = [field.name for field in fields if not field.required]

@@ -1,7 +1,7 @@
 """What a tool is. Each tool is one file with one TOOL, named in `BUILTIN`.
 
-A tool says what it will touch (`access`) before it may run (`run`); the loop asks the guard in between. A failure that
-the model should read and react to is a raised ToolError; anything else is a bug.
+A tool declares what it will touch (`access`) before it may run (`run`); the loop asks the guard in between. A failure
+that the model should read and react to is a raised ToolError; any other exception is a bug.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,7 +20,7 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 @contextmanager
 def writing_freely(paths: tuple[str, ...]) -> Iterator[None]:
-    """A Writing for a session in which nobody claims anything."""
+    """A Writing for a session without claims."""
     yield
 
 
@@ -64,27 +64,27 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     backup: Callable[[Path], None]
     """Call before changing a file, so that rewind can restore it."""
     overflow: Callable[[str, str], Path]
-    """overflow(call, text) keeps the full text of a too long result on disk and says where."""
+    """overflow(call, text) stores the full text of a result that is too long and returns its path."""
     writing: Writing
     background: Background
     output_cap: int = 24 * 1024
     timeout: float = 120.0
     grace: float = 5.0
-    """Seconds that what an interrupted tool had started is given to end by itself."""
+    """How many seconds an interrupted tool's processes have to end by themselves."""
     state: dict[str, Any] = {}
     """Kept for the whole session, for tools that remember (todo, which files were read)."""
     resolve: Callable[[str], Path] = Path
     """A path as the model wrote it -> absolute, relative to cwd, with symlinks and `..` resolved."""
     hidden: Callable[[str], bool] = _nothing
-    """Whether rules keep this path from being read: a tool that looks at many files must leave it out."""
+    """Whether rules forbid reading this path: a tool that looks at many files must leave it out."""
     confinement: Callable[[], Confinement | None] = _unconfined
-    """What a program that is started now is to be confined to; None: to nothing."""
+    """What a program that is started now must be confined to; None: nothing."""
     keep_image: Callable[[bytes, str], str] | None = None
-    """Keeps an image that the model is to be shown, and names it; None: the model cannot be shown images."""
+    """Stores an image for the model and returns its name; None: the model cannot be shown images."""
     images: list[Image] = []
-    """Those that are shown with the result."""
+    """The images that are shown with the result."""
     refused: Callable[[str], str] = _anywhere
-    """Why this address may not be fetched without asking, or nothing: for where a permitted one leads."""
+    """Why this address may not be fetched without asking, or empty: for where a permitted one redirects to."""
 
 
 class AnyArgs(msgspec.Struct, frozen=True):

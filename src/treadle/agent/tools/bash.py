@@ -1,7 +1,7 @@
-"""Run a shell command, in a process tree of its own that is gone when the tool returns.
+"""Run a shell command in its own process tree, which is gone when the tool returns.
 
-When the shell exits, what it left running is stopped, and told; a server is for `background`. Nothing can hang the
-tool: stdin is /dev/null, time is limited, and a daemon that keeps the output pipe open is ended with the rest.
+When the shell exits, what it left running is stopped, and the result says so; servers belong in `background`. Nothing
+can hang the tool: stdin is /dev/null, time is limited, and a daemon that keeps the output pipe open is ended too.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from treadle.io.process.child import Child
 
 GRACE = 2.0
-"""Seconds between asking what is left to end and killing it."""
+"""Seconds between asking remaining processes to end and killing them."""
 LINGER = 0.3
-"""Seconds after the shell's exit in which others may finish what they write, as in `cmd > >(tee log)`."""
+"""Seconds after the shell's exit in which others may finish writing, as in `cmd > >(tee log)`."""
 MAX_TIMEOUT = 3600.0
 WALLS = ("Read-only file system", "Device or resource busy", "Permission denied", "Could not resolve host", "EROFS")
 """What programs say when a sandbox stops them."""
@@ -102,7 +102,7 @@ class ShellRun:
         self._live = Live(context)
 
     async def result(self) -> str:
-        from shutil import which  # most sessions begin without a command
+        from shutil import which  # imported here because most sessions begin without a command
 
         from treadle.io.sandbox.start import start
 
@@ -153,7 +153,7 @@ class ShellRun:
             await self._stop_rest(child)
             self._tell_exit()
         finally:
-            # nobody is left to write; a descriptor that was handed out of the tree must not keep us
+            # Nobody is left to write; a descriptor that was passed out of the tree must not keep us waiting.
             await asyncio.wait([reading], timeout=LINGER)
             reading.cancel()
 
@@ -177,7 +177,7 @@ class ShellRun:
             self._tell_sandbox()
 
     def _tell_sandbox(self) -> None:
-        """A command that failed on a wall says so in words that do not name it."""
+        """A command that failed because of the sandbox reports an error that does not mention it."""
         if self.confinement is not None and any(sign in self.output.text() for sign in WALLS):
             where = ", ".join(self.confinement.write)
             self.notes.append(
@@ -194,7 +194,7 @@ def _signal_name(number: int) -> str:
 
 
 class Live:
-    """Output as it comes, for whoever watches: pieces put together for a moment, and never more than `TOTAL` bytes."""
+    """Output as it comes, for whoever watches: collected for a moment, and never more than `TOTAL` bytes."""
 
     PAUSE = 0.05
     TOTAL = 256 << 10

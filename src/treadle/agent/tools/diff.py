@@ -4,7 +4,7 @@ from io import StringIO
 
 CONTEXT = 3
 MAX_LINES = 8000
-"""When the changed parts of both sides together have more, they are shown as one replacement: comparing is slow."""
+"""When the changed parts of both sides have more lines, they are shown as one replacement: comparing is slow."""
 MAX_BYTES = 64 << 10
 
 
@@ -29,7 +29,7 @@ def unified(old: str, new: str, name: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Cut at LF only, which stays in; `str.splitlines` would also cut at form feeds and U+2028."""
+    """Split at LF only, which stays in; `str.splitlines` would also split at form feeds and U+2028."""
     return StringIO(text, newline="\n").readlines()
 
 

@@ -83,7 +83,7 @@ def edit(path: Path, edits: tuple[Edit, ...], context: ToolContext) -> tuple[str
 
 
 def _edited(loaded: Loaded, edits: tuple[Edit, ...]) -> tuple[text.Text, str, list[str]]:
-    """With the first encoding under which every edit finds its place; the error of the first when none does."""
+    """Use the first encoding under which every edit finds its place; if none does, the error of the first."""
     failure: ToolError | None = None
     for source in text.decodings(loaded.data):
         try:

@@ -1,7 +1,7 @@
-"""Finding the place an edit means, and changing only that. Pure: text in, text out.
+"""Finds the place an edit means, and changes only that. Pure: text in, text out.
 
-First the exact text, which must be there once. If it is not there at all, whole lines are compared with their white
-space evened out; that match must be unique too. Then the file keeps its own indentation, its own line ends and its
+First the exact text, which must be there once. If it is not there at all, whole lines are compared with normalised
+white space; that match must be unique too. Then the file keeps its own indentation, its own line ends and its
 own version of every line that the edit does not change.
 """
 
@@ -14,7 +14,7 @@ from treadle.agent.tools.diff import lines_of
 from treadle.errors import ToolError
 
 AROUND, MOST_SHOWN = 3, 40
-"""Lines shown on either side of the place that a failed edit probably meant, and in all."""
+"""How many lines are shown on either side of the place that a failed edit probably meant, and in total."""
 _INDENT = re.compile(r"[ \t]*")
 
 
@@ -22,11 +22,11 @@ class Edited(msgspec.Struct, frozen=True):
     text: str
     count: int
     tolerant: bool = False
-    """Whether the place was found only with white space evened out."""
+    """Whether the place was found only with normalised white space."""
 
 
 def apply(text: str, old: str, new: str, replace_all: bool = False) -> Edited:
-    """`text` with `old` replaced by `new`; a ToolError that helps when the place is not there or not unique."""
+    """`text` with `old` replaced by `new`; a helpful ToolError when the place is missing or not unique."""
     if not old:
         raise ToolError("old_string is empty, and the file is not", hint="use write_file to replace a whole file")
     if old == new:
@@ -63,7 +63,7 @@ def _listed(lines: list[int]) -> str:
     return ", ".join(map(str, lines[:10])) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
 
 
-# With white space evened out...
+# With normalised white space...
 
 
 def _tolerant(text: str, old: str, new: str) -> Edited:
@@ -97,7 +97,7 @@ def _places(lines: list[str], wanted: list[str]) -> list[int]:
 
 
 def _rewritten(found: list[str], old: list[str], new: str) -> list[str]:
-    """The new lines in the file's own style; `found` are the file's lines (with their ends) that `old` stands for."""
+    """The new lines in the file's own style; `found` are the file's lines (with their ends) that match `old`."""
     if not new:
         return []
     from difflib import SequenceMatcher
@@ -118,7 +118,7 @@ def _rewritten(found: list[str], old: list[str], new: str) -> list[str]:
 
 
 def _indents(found: list[str], old: list[str]) -> dict[str, str]:
-    """How the file indents what `old` indents so."""
+    """The indentation in `old` -> the file's indentation of the same line."""
     pairs: dict[str, str] = {}
     for theirs, ours in zip(old, found, strict=True):
         if theirs.strip():
@@ -138,7 +138,7 @@ def _reindented(line: str, indents: dict[str, str]) -> str:
     known = max((theirs for theirs in indents if indent.startswith(theirs)), key=len, default=None)
     if known is not None:
         return indents[known] + _converted(indent[len(known) :], indents) + line[len(indent) :]
-    shallow = min(indents, key=len)  # less indented than anything in `old`: go out by as much as it does
+    shallow = min(indents, key=len)  # less indented than anything in `old`: reduce the file's indentation by as much
     missing = len(shallow) - len(indent)
     return indents[shallow][: max(0, len(indents[shallow]) - missing)] + line[len(indent) :]
 
@@ -159,14 +159,14 @@ def _converted(deeper: str, indents: dict[str, str]) -> str:
 
 
 def near_misses(lines: list[str], old: str) -> str:
-    """Which lines of the file look most like what was looked for."""
+    """Which lines of the file look most like the text that was searched."""
     wanted = max(_even(old.split("\n")), key=len)[:200]
     pieces = _trigrams(wanted)
     numbers: dict[str, int] = {}
     for number, line in enumerate(_even(lines[:20_000]), 1):
         if line:
             numbers.setdefault(line[:200], number)
-    # Comparing in earnest is slow, so only lines that share the most pieces of three characters are compared.
+    # Full comparison is slow, so only lines that share the most trigrams are compared.
     likely = heapq.nlargest(30, numbers, key=lambda line: len(pieces & _trigrams(line)))
     from difflib import get_close_matches
 
@@ -187,7 +187,7 @@ def _shown(lines: list[str], number: int, height: int) -> str:
 
 
 def place(text: str, old: str) -> str:
-    """The lines around what an edit would change, each with its number; nothing where that is not one place."""
+    """The lines around what an edit would change, each with its number; empty where that is not a single place."""
     found = line_numbers(text, old) if old else []
     return _shown(lines_of(text), found[0], old.count("\n") + 1) if found else ""
 

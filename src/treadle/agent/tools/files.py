@@ -1,4 +1,4 @@
-"""How tools read and change files of the workspace, which may be hostile or be changed by others meanwhile.
+"""How tools read and change files of the workspace, which may be hostile or changed by others meanwhile.
 
 Reading never blocks on a FIFO and never touches a device. Reading and writing go through the directory that was
 resolved when permission was asked: it is opened step by step without following links, so a symlink swapped in since
@@ -38,7 +38,7 @@ _KINDS = {
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """Which version of a file something was; another one has another stamp."""
+    """Identifies a version of a file; another version has another stamp."""
 
     inode: int
     size: int
@@ -50,7 +50,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 def open_regular(path: Path) -> int:
-    """A descriptor for reading an ordinary file; every other kind of thing is a ToolError that says what it is."""
+    """A descriptor for reading an ordinary file; anything else is a ToolError that says what it is."""
     try:
         return io_pinned.open_file(str(path))
     except OSError as error:
@@ -66,7 +66,7 @@ def open_regular(path: Path) -> int:
 
 
 def explain(error: OSError, path: Path) -> ToolError:
-    """What the system said, in words that help a model to go on."""
+    """What the system said, in words that help a model to continue."""
     if error.errno == errno.ENOENT:
         return missing(path)
     if error.errno == errno.ELOOP:
@@ -79,7 +79,7 @@ def explain(error: OSError, path: Path) -> ToolError:
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A whole file as it was at one moment. `stamp` is None when there was none."""
+    """A whole file as it was at one moment. `stamp` is None when it did not exist."""
 
     path: Path
     data: bytes
@@ -115,7 +115,7 @@ def changed_since_seen(context: ToolContext, loaded: Loaded) -> bool:
 
 
 def not_known(context: ToolContext, loaded: Loaded) -> str:
-    """Why the model does not know what this file holds; nothing when it does, or when there is no file."""
+    """Why the model does not know the content of this file; empty when it does, or when there is no file."""
     if loaded.stamp is None or not loaded.data:
         return ""
     if str(loaded.path) not in context.state.get(_SEEN, {}):
@@ -127,9 +127,9 @@ VIEW = 8 * 1024
 
 
 def view(context: ToolContext, loaded: Loaded, place: str = "") -> str:
-    """What a file holds now, for a model that was about to change it blindly; from here on it knows it.
+    """The file's current content, for a model that was about to change it blindly; from now on it knows it.
 
-    Of a long file it is the `place` that was to be changed, or the beginning.
+    Of a long file only the `place` that was to be changed, or the beginning.
     """
     saw(context, loaded.path, loaded.stamp)
     if context.hidden(str(loaded.path)):
@@ -145,7 +145,7 @@ def view(context: ToolContext, loaded: Loaded, place: str = "") -> str:
 
 
 def save(context: ToolContext, loaded: Loaded, data: bytes, old: str, new: str) -> FileChanged:
-    """Replace the loaded file by `data`, or make it: all or nothing. The event says how the text changed."""
+    """Replace the loaded file by `data`, or create it: all or nothing. The event says how the text changed."""
     path = loaded.path
     with context.writing((show(path),)), pinned(path.parent) as parent:
         if _stamp(path.name, parent) != loaded.stamp:
@@ -175,7 +175,7 @@ def _stamp(name: str, parent: int) -> Stamp | None:
 
 
 async def changing(context: ToolContext, work: Callable[[], tuple[str, FileChanged | None]]) -> str:
-    """Run `work` in a thread and tell what it changed; an interrupt waits for it, so that no write goes untold."""
+    """Run `work` in a thread and report what it changed; an interrupt waits for it, so that no write is missed."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         result, change = await asyncio.shield(running)
@@ -199,7 +199,7 @@ def _printable(text: str) -> str:
 
 @contextmanager
 def pinned(directory: Path) -> Iterator[int]:
-    """The open directory at this resolved path, made where missing, reached without following any link."""
+    """The open directory at this resolved path, created where missing, reached without following any link."""
     try:
         fd = io_pinned.open_directory(str(directory), make=True)
     except OSError as error:

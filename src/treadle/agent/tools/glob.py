@@ -52,7 +52,7 @@ class Glob:
         try:
             total, found = await asyncio.to_thread(search, walk, pattern, context.hidden)
         finally:
-            walk.stopped = True  # when this was interrupted, the thread ends at its next directory
+            walk.stopped = True  # when this is interrupted, the thread ends at its next directory
         return _render(total, found, walk.unreadable, base, context)
 
 
@@ -60,7 +60,7 @@ TOOL: Tool[GlobArgs] = Glob()
 
 
 def where(args: GlobArgs, resolve: Callable[[str], Path]) -> tuple[Path, str]:
-    """The directory that the pattern's plain beginning leads to, and what is left of the pattern from there."""
+    """The directory that the fixed beginning of the pattern leads to, and the rest of the pattern."""
     pattern = args.pattern.removeprefix("./")
     if not pattern:
         raise ToolError("the pattern is empty", hint="for all files use **")
@@ -73,14 +73,14 @@ def where(args: GlobArgs, resolve: Callable[[str], Path]) -> tuple[Path, str]:
 
 
 def search(walk: Walk, pattern: str, hidden: Callable[[str], bool]) -> tuple[int, list[tuple[int, str]]]:
-    """How many files match, and the newest of them, the newest first; files of the same age by their path."""
+    """How many files match, and the newest of them, newest first; files of the same age by path."""
     try:
         wanted = patterns.parse(pattern).regex.fullmatch
     except ConfigError as error:
         raise ToolError(error.message, hint=error.hint) from None
     matching = [(relative, entry) for relative, entry in walk if wanted(relative) and not hidden(entry.path)]
     newest = heapq.nsmallest(MAX_FILES, ((_age(entry), relative) for relative, entry in matching))
-    # A directory may have been swapped for a link while we walked: what was permitted is this tree and no other.
+    # A directory may have been swapped for a link during the walk: only this tree was permitted.
     real = pinned.there(os.path.join(walk.root, relative) for _, relative in newest)
     kept = [(age, relative) for age, relative in newest if os.path.join(walk.root, relative) in real]
     return len(matching) - len(newest) + len(kept), kept

@@ -27,7 +27,7 @@ from treadle.session import Access
 MAX_MATCHES = 200
 MAX_LINE = 500
 UNSORTED_ROWS = 20_000
-"""Up to so many rows are collected in any order and sorted; with more, a search in order stops early instead."""
+"""Up to this many rows are collected in any order and sorted; for more, an ordered search stops early instead."""
 
 _PLAIN_GLOB = r"[\w.?-]*\*[\w.?-]*(\{[\w.,-]+\})?"
 Mode = Literal["content", "files_with_matches", "count"]
@@ -89,7 +89,7 @@ TOOL: Tool[GrepArgs] = Grep()
 
 
 class Search:
-    """One call: what it asks for, what has been found."""
+    """One call: what it asks for, and what has been found."""
 
     def __init__(self, args: GrepArgs, root: Path, context: ToolContext) -> None:
         self.args = args
@@ -122,7 +122,7 @@ class Search:
         except PatternRefused as refused:
             if self._compiled() is None:
                 raise ToolError(str(refused)) from None
-            # looking around and back references are not in ripgrep, but in Python
+            # ripgrep has no lookaround and back references, but Python has.
             await self._run(ripgrep.scan_argv(self._request), self._take_in_order)
 
     def _compiled(self) -> re.Pattern[str] | None:
@@ -132,7 +132,7 @@ class Search:
             return None
 
     def _fits_nothing_at_all(self) -> bool:
-        """Whether an empty line matches: versions of ripgrep differ on where there is one, with CRLF or at the end."""
+        """Whether an empty line matches: ripgrep versions differ on where there is one, with CRLF or at the end."""
         compiled = self._compiled()
         return compiled is not None and compiled.search("") is not None
 
@@ -161,7 +161,7 @@ class Search:
         return self._path_fits.fullmatch(file.path[len(str(self.root).rstrip("/")) + 1 :]) is not None
 
     def check(self) -> None:
-        """Keep what is in the very files that were permitted: a link may have been swapped in while they were read."""
+        """Keep only what is in the permitted files: a link may have been swapped in while they were read."""
         self.found = [file for file in self.found[: self.args.limit + 1] if self._holds(file)]
 
     def _holds(self, file: FileMatches) -> bool:
@@ -230,13 +230,13 @@ def _lines(source: BinaryIO) -> Iterator[str]:
 
 
 def _same(shown: str, line: str) -> bool:
-    """Whether a line of a file is what the search showed of it; both programs even out what is no UTF-8."""
+    """Whether a line of a file is what the search showed of it; both programs replace what is not UTF-8."""
     plain = line.removesuffix("\n").removesuffix("\r")
     return shown == plain or _odd(shown) == _odd(plain)
 
 
 def _odd(line: str) -> str:
-    """Without what decoders differ on: a mark at the beginning, and bytes that are no text."""
+    """Without what decoders differ on: a byte order mark, and bytes that are not text."""
     return re.sub("[\ufffd\ufeff\udc80-\udcff]+", "", line)
 
 
@@ -245,7 +245,7 @@ def _cut(text: str) -> str:
 
 
 def _path_filter(glob: str | None) -> re.Pattern[str] | None:
-    """For paths relative to the root that is searched; without `/` it holds at any depth."""
+    """For paths relative to the searched root; without `/` it applies at any depth."""
     if not glob:
         return None
     try:
@@ -255,6 +255,6 @@ def _path_filter(glob: str | None) -> re.Pattern[str] | None:
 
 
 def _base_glob(glob: str | None) -> str | None:
-    """The part of a glob that speaks of base names, where every reader of globs agrees on what it means."""
+    """The part of a glob about base names, where every implementation of globs agrees."""
     base = glob.rpartition("/")[2] if glob else ""
     return base if base != "*" and re.fullmatch(_PLAIN_GLOB, base) else None

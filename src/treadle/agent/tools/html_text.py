@@ -1,22 +1,22 @@
 """HTML as Markdown for a model to read: headings, lists, links, tables and preformatted text survive.
 
-The work is done by a library whose time grows with the page's size and not faster, also on hostile pages, as with
-Python's own parser it would. It is a reader, not a sanitiser.
+A library does the work whose time stays proportional to the page's size even on hostile pages, unlike that of Python's
+own parser. It is a reader, not a sanitiser.
 """
 
 import html
 import re
 
 DEEPEST = 400
-"""Elements inside each other; what lies deeper is left out."""
+"""How deeply elements may be nested; what is deeper is left out."""
 NO_TEXT = ["script", "style", "noscript", "template", "svg", "iframe", "textarea", "object", "canvas"]
 _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{1,500})", re.I)
 _HEAD = 16 << 10
-"""Characters in which a title is looked for."""
+"""How many characters are searched for a title."""
 
 
 def to_text(page: str, base: str = "") -> str:
-    """Links are made whole with `base`. A page of which nothing can be made is an empty text."""
+    """Links are made absolute with `base`. A page that cannot be read gives an empty text."""
     from html_to_markdown import ConversionOptions, convert
 
     options = ConversionOptions(

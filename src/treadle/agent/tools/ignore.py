@@ -1,8 +1,8 @@
 """What `.gitignore` files leave out, and a walk over the rest. Links are never followed, `.git` is never entered.
 
 The rules of one file become a few regular expressions, one per run of rules of the same sign, tried from the last to
-the first: a walk over 100,000 files asks one or two of them per name. Stars are written so that no pattern, however
-hostile, backtracks more than once over a name. Light: also a child process without the rest of the agent uses this.
+the first: a walk over 100,000 files tries one or two of them per name. Stars are compiled so that no pattern, however
+hostile, backtracks more than once over a name. Light, because a child process uses it without the rest of the agent.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from treadle.io.files import read_at_most
 
 _MAX_RULES = 1 << 20
-"""Bytes of one `.gitignore` that are read."""
+"""How many bytes of one `.gitignore` are read."""
 
 
 class IgnoreRules:
@@ -32,7 +32,7 @@ class IgnoreRules:
         self._runs = [(negated, _any(names), _any(places)) for negated, names, places in reversed(runs)]
 
     def ignored(self, path: str, name: str) -> bool | None:
-        """Whether the rules leave it out, or take it back in; None when they do not speak of it.
+        """Whether the rules ignore it (True) or include it again (False); None when no rule matches.
 
         `path` is relative to the directory of the rules; `path` and `name` end in `/` for a directory.
         """
@@ -47,7 +47,7 @@ def _any(choices: list[str]) -> re.Pattern[str] | None:
 
 
 def _rule(line: str) -> tuple[bool, bool, str] | None:
-    """(takes back in, holds for a path and not for any name, regular expression), or None for no rule."""
+    """(includes again, applies to a path rather than any name, regular expression), or None for no rule."""
     line = re.sub(r"(?<!\\)[ \t]+$", "", line.removesuffix("\r"))
     if not line or line.startswith("#"):
         return None
@@ -81,7 +81,7 @@ def _path(names: list[str]) -> str:
 
 
 def _name(name: str) -> str:
-    """One name with `*`, `?`, `[...]` and `\\`. All stars but the last take as little as they can, for good."""
+    r"""One name with `*`, `?`, `[...]` and `\`. Stars but the last match as little as possible, no backtracking."""
     parts: list[str] = [""]
     place = 0
     while place < len(name):
@@ -126,7 +126,7 @@ _Opened: TypeAlias = tuple[str, Iterator["os.DirEntry[str]"], tuple[Level, ...]]
 
 
 class Walk:
-    """The ordinary files under `root` that are not left out, as paths relative to it, in the order of their names."""
+    """The ordinary files under `root` that are not ignored, as paths relative to it, in the order of their names."""
 
     def __init__(self, root: str, *, ignore: bool = True) -> None:
         self.root = root
@@ -167,7 +167,7 @@ class Walk:
 
 
 def left_out(path: str, name: str, is_directory: bool, levels: tuple[Level, ...]) -> bool:
-    """Whether ignore files leave it out: the innermost file with a matching rule decides."""
+    """Whether ignore files exclude it: the innermost file with a matching rule decides."""
     if is_directory:
         path, name = path + "/", name + "/"
     for start, rules in levels:
@@ -178,7 +178,7 @@ def left_out(path: str, name: str, is_directory: bool, levels: tuple[Level, ...]
 
 
 def parents(root: str) -> tuple[Level, ...]:
-    """The rules above `root`, up to the top of its repository, the innermost first."""
+    """The rules above `root`, up to the top of its repository, innermost first."""
     levels: list[Level] = []
     directory = root
     while directory != "/" and not os.path.lexists(os.path.join(directory, ".git")):
@@ -189,7 +189,7 @@ def parents(root: str) -> tuple[Level, ...]:
 
 
 def read_rules(directory: str) -> IgnoreRules:
-    """What cannot be read, or is no ordinary file, has no rules."""
+    """A file that cannot be read, or is not an ordinary file, has no rules."""
     try:
         text = read_at_most(os.path.join(directory, ".gitignore"), _MAX_RULES)
         return IgnoreRules(text.decode("utf-8", "surrogateescape"))

@@ -1,7 +1,6 @@
-"""The one cap on what a tool may say: head and tail are kept, the whole is on disk, and the model is told where.
+"""The one cap on a tool's output: head and tail are kept, the whole is on disk, and the model is told where.
 
-Text arrives in pieces (`add`) and memory stays bounded however much comes: a command that floods costs the cap, not
-the machine. On disk at most `DISK_CAP` bytes are kept.
+Text arrives in pieces (`add`), and memory stays bounded however much comes. At most `DISK_CAP` bytes are kept on disk.
 """
 
 from pathlib import Path
@@ -14,11 +13,11 @@ from treadle.io.opening import appending
 
 DISK_CAP = 64 << 20
 RESERVE = 2048
-"""The part of the cap that is kept for the note about what was left out and for what a tool adds to its output."""
+"""The part of the cap that is reserved for the note about what was left out and for what a tool adds."""
 
 
 def capped(text: str, context: ToolContext) -> str:
-    """`text` when it is short enough, else its two ends and the path of the whole. Always valid UTF-8."""
+    """`text` if it is short enough, else its two ends and the path of the whole. Always valid UTF-8."""
     output = Output(context)
     output.add(text.encode("utf-8", "surrogateescape"))
     return output.text()
@@ -50,7 +49,7 @@ class Output:
             del self._tail[: -self._half]
 
     def _spill(self) -> None:
-        """From here on the whole goes to disk, and only its two ends are held."""
+        """From here on the whole goes to disk, and only its two ends are held in memory."""
         whole = bytes(self._head[:DISK_CAP])
         split = len(whole) - len(cut_character(whole))
         try:
@@ -91,7 +90,7 @@ def _text(data: bytes | bytearray) -> str:
 
 
 def _whole_lines(data: bytes) -> bytes:
-    """Without its last, cut line, unless that is half of it; never cut within a character."""
+    """Without its last, partial line, unless that is half of it; never cut within a character."""
     end = data.rfind(b"\n")
     return data[:end] if end >= len(data) // 2 else data[: len(data) - len(cut_character(data))]
 

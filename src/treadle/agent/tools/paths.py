@@ -1,7 +1,7 @@
 """Paths as a model writes them, and as it can read them back.
 
-A name may hold any byte but `/` and NUL; what we tell a model must be printable text. `show` writes the odd bytes of
-a name as escapes, and `resolve` reads such an escape back when that is the file that exists.
+A name may hold any byte except `/` and NUL, but what a model reads must be printable text. `show` writes unprintable
+bytes of a name as escapes, and `resolve` reads such an escape back when that is the file that exists.
 """
 
 import os
@@ -15,7 +15,7 @@ _ODD_OR_ESCAPE = _ODD + r"|\\(?=x)"
 
 
 def resolve(cwd: Path, text: str) -> Path:
-    """Absolute, relative to `cwd`, with `~`, `..` and symlinks worked out, also for a file that is still to be made."""
+    """Absolute, relative to `cwd`, with `~`, `..` and symlinks resolved, also for a file that does not exist yet."""
     if not text.strip():
         raise ToolError("the path is empty")
     if "\0" in text:
@@ -34,7 +34,7 @@ def resolve(cwd: Path, text: str) -> Path:
 
 
 class Resolved:
-    """`resolve` for one tool call: a path is worked out once, so that what is judged is what is opened."""
+    """`resolve` for one tool call: a path is resolved once, so that what is judged is what is opened."""
 
     def __init__(self, cwd: Path) -> None:
         self._cwd = cwd
@@ -58,12 +58,12 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def shown(path: Path, cwd: Path) -> str:
-    """As short as can be: relative to the working directory where it lies in it."""
+    """As short as possible: relative to the working directory if it lies inside."""
     return show(path.relative_to(cwd)) if path.is_relative_to(cwd) and path != cwd else show(path)
 
 
 def missing(path: Path) -> ToolError:
-    """There is no such file: say so, with the names that were perhaps meant."""
+    """Reports a missing file, with the names that were perhaps meant."""
     from difflib import get_close_matches
 
     parent = path.parent

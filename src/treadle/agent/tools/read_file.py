@@ -1,4 +1,4 @@
-"""Read a part of a text file. A window of a huge file costs its window: nothing is read into memory whole."""
+"""Read a part of a text file. Reading a window of a huge file costs only the window: nothing is read whole."""
 
 import asyncio
 import io
@@ -23,7 +23,7 @@ from treadle.session import Access
 MAX_LINES = 2000
 MAX_LINE = 2000
 COUNT_AHEAD = 256 << 20
-"""How far to go on counting lines after the window; beyond it, the total is said to be more."""
+"""How far to count lines after the window; beyond it, the total is reported as "more than"."""
 _CHUNK = 1 << 20
 
 Line = Annotated[int, Meta(ge=0)]
@@ -75,7 +75,7 @@ def window(args: ReadArgs) -> tuple[int, int]:
 
 
 def _read(path: Path, first: int, count: int, room: int) -> tuple[str | bytes, Stamp]:
-    """Some lines of a text; of an image all of its bytes, as far as it can be shown at all."""
+    """Some lines of a text, or all bytes of an image that can be shown."""
     with opened(open_regular(path)) as raw:
         stamp = Stamp.of(os.fstat(raw.fileno()))
         start = raw.read(text.SNIFF)
@@ -86,7 +86,7 @@ def _read(path: Path, first: int, count: int, room: int) -> tuple[str | bytes, S
 
 
 def _as_bytes_of_text(path: Path, raw: BinaryIO, start: bytes) -> tuple[BinaryIO, str]:
-    """The file from its first character on, in a superset of ASCII; anything that is no text is refused."""
+    """The file from its first character on, in a superset of ASCII; what is not text is refused."""
     what = text.binary(start)
     if what:
         size = os.fstat(raw.fileno()).st_size
@@ -125,7 +125,7 @@ def _window(path: Path, file: BinaryIO, encoding: str, first: int, count: int, r
 
 
 def _skip(file: BinaryIO, lines: int) -> int:
-    """Go to the start of the line after this many; says how many there were."""
+    """Skip this many lines. Returns how many there were."""
     passed, last = 0, b"\n"
     while passed < lines and (chunk := file.read(_CHUNK)):
         here = chunk.count(b"\n")
@@ -141,7 +141,7 @@ def _skip(file: BinaryIO, lines: int) -> int:
 
 
 def _rows(file: BinaryIO, first: int, count: int, room: int) -> tuple[list[bytes], bool]:
-    """The numbered lines of the window, as many as there is room for, but at least one; and whether CRLF ends them."""
+    """The numbered lines of the window, as many as fit, but at least one; and whether they end in CRLF."""
     rows: list[bytes] = []
     crlf = False
     while len(rows) < count:
@@ -160,7 +160,7 @@ def _rows(file: BinaryIO, first: int, count: int, room: int) -> tuple[list[bytes
 
 
 def _cut(line: bytes, file: BinaryIO) -> bytes:
-    """The line without its end; of a very long one the beginning, and the rest of it skipped."""
+    """The line without its end; of a very long one the beginning, with the rest of it skipped."""
     rest = 0
     if not line.endswith(b"\n"):
         while more := file.readline(_CHUNK):

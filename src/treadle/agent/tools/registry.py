@@ -1,4 +1,4 @@
-"""The tools of one session: which there are, and what the model sees of them.
+"""The tools of one session, and what the model sees of them.
 
 Tools are imported when they are first offered. Adding one is a file beside this and its name in `__init__.py`.
 """
@@ -63,7 +63,7 @@ class Registry:
         return tuple(self._tools)
 
     def known(self, name: str) -> str | None:
-        """Our name for the tool that is meant; models trained with another agent call it as that one does."""
+        """Our name for the intended tool: models trained with another agent use that agent's names."""
         if name in self._tools:
             return name
         plain = _plain(name)
@@ -73,7 +73,7 @@ class Registry:
         return None
 
     def get(self, name: str) -> AnyTool:
-        """The tool of that name; when there is none, a ToolError for the model with the names there are."""
+        """The tool of that name; if there is none, a ToolError for the model that lists the names."""
         known = self.known(name)
         if known is not None:
             return self._tools[known]
@@ -97,7 +97,7 @@ class Registry:
 
 
 async def run(tool: AnyTool, args: msgspec.Struct, context: ToolContext) -> str:
-    """Run a tool whose access was granted; its result is within the cap, and valid UTF-8."""
+    """Run a tool whose access was granted. Its result is within the cap, and valid UTF-8."""
     return capped(await tool.run(args, context), context)
 
 
@@ -109,12 +109,12 @@ def parameters(tool: AnyTool) -> dict[str, Any]:
     if tool.Args is AnyArgs:
         schema: dict[str, Any] = tool.parameters  # type: ignore[attr-defined]
         return schema
-    known: Any = _schema  # mypy takes a class for something that has no hash
+    known: Any = _schema  # mypy takes a class for something without a hash
     made: dict[str, Any] = known(tool.Args)
     return made
 
 
-@cache  # the same for every session, and it takes longer to make than a small turn
+@cache  # the same for every session, and making it takes longer than a small turn
 def _schema(arguments: Any) -> dict[str, Any]:
     schema = msgspec.json.schema(arguments)
     inlined: dict[str, Any] = _inline(schema, schema.get("$defs", {}))
@@ -137,7 +137,7 @@ def _inline(node: Any, defs: dict[str, Any]) -> Any:
 
 
 def _not_null(node: dict[str, Any]) -> dict[str, Any]:
-    """An optional argument is left out, so nobody needs to be told that it may also be null."""
+    """Remove null from optional arguments: they are left out, so nobody need know that they may be null."""
     choices = node.pop("anyOf", None)
     if node.get("default", ...) in (None, []):
         del node["default"]

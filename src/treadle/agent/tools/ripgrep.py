@@ -1,4 +1,4 @@
-"""Running a search: ripgrep when there is one, else our own `scan.py`, which prints the same. One reader for both."""
+"""Runs a search with ripgrep if there is one, else with our own `scan.py`, which prints the same."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ class RipgrepRequest(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     """A regular expression for paths relative to the root."""
     base_glob: str | None = None
-    """A glob for base names that lets at least those through that `name` does; ripgrep then reads fewer files."""
+    """A glob for base names that matches at least what `name` matches; with it, ripgrep reads fewer files."""
 
 
 class MatchedLine(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ def ripgrep_argv(program: str, request: RipgrepRequest, in_order: bool) -> list[
     else:
         argv += ["--no-require-git", "--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot"]
     if request.base_glob:
-        # Not --glob: that would bring back files which .gitignore leaves out.
+        # Not --glob: that would include files which .gitignore excludes.
         argv += ["--type-add", f"wanted:{request.base_glob}", "--type", "wanted"]
     argv += ["--sort", "path"] if in_order else []
     argv += ["--ignore-case"] if request.ignore_case else ["--case-sensitive"]
@@ -100,7 +100,7 @@ _decoder = msgspec.json.Decoder(_Record)
 
 
 class RipgrepReader:
-    """Bytes of `--json` in, whole files out. Of one file at most `keep` rows are kept; matches are all counted."""
+    """Bytes of `--json` in, whole files out. At most `keep` rows of one file are kept; all matches are counted."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -130,7 +130,7 @@ class RipgrepReader:
 async def search(
     argv: list[str], env: dict[str, str], timeout: float, keep: int, take: Callable[[FileMatches], bool]
 ) -> bool:
-    """Hand every file to `take` until it says False. False when time was up; PatternRefused when it cannot be read."""
+    """Pass every file to `take` until it returns False. False when time was up; PatternRefused for a bad pattern."""
     from treadle.io.process.child import start
 
     reader = RipgrepReader(keep)

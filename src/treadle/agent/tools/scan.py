@@ -1,6 +1,6 @@
 """Search files without ripgrep: a child process that prints what `rg --json` would print, in the order of paths.
 
-It is a process of its own because a regular expression can run for ever and cannot be interrupted from within.
+It is a separate process because a regular expression can run for ever and cannot be interrupted from within.
 Light: run as `python -I -S`, with the request as JSON in its last argument.
 """
 
@@ -65,7 +65,7 @@ def files(request: dict[str, Any]) -> Iterator[str]:
 
 
 def read(path: str) -> bytes | None:
-    """The file's bytes with plain line ends; None for what is not searched: odd, too big, binary, unreadable."""
+    """The file's bytes with plain line ends; None for what is not searched: not a file, too big, binary, unreadable."""
     try:
         if os.lstat(path).st_size > MAX_FILE:
             return None
@@ -101,11 +101,11 @@ def search(path: str, pattern: re.Pattern[str], context: int) -> Iterator[tuple[
 
 
 def matching_lines(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Start and end of each line, without its newline, that matches by itself.
+    """Start and end of each line that matches by itself, without its newline.
 
-    The whole text is searched, which skips most of it at full speed; where something is found, that line is asked
-    alone. A match that spans several lines does not count, and no line that matches can hide behind it, as long as the
-    pattern does not look around: then every line is asked.
+    The whole text is searched, which skips most of it at full speed; each line found is then matched alone. A match
+    that spans several lines does not count, and cannot hide a line that matches, unless the pattern has a
+    lookaround: then every line is matched alone.
     """
     looks_around = _LOOKS_AROUND.search(pattern.pattern)
     place = 0

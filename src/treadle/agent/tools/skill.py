@@ -26,7 +26,7 @@ class SkillTool:
     Args = SkillArgs
 
     def access(self, args: SkillArgs, resolve: Callable[[str], Path]) -> Access:
-        # No path: the person put it in a place for skills so that it be read, wherever that is.
+        # No path: the person put it in a place for skills so that it is read, wherever that is.
         return Access(tool=self.name, kind=self.kind)
 
     async def run(self, args: SkillArgs, context: ToolContext) -> str:

@@ -1,4 +1,4 @@
-"""Bytes of a file as text, and back without a byte changed that nobody edited."""
+"""Decodes a file's bytes as text, and encodes it again without changing a byte that was not edited."""
 
 import codecs
 from collections.abc import Iterator
@@ -31,12 +31,12 @@ _BINARIES = {
     b"fLaC": "FLAC audio",
 }
 SHOWN = ("a PNG image", "a JPEG image", "a GIF image", "a WebP image")
-"""What a model can be shown."""
+"""Image formats that a model can be shown."""
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def binary(start: bytes) -> str | None:
-    """What kind of binary file begins with these bytes; None when it is text as far as one can see."""
+    """The kind of binary file that begins with these bytes; None when it seems to be text."""
     for magic, what in {**_IMAGES, **_BINARIES}.items():
         if start.startswith(magic) and (len(magic) > 3 or b"\0" in start or not _is_utf8(start)):
             return what
@@ -63,7 +63,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A whole file as text. `encode` gives back the bytes, for any text with the same odd bytes in it."""
+    """A whole file as text. `encode` returns the bytes, for any text with the same undecodable bytes in it."""
 
     text: str
     encoding: str
@@ -74,7 +74,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 def decodings(data: bytes) -> Iterator[Text]:
-    """The ways to read a whole file as text, the likeliest first; every one of them gives back the same bytes."""
+    """The ways to read a whole file as text, likeliest first; each of them encodes back to the same bytes."""
     announced = bom(data)
     if announced in ("utf-16-le", "utf-16-be"):
         try:
@@ -103,7 +103,7 @@ def readable(data: bytes) -> tuple[str, str]:
 
 
 def cut_character(data: bytes) -> bytes:
-    """The bytes at the end that begin a character and do not finish it."""
+    """The bytes at the end that begin a character without finishing it."""
     for length in range(1, min(3, len(data)) + 1):
         byte = data[-length]
         if byte >= 0xC0:

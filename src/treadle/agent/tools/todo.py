@@ -1,4 +1,4 @@
-"""Keep a list of what is to be done."""
+"""Keep a to-do list."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -14,7 +14,7 @@ from treadle.events import ToolKind
 from treadle.session import Access
 
 DEFERRED, FOUND = "tools_deferred", "tools_found"
-"""Where a session's memory keeps the tools that can be found, and the names of those that were."""
+"""Keys of the session's state for the tools that can be found, and for the names of those that were found."""
 MOST = 8
 
 
@@ -51,7 +51,7 @@ TOOL: Tool[SearchArgs] = ToolSearch()
 
 
 def search(tools: Iterable[AnyTool], query: str) -> list[AnyTool]:
-    """The tools with these exact names, else those with most of the words; a word in the name counts thrice."""
+    """The tools with these exact names, else those that match most words; a word in the name counts three times."""
     named = {name.strip().lower() for name in query.split(",")}
     exact = [tool for tool in tools if tool.name.lower() in named]
     if exact:

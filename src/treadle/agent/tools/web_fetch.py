@@ -1,7 +1,7 @@
 """Fetch a page of the public web as text.
 
-Every hop is resolved, its addresses are checked, and the connection goes to a checked address under the name that was
-asked for: neither DNS nor a redirect leads into a private network. No proxy, no cookies, no credentials.
+Every redirect is resolved and its addresses are checked, and the connection goes to a checked address under the name
+that was asked for: neither DNS nor a redirect leads into a private network. No proxy, no cookies, no credentials.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class FetchedPage(msgspec.Struct):
         return "\n".join([*notes, content.strip("\n") or "[the page has no text]", *end])
 
     def _decoded(self) -> str:
-        """By the header, the page's own word or its first bytes; UTF-8 when nobody says."""
+        """Decoded by the header, the page's own declaration or its first bytes; UTF-8 when none of them says."""
         said = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", self.content_type, re.I)
         meta = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", self.body[:4096], re.I)
         encoding = said[1] if said else meta[1].decode() if meta else text.bom(self.body) or "utf-8"
@@ -182,7 +182,7 @@ class Fetch:
         raise last or ToolError(f"{host} has no address")
 
     async def _addresses(self, host: str, port: int) -> list[addresses.Address]:
-        """All addresses of the host; one that is not allowed spoils them all, as it may be the next one used."""
+        """All addresses of the host. If one is not allowed, none is used, because it might be the next one chosen."""
         try:
             found = [addresses.parse(address) for address in await self._lookup(host.strip("[]"), port)]
         except (OSError, ValueError, UnicodeError) as error:
@@ -214,7 +214,7 @@ def _host_header(host: str, port: int | None) -> str:
 
 
 async def _body(response: httpx2.Response) -> tuple[bytes, bool]:
-    """At most MAX_BYTES, also when it was sent compressed though we did not ask for that."""
+    """At most MAX_BYTES, also when it was sent compressed although we did not ask for that."""
     import zlib
 
     encoding = response.headers.get("content-encoding", "identity").strip().lower()

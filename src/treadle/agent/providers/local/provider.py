@@ -1,4 +1,4 @@
-"""What the loop talks to: the chat format over a private socket; the model behind it is started when it is needed."""
+"""What the loop talks to: the chat format over a private socket. The model behind it is started when needed."""
 
 from collections.abc import AsyncGenerator
 
@@ -15,7 +15,7 @@ from treadle.agent.providers.retry import Clock, RetryPolicy
 
 FREE = Price(input=0, output=0, cache_read=0, cache_write=0)
 IDLE = 900.0
-"""Seconds: on a slow machine a long prompt is read in silence for minutes."""
+"""In seconds: on a slow machine a long prompt is read in silence for minutes."""
 
 
 class LocalProvider:

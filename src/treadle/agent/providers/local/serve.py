@@ -1,6 +1,6 @@
 """The program that holds a local model: `python -m treadle.agent.providers.local.serve SETTINGS`.
 
-It says `ready` on stdout when the model can be asked, over HTTP on a Unix socket in a directory that only this user can
+It prints `ready` on stdout when the model answers, over HTTP on a Unix socket in a directory that only this user can
 enter. Whoever started it ends it.
 """
 
@@ -10,7 +10,7 @@ import signal
 import sys
 
 WITHOUT = 3
-"""The exit code when the library is not there."""
+"""The exit code when the library is not installed."""
 
 
 def main(settings: str) -> int:
@@ -36,7 +36,7 @@ def main(settings: str) -> int:
     signal.sigwait({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     os.unlink(wanted["socket"])
     del server
-    os._exit(0)  # its threads may still compute, and nobody waits for what they come to
+    os._exit(0)  # its threads may still compute, and nobody waits for their results
 
 
 if __name__ == "__main__":

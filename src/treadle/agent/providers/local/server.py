@@ -1,4 +1,4 @@
-"""One process per model, for all who use it: started at the first use, ended after the last."""
+"""One process per model, shared by all who use it: started at the first use, ended after the last."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from treadle.io.process.child import Child, start
 
 START_SECONDS = 300.0
 PROGRAM = (sys.executable, "-P", "-m", "treadle.agent.providers.local.serve")
-"""The command of the local server. Its settings follow as one more argument; it prints `ready` when it can be asked."""
+"""The command of the local server. Its settings follow as one more argument; it prints `ready` when it can answer."""
 
 
 class LocalServer:
@@ -33,7 +33,7 @@ class LocalServer:
         self._lock = asyncio.Lock()
 
     async def running(self) -> str:
-        """The socket at which it can be asked; starts it when it is not there, also after it died."""
+        """The socket of the server, which is started when it is not running, also after it died."""
         async with self._lock:
             if self._child is not None and self._child.exit_code is not None:
                 await self._end()
@@ -98,7 +98,7 @@ def hold(weights: Weights, settings: LocalSettings, program: tuple[str, ...] = P
 
 
 def _runtime() -> str:
-    """A short private directory for sockets, without those that killed processes left there."""
+    """A short private directory for sockets, without those left by killed processes."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     place = os.path.join(base, "treadle") if os.path.isabs(base) else f"/tmp/treadle-{os.geteuid()}"
     for name in os.listdir(private_dir(place)):

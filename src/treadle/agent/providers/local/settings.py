@@ -11,9 +11,9 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """`[models.local]`."""
 
     context: int = CONTEXT
-    """Tokens that a conversation may have; memory is set aside for all of them."""
+    """The most tokens of a conversation; memory is reserved for all of them."""
     threads: int = 0
-    """0: one for each core. On a machine that others use too, one alone is faster than two that wait for each other."""
+    """0: one for each core. On a shared machine, one thread is faster than two that wait for each other."""
 
     @property
     def cores(self) -> int:
