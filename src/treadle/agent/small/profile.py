@@ -13,7 +13,7 @@ from treadle.errors import ConfigError
 TOOLS = ("read_file", "edit_file", "write_file", "bash")
 SMALL_WINDOW = 16_384
 """A model that takes at most this many tokens is small, whatever its name."""
-_SIZE = re.compile(r"(?:^|[-_:/ ])(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
+_SIZE = r"(?:^|[-_:/ ])(\d+(?:\.\d+)?)b(?![a-z0-9])"
 LARGEST = 9.0
 """Billions of parameters, as in names of models (`qwen2.5-coder:1.5b`)."""
 
@@ -83,8 +83,8 @@ def is_small(vendor: str, model: str, window: int | None) -> bool:
     """By the context size if it is known, else by the size in the name. A local model of unknown size is small."""
     if window is not None and window <= SMALL_WINDOW:
         return True
-    sizes = [float(size) for size in _SIZE.findall(model)]
-    if sizes:
+    name = model.lower()
+    if "b" in name and (sizes := [float(size) for size in re.findall(_SIZE, name)]):
         return max(sizes) <= LARGEST
     return vendor == "local"
 

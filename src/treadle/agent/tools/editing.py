@@ -6,7 +6,6 @@ own version of every line that the edit does not change.
 """
 
 import heapq
-import re
 
 import msgspec
 
@@ -15,7 +14,6 @@ from treadle.errors import ToolError
 
 AROUND, MOST_SHOWN = 3, 40
 """How many lines are shown on either side of the place that a failed edit probably meant, and in total."""
-_INDENT = re.compile(r"[ \t]*")
 
 
 class Edited(msgspec.Struct, frozen=True):
@@ -127,8 +125,7 @@ def _indents(found: list[str], old: list[str]) -> dict[str, str]:
 
 
 def _indent(line: str) -> str:
-    found = _INDENT.match(line)
-    return found[0] if found else ""
+    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _reindented(line: str, indents: dict[str, str]) -> str:

@@ -10,7 +10,6 @@ import msgspec
 
 from treadle.agent.tools.scan import MAX_FILE
 from treadle.errors import LineTooLong, ToolError
-from treadle.io.process.programs import find_outside
 from treadle.wire.common.framing import LineSplitter
 
 LINE_CAP = 1 << 20
@@ -44,6 +43,8 @@ class FileMatches(msgspec.Struct):
 def find(workspace: str = os.curdir) -> str | None:
     """ripgrep on PATH, or the one that is installed with us; never one that lies in the workspace."""
     from sysconfig import get_path
+
+    from treadle.io.process.programs import find_outside
 
     return find_outside("rg", workspace) or find_outside("rg", path=get_path("scripts"))
 
