@@ -1,1 +1,1 @@
-"""One file per claim; each prints a ratio against a named peer or limit measured in the same run."""
+"""One file per claim; each prints a ratio to a named peer or limit that was measured in the same run."""

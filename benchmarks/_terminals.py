@@ -1,4 +1,4 @@
-"""Terminals to measure: a bare pty, ours, dtach, tmux and screen, each with one client that behaves like a person's."""
+"""Terminals to measure: a bare pty, ours, dtach, tmux and screen, each with one client that acts like a person's."""
 
 import os
 import pty
@@ -46,7 +46,7 @@ class Bench:
         return launch(settings)
 
     def on_pty(self, *command: str) -> int:
-        """Run a program on a new pty of 80x24 and give the master side."""
+        """Run a program on a new 80x24 pty. Returns the master side."""
         pid, master = pty.fork()
         if pid == 0:
             os.environ["TERM"] = "xterm-256color"
@@ -56,7 +56,7 @@ class Bench:
         return master
 
     def peer(self, kind: str, command: str) -> int:
-        """`command`, a line for sh, in that multiplexer, attached on a pty whose master side comes back."""
+        """Run `command`, a line for sh, in that multiplexer, attached to a pty whose master side is returned."""
         name, here = self.name(), self.directory
         if kind == "bare":
             return self.on_pty("sh", "-c", command)
@@ -81,7 +81,7 @@ class Bench:
 
 
 def sweep(directory: Path) -> None:
-    """End all that was started in a scratch directory, and remove it."""
+    """End everything that was started in a scratch directory, and remove it."""
     if shutil.which("tmux"):
         subprocess.run(["tmux", "-S", str(directory / "tmux"), "kill-server"], capture_output=True)
     deadline = time.monotonic() + 60
@@ -96,8 +96,9 @@ def sweep(directory: Path) -> None:
 
 
 def _inhabitants(directory: Path) -> set[int]:
-    """Supervisors that hold their lock, what is below them, and who was started with the directory's name: other
-    multiplexers, and our warm parent."""
+    """Supervisors that hold their lock, their descendants, and processes with the directory in their command line:
+    other multiplexers, and our warm parent.
+    """
     supervisors = {
         place.pids()[0]
         for place in (Place(str(directory), path.stem) for path in directory.glob("*.pid"))
@@ -123,7 +124,7 @@ def _arguments(pid: int) -> bytes:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """A bench that is swept whatever becomes of this process: a keeper does it when we are killed."""
+    """A bench that is cleaned up whatever happens to this process: if we are killed, a keeper does it."""
     found = Bench()
     alive, ours = os.pipe()
     keeper = os.fork()
@@ -131,7 +132,7 @@ def bench() -> Iterator[Bench]:
         os.setsid()
         os.close(ours)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        os.read(alive, 1)  # until we are done, or dead
+        os.read(alive, 1)  # returns when we are done, or dead
         sweep(found.directory)
         os._exit(0)
     os.close(alive)
@@ -149,7 +150,7 @@ def installed() -> list[str]:
 
 
 def drain(fd: int) -> None:
-    """Read a pty until it hangs up, as fast as can be, as a terminal that shows everything would."""
+    """Read a pty until it hangs up, as fast as possible, as a terminal that shows everything would."""
     try:
         while os.read(fd, 65536):
             pass
@@ -167,7 +168,7 @@ def settle(fd: int, quiet: float = 0.3) -> None:
 
 
 def pss(pid: int) -> int:
-    """Bytes of memory that belong to a process, shared pages divided among those who share them."""
+    """A process's memory in bytes, with shared pages divided among those who share them."""
     with open(f"/proc/{pid}/smaps_rollup") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("Pss:")) * 1024
 

@@ -1,4 +1,4 @@
-"""Whole commands, timed in turn so that a noisy machine disturbs all of them alike."""
+"""Times whole commands in turn, so that a noisy machine disturbs all of them alike."""
 
 import statistics
 import subprocess
@@ -6,7 +6,7 @@ import time
 
 
 def interleaved(commands: dict[str, list[str]], rounds: int) -> dict[str, float]:
-    """The median wall time in milliseconds of each command, over rounds in which each ran once."""
+    """The median wall time of each command in milliseconds, over rounds in which each ran once."""
     taken: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():

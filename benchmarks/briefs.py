@@ -1,10 +1,11 @@
-"""What a wave of three tasks costs in tokens, told verbatim and by reference, on real specifications of three sizes.
+"""What a wave (three tasks started together) costs in tokens, briefed verbatim and by reference, on real
+specifications.
 
-The plans are pages of this project's reference, which people wrote for readers: to implement a page, each section is a
-task. Verbatim, each spawn is told the pages and the rules of the house. By reference, it is told its own section, and
-reads the rules and every section that defines a word which its own uses: pages refer to themselves a lot, and what
-that costs is counted in full. Each figure is the mean over waves from all of the plan. Tokens are estimated by one
-rule, as no model is asked; neither way counts what agents read of the code, which is the same for both.
+The plans are pages of this project's reference in three sizes: implementing a page means one task per section.
+Verbatim, each agent is given the pages and the project's rules. By reference, it is given its own section, and reads
+the rules and every section that defines a word its own uses: pages refer to each other a lot, and that cost is counted
+in full. Each figure is the mean over waves from the whole plan. Tokens are estimated by one rule, because no model is
+asked; neither way counts the code that agents read, which is the same for both.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PLANS = {
 }
 WAVE = 3
 WAVES = 24
-"""At most so many waves of a plan are built."""
+"""The most waves that are built from one plan."""
 RESULT = 60
 """The tokens of a typed result, as the demo has them."""
 
@@ -63,7 +64,7 @@ def rules() -> str:
 
 
 def costs(plan: list[Section], begin: int) -> dict[str, tuple[float, float]]:
-    """By way of counting, what a wave that begins at this section costs verbatim and by reference."""
+    """What a wave that begins at this section costs verbatim and by reference, for each way of counting."""
     wave = plan[begin : begin + WAVE]
     common = estimate(f"You are working on this plan.\n\n{''.join(one.text for one in plan)}\n# Rules\n\n{rules()}")
     own = sum(estimate(f"# Your task\n\nImplement the section {one.title!r}, and report what you did.") for one in wave)

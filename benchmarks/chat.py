@@ -1,7 +1,7 @@
 """From `treadle` to the first prompt on a terminal, against a bare prompt of the same library.
 
-Both are started on a pty of their own, in turn, and timed until the prompt is shown. The time of the processor is said
-too: on a busy machine it is what tells.
+Both are started on their own pty, in turn, and timed until the prompt is shown. CPU time is shown too, because it is
+the meaningful figure on a busy machine.
 """
 
 import fcntl
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def to_the_prompt(command: list[str], env: dict[str, str], cwd: str) -> tuple[float, float]:
-    """Milliseconds on the clock, and of the processor, until both the prompt and the line below it are shown."""
+    """Milliseconds of wall time and of CPU time until both the prompt and the line below it are shown."""
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (30, 100))
     started = time.perf_counter()

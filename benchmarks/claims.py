@@ -1,7 +1,7 @@
-"""Ten thousand claims and a hundred thousand ledger lines: what each command takes then, and with one claim.
+"""How long each command takes with ten thousand claims and a hundred thousand ledger lines, and with one claim.
 
-Every ten seconds, and when another program has changed a file of theirs, a command looks at the dates of all files:
-that is measured apart, by giving their directory another date before each command.
+Every ten seconds, and when another program has changed one of the files, a command checks the dates of all files: this
+is measured separately, by changing the date of the directory before each command.
 """
 
 import json
@@ -42,7 +42,7 @@ def repository(top: Path, env: dict[str, str]) -> None:
 
 
 def fill(top: Path) -> None:
-    """Claims of others, each in its file as the command has just written one, and ledger lines."""
+    """Write claims of others, each in its file as the command would write it, and ledger lines."""
     planning = Planning(project=str(top))
     directory = Path(planning.live_path("ledger", "claims"))
     (one,) = directory.glob("*.json")
@@ -61,7 +61,7 @@ def fill(top: Path) -> None:
 
 
 def timed(command: list[str], top: Path, env: dict[str, str]) -> tuple[float, float]:
-    """Milliseconds by the clock and of the processor, which other programs on the machine do not change much."""
+    """Milliseconds of wall time and of CPU time, which other programs on the machine affect little."""
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=top, env=env, stdout=subprocess.DEVNULL) as process:
         _, status, usage = os.wait4(process.pid, 0)

@@ -1,10 +1,10 @@
-"""What driving an agent costs over its own command: time to the first piece of text, memory, and events per second.
+"""What driving an agent costs beyond its own command: time to the first text, memory, and events per second.
 
-First text: the real program (in the cache of `make test-agents`) against a scripted model, spoken to by our driver and
-by a bare client that writes the same few lines and does nothing else, each in a process of its own, in turns. The time
-is from the start of the program to the first piece of text; memory is the peak of the process that speaks to it. Both
-run the program as it is; what its sandbox adds is told beside it.
-Throughput: a recorded conversation whose delta is repeated, through a pipe and the driver to a reader, against a loop
+First text: the real program (from the cache of `make test-agents`) with a scripted model, used by our driver and by a
+bare client that writes the same few lines and does nothing else, in turn, each in its own process. The time is from the
+start of the program to the first text; memory is the peak of the process that drives it. Both run the program
+unconfined; the cost of a sandbox is shown separately.
+Throughput: a recorded conversation with a repeated delta, through a pipe and the driver to a reader, against a loop
 that parses the same bytes with the standard json module.
 
     python -m benchmarks.drivers [--flood | --first] [AGENT ...]
@@ -102,7 +102,7 @@ async def _compare(name: str) -> None:
             for round in range(ROUNDS + 1):
                 for how in taken:
                     got = await _run(name, how, env, home / "work")
-                    if round:  # the first one warms the caches up
+                    if round:  # the first round warms the caches
                         taken[how].append(got)
     (bare, bare_mb), (ours, ours_mb), (confined, _) = (
         [statistics.median(values) for values in zip(*taken[how], strict=True)] for how in taken
@@ -129,7 +129,7 @@ async def _run(name: str, how: str, env: dict[str, str], cwd: Path) -> tuple[flo
 
 
 async def _inside(name: str, how: str, program: str, environ: str, cwd: str) -> None:
-    """In a process of its own: the bare client imports nothing but the standard library."""
+    """Runs in a process of its own: the bare client imports nothing but the standard library."""
     env = json.loads(environ)
     seconds = await (_bare(name, program, env, cwd) if how == "bare" else _driver(name, how, program, env, cwd))
     # Not ru_maxrss, which a process inherits from the one that started it.

@@ -1,9 +1,9 @@
 """The first turn: `treadle -p` cold and warm beside `claude -p`, `codex exec` and bare Python, and twenty workers.
 
 All ask the same scripted server over HTTP on loopback. The others are taken from PATH or from the cache of
-`make test-agents`. Wall time, processor time of all processes of a run (those of a warm copy too) and peak memory are
-medians over interleaved rounds. The memory of workers is their proportional set size after two turns each, with the
-warm parent and whatever else runs for them.
+`make test-agents`. Wall time, CPU time of all processes of a run (including warm copies) and peak memory are medians
+over interleaved rounds. The memory of workers is their proportional set size after two turns each, including the warm
+parent and whatever else runs for them.
 """
 
 import json
@@ -73,7 +73,7 @@ def serving(place: Path) -> Iterator[str]:
 
 @contextmanager
 def kept_warm(env: dict[str, str]) -> Iterator[int]:
-    """The number of the warm parent of those who have this environment."""
+    """The pid of the warm parent for this environment."""
     treadle = str(BIN / "treadle")
     subprocess.run([treadle, "warm"], env=env, check=True, stdout=subprocess.DEVNULL)
     try:
@@ -123,7 +123,7 @@ def compare(found: dict[str, Contender], place: Path, parent: int) -> None:
     for number in range(ROUNDS + 1):
         for name, contender in found.items():
             run = once(contender, place, parent)
-            if number:  # the first one of each finds nothing in any cache
+            if number:  # not the first of each: its caches are empty
                 taken[name].append(run)
     ours = median(taken["treadle -p"])
     for name, runs in taken.items():
@@ -150,7 +150,7 @@ print(took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, status, b"T
 
 
 def once(contender: Contender, place: Path, parent: int) -> Run:
-    """A small process starts it: the kernel counts the starter's memory as the started one's."""
+    """Started by a small process, because the kernel counts the starter's memory as the started one's."""
     before = of_copies(parent)
     measuring = [sys.executable, "-I", "-S", "-c", MEASURE, *contender.command]
     done = subprocess.run(measuring, env=contender.env, cwd=place, capture_output=True, text=True, check=True)
@@ -160,8 +160,8 @@ def once(contender: Contender, place: Path, parent: int) -> Run:
 
 
 def of_copies(parent: int) -> float:
-    """Processor seconds of all copies that a warm parent has made and collected."""
-    time.sleep(0.05)  # it collects them in its own time
+    """CPU seconds of all copies that a warm parent has made and collected."""
+    time.sleep(0.05)  # it collects them when it has time
     fields = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[13]) + int(fields[14])) / TICK
 
@@ -170,7 +170,7 @@ def of_copies(parent: int) -> float:
 
 
 def bare() -> None:
-    """What as many processes need that have loaded asyncio and nothing else: no worker of ours can need less."""
+    """What as many processes need that have loaded only asyncio: no worker of ours can need less."""
     with ExitStack() as stack:
         command = [sys.executable, "-c", "import asyncio, sys; print(flush=True); sys.stdin.read()"]
         started = [
@@ -224,7 +224,7 @@ def ask(worker: subprocess.Popen[bytes], message: dict[str, object], until: str)
 
 
 def family(roots: set[int]) -> set[int]:
-    """These processes and all that descend from them."""
+    """These processes and all their descendants."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -239,7 +239,7 @@ def family(roots: set[int]) -> set[int]:
 
 
 def proportional(pid: int) -> float:
-    """Megabytes; pages that several processes share are counted once among them."""
+    """In megabytes; pages that several processes share are counted once among them."""
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:

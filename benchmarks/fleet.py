@@ -1,5 +1,5 @@
 """Empty orders from submit to receipt, against DBOS on SQLite and Celery on Redis; latencies; memory of many runs; and
-what does not grow with what is stored.
+what stays constant however much is stored.
 
 Set BENCH_PEERS to a Python that has `dbos`, `celery` and `redis` to measure them in the same run (Celery needs a
 `redis-server` too); without it, only our own figures are printed. BENCH_STORED and BENCH_RUNS set other sizes than
@@ -154,7 +154,7 @@ async def _latencies(bus: Bus) -> None:
 
 
 async def _runs(bus: Bus) -> None:
-    """Runs at once that do nothing: what is left is what a run costs beyond its agent."""
+    """Runs that do nothing, all at once: what they cost is the cost of a run without its agent."""
     count = int(os.environ.get("BENCH_RUNS", "50"))
     specs = [Spec(id=new_id(), task="wait", agent="null:600:60", created=time.time()) for _ in range(count)]
     began = time.perf_counter()
@@ -181,7 +181,7 @@ def _pss(pid: int) -> int:
 
 
 def _cpu() -> float:
-    """Seconds of CPU of all processes that use this state directory."""
+    """CPU seconds of all processes that use this state directory."""
     total = 0.0
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

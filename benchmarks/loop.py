@@ -1,7 +1,8 @@
-"""What the loop costs: streamed deltas per second and per turn, through a real HTTP provider, the loop and the events.
+"""What the loop costs: streamed deltas per second, and time per turn, through a real HTTP provider, the loop and
+events.
 
-The scripted model is served by another process. The peer is a bare loop that reads the same response from the same
-server and calls json.loads on every event: the least that any client in Python does.
+Another process serves the scripted model. The peer is a bare loop that reads the same response from the same server and
+calls json.loads on every event: the least that any client in Python does.
 """
 
 import asyncio

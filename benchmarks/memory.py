@@ -1,4 +1,4 @@
-"""Resident memory of an idle agent process, against an interpreter that only imported asyncio."""
+"""Resident memory of an idle agent process, against an interpreter that has only imported asyncio."""
 
 import subprocess
 import sys

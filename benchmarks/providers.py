@@ -1,8 +1,8 @@
-"""Streamed deltas per second of one core, from a socket to ReplyItem, against the plain way to read the same bytes.
+"""Streamed deltas per second of CPU time, from a socket to ReplyItem, against the plain way to read the same bytes.
 
 The service runs in another process. The plain way is what most clients do: the HTTP library's line iterator and
-`json.loads` for each line that begins with `data:`, with nothing made of the result. Counted is the processor time of
-this process, so that the service and whatever else runs does not matter.
+`json.loads` for each line that begins with `data:`, without using the result. Only the CPU time of this process
+counts, so that the service and whatever else runs do not matter.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a confined command costs over the same command unconfined, both started as the bash tool starts them.
+"""What confining a command costs, compared with the same command unconfined, both started like the bash tool does.
 
 The confinement is a real one: a git repository, its protected files, one hidden directory, no network.
 """
@@ -65,7 +65,7 @@ def index() -> None:
 
 
 def starts(cwd: str) -> None:
-    """`treadle -p` whose model only answers: the sandbox is made for commands, so a start should not feel it."""
+    """`treadle -p` whose model only answers: the sandbox is made for commands, so it should not slow down the start."""
     Path(cwd, "say.toml").write_text('[[reply]]\ntext = "ok"\n')
     program = str(Path(sys.executable).with_name("treadle"))
     modes = {"full-auto, confined": (), "full-auto, --no-sandbox": ("--no-sandbox",)}

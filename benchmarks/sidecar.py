@@ -1,7 +1,7 @@
 """The sidecar wire: events per second through the control plane, time to the first event, and hashing a receipt.
 
 The mix is that of an agent at work: of ten events, seven are deltas of varied text, one is a tool call with its path,
-one is its result of a few lines, one tells of a changed file. Every line is different from the others.
+one is its result of a few lines, one reports a changed file. Every line differs from the others.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ def order(root: str, number: int) -> WorkOrder:
 
 
 class Flood:
-    """The same sidecar, read in three ways. Each gives the seconds from its first event to its last line."""
+    """The same sidecar, read in three ways. Each returns the seconds from its first event to its last line."""
 
     def __init__(self, directory: Path) -> None:
         self.script = directory / "flood.py"
@@ -198,7 +198,7 @@ def big_receipt(number: int = 10_000) -> receipts.Receipt:
 
 
 def interleaved(*measures: Callable[[], object], rounds: int = 25) -> list[list[float]]:
-    """Milliseconds of each, measured in turns, so that a busy machine is busy for all of them."""
+    """Milliseconds of each, measured in turn, so that a busy machine affects all of them."""
     found: list[list[float]] = [[] for _ in measures]
     for _ in range(rounds):
         for measure, times in zip(measures, found, strict=True):
@@ -217,7 +217,7 @@ def main() -> None:
         os.environ["TREADLE_HOME"] = os.path.join(name, "home")
         flood = Flood(Path(name))
         cat, plain, host = [], [], []
-        for _ in range(ROUNDS):  # interleaved, so that a busy machine is busy for all three
+        for _ in range(ROUNDS):  # interleaved, so that a busy machine affects all three
             cat.append(EVENTS / flood.cat())
             plain.append(EVENTS / flood.plain_loop())
             host.append(EVENTS / flood.host())

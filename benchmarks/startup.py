@@ -1,4 +1,4 @@
-"""How long `treadle --version` takes, against the same interpreter doing nothing and against node doing nothing."""
+"""How long `treadle --version` takes, against the same interpreter and node doing nothing."""
 
 import shutil
 import sys

@@ -1,6 +1,7 @@
-"""From a key to its echo, as a person's terminal sees it: typed on a pty at an attached client, through the terminal to
-a program in raw mode and back. Ours is `treadle attach`; the others are their own clients. Then the same beside four
-sessions that flood, and ours at the bare socket, which no other can be compared with."""
+"""From a key to its echo, as a person's terminal sees it: typed on the pty of an attached client, through the
+terminal to a program in raw mode and back. Ours is `treadle attach`; the others use their own clients. Then the same
+beside four sessions that flood output, and ours at the bare socket, for which there is no peer.
+"""
 
 import os
 import statistics
@@ -25,7 +26,7 @@ def main() -> None:
         place = here.ours("sh", "-c", ECHO)
         masters["ours"] = here.on_pty(TREADLE, "attach", place.id, "--socket-dir", str(here.directory))
         for master in masters.values():
-            _shown(master, b"READY")  # before that the kernel itself would echo
+            _shown(master, b"READY")  # before that, the kernel itself would echo
             settle(master)
         for _ in range(ROUNDS):
             for name, master in masters.items():
@@ -67,7 +68,7 @@ def _await_ready(ours: Client) -> None:
 
 
 def _through_pty(master: int) -> list[float]:
-    """Each key is another letter, so that a late echo of the one before is not taken for its own."""
+    """Each key is another letter, so that a late echo of the previous one is not taken for its own."""
     found = []
     for number in range(KEYS):
         key = b"%c" % (97 + number % 26)

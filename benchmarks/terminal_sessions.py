@@ -1,6 +1,6 @@
-"""What a session costs: to start, to keep, to look at. Beside dtach, tmux and abduco, those that are installed.
+"""What a session costs to start, to keep and to look at, compared with dtach, tmux and abduco where installed.
 
-All of it, or the named parts: `python -m benchmarks.terminal_sessions start memory listing idle replay thousand`.
+Runs all parts, or the named ones: `python -m benchmarks.terminal_sessions start memory listing idle replay thousand`.
 """
 
 import compileall
@@ -95,7 +95,7 @@ def _memory(here: Bench) -> None:
 
 
 def _peer_memory(here: Bench, peer: str, count: int) -> float:
-    """Megabytes of each of so many idle sessions of another program."""
+    """Megabytes of each of this many idle sessions of another program."""
     before = {process.pid for process in table.processes()}
     os.environ["ABDUCO_SOCKET_DIR"] = str(here.directory)
     for number in range(count):

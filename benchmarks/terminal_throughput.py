@@ -87,7 +87,7 @@ def _ours(here: Bench, text: Path, count: int) -> tuple[float, float]:
 
 
 def _drain_sockets(path: str, count: int, tell: Connection) -> None:
-    """In a process of its own, so that reading competes with nothing but the supervisor."""
+    """Runs in a process of its own, so that reading competes only with the supervisor."""
     import socket
 
     socks = {}

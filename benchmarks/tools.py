@@ -1,4 +1,4 @@
-"""The search tools against the usual programs, on 20,000 generated files: same tree, same patterns, rounds in turn."""
+"""The search tools against the usual programs, on 20,000 generated files: same tree, same patterns, in turn."""
 
 import asyncio
 import os

@@ -91,7 +91,7 @@ class Client:
 
 
 class Measured:
-    """Wall time, and the processor time at both ends, which a busy machine disturbs less."""
+    """Wall time, and the CPU time at both ends, which a busy machine affects less."""
 
     def __init__(self, pid: int | None) -> None:
         self.wall: list[float] = []

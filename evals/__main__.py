@@ -15,9 +15,9 @@ from treadle.errors import ConfigError, TreadleError
 
 OPTIONS = {
     "agent": "the agent: native, or any that `treadle agents` lists",
-    "model": "the model, as --model of treadle takes it; `local` needs no key",
+    "model": "the model, as for `treadle --model`; `local` needs no key",
     "small": "the profile for small models: on, off, or parts to leave out (--small=-caps,-vary)",
-    "brief": "tell each task as a brief: verbatim (the whole plan) or delta",
+    "brief": "give each task as a brief: verbatim (the whole plan) or delta (only what it needs)",
     "system": "a file whose text is the system prompt",
 }
 
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="run a second configuration in turn with the first, which differs in this; may be given again",
+        help="alternate with a second configuration that differs in this; may be given again",
     )
     run.set_defaults(do=_run)
     compare = commands.add_parser("compare", help="two results side by side, in pairs")
@@ -99,7 +99,7 @@ def _path(out: Path, number: int) -> Path:
 async def _all(
     configurations: list[Configuration], tasks: tuple[Task, ...], repeat: int, out: Path
 ) -> list[list[Attempt]]:
-    """Task by task, the configurations in turn: whatever else the machine does, both suffer it alike."""
+    """Task by task, with the configurations in turn: other load on the machine then affects both alike."""
     done: list[list[Attempt]] = [[] for _ in configurations]
     async with running.kept_loaded([one.model for one in configurations]):
         for number in range(1, repeat + 1):
@@ -109,7 +109,8 @@ async def _all(
                     made = await running.attempt(task, configuration, number, transcript)
                     done[which].append(made)
                     _tell(made, configuration if len(configurations) > 1 else None)
-                    Results.of(configuration, done[which]).save(_path(out, which))  # what is done survives a stop
+                    # it survives an interruption
+                    Results.of(configuration, done[which]).save(_path(out, which))
     return done
 
 

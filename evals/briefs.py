@@ -1,8 +1,8 @@
-"""How a task is told: by itself, or as one task of a plan, with a verbatim brief or with a delta brief.
+"""How a task is given: by itself, or as one task of a plan, with a verbatim brief or with a delta brief.
 
-The plan is that of a team which does all the tasks of one size: what it is for, what holds for all work, what was done
-before, and every task. A verbatim brief restates all of it, as orchestrators do; a delta brief is what
-`treadle.coordination.briefs` makes for the one task. Both say the task in the same words.
+The plan is for a team that does all the tasks of one size: its purpose, the rules for all work, what was done before,
+and every task. A verbatim brief repeats all of it, as orchestrators do; a delta brief is what
+`treadle.coordination.briefs` makes for the one task. Both state the task in the same words.
 """
 
 import tempfile

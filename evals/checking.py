@@ -1,4 +1,4 @@
-"""Making a task's repository, and running its check in a process of its own: what a model wrote may do anything."""
+"""Makes a task's repository, and runs its check in a separate process: what a model wrote may do anything."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ from treadle.workspace.git import git
 
 CHECK_SECONDS = 60.0
 BEGIN = "evals-begin"
-"""The tag of the commit that the agent begins with."""
+"""The tag of the commit that the agent starts from."""
 HELPERS = '''\
 import os, subprocess, sys
 sys.path.insert(0, "")
@@ -78,12 +78,12 @@ for name in sys.argv[1:]:
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     passed: bool
     why: str = ""
-    """The last line that the check said."""
+    """The last line that the check printed."""
 
 
 @contextmanager
 def workspace(task: Task) -> Iterator[Path]:
-    """The task's repository, with its files committed; gone afterwards."""
+    """The task's repository, with its files committed; removed afterwards."""
     place = Path(tempfile.mkdtemp(prefix="treadle-eval-"))
     try:
         repository = place / "project"
@@ -107,7 +107,7 @@ def workspace(task: Task) -> Iterator[Path]:
 
 
 async def shell(script: str, repository: Path) -> str:
-    """Run a script of the task itself (its setup, or in tests its solution); gives what it prints."""
+    """Run a script of the task itself (its setup, or in tests its solution). Returns what it prints."""
     code, said = await _run(["bash", "-ec", script], repository, {})
     if code != 0:
         raise LocalError(f"a script of the task failed with exit code {code}: {said.strip()[-500:]}")
@@ -115,7 +115,7 @@ async def shell(script: str, repository: Path) -> str:
 
 
 async def check(task: Task, repository: Path, answer: str) -> Verdict:
-    """Whether the work is done, judged by what is there."""
+    """Whether the work is done, judged by the files and the answer."""
     argv = [sys.executable, "-B", "-c", HELPERS + task.check]
     code, said = await _run(argv, repository, {"EVAL_ANSWER": answer})
     if code == 0:

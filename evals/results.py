@@ -1,4 +1,4 @@
-"""What was measured, as JSON that a later run can be compared with."""
+"""Measurements as JSON, so that a later run can be compared."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FORMAT = 1
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that may differ between two runs that are compared."""
+    """Everything that may differ between two compared runs."""
 
     agent: str = "native"
     model: str = ""
     small: str = ""
-    """The profile for small models: on, off, parts to leave out as in `-caps`; nothing: by the model."""
+    """The profile for small models: on, off, parts to leave out as in `-caps`; empty: decided by the model."""
     brief: str = ""
-    """How the task is told: as it is, or inside a plan as a `verbatim` or a `delta` brief."""
+    """How the task is given: by itself, or inside a plan as a `verbatim` or a `delta` brief."""
     system: str = ""
     """A file whose text is the system prompt."""
 
@@ -48,12 +48,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = ""
     error: str = ""
     steps: int = 0
-    """Calls of the model."""
+    """Model calls."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     estimated: bool = False
-    """Whether some of the tokens were estimated, because nobody counted them."""
+    """Whether some of the tokens were estimated, because no service counted them."""
     cost_usd: float | None = None
     seconds: float = 0.0
     tool_calls: int = 0

@@ -1,4 +1,4 @@
-"""Running tasks: a fresh repository, a fresh session, one prompt, then the check."""
+"""Runs tasks: a fresh repository, a fresh session, one prompt, then the check."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from treadle.sessions.totals import TurnSummary, TurnTotals
 
 
 async def attempt(task: Task, configuration: Configuration, number: int, transcript: Path | None = None) -> Attempt:
-    """One run of a task, whatever becomes of it. With `transcript`, its events are kept there."""
+    """One run of a task, however it ends. With `transcript`, its events are written there."""
     with workspace(task) as repository:
         if task.setup:
             await shell(task.setup, repository)
@@ -80,7 +80,7 @@ def spec(task: Task, configuration: Configuration, repository: Path) -> SessionS
         mode="full-auto",
         env={
             "PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # what else is installed here is no part of the task
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # other installed plugins are not part of the task
         },
         limits=Limits(max_iterations=task.iterations, max_seconds=task.seconds),
         start=Start(persist=False),
@@ -90,7 +90,7 @@ def spec(task: Task, configuration: Configuration, repository: Path) -> SessionS
 
 
 def keep(path: Path, task: Task, events: list[AnyEvent]) -> None:
-    """The conversation as a person reads it."""
+    """Write the conversation for a person to read."""
     from evals.transcripts import written
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def keep(path: Path, task: Task, events: list[AnyEvent]) -> None:
 
 @asynccontextmanager
 async def kept_loaded(models: list[str]) -> AsyncIterator[None]:
-    """Local models stay in memory between tasks, as they would for a person who goes on working."""
+    """Local models stay in memory between tasks, as they would for a person who works on."""
     from treadle.agent.providers.local.catalog import find
     from treadle.agent.providers.local.server import hold
     from treadle.agent.providers.names import choose, model_settings

@@ -1,4 +1,4 @@
-"""Intervals for few and unequal trials. Pure; the random numbers are the same each time."""
+"""Confidence intervals for few and unequal trials. Pure; the random numbers are the same each time."""
 
 import random
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def bootstrap(values: Sequence[float]) -> Interval:
-    """Of the mean, by drawing tasks with replacement: runs of one task are alike, tasks are what was sampled."""
+    """Of the mean, by drawing tasks with replacement: tasks are what was sampled, and runs of one task are alike."""
     if not values:
         return 0.0, 0.0
     chance = random.Random(1)
@@ -35,7 +35,7 @@ def bootstrap(values: Sequence[float]) -> Interval:
 
 
 def bootstrap_ratio(pairs: Sequence[tuple[float, float]]) -> Interval:
-    """Of the sum of the first over the sum of the second, by drawing pairs with replacement."""
+    """Of the sum of the first divided by the sum of the second, by drawing pairs with replacement."""
     if not pairs:
         return 0.0, 0.0
     chance = random.Random(1)
@@ -53,7 +53,7 @@ def _ends(values: list[float]) -> Interval:
 
 
 def sign_test(first: int, second: int) -> float:
-    """How likely so unequal a split, or a more unequal one, is when both are equally good (two-sided, exact)."""
+    """The probability of a split at least this unequal when both are equally good (two-sided, exact)."""
     total = first + second
     if not total:
         return 1.0

@@ -1,4 +1,4 @@
-"""Results in words and columns: one configuration by itself, and two side by side."""
+"""Results in words and columns: one configuration by itself, or two side by side."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ HEAD = ("task", "passed", "95 %", "steps", "tokens in", "cached", "out", "cost",
 
 
 def table(results: Results) -> str:
-    """Per task, per size and in all."""
+    """Per task, per size and in total."""
     rows: list[tuple[str, ...]] = [HEAD]
     tasks = _by_task(results.attempts)
     rows += [_row(name, attempts) for name, attempts in tasks.items()]
@@ -50,7 +50,9 @@ def _row(name: str, attempts: Sequence[Attempt]) -> tuple[str, ...]:
 
 
 def pass_interval(attempts: Sequence[Attempt]) -> Interval:
-    """Of one run each, or of runs of one task: as independent trials. Of several tasks run several times: by task."""
+    """One run per task, or runs of one task, count as independent trials; several runs of several tasks count by
+    task.
+    """
     tasks = _by_task(attempts)
     if len(tasks) == 1 or len(tasks) == len(attempts):
         return wilson(sum(attempt.passed for attempt in attempts), len(attempts))
@@ -58,7 +60,7 @@ def pass_interval(attempts: Sequence[Attempt]) -> Interval:
 
 
 def comparison(first: Results, second: Results) -> str:
-    """The tasks that both ran, in pairs. The tokens that count are those of tasks that both passed."""
+    """The tasks that both ran, in pairs. Tokens are compared only on tasks that both passed."""
     a, b = _by_task(first.attempts), _by_task(second.attempts)
     common = [name for name in a if name in b]
     if not common:

@@ -19,11 +19,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     prompt: str
     files: dict[str, str]
-    """What is in the repository, committed, when the agent comes."""
+    """The files of the repository, committed, when the agent starts."""
     check: str
-    """Python that runs in the repository afterwards; it fails by an assertion. `checking.HELPERS` are at hand."""
+    """Python that runs in the repository afterwards and fails by an assertion. It may use `checking.HELPERS`."""
     solution: str
-    """A shell script that does the work; what it prints is the answer. The tests check the check with it."""
+    """A shell script that does the work and prints the answer. The tests check the check with it."""
     setup: str = ""
     """A shell script that runs after the files are committed."""
     seconds: float = 600.0

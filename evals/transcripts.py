@@ -1,4 +1,4 @@
-"""A run as a person reads it: what the model said and called, and what came back."""
+"""A run for a person to read: what the model said and called, and what came back."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Give an order to a fleet and follow it to its end, with a plain NATS client and nothing of Treadle.
+"""Submit an order to a fleet and follow it to its end, with a plain NATS client and without Treadle.
 
     python fleet_client.py nats://submit:PASSWORD@127.0.0.1:PORT "mend the failing test" [AGENT]
 
@@ -18,7 +18,7 @@ async def main(url: str, task: str, agent: str = "native") -> int:
     stream = client.jetstream()
     order = uuid.uuid4().hex[:12]
     spec = {"format": 1, "id": order, "task": task, "agent": agent}
-    # Stored when this returns. Expecting no earlier one makes it safe to repeat.
+    # Stored when this returns. Expecting no earlier message makes it safe to repeat.
     await stream.publish(
         f"$KV.fleet.spec.{order}",
         json.dumps(spec).encode(),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A whole sidecar in plain Python: it writes the task into a file and says so. Needs nothing but Python.
+"""A whole sidecar in plain Python: it writes the task into a file and reports it. Needs nothing but Python.
 
 treadle host run --sidecar "python3 examples/sidecar.py" --task "remember the milk" --apply
 """
@@ -18,7 +18,7 @@ lock = threading.Lock()
 
 
 def say(message: dict[str, Any]) -> None:
-    with lock:  # pongs are written by another thread
+    with lock:  # another thread writes pongs
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
 

@@ -23,7 +23,7 @@ requests, replies = worker.stdin, worker.stdout
 
 
 def ask(**request: Any) -> None:
-    with contextlib.suppress(BrokenPipeError):  # a worker that has ended: the end of its output tells of it
+    with contextlib.suppress(BrokenPipeError):  # the worker has ended: the end of its output will tell
         requests.write(json.dumps(request) + "\n")
         requests.flush()
 
@@ -64,7 +64,7 @@ except KeyboardInterrupt:
     ask(type="cancel", id="3", target_id="2")
     result = run()
 ask(type="shutdown", id="4")
-worker.communicate()  # also drops what a worker that has ended did not take
+worker.communicate()  # also drops what a worker that has ended did not read
 if result["status"] == "ok":
     tokens = result.get("usage", {}).get("total_tokens", "an unknown number of")
     print(f"\n({result['iterations']} model calls, {tokens} tokens, {result['total_latency_ms']} ms)")

@@ -17,7 +17,7 @@ def make_repository(place: Path) -> Path:
 
 
 def asking(repository: Path, questions: int) -> Spec:
-    """Its model wants to run so many commands, one after the other; each leaves a file."""
+    """An order whose model runs this many commands, one after the other; each leaves a file."""
     name = new_id()
     replies = "".join(
         f'[[reply]]\ntext = "Next."\n[[reply.call]]\nname = "bash"\n'

@@ -29,7 +29,7 @@ class Bench:
         self.browser = browser
 
     async def signed_in(self, **options: Any) -> Any:
-        """A profile of the browser that may do everything."""
+        """A browser profile that may do everything."""
         options.setdefault("viewport", {"width": 1440, "height": 900})
         context = await self.browser.new_context(**options)
         page = await context.new_page()
@@ -46,7 +46,7 @@ class Bench:
 
 
 class Busy:
-    """What a page's main thread does between two moments, by its own clock: other load on the machine counts little."""
+    """How busy a page's main thread is between two moments, by its own clock, so that other load matters little."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -84,7 +84,7 @@ async def fleet_with_page(*, browser: bool = True, slots: int = 1, lease: float 
 
 
 def run(part: Callable[[], Awaitable[None]]) -> None:
-    """In a state directory of its own, which is gone afterwards."""
+    """Run a part in its own state directory, which is removed afterwards."""
     if shutil.which("chromium") is None:
         print("there is no chromium here")
         return
@@ -101,6 +101,6 @@ def run(part: Callable[[], Awaitable[None]]) -> None:
 
 
 def rss(pid: int) -> float:
-    """Megabytes."""
+    """Resident memory in megabytes."""
     with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024

@@ -70,7 +70,7 @@ async def _until_ended(bench: Bench, name: str) -> str:
 
 
 async def _answer(told: dict[str, int]) -> None:
-    """Somebody on the page: allows what is asked, wherever the page is now."""
+    """Acts like somebody on the page who allows what is asked, wherever the page is now."""
     headers = {"authorization": f"Bearer {Tokens().make('bench', 'answer')[1]}"}
     async with httpx2.AsyncClient(headers=headers, timeout=5.0, trust_env=False) as http:
         while True:
@@ -83,7 +83,7 @@ async def _answer(told: dict[str, int]) -> None:
                     done = await http.post(f"{base}/orders/{ask['order']}/answer", json=body)
                     told["answers" if done.status_code == 200 else "refused"] += 1
             except (httpx2.HTTPError, OSError, TreadleError, ValueError):
-                pass  # it is away; it is asked again
+                pass  # it is away, and is asked again
             await asyncio.sleep(0.05)
 
 

@@ -1,6 +1,6 @@
-"""200 cuts of the connection while a run is watched: what is lost, shown twice, or stays though it is gone.
+"""200 lost connections while a run is watched: what is lost, shown twice, or stays although it is gone.
 
-Between browser and server stands a relay that drops connections in the middle of whatever is on the way.
+A relay between browser and server drops connections in the middle of a message.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Relay:
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while data := await reader.read(700):  # small pieces, so that a cut falls into a message
+            while data := await reader.read(700):  # small pieces, so that a cut falls inside a message
                 writer.write(data)
                 await writer.drain()
         finally:
@@ -90,7 +90,7 @@ async def cuts() -> None:
 
 
 async def _say(bench: Bench, order: str) -> int:
-    """Twenty events a second; gives how many there were when it is told to stop."""
+    """Twenty events a second until told to stop. Returns how many there were."""
     number = 0
     try:
         while number < 2900:  # as many as the page keeps
@@ -106,7 +106,7 @@ async def _say(bench: Bench, order: str) -> int:
 
 
 async def _come_and_go(bench: Bench) -> None:
-    """Orders that are given and taken back, so that rows of the board come and go while nobody is connected."""
+    """Orders are submitted and cancelled, so that rows of the board come and go while nobody is connected."""
     while True:
         names = [new_id() for _ in range(3)]
         made = [Spec(id=name, task=f"short {name}", agent="null", labels=("nowhere",)) for name in names]
@@ -118,7 +118,7 @@ async def _come_and_go(bench: Bench) -> None:
 
 
 async def _compared(bench: Bench, page: Any, said: int) -> tuple[int, int, int]:
-    """What the page shows against what there was."""
+    """Compares what the page shows with what there was."""
     deadline = time.monotonic() + 20
     while True:
         lines = await page.evaluate(LINES)

@@ -1,4 +1,4 @@
-"""20 questions that are answered with the keyboard: how many keys, and how long."""
+"""Answers 20 questions with the keyboard: how many keys, and how long."""
 
 import tempfile
 import time
@@ -22,7 +22,7 @@ async def keys() -> None:
             await page.wait_for_function(f"document.title === '({QUESTIONS}) Treadle'", timeout=120_000)
             pressed, began = 0, time.perf_counter()
             while await client.approvals(bench.bus):
-                # What a person does who presses the key when they see a question, and again when nothing came of it.
+                # A person presses the key when they see a question, and again when nothing happened.
                 await page.wait_for_timeout(450)
                 if await page.locator(".question .allow:enabled").count():
                     await page.keyboard.press("y")

@@ -1,4 +1,4 @@
-"""A run of 50,000 events, among them 100 MB of output, while it is opened and left again."""
+"""Opens and leaves a run of 50,000 events with 100 MB of output."""
 
 import asyncio
 import statistics
@@ -10,7 +10,7 @@ from benchmarks.page._fleet import Busy, fleet_with_page, run, size
 
 EVENTS = size("EVENTS", 50_000)
 OUTPUT = 100_000_000 // (EVENTS // 10)
-"""Characters that every tenth event holds."""
+"""How many characters every tenth event holds."""
 
 
 async def long_run() -> None:

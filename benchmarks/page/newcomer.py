@@ -1,4 +1,4 @@
-"""From nothing to the first order that is watched in the page: installing, starting, the demo order, its question."""
+"""From nothing to watching the first order in the page: installing, starting, the demo order, its question."""
 
 import asyncio
 import os

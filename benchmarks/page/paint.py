@@ -1,4 +1,4 @@
-"""First paint, weight and requests of the page, by five browsers that never saw it, with a question open."""
+"""First paint, weight and requests of the page in five fresh browsers, with a question open."""
 
 import statistics
 

@@ -1,4 +1,4 @@
-"""A table of 100,000 orders while it is scrolled by a wheel, and as fast as a hand can fling it."""
+"""Scrolls a table of 100,000 orders by wheel, and as fast as a hand can fling it."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""50 terminals of 80x24 that each change four rows ten times a second, all of them on screen at once."""
+"""50 terminals of 80x24 that each change four rows ten times a second, all on screen at once."""
 
 import asyncio
 import os

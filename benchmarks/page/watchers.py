@@ -1,4 +1,4 @@
-"""What 200 watchers cost: memory of the server, time of the runs that they watch, and an event's way to a socket."""
+"""What 200 watchers cost: memory of the server, time of the runs that they watch, and the delay of events."""
 
 import asyncio
 import statistics
@@ -85,7 +85,7 @@ async def delay(bench: Bench, follow: Callable[..., Coroutine[Any, Any, None]]) 
 
 
 def times_in(message: dict[str, Any]) -> list[float]:
-    """When the events of a run were made that came one by one."""
+    """When those events of a run were made that arrived one by one."""
     if not str(message.get("t", "")).startswith("run:") or message.get("reset"):
         return []
     return [each["event"]["ts"] for each in message["events"] if "ts" in each["event"]]

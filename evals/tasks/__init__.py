@@ -1,4 +1,4 @@
-"""The tasks, by size. A set is sizes, names of tasks or `all`, with commas between."""
+"""The tasks, by size. A set is sizes, names of tasks or `all`, separated by commas."""
 
 from evals.task import SIZES, Task
 from evals.tasks.medium import MEDIUM
@@ -10,7 +10,7 @@ ALL: tuple[Task, ...] = (*TINY, *SMALL, *MEDIUM)
 
 
 def select(wanted: str) -> tuple[Task, ...]:
-    """In the order in which they are named."""
+    """The selected tasks, in the order in which they are named."""
     sets = {"all": ALL} | {size: tuple(task for task in ALL if task.size == size) for size in SIZES}
     sets |= {task.name: (task,) for task in ALL}
     names = [name.strip() for name in wanted.split(",") if name.strip()]

@@ -1,4 +1,4 @@
-"""Ten medium tasks: several files that hang together, several steps, rules to keep."""
+"""Ten medium tasks: several files that depend on each other, several steps, rules to keep."""
 
 from evals.task import Task, task
 

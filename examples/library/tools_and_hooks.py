@@ -14,7 +14,7 @@ def in_stock(article: str) -> str:
 
 
 def before(use: treadle.Use) -> str | None:
-    """A text blocks the call, and the model reads it."""
+    """A returned text blocks the call, and the model reads it."""
     return "no shell here, please" if use.tool == "bash" else None
 
 
@@ -23,7 +23,7 @@ def after(use: treadle.Use, result: str, ok: bool) -> None:
 
 
 async def answer(asked: treadle.Asked) -> bool:
-    """What would be put to a person is put to you: True, False, a text, or an Answer."""
+    """Answers instead of a person: return True, False, a text, or an Answer."""
     print(f"asked: {asked.text}")
     return asked.tool_kind != "network"
 
