@@ -6,7 +6,7 @@ import os
 from click.testing import CliRunner
 
 from tests.io.process.trees import hostile
-from treadle.cli.ps import _age, ps
+from treadle.cli.ps import ps
 from treadle.io.process import tree
 from treadle.io.process.handle import own
 
@@ -43,7 +43,3 @@ def test_a_program_gets_all_of_it(mark: str) -> None:
 def test_what_a_command_line_holds_cannot_reach_the_terminal(mark: str) -> None:
     with tree.spawn(["sh", "-c", "exec sleep 100", "\x1b[2J\n"]):
         assert "\x1b" not in run() and len(run().splitlines()) == 2
-
-
-def test_ages_are_short() -> None:
-    assert [_age(seconds) for seconds in (0, 119, 120, 7199, 7200, 172800)] == ["0s", "119s", "2m", "120m", "2h", "2d"]

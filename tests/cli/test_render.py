@@ -1,6 +1,6 @@
 """Text of agents, made fit to be shown."""
 
-from treadle.cli.render import brief, first_line, one_line, printable
+from treadle.cli.render import brief, first_line, one_line, printable, short_time
 from treadle.events import ToolStarted
 
 
@@ -19,3 +19,8 @@ def test_a_call_is_told_by_its_command_or_its_arguments() -> None:
 def test_a_long_text_is_told_by_its_first_line() -> None:
     assert first_line("  \n") == "(nothing)"
     assert first_line("x" * 200) == "x" * 99 + "…"
+
+
+def test_ages_are_short() -> None:
+    told = [short_time(seconds) for seconds in (0, 119, 120, 7199, 7200, 172800)]
+    assert told == ["0s", "119s", "2m", "120m", "2h", "2d"]

@@ -3,7 +3,7 @@
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.render import one_line
+from treadle.cli.render import one_line, short_time
 from treadle.io.process import table
 from treadle.io.process.registry import Kept, kept_trees
 
@@ -53,16 +53,9 @@ def _print(trees: list[Kept]) -> None:
     for tree in trees:
         pid = str(tree.pid) if tree.running else "-"
         command = " ".join(tree.command)
-        numbers = (str(tree.owner), str(tree.keeper), pid, _age(tree.age), str(len(tree.processes)))
+        numbers = (str(tree.owner), str(tree.keeper), pid, short_time(tree.age), str(len(tree.processes)))
         rows.append((*numbers, f"{tree.rss / 1e6:.0f} MB", one_line(command)))
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
         click.echo("  ".join([*cells, row[6][:200]]))
-
-
-def _age(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.0f}s"

@@ -50,3 +50,11 @@ def first_line(text: str) -> str:
         return "(nothing)"
     first = lines[0] if len(lines[0]) <= RESULT_WIDTH else lines[0][: RESULT_WIDTH - 1] + "…"
     return f"{first} (+{len(lines) - 1} lines)" if len(lines) > 1 else first
+
+
+def short_time(seconds: float) -> str:
+    """`119s`, `2m`, `3h`, `2d`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"

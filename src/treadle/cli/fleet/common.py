@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from treadle.cli.render import one_line
+from treadle.cli.render import one_line, short_time
 
 if TYPE_CHECKING:
     from treadle.fleet.bus import Bus
@@ -34,16 +34,22 @@ def with_bus(work: Callable[[Bus], Awaitable[T]]) -> T:
         sys.exit(130)
 
 
+def with_order(name: str, work: Callable[[Bus, str], Awaitable[T]]) -> T:
+    """Call `work` for the order that this name means, which may be shortened."""
+    from treadle.fleet.client import resolve
+
+    async def resolved(bus: Bus) -> T:
+        return await work(bus, await resolve(bus, name))
+
+    return with_bus(resolved)
+
+
 def exit_code(state: str) -> int:
     return {"done": 0, "cancelled": CANCELLED, "skipped": CANCELLED}.get(state, FAILED)
 
 
 def age(then: float) -> str:
-    seconds = max(0.0, time.time() - then)
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.0f}s"
+    return short_time(max(0.0, time.time() - then))
 
 
 def table(rows: list[list[str]]) -> None:

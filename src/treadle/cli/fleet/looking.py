@@ -12,7 +12,7 @@ import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.chat.page import Page
-from treadle.cli.fleet.common import LATE, ORDER, age, exit_code, money, table, with_bus
+from treadle.cli.fleet.common import LATE, ORDER, age, exit_code, money, table, with_bus, with_order
 from treadle.cli.render import colourful, one_line, printable
 from treadle.errors import TimedOut
 
@@ -80,12 +80,8 @@ def _table(orders: list[Any]) -> None:
 def show(name: str, as_json: bool) -> None:
     """Show an order: what was asked for, where it stands, its attempts, what came of it."""
     from treadle.fleet import client
-    from treadle.fleet.bus import Bus
 
-    async def work(bus: Bus) -> dict[str, Any]:
-        return await client.show(bus, await client.resolve(bus, name))
-
-    found = with_bus(work)
+    found = with_order(name, client.show)
     if as_json:
         return show_json(found)
     spec, order = found["spec"], found["order"]
@@ -207,13 +203,8 @@ class _Shown:
 def explain(name: str, as_json: bool) -> None:
     """Say why an order waits, or what it does now, on what evidence, and what happens next."""
     from treadle.fleet import client, liveness
-    from treadle.fleet.bus import Bus
 
-    async def work(bus: Bus) -> dict[str, Any]:
-        order = await client.resolve(bus, name)
-        return liveness.judged(await client.why(bus, order))
-
-    found = with_bus(work)
+    found = liveness.judged(with_order(name, client.why))
     if as_json:
         return show_json(found)
     for line in liveness.told(found):

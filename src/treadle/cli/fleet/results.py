@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import ORDER, table, with_bus
+from treadle.cli.fleet.common import ORDER, table, with_bus, with_order
 from treadle.cli.render import one_line, printable
 
 
@@ -15,12 +15,9 @@ from treadle.cli.render import one_line, printable
 @json_option
 def diff(name: str, as_json: bool) -> None:
     """Show what an order changed, as a patch."""
-    from treadle.fleet import client, results
+    from treadle.fleet import results
 
-    async def work(bus: Any) -> bytes:
-        return await results.diff(bus, await client.resolve(bus, name))
-
-    data = with_bus(work)
+    data = with_order(name, results.diff)
     if as_json:
         show_json({"patch": data.decode("utf-8", "replace")})
     elif sys.stdout.isatty():
@@ -51,21 +48,17 @@ def review(name: str, path: str | None, as_json: bool) -> None:
             comments = reviews.parse(file.read())
         if not comments:
             raise ConfigError(f"{path} has no comments", hint="write PATH:LINE: TEXT")
-
-        async def send(bus: Any) -> Any:
-            return await reviews.send(bus, await client.resolve(bus, name), comments)
-
-        given = with_bus(send)
+        given = with_order(name, lambda bus, order: reviews.send(bus, order, comments))
         return show_json(given) if as_json else click.echo(given.id)
 
-    async def look(bus: Any) -> tuple[Any, str]:
-        order = await client.get_order(bus, await client.resolve(bus, name))
+    async def look(bus: Any, found: str) -> tuple[Any, str]:
+        order = await client.get_order(bus, found)
         try:
             return order, (await results.diff(bus, order.id)).decode("utf-8", "replace")
         except NotFound as error:
             return order, f"({error})\n"
 
-    order, patch = with_bus(look)
+    order, patch = with_order(name, look)
     if as_json:
         return show_json({"order": order, "patch": patch})
     verified = {True: "verified", False: "NOT verified"}.get(order.result.get("verified"), "not checked by a command")
@@ -124,12 +117,9 @@ def discard(names: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def compare(name: str, as_json: bool) -> None:
     """Compare the orders of a race: verified first, then the smallest change, then the lowest cost."""
-    from treadle.fleet import client, races
+    from treadle.fleet import races
 
-    async def work(bus: Any) -> list[Any]:
-        return await races.standings(bus, await client.resolve(bus, name))
-
-    rows = with_bus(work)
+    rows = with_order(name, races.standings)
     if as_json:
         return show_json(rows)
     lines = [["PLACE", "ORDER", "STATE", "AGENT", "VERIFIED", "FILES", "TOKENS"]]

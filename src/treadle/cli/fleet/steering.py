@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import ORDER, age, table, with_bus
+from treadle.cli.fleet.common import ORDER, age, table, with_bus, with_order
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError
 
@@ -88,10 +88,7 @@ def retry(name: str, as_json: bool) -> None:
     """Give an order that has ended again, as a new one. What comes after the old one then comes after the new one."""
     from treadle.fleet import client
 
-    async def work(bus: Any) -> Any:
-        return await client.retry(bus, await client.resolve(bus, name))
-
-    given = with_bus(work)
+    given = with_order(name, client.retry)
     show_json(given) if as_json else click.echo(given.id)
 
 
@@ -107,11 +104,7 @@ def send_back(name: str, comments: str | None, path: str | None, as_json: bool) 
     if path:
         with click.open_file(path, encoding="utf-8") as file:
             comments = file.read()
-
-    async def work(bus: Any) -> Any:
-        return await client.send_back(bus, await client.resolve(bus, name), comments or "")
-
-    given = with_bus(work)
+    given = with_order(name, lambda bus, order: client.send_back(bus, order, comments or ""))
     show_json(given) if as_json else click.echo(given.id)
 
 
@@ -158,12 +151,11 @@ def set_(name: str, priority: int | None, why: str, as_json: bool, **limits: Any
     if priority is None and not given:
         raise ConfigError("nothing is to be set", hint="give --priority or a limit")
 
-    async def work(bus: Any) -> str:
-        order = await client.resolve(bus, name)
+    async def work(bus: Any, order: str) -> str:
         await client.set_fields(bus, order, priority=priority, limits=given, why=why)
         return order
 
-    order = with_bus(work)
+    order = with_order(name, work)
     if as_json:
         show_json({"id": order, "priority": priority, "limits": given})
 
@@ -198,12 +190,11 @@ def answer(name: str, decision: str, text: str, scope: str, as_json: bool) -> No
     """Answer what an order asks. Whoever is second is told who was first."""
     from treadle.fleet import client
 
-    async def work(bus: Any) -> str:
-        order = await client.resolve(bus, name)
+    async def work(bus: Any, order: str) -> str:
         await client.answer(bus, order, decision, text=text, scope=scope)
         return order
 
-    order = with_bus(work)
+    order = with_order(name, work)
     if as_json:
         show_json({"id": order, "decision": decision})
 
@@ -225,14 +216,13 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
     if now and after_turn:
         raise ConfigError("a message comes now or after the turn", hint="give one of --now and --after-turn")
 
-    async def work(bus: Any) -> str:
-        order = await client.resolve(bus, name)
+    async def work(bus: Any, order: str) -> str:
         if edit is not None:
             await client.edit_message(bus, f"{order}.{edit}", text)
             return f"{order}.{edit}"
         return await client.say(bus, order, text, when="now" if now else "turn" if after_turn else "")
 
-    key = with_bus(work)
+    key = with_order(name, work)
     show_json({"message": key}) if as_json else click.echo(key)
 
 

@@ -1,9 +1,14 @@
 """Agents that speak the Agent Client Protocol: any command, and five that are known by name."""
 
+from functools import partial
+
 from treadle.drivers.card import Card, Level, Loss, dropped, emulated
 
-_DRIVER = "treadle.drivers.acp.driver:AcpAgent"
-_HOW = "Agent Client Protocol on stdio, one process per session"
+_card = partial(
+    Card,
+    driver="treadle.drivers.acp.driver:AcpAgent",
+    how="Agent Client Protocol on stdio, one process per session",
+)
 
 
 def _capabilities(**levels: Level) -> dict[str, Level]:
@@ -37,11 +42,9 @@ KEYS = (
 )
 """The model behind a program that we do not know is unknown."""
 CARDS = (
-    Card(
+    _card(
         name="acp",
         title="Any agent over ACP",
-        driver=_DRIVER,
-        how=_HOW,
         prefix=True,
         environment=(*KEYS, "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "OLLAMA_*", "TREADLE_*"),
         capabilities=_capabilities(),
@@ -51,11 +54,9 @@ CARDS = (
             "A key is passed on only when the settings name its variable, or a `[agents.NAME]` does.",
         ),
     ),
-    Card(
+    _card(
         name="gemini",
         title="Gemini CLI",
-        driver=_DRIVER,
-        how=_HOW,
         program="gemini",
         arguments=("--acp",),
         install="npm install -g @google/gemini-cli",
@@ -83,11 +84,9 @@ CARDS = (
         },
         notes=(*_NOTES, "Its session/load destroys the session, so that it cannot be resumed."),
     ),
-    Card(
+    _card(
         name="opencode",
         title="opencode",
-        driver=_DRIVER,
-        how=_HOW,
         program="opencode",
         arguments=("acp",),
         install="npm install -g opencode-ai",
@@ -107,11 +106,9 @@ CARDS = (
             "When its model service answers with an error it tries again for long and says nothing: set a time limit.",
         ),
     ),
-    Card(
+    _card(
         name="qwen",
         title="Qwen Code",
-        driver=_DRIVER,
-        how=_HOW,
         program="qwen",
         arguments=("--acp",),
         install="npm install -g @qwen-code/qwen-code",
@@ -128,11 +125,9 @@ CARDS = (
             "It begins in a mode in which a model gives permission; it is set to the one in which it asks.",
         ),
     ),
-    Card(
+    _card(
         name="copilot",
         title="GitHub Copilot CLI",
-        driver=_DRIVER,
-        how=_HOW,
         program="copilot",
         arguments=("--acp",),
         install="npm install -g @github/copilot",
@@ -148,11 +143,9 @@ CARDS = (
         losses={**_LOSSES, "Usage.cost_usd": dropped("it does not tell it")},
         notes=(*_NOTES, "Refusing a permission ends the turn.", "It hides the value of its key wherever it says it."),
     ),
-    Card(
+    _card(
         name="kimi",
         title="Kimi Code",
-        driver=_DRIVER,
-        how=_HOW,
         program="kimi",
         arguments=("acp",),
         install="npm install -g @moonshot-ai/kimi-code",
