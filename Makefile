@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: eval demo test check check-page cover bench soak soak-fleet docs clean setup pictures package test-agents record-agents test-all-pythons
+.PHONY: eval demo test check check-page cover bench soak soak-fleet docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -47,6 +47,10 @@ test: check
 # The real agent programs, fetched once into a cache outside the tree, against the scripted model.
 test-agents: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live
+
+# Claude's real SDKs, published scripts and clients of workers against us: how many checks of each list pass.
+test-compatibility: setup
+	$(BIN)/python -m tests.compatibility -n $(JOBS) --dist loadfile
 
 # Renew the recordings that `make test` uses.
 record-agents: setup

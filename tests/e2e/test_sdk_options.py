@@ -32,6 +32,7 @@ class Host:
         self.work = work
         self.server: ModelServer
         self.said: list[str] = []
+        self.program = TREADLE
 
     async def play(self, script: str, *prompts: str, then: Any = None, **options: Any) -> list[Any]:
         """The messages that came for all prompts; `then` is called with the client while it is connected."""

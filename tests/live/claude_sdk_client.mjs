@@ -23,7 +23,7 @@ async function run(name, prompt, options, during) {
   }
   const uses = messages.filter((m) => m.type === "assistant").flatMap((m) => m.message.content.filter((b) => b.type === "tool_use").map((b) => b.name));
   const last = messages.at(-1);
-  seen[name] = { types: [...new Set(messages.map((m) => m.type))], uses, last, init: messages.find((m) => m.type === "system" && m.subtype === "init"), stderr: stderr.join("") };
+  seen[name] = { parents: [...new Set(messages.map((m) => m.parent_tool_use_id ?? null))], types: [...new Set(messages.map((m) => m.type))], uses, last, init: messages.find((m) => m.type === "system" && m.subtype === "init"), stderr: stderr.join("") };
   process.stderr.write(`${name} `);
   return messages;
 }
@@ -32,7 +32,7 @@ async function run(name, prompt, options, during) {
 let over;
 async function* many(...prompts) {
   const end = new Promise((resolve) => { over = resolve; });
-  for (const text of prompts) yield { type: "user", message: { role: "user", content: text }, parent_tool_use_id: null, session_id: "" };
+  for (const content of prompts) yield { type: "user", message: { role: "user", content }, parent_tool_use_id: null, session_id: "" };
   await end;
 }
 
@@ -81,5 +81,30 @@ await run("interrupted", many("slowly"), { includePartialMessages: true }, async
   if (m.type === "result") over();
 });
 await run("model", "say it", { model: "sonnet", effort: "high" });
+const image = { type: "image", source: { type: "base64", media_type: "image/png", data: process.argv[5] } };
+const document = { type: "document", source: { type: "base64", media_type: "application/pdf", data: "aGk=" } };
+await run("image", many([{ type: "text", text: "say what it is" }, image]), {}, async (q, m) => { if (m.type === "result") over(); });
+await run("document", many([{ type: "text", text: "say what it is" }, document]), {}, async (q, m) => { if (m.type === "result") over(); });
+const suggested = [];
+let touched = 0;
+await run("suggested", many("touch twice", "touch twice"), { canUseTool: async (name, input, { suggestions }) => { suggested.push(suggestions); return { behavior: "allow", updatedInput: input, updatedPermissions: suggestions }; } }, async (q, m) => { if (m.type === "result" && ++touched === 2) over(); });
+seen.suggested.offered = suggested;
+await run("delegated", "delegate it", {});
+await run("continued", "again", { continue: true });
+await run("named", "say it", { sessionId: "6f1f1b0e-57d5-4c9b-9d8e-0123456789ab" });
+writeFileSync(join(work, "AGENTS.md"), "Speak like a heron.");
+await run("sourced", "say it from here on", { settingSources: ["project"] });
+await run("unsourced", "say it from here on", { settingSources: [] });
+await run("budget", "say it", { maxBudgetUsd: 1 });
+await run("planned", "say it", { additionalDirectories: ["/usr"], permissionMode: "plan" });
+await run("bypassed", "write it", { permissionMode: "bypassPermissions", allowDangerouslySkipPermissions: true });
+const stopper = new AbortController();
+await run("aborted", "slowly", { includePartialMessages: true, abortController: stopper }, async (q, m) => { if (m.type === "stream_event") stopper.abort(); });
+await run("server", many("say it", "say it"), { mcpServers: { notes: { command: process.argv[6], args: [process.argv[7], join(work, "log")] } } }, async (q, m) => {
+  if (m.type !== "result" || seen.toggled) { if (m.type === "result") over(); return; }
+  seen.toggled = [(await q.mcpServerStatus())[0].status];
+  await q.toggleMcpServer("notes", false);
+  seen.toggled.push((await q.mcpServerStatus())[0].status);
+});
 await run("failing", "fail", {});
 writeFileSync(1, JSON.stringify(seen));

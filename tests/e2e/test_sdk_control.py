@@ -1,0 +1,295 @@
+"""How a program works with the official claude-agent-sdk: what it says between prompts, what its hooks and rules do,
+and what it is told of faults."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import claude_agent_sdk as sdk
+import pytest
+
+from tests.agent.pixels import png
+from tests.drivers.notes_server import SAID
+from tests.drivers.notes_server import __file__ as NOTES
+from tests.e2e.test_sdk_options import DONE, Host, calling, host, results, uses
+from treadle.wire.common.images import encoded
+
+__all__ = ["host"]
+SLOW = '[[reply]]\nwhen = "slowly"\ntext = "one two three four five six seven eight nine ten"\npace = 0.3\n'
+
+
+def said(host: Host, number: int = -1) -> str:
+    return json.dumps(host.sent(number))
+
+
+def hooked(event: str, answer: Any, **more: Any) -> dict[str, Any]:
+    async def hook(given: Any, tool_use_id: str | None, context: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return {"hooks": {event: [sdk.HookMatcher(hooks=[hook], **more)]}}
+
+
+async def one(content: Any) -> AsyncIterator[dict[str, Any]]:
+    yield {"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": None}
+
+
+async def ask(client: Any, prompt: Any) -> list[Any]:
+    await client.query(prompt)
+    return [message async for message in client.receive_response()]
+
+
+# Prompts
+
+
+async def test_an_image_in_a_prompt_reaches_the_model(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": encoded(png())}}
+        assert (await ask(client, one([{"type": "text", "text": "what is it?"}, image])))[-1].result == "It is done."
+
+    await host.play(DONE, then=then)
+    assert encoded(png()) in said(host) and "what is it?" in said(host)
+
+
+async def test_a_document_is_refused_with_the_way_to_read_it_and_the_session_goes_on(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        document = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "aGk="}}
+        refused = (await ask(client, one([document])))[-1]
+        assert refused.is_error and "name its path in the text" in refused.errors[0]
+        assert (await ask(client, "go on"))[-1].result == "It is done."
+
+    await host.play(DONE, then=then)
+    assert len(host.server.asked) == 2
+
+
+async def test_characters_beyond_ascii_come_through_both_ways(host: Host) -> None:
+    messages = await host.play(DONE.replace("It is done.", "Schön 🦆"), "tippe ⌨️ 🦢")
+    assert messages[-1].result == "Schön 🦆" and host.sent()["messages"][-1]["content"] == "tippe ⌨️ 🦢"
+
+
+async def test_a_slash_command_is_run_and_no_model_is_asked(host: Host) -> None:
+    messages = await host.play(DONE, "/context")
+    assert not messages[-1].is_error and messages[-1].result and host.server.asked == []
+
+
+async def test_an_interrupt_ends_the_turn_and_the_next_prompt_runs(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        await client.query("slowly")
+        await client.interrupt()
+        ended = [message async for message in client.receive_response()][-1]
+        assert not (ended.result or "").endswith("ten")
+        assert (await ask(client, "go on"))[-1].result == "It is done."
+
+    await host.play(SLOW + DONE, then=then)
+
+
+async def test_partial_messages_are_the_words_of_the_result(host: Host) -> None:
+    messages = await host.play(DONE, include_partial_messages=True)
+    deltas = [m.event.get("delta", {}).get("text", "") for m in messages if isinstance(m, sdk.StreamEvent)]
+    assert "".join(deltas) == messages[-1].result == "It is done."
+
+
+async def test_thinking_is_a_block_of_its_own(host: Host) -> None:
+    messages = await host.play('[[reply]]\nthinking = "Let me think."\ntext = "Thought."\n' + DONE)
+    blocks = [block for m in messages if isinstance(m, sdk.AssistantMessage) for block in m.content]
+    assert [type(block).__name__ for block in blocks] == ["ThinkingBlock", "TextBlock"]
+
+
+# What is set between prompts
+
+
+async def test_the_mode_that_is_set_holds_for_the_next_prompt(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        assert not (host.work / "a").exists()
+        await client.set_permission_mode("acceptEdits")
+        await ask(client, "again")
+
+    script = '[[reply]]\ntimes = 2\nwhen = "^(go|again)$"\n[[reply.call]]\nname = "Write"\n'
+    await host.play(script + 'arguments = { file_path = "a", content = "x" }\n' + DONE, then=then)
+    assert (host.work / "a").exists()
+
+
+async def test_the_model_that_is_set_is_asked_for_the_next_prompt(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        await client.set_model("chat:other")
+        await ask(client, "again")
+
+    await host.play(DONE, then=then)
+    assert [host.sent(number)["model"] for number in range(2)] == ["m", "other"]
+
+
+async def test_a_mode_that_nobody_knows_is_refused_and_the_session_goes_on(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        with pytest.raises(Exception, match="there is no permission mode 'anything'"):
+            await client.set_permission_mode("anything")
+        assert (await ask(client, "again"))[-1].result == "It is done."
+
+    await host.play(DONE, then=then)
+
+
+async def test_what_there_is_to_choose_from_is_told(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        info = await client.get_server_info()
+        assert {"compact", "context"} <= {command["name"] for command in info["commands"]}
+        assert info["output_style"] == "default"
+
+    await host.play(DONE, then=then)
+
+
+async def test_a_background_task_is_stopped_by_its_id(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        tasks = [m.event["background_task_event"] for m in messages if isinstance(m, sdk.StreamEvent)]
+        await client.stop_task(next(one["task"]["id"] for one in tasks if "task" in one))
+
+    script = calling("Bash", command="sleep 300", background=True)
+    await host.play(script + DONE, then=then, permission_mode="bypassPermissions")
+
+
+# Sessions
+
+
+async def test_the_last_conversation_goes_on_and_the_model_sees_it(host: Host) -> None:
+    first = (await host.play(DONE, "remember the heron"))[-1]
+    second = (await host.play(DONE, "which bird?", continue_conversation=True))[-1]
+    assert second.session_id == first.session_id and "remember the heron" in said(host)
+
+
+async def test_the_session_has_the_id_that_the_host_chose(host: Host) -> None:
+    chosen = "6f1f1b0e-57d5-4c9b-9d8e-0123456789ab"
+    messages = await host.play(DONE, session_id=chosen)
+    assert messages[0].data["session_id"] == messages[-1].session_id == chosen
+
+
+async def test_a_session_that_is_not_there_is_an_error_that_names_it(host: Host) -> None:
+    with pytest.raises(Exception) as error:
+        await host.play(DONE, resume="no-such-session")
+    assert "no-such-session" in str(error.value) + "".join(host.said)
+
+
+async def test_the_plain_function_takes_a_prompt_and_ends_with_a_result(host: Host) -> None:
+    (host.work.parent / "script.toml").write_text(DONE)
+    model = f"scripted:{host.work.parent / 'script.toml'}"
+    options = sdk.ClaudeAgentOptions(cli_path=host.program, cwd=host.work, model=model)
+    messages = [message async for message in sdk.query(prompt="go", options=options)]
+    assert isinstance(messages[-1], sdk.ResultMessage) and messages[-1].result == "It is done."
+
+
+# Rules
+
+
+@pytest.mark.parametrize(("command", "runs"), [("touch a", True), ("touch b", False)])
+async def test_a_rule_allows_only_the_commands_that_it_means(host: Host, command: str, runs: bool) -> None:
+    messages = await host.play(calling("Bash", command=command) + DONE, allowed_tools=["Bash(touch a)"])
+    assert (host.work / command.split()[1]).exists() == runs
+    assert len(messages[-1].permission_denials) == (not runs)
+
+
+async def test_a_disallowed_command_is_refused_whatever_the_mode_is(host: Host) -> None:
+    rules = {"permission_mode": "bypassPermissions", "disallowed_tools": ["Bash(touch *)"]}
+    await host.play(calling("Bash", command="touch a") + DONE, **rules)
+    assert not (host.work / "a").exists()
+
+
+async def test_rules_of_a_settings_text_hold(host: Host) -> None:
+    settings = json.dumps({"permissions": {"allow": ["Bash(touch a)"], "deny": ["Read(secret.txt)"]}})
+    (host.work / "secret.txt").write_text("the secret")
+    script = calling("Bash", command="touch a") + calling("Read", file_path="secret.txt") + DONE
+    await host.play(script, settings=settings)
+    assert (host.work / "a").exists() and "the secret" not in said(host)
+
+
+async def test_a_further_directory_can_be_worked_in(host: Host, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    script = calling("Write", file_path=str(other / "a"), content="x") + DONE
+    await host.play(script, add_dirs=[other], permission_mode="acceptEdits")
+    assert (other / "a").exists()
+
+
+async def test_the_limit_of_turns_is_an_error_of_its_own_kind(host: Host) -> None:
+    ended = (await host.play(calling("Glob", pattern="*") + DONE, max_turns=1))[-1]
+    assert ended.is_error and ended.terminal_reason == "max_turns" and "stopped after 1 model calls" in ended.errors[0]
+
+
+# Servers
+
+
+async def test_a_tool_of_a_server_that_we_start_is_called(host: Host) -> None:
+    servers: Any = {"notes": {"command": sys.executable, "args": [NOTES, str(host.work / "log")]}}
+    script = calling("mcp__notes__recall") + DONE
+    messages = await host.play(script, mcp_servers=servers, allowed_tools=["mcp__notes"])
+    assert uses(messages) == ["mcp__notes__recall"] and SAID in results(messages)[0]
+
+
+async def test_a_server_that_does_not_start_is_told_and_the_rest_works(host: Host) -> None:
+    messages = await host.play(DONE, mcp_servers={"gone": {"command": "/no/such/server"}})
+    assert messages[0].data["mcp_servers"] == [{"name": "gone", "status": "failed"}]
+    assert messages[-1].result == "It is done." and any("gone" in line for line in host.said)
+
+
+# Hooks
+
+
+async def test_a_hook_after_a_tool_adds_to_what_the_model_reads(host: Host) -> None:
+    added = {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "mind the heron"}}
+    await host.play(calling("Glob", pattern="*") + DONE, **hooked("PostToolUse", added))
+    assert "mind the heron" in said(host)
+
+
+async def test_a_hook_before_a_prompt_adds_to_it(host: Host) -> None:
+    added = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "it is Sunday"}}
+    await host.play(DONE, **hooked("UserPromptSubmit", added))
+    assert "it is Sunday" in said(host)
+
+
+async def test_a_hook_before_a_prompt_keeps_it_from_the_model(host: Host) -> None:
+    blocked = {"decision": "block", "reason": "not on a Sunday"}
+    ended = (await host.play(DONE, **hooked("UserPromptSubmit", blocked)))[-1]
+    assert ended.is_error and ended.errors == ["not on a Sunday"] and host.server.asked == []
+
+
+async def test_a_hook_at_the_end_makes_the_agent_go_on(host: Host) -> None:
+    answers = iter([{"decision": "block", "reason": "the tests are missing"}, {}])
+
+    async def hook(given: Any, tool_use_id: str | None, context: Any) -> Any:
+        return next(answers)
+
+    await host.play(DONE, hooks={"Stop": [sdk.HookMatcher(hooks=[hook])]})
+    assert len(host.server.asked) == 2 and "the tests are missing" in said(host)
+
+
+async def test_a_hook_that_fails_blocks_the_call(host: Host) -> None:
+    script = calling("Bash", command="touch a") + DONE
+    await host.play(script, permission_mode="bypassPermissions", **hooked("PreToolUse", ValueError("broken")))
+    assert not (host.work / "a").exists()
+
+
+async def test_a_hook_is_asked_only_about_the_tools_that_its_matcher_means(host: Host) -> None:
+    denied = {"decision": "block", "reason": "no"}
+    script = calling("Bash", command="touch a") + DONE
+    await host.play(script, permission_mode="bypassPermissions", **hooked("PreToolUse", denied, matcher="Write|Edit"))
+    assert (host.work / "a").exists()
+
+
+# What goes wrong
+
+
+async def test_a_tool_that_fails_is_marked_and_the_turn_goes_on(host: Host) -> None:
+    messages = await host.play(calling("Read", file_path="absent.txt") + DONE)
+    [block] = [b for m in messages if isinstance(m, sdk.UserMessage) for b in m.content if hasattr(b, "is_error")]
+    assert block.is_error and messages[-1].result == "It is done."
+
+
+async def test_an_error_of_the_service_is_told_in_its_words(host: Host) -> None:
+    failing = '[[reply]]\ntimes = "always"\n[reply.error]\nstatus = 401\nmessage = "the key is wrong"\n'
+    ended = (await host.play(failing))[-1]
+    assert ended.is_error and "the key is wrong" in ended.errors[0]
+
+
+async def test_a_result_of_two_megabytes_does_not_break_the_line(host: Host) -> None:
+    script = calling("Bash", command="head -c 2000000 /dev/zero | tr '\\\\0' x") + DONE
+    messages = await host.play(script, permission_mode="bypassPermissions")
+    assert messages[-1].result == "It is done." and 0 < len(results(messages)[0]) < 200_000
