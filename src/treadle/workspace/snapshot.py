@@ -54,9 +54,6 @@ class PathChange(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     old_path: str | None = None
     """The former path of a renamed file."""
-    binary: bool = False
-    lines_added: int | None = None
-    lines_removed: int | None = None
 
 
 class TreeEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,37 +141,14 @@ class Snapshots:
 
     def changes(self, before: str, after: str) -> list[PathChange]:
         names = os.fsdecode(self._git("diff-tree", "-r", "-z", "--name-status", *_DIFF, before, after).stdout)
-        counts = self._counts(before, after)
         found: list[PathChange] = []
         fields = iter(names.split("\0")[:-1])
         for status in fields:
             path = next(fields)
             old = path if status[0] in "RC" else None
             path = next(fields) if old is not None else path
-            added, removed = counts.get(path, (None, None))
-            found.append(
-                PathChange(
-                    kind=_KINDS[status[0]],
-                    path=path,
-                    old_path=old,
-                    binary=path in counts and added is None,
-                    lines_added=added,
-                    lines_removed=removed,
-                )
-            )
+            found.append(PathChange(kind=_KINDS[status[0]], path=path, old_path=old))
         return found
-
-    def _counts(self, before: str, after: str) -> dict[str, tuple[int | None, int | None]]:
-        text = os.fsdecode(self._git("diff-tree", "-r", "-z", "--numstat", *_DIFF, before, after).stdout)
-        fields = iter(text.split("\0")[:-1])
-        counts: dict[str, tuple[int | None, int | None]] = {}
-        for field in fields:
-            added, removed, path = field.split("\t", 2)
-            if not path:  # a rename: the old and the new name follow
-                next(fields)
-                path = next(fields)
-            counts[path] = (None, None) if added == "-" else (int(added), int(removed))
-        return counts
 
     def patch(self, before: str, after: str) -> bytes:
         """A patch from which `git apply` makes one from the other, binary files included."""

@@ -6,7 +6,6 @@ from treadle.agent.providers.script import Cue
 from treadle.testing.formats import HOLE, Play, around, event, halves, text_of
 
 INPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
-OUTPUTS = ("message", "function_call", "custom_tool_call", "reasoning", "local_shell_call")
 
 
 def asked(body: dict[str, Any]) -> Cue:
