@@ -24,15 +24,15 @@ def _capabilities(**levels: Level) -> dict[str, Level]:
 _LOSSES: dict[str, Loss] = {
     "TaskChanged": dropped("the protocol has no background tasks"),
     "TaskGroupChanged": dropped("the protocol has no background tasks"),
-    "ContextPruned": dropped("the protocol does not tell it"),
-    "ContextCompacted": dropped("the protocol does not tell it"),
-    "Retrying": dropped("the protocol does not tell it"),
-    "ModelRouted": dropped("the protocol does not tell it"),
+    "ContextPruned": dropped("the protocol does not report it"),
+    "ContextCompacted": dropped("the protocol does not report it"),
+    "Retrying": dropped("the protocol does not report it"),
+    "ModelRouted": dropped("the protocol does not report it"),
     "TurnEnded.iterations": dropped("the protocol does not count model calls"),
     "ToolStarted": emulated("when a call may run, or half a second after it was announced and nothing was asked"),
 }
 _NOTES = (
-    "It asks before it changes files or runs commands; what it reads it does not ask about.",
+    "It asks before it changes files or runs commands; it does not ask before it reads.",
     "A system prompt is put in front of the first prompt.",
 )
 
@@ -76,11 +76,11 @@ CARDS = (
         capabilities=_capabilities(resume="unsupported", cost="unsupported", usage="emulated", results="unsupported"),
         losses={
             **_LOSSES,
-            "Usage.cache_read_tokens": dropped("it does not tell them"),
-            "Usage.cost_usd": dropped("it does not tell it"),
+            "Usage.cache_read_tokens": dropped("it does not report them"),
+            "Usage.cost_usd": dropped("it does not report it"),
             "ToolStarted.args": emulated("only the title of the call, which for a command is the command"),
-            "CommandRun": dropped("it does not tell the exit code"),
-            "ToolEnded.result": dropped("it does not tell what a command wrote"),
+            "CommandRun": dropped("it does not report the exit code"),
+            "ToolEnded.result": dropped("it does not report what a command wrote"),
         },
         notes=(*_NOTES, "Its session/load destroys the session, so that it cannot be resumed."),
     ),
@@ -98,12 +98,12 @@ CARDS = (
         sets={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
         writes=("~/.config/opencode", "~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode"),
         capabilities=_capabilities(fork="native", usage="emulated"),
-        losses={**_LOSSES, "Usage": emulated("the last model call of a turn only; the cost is of all of them")},
+        losses={**_LOSSES, "Usage": emulated("only the last model call of a turn; the cost covers all of them")},
         notes=(
             *_NOTES,
             'It asks only about what its own settings call "ask": set `permission` there.',
             "Refusing a permission ends the turn.",
-            "When its model service answers with an error it tries again for long and says nothing: set a time limit.",
+            "When its model service fails, it retries silently for a long time: set a time limit.",
         ),
     ),
     _card(
@@ -119,10 +119,10 @@ CARDS = (
         ),
         writes=("~/.qwen",),
         capabilities=_capabilities(cost="unsupported"),
-        losses={**_LOSSES, "Usage.cost_usd": dropped("it does not tell it")},
+        losses={**_LOSSES, "Usage.cost_usd": dropped("it does not report it")},
         notes=(
             *_NOTES,
-            "It begins in a mode in which a model gives permission; it is set to the one in which it asks.",
+            "It starts in a mode in which a model grants permissions; we switch it to the mode in which it asks.",
         ),
     ),
     _card(
@@ -140,8 +140,8 @@ CARDS = (
         sets={"COPILOT_AUTO_UPDATE": "false"},
         writes=("$COPILOT_HOME", "~/.copilot", "~/.cache/copilot"),
         capabilities=_capabilities(cost="unsupported"),
-        losses={**_LOSSES, "Usage.cost_usd": dropped("it does not tell it")},
-        notes=(*_NOTES, "Refusing a permission ends the turn.", "It hides the value of its key wherever it says it."),
+        losses={**_LOSSES, "Usage.cost_usd": dropped("it does not report it")},
+        notes=(*_NOTES, "Refusing a permission ends the turn.", "It masks the value of its key in its output."),
     ),
     _card(
         name="kimi",
@@ -156,7 +156,7 @@ CARDS = (
         ),
         writes=("$KIMI_CODE_HOME", "~/.kimi-code"),
         capabilities=_capabilities(fork="native", usage="unsupported", cost="unsupported"),
-        losses={**_LOSSES, "Usage": dropped("it tells only how full the context is")},
+        losses={**_LOSSES, "Usage": dropped("it reports only how full the context is")},
         notes=_NOTES,
     ),
 )

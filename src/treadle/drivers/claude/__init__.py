@@ -28,11 +28,11 @@ CARDS = (
         },
         losses={
             "ToolOutput": dropped("it gives a tool's output when the tool has ended"),
-            "FileChanged": emulated("from the result of the tools that write; what a command writes is not told"),
+            "FileChanged": emulated("from the result of the tools that write; what a command writes is not reported"),
             "CommandRun.exit_code": emulated("read from the text of the result"),
             "Usage": emulated("one for each model and turn, not one for each call"),
-            "Usage.duration_ms": dropped("it is told for the whole turn only"),
-            "ContextPruned": dropped("it is not told"),
+            "Usage.duration_ms": dropped("it is reported for the whole turn only"),
+            "ContextPruned": dropped("it is not reported"),
             "TaskGroupChanged": dropped("it has no groups of tasks"),
         },
         notes=(

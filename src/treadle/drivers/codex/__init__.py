@@ -25,12 +25,12 @@ CARDS = (
             **dict.fromkeys(("cost", "changed_input", "commands", "tasks", "hooks"), "unsupported"),
         },
         losses={
-            "Usage.cost_usd": dropped("it tells no prices, so the cost is unknown"),
-            "ThinkingDelta": emulated("summaries of the reasoning, when the model gives them"),
+            "Usage.cost_usd": dropped("it reports no prices, so the cost is unknown"),
+            "ThinkingDelta": emulated("only summaries of the reasoning, if the model gives any"),
             "Answered.text": dropped("a refusal carries no words to the model"),
-            "ToolStarted": emulated("commands that fail in its sandbox are seen in the raw events only"),
-            "TaskChanged": dropped("it has no background tasks that it tells of"),
-            "ContextPruned": dropped("it is not told"),
+            "ToolStarted": emulated("commands that fail in its sandbox appear only in the raw events"),
+            "TaskChanged": dropped("it reports no background tasks"),
+            "ContextPruned": dropped("it is not reported"),
         },
         notes=(
             "It leaves the command of an interrupted turn running; we end that command.",

@@ -26,9 +26,11 @@ CARDS = (
         },
         losses={
             "Asked": emulated("pi itself never asks; our extension does before each tool"),
-            "FileChanged": emulated("from the arguments of the tools that write; what a command writes is not told"),
+            "FileChanged": emulated(
+                "from the arguments of the tools that write; what a command writes is not reported"
+            ),
             "CommandRun.exit_code": emulated("0 when the tool succeeded, unknown otherwise"),
-            "ContextPruned": dropped("it is not told"),
+            "ContextPruned": dropped("it is not reported"),
             "TaskChanged": dropped("it has no background tasks"),
         },
         notes=(
