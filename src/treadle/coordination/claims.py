@@ -79,12 +79,12 @@ class Claims:
                 self.planning.log("claim", "collision", f"{haid} {' '.join(surfaces)}")
                 raise Collision(found)
             texts = [surface.text for surface in wanted]
-            claim = self._write(self._added(self.of(haid), haid, texts, task, ttl, shared, self._next_fence()))
+            claim = self._write(self._with_surfaces(self.of(haid), haid, texts, task, ttl, shared, self._next_fence()))
             self.waits.drop(haid)
         self.planning.log("claim", "claim", f"{haid} task={task} {' '.join(texts)}")
         return claim
 
-    def _added(
+    def _with_surfaces(
         self, held: Claim | None, haid: str, texts: list[str], task: str, ttl: int, shared: bool, fence: int
     ) -> dict[str, Any]:
         """The fields of a claim with these surfaces added."""
@@ -272,7 +272,7 @@ class Claims:
         """Remove expired claims. Renew those whose holder is still alive, and those with a time far in the future."""
         ended: list[Claim] = []
         now = self.planning.clock()
-        for claim in self._over(now):
+        for claim in self._expired_or_early(now):
             if not self.is_active(claim):
                 ended.append(claim)
             elif now >= claim.ends or (seconds_of(claim.fields.get("heartbeat")) or 0.0) > now + claim.ttl:
@@ -290,7 +290,7 @@ class Claims:
             self._many = None  # the index will catch up with all of them at once
         return ended
 
-    def _over(self, now: float) -> list[Claim]:
+    def _expired_or_early(self, now: float) -> list[Claim]:
         """The claims that have expired or not begun yet; all claims if they are few."""
         names = self._ask(lambda rows: rows.over(now))
         if names is None:

@@ -45,7 +45,9 @@ def install(project: str, mode: str) -> list[str]:
         local = _setting(project, _SETTING, "--local")
         git("config", "--local", _BEFORE, local if local is not None else f"={before}", cwd=project)
     for hook in _ALL:
-        write_atomic(os.path.join(ours, hook), _forward(hook, _elsewhere(project), mode).encode(), 0o755)
+        write_atomic(
+            os.path.join(ours, hook), _forwarding_script(hook, _previous_directory(project), mode).encode(), 0o755
+        )
     git("config", "--local", _SETTING, ours, cwd=project)
     return [os.path.join(ours, hook) for hook in HOOKS]
 
@@ -178,7 +180,7 @@ def _setting(project: str, name: str, *scope: str) -> str | None:
     return None
 
 
-def _elsewhere(project: str) -> str:
+def _previous_directory(project: str) -> str:
     """The previous hooks directory. A relative one is relative to the top of each worktree, where git runs hooks."""
     before = (_setting(project, _BEFORE, "--local") or "").removeprefix("=")
     return os.path.expanduser(before)
@@ -207,7 +209,7 @@ def _text(path: str) -> str:
         return ""
 
 
-def _forward(hook: str, directory: str, mode: str) -> str:
+def _forwarding_script(hook: str, directory: str, mode: str) -> str:
     """A hook script that runs the one in the replaced directory and, for two of the hooks, ours after it."""
     import shlex
 

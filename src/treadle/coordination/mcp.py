@@ -82,7 +82,7 @@ class Server:
             self.client = known_client(str(info.get("name") or self.client))
             self.client_version = str(info.get("version") or "")
         try:
-            self._present(self._own())
+            self._refresh_entry(self._own())
         except TreadleError:
             pass  # the first call reports it, where the client's person can see it
 
@@ -107,7 +107,7 @@ class Server:
                 return _failed(haid, f"{name}: the arguments are not right", "; ".join(found))
             for identity in {self._own(), haid}:  # acting for another does not lift a revocation
                 self.agents.require(identity)
-            self._present(haid, tool.reads)
+            self._refresh_entry(haid, tool.reads)
             if not tool.reads:
                 self.claims.keep(haid)
             wanted = {key: value for key, value in arguments.items() if key != "client_identity"}
@@ -131,7 +131,7 @@ class Server:
             return self._own()
         return self.seats.haid(named, of=self._own())
 
-    def _present(self, haid: str, only_reads: bool = True) -> None:
+    def _refresh_entry(self, haid: str, only_reads: bool = True) -> None:
         """Register it, and refresh its entry now and then. A caller that only reads need not be registered."""
         now = self.planning.clock()
         if now - self._seen.get(haid, 0.0) > 60:

@@ -151,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
             return True
         self.close_connection = True
         self._say(*refused)
-        self._forget_what_came()
+        self._discard_input()
         return False
 
     def _has_token(self) -> bool:
@@ -160,7 +160,7 @@ class Handler(BaseHTTPRequestHandler):
         right = hmac.compare_digest(token.strip().encode(errors="replace"), self.server.token.encode())
         return right and scheme.lower() == "bearer"
 
-    def _forget_what_came(self) -> None:
+    def _discard_input(self) -> None:
         """Read what has arrived, so that closing does not reset the connection before the answer is read."""
         self.wfile.flush()
         self.connection.settimeout(0)

@@ -24,7 +24,7 @@ _WRITES = {
 }
 """File-writing tools of these programs, in lower case."""
 _PATCH = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
-_TELLS = ("claude", "codex")
+_READS_NOTES = ("claude", "codex")
 """The programs that read a note along with an allowed call."""
 
 
@@ -123,7 +123,7 @@ def identity(planning: Planning, call: OutsideCall) -> str:
 
 def _note(claims: Claims, haid: str, call: OutsideCall) -> str:
     """Who waits for something that the agent holds. Each wait is reported once."""
-    if call.program not in _TELLS:
+    if call.program not in _READS_NOTES:
         return ""
     waiting = [wait for wait in claims.waits.on(haid) if haid not in wait.get("told", ())]
     for wait in waiting:

@@ -47,7 +47,7 @@ def live(project: str) -> dict[str, str]:
         branch = fields.get("branch", "").removeprefix("refs/heads/")
         checked_out.add(branch)
         # A commit of the working tree as it is, on no branch; empty when everything is committed.
-        tips[f"{branch or head[:12]} ({place})"] = _as_it_is(place) or head
+        tips[f"{branch or head[:12]} ({place})"] = _working_tree_commit(place) or head
     if base:
         form = "--format=%(refname:short) %(objectname)"
         for line in changes.read(project, "branch", "--no-merged", base, form).decode().splitlines():
@@ -75,7 +75,7 @@ def _commit(project: str, name: str) -> str:
     return done.stdout.decode().strip()
 
 
-def _as_it_is(place: str) -> str:
+def _working_tree_commit(place: str) -> str:
     return git("stash", "create", cwd=place, check=False).stdout.decode().strip()
 
 

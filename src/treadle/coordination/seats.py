@@ -68,7 +68,7 @@ class Seats:
             elif key and not of and (name in self._taken) and self._bind(self._taken[name][0], key):
                 self._taken[place] = self._taken[name][0], None
             else:
-                self._taken[place] = self._sit(name, key, of)
+                self._taken[place] = self._record_seat(name, key, of)
         return self._taken[place][0]
 
     def leave(self) -> None:
@@ -82,7 +82,7 @@ class Seats:
     def taken(self) -> list[str]:
         return list(dict.fromkeys(haid for haid, _ in self._taken.values()))
 
-    def _sit(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
+    def _record_seat(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
         try:
             with self.planning.lock("seats"):
                 return self._take(name, key, of)

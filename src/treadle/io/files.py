@@ -61,7 +61,7 @@ def write_atomic(
         return _write_into(path, data, dir_fd)
     path = path if dir_fd is not None else os.path.realpath(path)
     directory = os.path.dirname(path) or "."
-    _tidy(directory, dir_fd)
+    _remove_abandoned(directory, dir_fd)
     beside = os.path.join(directory, f".treadle-{os.urandom(8).hex()}.tmp")
     made = False
     try:
@@ -96,7 +96,7 @@ def move(old: str, new: str) -> None:
         raise storage_error(error, old, "move") from error
 
 
-def _tidy(directory: str, dir_fd: int | None) -> None:
+def _remove_abandoned(directory: str, dir_fd: int | None) -> None:
     """Remove temporary files that killed writers left here, once per process and directory: those nobody has locked."""
     try:
         found = os.stat(directory, dir_fd=dir_fd)

@@ -209,7 +209,7 @@ class HttpConnection:
 
     async def _more(self) -> None:
         try:
-            self._http.receive_data(await self._patiently(self._reader.read(CHUNK)))
+            self._http.receive_data(await self._within_idle_limit(self._reader.read(CHUNK)))
         except h11.RemoteProtocolError as error:
             raise BrokenAnswer(str(error)) from error
 
@@ -228,7 +228,7 @@ class HttpConnection:
     async def close(self) -> None:
         self._writer.close()
         try:
-            await self._patiently(self._writer.wait_closed())
+            await self._within_idle_limit(self._writer.wait_closed())
         except (HttpError, OSError):
             pass  # it is closed anyway
 
@@ -254,9 +254,9 @@ class HttpConnection:
         except h11.LocalProtocolError as error:
             raise BadAddress(str(error)) from error
         self._writer.write(data)
-        await self._patiently(self._writer.drain())
+        await self._within_idle_limit(self._writer.drain())
 
-    async def _patiently(self, doing: Awaitable[T]) -> T:
+    async def _within_idle_limit(self, doing: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self._idle):
                 return await doing

@@ -99,7 +99,7 @@ class Peer(Generic[Received, Said]):
         self._words = ""
         self._limit: asyncio.Timeout | None = None
         self._ending = asyncio.Lock()
-        self._exit_watch = asyncio.create_task(self._see_it_exit(), name=f"exit of {name}")
+        self._exit_watch = asyncio.create_task(self._watch_for_exit(), name=f"exit of {name}")
 
     @classmethod
     async def start(
@@ -169,7 +169,7 @@ class Peer(Generic[Received, Said]):
         self._heard.extend(messages or ())
         return messages is not None
 
-    async def _see_it_exit(self) -> None:
+    async def _watch_for_exit(self) -> None:
         """Watch for the exit itself: a process left behind can hold the output open, so it need not end."""
         with contextlib.suppress(LocalError):
             await self.child.wait()

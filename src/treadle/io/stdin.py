@@ -18,14 +18,14 @@ def prompt(given: str | None, *, note: Callable[[str], None], fd: int = 0, patie
             raise ConfigError("there is no prompt", hint='give one: treadle -p "...", or pipe it in')
         text = _read(fd)
     else:
-        piped = _read(fd) if _speaks(fd, patience, note) else ""
+        piped = _read(fd) if _has_input(fd, patience, note) else ""
         text = f"{given}\n\n{piped}" if piped.strip() else given
     if not text.strip():
         raise ConfigError("the prompt is empty", hint='give one: treadle -p "..."')
     return text
 
 
-def _speaks(fd: int, patience: float, note: Callable[[str], None]) -> bool:
+def _has_input(fd: int, patience: float, note: Callable[[str], None]) -> bool:
     """Whether there is something to read, or the end of input."""
     try:
         mode = os.fstat(fd).st_mode

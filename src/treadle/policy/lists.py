@@ -94,7 +94,7 @@ class ListPolicy:
         forbidden = self.forbidden(access)
         if forbidden is not None:
             return forbidden
-        if self._allowed and not any(_concerns(name, access) or _could(name, access) for name in self._allowed):
+        if self._allowed and not any(_concerns(name, access) or _could_do(name, access) for name in self._allowed):
             return _deny(f"none of the allowed tools could have done this ({access.tool})")
         if not asked and any(_concerns(name, access) for name in self._approval):
             return _deny(f"{access.tool} requires approval, and nobody was asked")
@@ -182,7 +182,7 @@ def _named(name: str) -> Rule | str:
     return name.lower() if "*" in name else parse_rule(name)
 
 
-def _could(name: Rule | str, access: Access) -> bool:
+def _could_do(name: Rule | str, access: Access) -> bool:
     """Whether a tool of this name could do this: a command can do anything, and so can an unknown tool."""
     kind = access_of(name if isinstance(name, str) else name.text, None).kind
     return kind in ("execute", "other") or kind == access.kind

@@ -73,7 +73,7 @@ class Trace:
         """`size` is their total length as JSON. A huge event is replaced by a note about it."""
         self.seen += len(events)
         if size > BIG_EVENT:
-            events = [_small(event) for event in events]
+            events = [_shortened(event) for event in events]
         room = self._keep - len(self._head) if self._keep_bytes > 0 else 0
         if room > 0:
             self._keep_bytes -= size
@@ -92,7 +92,7 @@ class Trace:
         return [*self._head, gap, *self._tail]
 
 
-def _small(event: AnyAgentEvent) -> AnyAgentEvent:
+def _shortened(event: AnyAgentEvent) -> AnyAgentEvent:
     text = msgspec.json.encode(event)
     if len(text) <= BIG_EVENT:
         return event
@@ -162,7 +162,7 @@ class Observed:
         """The receipt in normal form, without secrets. It gets its hash when it is added to the chain."""
         started, finished = timestamp(self.started), timestamp(self.finished)
         claim = self.final.receipt if self.final else None
-        trace = [_dated(event, finished) for event in self.trace.events(finished)]
+        trace = [_with_valid_time(event, finished) for event in self.trace.events(finished)]
         if self.failure is not None:
             trace.append(self._error_event(self.failure, finished))
         made = Receipt(
@@ -236,7 +236,7 @@ class Observed:
         ours = Collected(kind="patch", path=self.patch_path, kept=self.patch_path, sha256=sha256, bytes=len(patch))
         return [*self.artifacts, ours]
 
-    def _ordered(self) -> dict[str, Any]:
+    def _order_fields(self) -> dict[str, Any]:
         """What was ordered, so that two receipts can be compared by it."""
         order = self.order
         return {
@@ -259,7 +259,7 @@ class Observed:
         return {
             "format": FORMAT,
             "host": f"treadle {__version__}",
-            "order": self._ordered(),
+            "order": self._order_fields(),
             "end": self._end(),
             "artifacts": msgspec.to_builtins(self._collected()),
             "claimed": _claims(claim, self.trace.events("1970-01-01T00:00:00Z"), self.order.workspace.root),
@@ -365,7 +365,7 @@ def _files(trace: Sequence[AnyAgentEvent], root: str) -> list[str]:
     return list(found)
 
 
-def _dated(event: AnyAgentEvent, now: str) -> AnyAgentEvent:
+def _with_valid_time(event: AnyAgentEvent, now: str) -> AnyAgentEvent:
     """An event with an unreadable time is kept and gets the current time."""
     try:
         normal_time(event.ts)

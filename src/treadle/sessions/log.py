@@ -83,13 +83,13 @@ class EventLog:
         if type(event) in _LONG:  # the many small events must cost nothing here
             self._size += _size(event)
         if self._size > self._most:
-            self._lighten()
+            self._drop_oldest()
         if len(events) >= self._keep + self._window:
             self._forget(self._window)
         if self._waiting:
             _wake(self._waiting)
 
-    def _lighten(self) -> None:
+    def _drop_oldest(self) -> None:
         """Drop the oldest events until half of the limit is left, but none that a lossless reader still needs.
 
         The latest events always stay, for observers that are about to read.

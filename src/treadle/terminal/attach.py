@@ -100,8 +100,8 @@ class Joined:
         self.interrupted = 0  # the signal, if the shell wants or had the terminal; afterwards all is redrawn
         self.leads = False
         self.live = False
-        self._until = 0  # the offset at which the replay ends and live output begins
-        self._at = 0
+        self._replay_end = 0  # the offset at which the replay ends and live output begins
+        self._offset = 0
         self._queries = QueryFilter()
         self._whole = Whole()
         self._modes = Modes()
@@ -118,15 +118,15 @@ class Joined:
             pause = self.bar.pause() if self.bar else None
             for fd, _ in poller.poll(None if pause is None else pause * 1000):
                 if fd == 0:
-                    end = self._typed()
+                    end = self._person_typed()
                 else:
-                    end = self._told() if fd == supervisor else self._signalled()
+                    end = self._supervisor_sent() if fd == supervisor else self._signalled()
                 if end:
                     return end
             if self.bar:
                 self._write(self.bar.paint(*self._size()))
 
-    def _told(self) -> tuple[int, str | None] | None:
+    def _supervisor_sent(self) -> tuple[int, str | None] | None:
         """Handle what the supervisor sends."""
         try:
             messages = self.client.receive()
@@ -150,7 +150,7 @@ class Joined:
             _refuse_itself(detail.get("state_file"), self.name)
             start = detail["output"]["start"]
             reply = self.client.hello(wants, start)
-            self._at, self._until = max(start, reply.start), reply.end
+            self._offset, self._replay_end = max(start, reply.start), reply.end
             if start > 0:  # the sequences that set the modes may be gone
                 self._show(detail["modes"]["set"].encode())
         if self.bar:
@@ -185,7 +185,7 @@ class Joined:
             self._tell_size()
         return None
 
-    def _typed(self) -> tuple[int, str | None] | None:
+    def _person_typed(self) -> tuple[int, str | None] | None:
         try:
             data = os.read(0, 65536)
         except OSError:
@@ -205,7 +205,7 @@ class Joined:
         if isinstance(message, wire.Output):
             self._show(self._filtered(message.data))
         elif isinstance(message, wire.Gap):
-            self._at += message.missed
+            self._offset += message.missed
             if not self._modes.alternate:  # a full-screen program is asked to redraw
                 self._write(b"\r\n[treadle: %d bytes were left out here]\r\n" % message.missed)
         elif isinstance(message, wire.Leader):
@@ -215,9 +215,9 @@ class Joined:
 
     def _filtered(self, data: bytes) -> bytes:
         """The output without queries that our terminal must not answer: old ones, the leader's, the supervisor's."""
-        self._at += len(data)
-        if not self.live and self._at > self._until:
-            old = len(data) - (self._at - self._until)
+        self._offset += len(data)
+        if not self.live and self._offset > self._replay_end:
+            old = len(data) - (self._offset - self._replay_end)
             self.live = True
             head = self._queries.feed(data[:old], everything=True)
             return head + self._queries.feed(data[old:], everything=not self.leads)

@@ -35,7 +35,7 @@ class Client:
         self._wire = Connection("client")
         self._greeted = False
         self._ready: list[wire.Message] = []
-        self._aside: list[wire.Message] = []
+        self._set_aside: list[wire.Message] = []
         try:
             self._next(self._deadline(timeout))  # the mode byte
         except TimedOut:
@@ -114,7 +114,7 @@ class Client:
         """All messages, up to and including Exit; `timeout` limits the total time and raises TimedOut."""
         deadline = self._deadline(timeout)
         while True:
-            message = self._aside.pop(0) if self._aside else self._next(deadline)
+            message = self._set_aside.pop(0) if self._set_aside else self._next(deadline)
             yield message
             if isinstance(message, wire.Exit):
                 return
@@ -159,14 +159,14 @@ class Client:
                 raise PeerStalled(f"the supervisor does not answer {type(question).__name__}") from None
             if isinstance(message, answer):
                 return message
-            self._aside.append(message)
+            self._set_aside.append(message)
 
     def _deadline(self, timeout: float | None) -> float | None:
         return None if timeout is None else time.monotonic() + timeout
 
     def waiting(self) -> list[wire.Message]:
         """The messages that arrived while waiting for an answer."""
-        found, self._aside, self._ready = [*self._aside, *self._ready], [], []
+        found, self._set_aside, self._ready = [*self._set_aside, *self._ready], [], []
         return found
 
     def receive(self) -> list[wire.Message]:

@@ -78,7 +78,7 @@ class Clients:
         self._latest: ConnectedClient | None = None
         self._policy = session.settings.resize_policy
         self._count = 0
-        self._told_state = ""
+        self._last_sent_state = ""
         self._stops: list[ConnectedClient] = []
         self._listen()
 
@@ -266,7 +266,7 @@ class Clients:
         )
         self._terminals_changed()
         if client.wants & wire.WANT_STATES:
-            self._told_state = ""
+            self._last_sent_state = ""
             self.session.look()
 
     def _detail(self, client: ConnectedClient, message: wire.Detail) -> None:
@@ -382,8 +382,8 @@ class Clients:
     def tell_state(self, detail: dict[str, Any]) -> None:
         """Send the state to those who asked for it, if it has changed."""
         key = dumps(mended({name: detail.get(name) for name in TELLING}))
-        if key != self._told_state:
-            self._told_state = key
+        if key != self._last_sent_state:
+            self._last_sent_state = key
             self.tell(wire.WANT_STATES, wire.State(dumps(mended(detail)).encode()))
 
     def ended(self, report: dict[str, Any]) -> None:

@@ -45,15 +45,15 @@ class Lookout:
         self.loop = session.loop
         self._summed_up: tuple[object, ...] = ()  # the content of the summary on disk
         self._summary_at = 0.0
-        self._more = False  # output has arrived since the next look was scheduled
-        self._waited: tuple[str, str | None] | None = None  # the state that the person was last notified of
+        self._output_since = False  # output has arrived since the next look was scheduled
+        self._notified: tuple[str, str | None] | None = None  # the state that the person was last notified of
 
     def output(self, data: bytes) -> bytes:
         """Handle output. Returns what to type in answer to the program's queries to its terminal."""
         session = self.session
-        self._more = session.watch.stale and self.loop.has("look")
+        self._output_since = session.watch.stale and self.loop.has("look")
         answers = session.watch.output(data, now_ms(), session.clients.leader is not None)
-        if not self._more:
+        if not self._output_since:
             self.later()
         return answers
 
@@ -73,8 +73,8 @@ class Lookout:
 
     def _due(self) -> None:
         """Output that came meanwhile may have postponed the look. That is checked here, not on every output."""
-        if self._more and (self._pause() or 0) > 0:
-            self._more = False
+        if self._output_since and (self._pause() or 0) > 0:
+            self._output_since = False
             self.later()
         else:
             self.look()
@@ -85,11 +85,11 @@ class Lookout:
         detail = session.watch.detail(now_ms())
         if session.clients.want_states:
             session.clients.tell_state(detail)
-        if detail["name"] in WAITING and self._waited != (detail["name"], detail["message"]):
-            self._waited = (detail["name"], detail["message"])
+        if detail["name"] in WAITING and self._notified != (detail["name"], detail["message"]):
+            self._notified = (detail["name"], detail["message"])
             self._notify(detail)
         elif detail["name"] not in WAITING and not detail.get("settling"):
-            self._waited = None
+            self._notified = None
         self._sum_up(detail)
         self.later()
 

@@ -86,7 +86,7 @@ class Watch:
         self._box_seen = False
         self._verdict: Verdict | None = None
         self._verdict_since = now
-        self._next: tuple[Verdict, int] | None = None  # a new verdict, and since when it has been seen
+        self._candidate: tuple[Verdict, int] | None = None  # a new verdict, and since when it has been seen
         self._looked = now - LOOK_PAUSE
         self._stale = True  # whether something has happened since the last look
         self._recognise_command()
@@ -111,7 +111,7 @@ class Watch:
         if self._whole or b"\x1b" in data:
             found = self._scan(data, now, answered)
         if self._unread_size > UNREAD_MAX:
-            self._read_on()
+            self._apply_unread()
         if now - self._file_looked >= FILE_PAUSE:
             self._look_at_file(now)
         if self._detector and now - self._looked >= LOOK_PAUSE:
@@ -196,7 +196,7 @@ class Watch:
 
     # The screen...
 
-    def _read_on(self) -> None:
+    def _apply_unread(self) -> None:
         """Too much output is waiting: apply it to an agent's screen; for another program only the end matters."""
         if self._detector:
             self._draw()
@@ -251,18 +251,18 @@ class Watch:
         if self._verdict is None or verdict.state == self._verdict.state:
             if self._verdict is None:
                 self._verdict_since = self._started
-            self._verdict, self._next = verdict, None
+            self._verdict, self._candidate = verdict, None
             return
-        if self._next is None or self._next[0].state != verdict.state:
-            self._next = (verdict, now)
+        if self._candidate is None or self._candidate[0].state != verdict.state:
+            self._candidate = (verdict, now)
         else:
-            self._next = (verdict, self._next[1])
-        since = self._next[1]
+            self._candidate = (verdict, self._candidate[1])
+        since = self._candidate[1]
         seen = max(now - since, now - self._last_output)  # a screen without output has not changed
         if seen >= self._hold(verdict):
             if verdict.state in WIRE and self._verdict.state not in WIRE and verdict.source == "screen":
                 self._turns += 1
-            self._verdict, self._verdict_since, self._next = verdict, since, None
+            self._verdict, self._verdict_since, self._candidate = verdict, since, None
 
     def _hold(self, verdict: Verdict) -> int:
         """How long a new state must be seen. Reported states, and work that has begun, count at once."""
@@ -329,7 +329,7 @@ class Watch:
         return judge.Verdict(judge.UNKNOWN, "rhythm", "this program is not one of those that are known")
 
     def _current(self, now: int) -> Verdict:
-        if self._stale or self._next or self._verdict is None or now - self._looked >= LOOK_PAUSE:
+        if self._stale or self._candidate or self._verdict is None or now - self._looked >= LOOK_PAUSE:
             self.look(now)
         assert self._verdict
         return self._verdict
@@ -371,7 +371,7 @@ class Watch:
             "waiting_for": verdict.state if verdict.state in WAITING else None,
             "message": verdict.message or None,
             "done": bool(verdict.state == "idle" and self._report and self._report.state == "done"),
-            "settling": self._next is not None or self._answering(verdict, now),
+            "settling": self._candidate is not None or self._answering(verdict, now),
             "hint": STATE_NAMES[self._rhythm.state(now)] if verdict.state == "unknown" else None,
             "why": {"source": verdict.source, "said": verdict.said},
             "tasks": len(self._children),
@@ -416,7 +416,7 @@ class Watch:
         """
         if self._died is not None:
             return None
-        times = [self._next[1] + self._hold(self._next[0])] if self._next else []
+        times = [self._candidate[1] + self._hold(self._candidate[0])] if self._candidate else []
         if self._stale:
             pause = LOOK_PAUSE if self._detector else max(LOOK_PAUSE, self._last_output + QUIET - self._looked)
             times.append(self._looked + min(pause, LOOK_LONGEST))

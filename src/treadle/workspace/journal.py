@@ -88,7 +88,7 @@ def settle(path: str) -> Literal["finished", "undone"] | None:
         raise StorageError(f"{path} cannot be read: {error}") from error
     if journal.format > FORMAT:
         raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
-    if journal.state == "staging" or any(_moved_on(journal, step) for step in journal.steps):
+    if journal.state == "staging" or any(_changed_since(journal, step) for step in journal.steps):
         _undo(path, journal)
         return "undone"
     try:
@@ -116,7 +116,7 @@ def _staged(beside: str, target: str, writes: Mapping[str, Callable[[str], None]
     return steps
 
 
-def _moved_on(journal: Journal, step: Step) -> bool:
+def _changed_since(journal: Journal, step: Step) -> bool:
     """Whether somebody has changed this file since."""
     return fingerprint(os.path.join(journal.target, step.path)) not in (step.old, step.new, "directory")
 

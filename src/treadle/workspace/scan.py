@@ -40,9 +40,9 @@ class Scan:
         found |= self.entries.keys() - now.keys()
         # A file written again within the same tick of the file system's clock can have the same metadata.
         found |= {path for path in self.hashes if self.entries[path][3] >= self._recent}
-        return sorted(path for path in found if not self._holds_the_same(path, now.get(path)))
+        return sorted(path for path in found if not self._has_same_content(path, now.get(path)))
 
-    def _holds_the_same(self, path: str, entry: Entry | None) -> bool:
+    def _has_same_content(self, path: str, entry: Entry | None) -> bool:
         known = self.hashes.get(path)
         if known is None or entry is None or entry[0] != self.entries[path][0]:
             return False

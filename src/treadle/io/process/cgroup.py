@@ -95,7 +95,9 @@ def _enter(group: str, keeper: int) -> None:
     _write(place, b"%d" % keeper)
     for _ in range(ROUNDS):
         inside = {*_members(group), os.getpid()}
-        outside = [one.pid for one in table.descendants(keeper) if one.pid not in inside and _near(one.pid, group)]
+        outside = [
+            one.pid for one in table.descendants(keeper) if one.pid not in inside and _in_birth_group(one.pid, group)
+        ]
         if not outside:
             return
         for pid in outside:
@@ -105,7 +107,7 @@ def _enter(group: str, keeper: int) -> None:
                 pass  # it has exited meanwhile
 
 
-def _near(pid: int, group: str) -> bool:
+def _in_birth_group(pid: int, group: str) -> bool:
     """Whether a process is still in the group it was born in, not already in one below ours."""
     try:
         with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:

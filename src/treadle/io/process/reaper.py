@@ -114,7 +114,7 @@ def live(
             for order in orders:
                 reaper.obey(*order)
             reaper.tend()
-        if request["afterwards"] and _lost(keeper):
+        if request["afterwards"] and _parent_is_dying(keeper):
             if _library:
                 _library[0].prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)  # a parent that is still dying would end us with it
             signals.reset()
@@ -290,7 +290,7 @@ class Reaper:
         False when the time is up for those that do not die.
         """
         if not self.killed:
-            _hurry()
+            _raise_priority()
         found = table.cull(self.reap)
         for process in found:
             self.killed.setdefault((process.pid, process.start), process.name)
@@ -341,7 +341,7 @@ def leave_note(path: bytes, owner: int, keeper: int, reaper: int, pid: int, comm
     return True
 
 
-def _lost(parent: int) -> bool:
+def _parent_is_dying(parent: int) -> bool:
     """Whether our parent is dead or dying.
 
     A dying process closes its files first. A tree that ends because its terminal hung up may be gone before we become
@@ -352,7 +352,7 @@ def _lost(parent: int) -> bool:
     return os.getppid() != parent or (found is not None and found.dying)
 
 
-def _hurry() -> None:
+def _raise_priority() -> None:
     """Raise our priority: in a tree of a thousand processes we would get a thousandth of the processor."""
     try:
         os.setpriority(os.PRIO_PROCESS, 0, -20)

@@ -143,11 +143,11 @@ def cull(reap: Callable[[], bool], apart: Container[int] = ()) -> list[Process]:
     for signum in (signal.SIGSTOP, signal.SIGKILL):  # stop all first, so that none can replace another
         for group in groups:
             _signal_group(group, signum)
-    _chase(reap, apart)
+    _kill_children(reap, apart)
     return found
 
 
-def _chase(reap: Callable[[], bool], apart: Container[int]) -> None:
+def _kill_children(reap: Callable[[], bool], apart: Container[int]) -> None:
     """Kill our own children. A process that forks and exits faster than the table is read leaves its child to us."""
     seen: set[int] = set()
     idle = 0

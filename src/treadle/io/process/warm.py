@@ -91,7 +91,7 @@ def run(
     If there is no warm parent, one is started with the modules in `start`. `tied`: the copy shares our fate: it gets
     every signal that we get, and is killed when we are.
     """
-    begun = _begun(module, function, arguments, [0, 1, 2], TIED if tied else WATCHED, start, name)
+    begun = _connect_to_copy(module, function, arguments, [0, 1, 2], TIED if tied else WATCHED, start, name)
     if begun is None:
         return None
     control, pid = begun
@@ -101,7 +101,7 @@ def run(
     if answer:
         return None if answer == STALE else int(answer)
     if passed:
-        _die_by(passed[-1])
+        _die_by_signal(passed[-1])
     sys.stderr.write(KILLED)
     return 1
 
@@ -129,7 +129,7 @@ def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
     return passed
 
 
-def _die_by(number: int) -> None:
+def _die_by_signal(number: int) -> None:
     """End by the same signal as the copy, so that whoever waits for us learns of it."""
     import signal
 
@@ -152,7 +152,7 @@ def spawn(
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
-        begun = _begun(module, function, arguments, [null, null, null, *fds], ALONE, start, name)
+        begun = _connect_to_copy(module, function, arguments, [null, null, null, *fds], ALONE, start, name)
     finally:
         os.close(null)
     if begun is None:
@@ -209,7 +209,7 @@ def dismiss(name: str) -> list[int]:
     return [*found.values()]
 
 
-def _begun(
+def _connect_to_copy(
     module: str,
     function: str,
     arguments: list[object],

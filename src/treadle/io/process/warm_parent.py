@@ -116,7 +116,7 @@ class WarmParent:
             return
         with control:
             if sockets.same_user(control) and not os.fork():
-                _be(control, self)
+                _run_copy(control, self)
 
 
 def _numbers() -> tuple[int, int]:
@@ -152,7 +152,7 @@ def _loaded(known: dict[str, int] | None = None) -> dict[str, int]:
 # The copy...
 
 
-def _be(control: socket.socket, parent: WarmParent) -> NoReturn:
+def _run_copy(control: socket.socket, parent: WarmParent) -> NoReturn:
     """Do what the caller wants, as it would itself, and report the exit code."""
     code = 1
     try:
@@ -176,7 +176,7 @@ def _be(control: socket.socket, parent: WarmParent) -> NoReturn:
         if bond == ALONE:
             control.close()
         elif bond == TIED:
-            _tie(control)
+            _follow_caller(control)
         code = getattr(__import__(module, fromlist=[function]), function)(*arguments)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -220,7 +220,7 @@ def _bounds(pid: str) -> list[str]:
         return [pid]
 
 
-def _tie(control: socket.socket) -> None:
+def _follow_caller(control: socket.socket) -> None:
     """Handle the signals that the caller passes on, and end when it is gone: it was killed then."""
     import signal
     from threading import Thread

@@ -47,8 +47,8 @@ class Mounts:
     def __init__(self, confinement: Confinement) -> None:
         write = [os.path.realpath(place) for place in confinement.write if os.path.exists(place)]
         self.write = [*dict.fromkeys(write)]
-        self.pins = [place for place in _pins(self.write, _reals(confinement)) if place not in self.write]
-        self.read_only = [*dict.fromkeys(_kept(confinement.read_only, self.write))]
+        self.pins = [place for place in _pins(self.write, _with_real_paths(confinement)) if place not in self.write]
+        self.read_only = [*dict.fromkeys(_protected(confinement.read_only, self.write))]
         self.hidden = _masks(confinement, tuple(self.write))
         self.keeps_capability = places.needs_override(self.write)
         """If so, no user namespace is made: inside one, the capability would not apply to other users' files."""
@@ -143,13 +143,13 @@ def _resolver() -> list[str]:
     return ["--ro-bind", real, real] if places.is_under(real, *places.PRIVATE) and os.path.isfile(real) else []
 
 
-def _reals(confinement: Confinement) -> list[str]:
+def _with_real_paths(confinement: Confinement) -> list[str]:
     """The protected or hidden paths, as named and as resolved."""
     named = (*confinement.read_only, *confinement.hidden)
     return [*dict.fromkeys((*named, *map(os.path.realpath, named)))]
 
 
-def _kept(read_only: tuple[str, ...], write: list[str]) -> list[str]:
+def _protected(read_only: tuple[str, ...], write: list[str]) -> list[str]:
     """The real paths to protect: bubblewrap refuses a link, but programs follow it.
 
     A link to a place that cannot be written needs no protection. Whether the link itself was changed is checked

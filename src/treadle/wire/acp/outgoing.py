@@ -74,7 +74,7 @@ class Outgoing:
             case ToolStarted():
                 return self._started(event)
             case ToolOutput():
-                return self._more(event)
+                return self._output_update(event)
             case ToolEnded():
                 return self._ended(event)
             case ToolDenied():
@@ -142,7 +142,7 @@ class Outgoing:
             update["content"] = content
         return update
 
-    def _more(self, event: ToolOutput) -> list[Update]:
+    def _output_update(self, event: ToolOutput) -> list[Update]:
         if event.call not in self._tools:
             return []
         update: Update = {"sessionUpdate": "tool_call_update", "toolCallId": event.call, "status": "in_progress"}
@@ -159,13 +159,13 @@ class Outgoing:
         if event.call in self._lists:
             return []
         status = "completed" if event.ok else "failed"
-        update = self._over(event.call, event.name, status, event.result)
+        update = self._end_update(event.call, event.name, status, event.result)
         for image in event.images:
             if (data := self._load(image.path)) is not None:
                 update["content"].append({"type": "content", "content": image_block(data)})
         return [update]
 
-    def _over(self, call: str, name: str, status: str, text: str) -> Update:
+    def _end_update(self, call: str, name: str, status: str, text: str) -> Update:
         known = call in self._tools
         update: Update = {
             "sessionUpdate": "tool_call_update" if known else "tool_call",
@@ -177,7 +177,7 @@ class Outgoing:
         return update if known else {**update, "title": name[:TITLE], "kind": "other"}
 
     def _denied(self, event: ToolDenied) -> list[Update]:
-        return [self._over(event.call, event.name, "failed", f"not run: {event.reason}")]
+        return [self._end_update(event.call, event.name, "failed", f"not run: {event.reason}")]
 
 
 def _chunk(kind: str, text: str) -> Update:

@@ -48,13 +48,13 @@ class Meter:
         self._before: Usage | None = None
         self._cost: float | None = None
         self._billed: float | None = None
-        self._unbilled = False
+        self._earlier_cost_unknown = False
         """The cost of earlier processes is still unknown, so the next total does not tell what this turn cost."""
         self._stepwise = False
 
     def resumed(self) -> None:
         """The session was resumed: what an earlier process spent is not reported again."""
-        self._billed, self._unbilled = self._cost, self._cost is None
+        self._billed, self._earlier_cost_unknown = self._cost, self._cost is None
 
     def cost(self, told: Any) -> None:
         """`cost` of a usage_update: money spent over the whole session."""
@@ -75,14 +75,14 @@ class Meter:
         told = result if isinstance(result, dict) else {}
         found: list[Usage] = []
         if not self._stepwise and self.span != "none":
-            usage = self._of_answer(told)
+            usage = self._answer_usage(told)
             found = [usage] if usage is not None else _quota(told)
         cost = self._spent()
         if found and cost is not None:
             found[-1] = _with(found[-1], cost_usd=cost)
         return found
 
-    def _of_answer(self, told: dict[str, Any]) -> Usage | None:
+    def _answer_usage(self, told: dict[str, Any]) -> Usage | None:
         usage = read_counts(told.get("usage"), self.model)
         if usage is None or self.span != "session":
             return usage
@@ -98,8 +98,8 @@ class Meter:
             return None
         spent = self._cost - (self._billed or 0.0)
         self._billed = self._cost
-        if self._unbilled:
-            self._unbilled = False
+        if self._earlier_cost_unknown:
+            self._earlier_cost_unknown = False
             return None
         return spent or None  # agents report 0 for a model whose price they do not know
 

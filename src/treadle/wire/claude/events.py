@@ -45,11 +45,11 @@ def _by_model(now: dict[str, Any], before: dict[str, Any]) -> list[Usage]:
         cost = used.get("costUSD")
         usage = Usage(
             model=model,
-            input_tokens=_more(used, past, "inputTokens"),
-            output_tokens=_more(used, past, "outputTokens"),
-            cache_read_tokens=_more(used, past, "cacheReadInputTokens"),
-            cache_write_tokens=_more(used, past, "cacheCreationInputTokens"),
-            reasoning_tokens=_more(used, past, "thinkingTokens"),
+            input_tokens=_increase(used, past, "inputTokens"),
+            output_tokens=_increase(used, past, "outputTokens"),
+            cache_read_tokens=_increase(used, past, "cacheReadInputTokens"),
+            cache_write_tokens=_increase(used, past, "cacheCreationInputTokens"),
+            reasoning_tokens=_increase(used, past, "thinkingTokens"),
             cost_usd=max(0.0, cost - (past.get("costUSD") or 0.0)) if isinstance(cost, int | float) else None,
         )
         if usage.prompt_tokens or usage.output_tokens:
@@ -57,7 +57,7 @@ def _by_model(now: dict[str, Any], before: dict[str, Any]) -> list[Usage]:
     return found
 
 
-def _more(now: dict[str, Any], before: dict[str, Any], name: str) -> int:
+def _increase(now: dict[str, Any], before: dict[str, Any], name: str) -> int:
     return max(0, _count(now.get(name)) - _count(before.get(name)))
 
 

@@ -40,7 +40,7 @@ def faults(schema: Schema, value: Any) -> list[str]:
         return [] if valid else [f"not in enum {dumps(schema['enum'])}: {shown(value)}"]
     if schema["type"] == "object" and isinstance(value, dict):
         return _object_faults(schema, value)
-    return [] if _accepts(schema, value) else [f"must be {_said(schema)}"]
+    return [] if _accepts(schema, value) else [f"must be {_requirement(schema)}"]
 
 
 def _object_faults(schema: Schema, value: dict[str, Any]) -> list[str]:
@@ -73,11 +73,11 @@ def _accepts(schema: Schema, value: Any) -> bool:
     return False
 
 
-def _said(schema: Schema) -> str:
+def _requirement(schema: Schema) -> str:
     """What the schema demands, in words that fit after "must be "."""
     match schema["type"]:
         case [kind, "null"]:
-            return f"{_said({**schema, 'type': kind})} or null"
+            return f"{_requirement({**schema, 'type': kind})} or null"
         case "string":
             return "a non-empty string" if schema.get("minLength") else "a string"
         case "integer":
@@ -86,7 +86,7 @@ def _said(schema: Schema) -> str:
             return "true or false"
         case "array":
             more = f", with at least {schema['minItems']}" if "minItems" in schema else ""
-            return f"an array in which each item is {_said(schema['items'])}{more}"
+            return f"an array in which each item is {_requirement(schema['items'])}{more}"
     return "an object"
 
 

@@ -23,7 +23,7 @@ UNKNOWN = "unknown"
 CONTROL = ("control_request", "control_response", "control_cancel_request")
 WRITTEN = ("system", "stream_event", "assistant", TOOL_RESULT)
 READY, ANSWERING = "ready", "answering"
-_BESIDE = (*CONTROL, *WRITTEN, "keep_alive", UNKNOWN)
+_STATELESS = (*CONTROL, *WRITTEN, "keep_alive", UNKNOWN)
 """Messages that change no state: control may come at any time, and background tasks may report between prompts."""
 
 _TYPES = (*CONTROL, *WRITTEN, RESULT, "keep_alive")
@@ -43,7 +43,7 @@ class Connection(base.LineConnection[Any]):
         (ANSWERING, PROMPT): ANSWERING,
         (ANSWERING, RESULT): ANSWERING,
         (ANSWERING, LAST_RESULT): READY,
-        **{(state, kind): state for state in (READY, ANSWERING) for kind in _BESIDE},
+        **{(state, kind): state for state in (READY, ANSWERING) for kind in _STATELESS},
     }
 
     def __init__(self, role: str, *, cap: int = base.CAP) -> None:

@@ -88,7 +88,7 @@ _LEADING = rb'\s*\{(?:\s*"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|-?[\d.]+|true|fals
 _ID = re.compile(_LEADING + rb'\s*"id"\s*:\s*("(?:[^"\\]|\\.)*")', re.S)
 
 
-def _rescued(line: bytes) -> str:
+def _id_of_broken_line(line: bytes) -> str:
     """The id in a line that is not valid JSON, if it is among the plain members at the beginning."""
     found = _ID.match(line[:65536])
     try:
@@ -108,7 +108,7 @@ def decode_request(line: bytes) -> Any:
         line, readable = line.decode(errors="replace").encode(), False
     head = _open_envelope(line)
     if isinstance(head, BadLine):
-        head.id = _rescued(line)
+        head.id = _id_of_broken_line(line)
         return head
     id = head.id if isinstance(head.id, str) else UNKNOWN_ID
     if not readable:

@@ -98,7 +98,7 @@ TRANSITIONS: dict[tuple[State, Any], State] = {
 ANSWERED_BY: dict[type, type] = {InitOk: Init, StatusOk: Status, ShutdownOk: Shutdown, AnswerOk: Answer, SteerOk: Steer}
 
 
-def _one_less(counts: Counter[Any], key: Any) -> None:
+def _decrement(counts: Counter[Any], key: Any) -> None:
     """Remove counts that reach zero, because a connection may live long."""
     counts[key] -= 1
     if counts[key] <= 0:
@@ -127,7 +127,9 @@ class Connection(base.Connection[Message]):
         if self.state is not OPENING or not (kind is Result or kind is InitOk and message.error is not None):
             return kind
         inits = sum(count for (asked, _), count in self._open.items() if asked is Init)
-        return FAILED if inits == 1 and self._open[Init, message.id] and self._asked(message) is Init else Result
+        return (
+            FAILED if inits == 1 and self._open[Init, message.id] and self._answered_kind(message) is Init else Result
+        )
 
     def decode(self, data: bytes) -> Iterable[Any]:
         decode_line = self._decode_line
@@ -223,15 +225,15 @@ class Connection(base.Connection[Message]):
             self._answered(message)
 
     def _answered(self, message: Any) -> None:
-        asked = self._asked(message)
+        asked = self._answered_kind(message)
         if asked is None:
-            _one_less(self._bad, message.id)
+            _decrement(self._bad, message.id)
             return
-        _one_less(self._open, (asked, message.id))
+        _decrement(self._open, (asked, message.id))
         if type(message) is Result and message.id == self._send:
             self._send, self._seq = None, 0
 
-    def _asked(self, message: Any) -> type | None:
+    def _answered_kind(self, message: Any) -> type | None:
         """The kind of request that this message answers; None when the bad line was not a request."""
         kind = type(message)
         if kind is Result and _is_protocol_error(message) and self._bad[message.id]:
