@@ -3,17 +3,16 @@
 from treadle.cli.warm import DECLINED
 
 MODULES = (
-    "ssl",
-    "truststore",
-    "tree_sitter_bash",
+    *("ssl", "truststore", "hashlib", "tomllib", "tree_sitter", "tree_sitter_bash", "concurrent.futures.thread"),
     *(f"treadle.cli.{name}" for name in ("root", "oneshot", "given", "worker_entry", "serving", "options")),
     *(f"treadle.doors.{name}" for name in ("worker.door", "oneshot.input", "oneshot.run", "oneshot.verbose")),
     *(f"treadle.agent.{name}" for name in ("native", "loop", "mcp", "project", "repeats", "replay", "prompt")),
     *(f"treadle.agent.providers.{name}" for name in ("anthropic", "chat", "client", "http", "responses", "sse")),
     *(f"treadle.agent.providers.{name}" for name in ("scripted", "script")),
-    *(f"treadle.coordination.{name}" for name in ("guard", "origin", "planning", "repository", "identity")),
-    *(f"treadle.io.{name}" for name in ("http", "peer", "process.child", "sandbox.start", "sandbox.methods")),
+    *(f"treadle.coordination.{name}" for name in ("guard", "layout", "origin", "planning", "repository", "identity")),
+    *(f"treadle.io.{name}" for name in ("http", "peer", "process.child", "sandbox.start", "sandbox.planted")),
     *(f"treadle.policy.{name}" for name in ("guess", "shell", "syntax")),
+    "treadle.workspace.git",
 )
 
 
