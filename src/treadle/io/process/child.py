@@ -109,7 +109,7 @@ async def start(
         if child is not None:
             try:
                 if isinstance(error, asyncio.CancelledError):  # it may run by now, and must not outlive us
-                    await child.stop()
+                    await child.stop(0 if patient else tree.GRACE)  # a wrapper has not begun what it is for
             finally:
                 child.close()
         raise
