@@ -140,6 +140,17 @@ if by_bubblewrap:
         assert (workspace / "git" / "config").read_bytes() == config
         assert not (workspace / "git" / "hooks" / "post-commit").exists()
 
+    async def test_a_writable_place_that_has_become_a_link_does_not_open_where_it_leads(tmp_path: Path) -> None:
+        """Trap: a program at work in the workspace has made a link of `.git` since the confinement was worked out."""
+        workspace, outside = tmp_path / "w", tmp_path / "out"
+        for place in (workspace / ".git" / "hooks", outside):
+            place.mkdir(parents=True)
+        walls = room(workspace)
+        (workspace / ".git").rename(workspace / "real")
+        (workspace / ".git").symlink_to(outside)
+        await sh(walls, "echo x > .git/planted", workspace)
+        assert os.listdir(outside) == []
+
     async def test_a_place_that_is_swapped_while_the_sandbox_is_made_opens_nothing(tmp_path: Path) -> None:
         """Trap: a program at work in the workspace puts a link where something is about to be mounted writable."""
         workspace, outside = tmp_path / "w", tmp_path / "out"
