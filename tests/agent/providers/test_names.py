@@ -51,6 +51,24 @@ def test_a_name_finds_its_service(name: str, expected: tuple[str, str, str, str]
     assert where(name, KEYS) == expected
 
 
+@pytest.mark.parametrize(
+    ("vendor", "base", "seconds"),
+    [
+        ("anthropic", "", 120),
+        ("openai", "", 600),
+        ("chat", "http://box:1/v1", 300),
+        ("ollama", "", 1800),
+        ("chat", "http://localhost:8080/v1", 1800),
+        ("anthropic", "http://127.0.0.1:8080/v1", 1800),
+        ("openai", "http://127.0.0.1:8080/v1", 1800),
+    ],
+)
+def test_how_long_a_service_may_be_silent_depends_on_its_kind(vendor: str, base: str, seconds: float) -> None:
+    env = {**KEYS, "TREADLE_BASE_URL": base}
+    assert endpoint(vendor, env, ModelSettings()).idle_timeout == seconds
+    assert endpoint(vendor, env, ModelSettings(idle_timeout=7)).idle_timeout == 7
+
+
 def test_a_vendors_model_goes_to_openrouter_when_only_that_has_a_key() -> None:
     assert where("anthropic/claude-x", {"OPENROUTER_API_KEY": "r"})[:2] == ("openrouter", "anthropic/claude-x")
 

@@ -189,7 +189,7 @@ def endpoint(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> En
 def _idle(vendor: str, base: str, settings: ModelSettings) -> float:
     if settings.idle_timeout is not None:
         return settings.idle_timeout
-    return LOCAL_IDLE if vendor == "chat" and base and loopback(base) else VENDORS[vendor].idle
+    return LOCAL_IDLE if base and loopback(base) else VENDORS[vendor].idle
 
 
 def _patience(env: Mapping[str, str], retry: RetryPolicy) -> RetryPolicy:
