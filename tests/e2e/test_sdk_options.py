@@ -172,9 +172,11 @@ async def test_a_server_that_is_switched_off_says_so_and_offers_nothing_until_it
             )
 
     server = {"command": sys.executable, "args": [NOTES, str(host.work / "log")]}
-    await host.play(DONE, then=then, mcp_servers={"notes": server})
+    remembered = '[[reply]]\nwhen = "^again$"\n[[reply.call]]\nname = "mcp__notes__recall"\n'
+    await host.play(remembered + DONE, then=then, mcp_servers={"notes": server}, allowed_tools=["mcp__notes"])
+    assert "there is no tool 'mcp__notes__recall'" in json.dumps(host.sent(2)), "not even from memory"
     assert seen == [("disabled", "disabled", False), ("connected", "connected", True)]
-    assert "mcp__notes__recall" not in str(host.sent(1)["tools"]) and "mcp__notes__recall" in str(host.sent(2)["tools"])
+    assert "mcp__notes__recall" not in str(host.sent(1)["tools"]) and "mcp__notes__recall" in str(host.sent(3)["tools"])
 
 
 async def test_a_hook_can_change_the_arguments_and_spare_the_question(host: Host) -> None:

@@ -45,6 +45,7 @@ class Toolbox:
         """MCP servers whose tools are left out for now."""
         self._reserved: set[str] = set()
         """Tools of servers that are for the host alone."""
+        self.registry.withheld = self._withheld
         self.deferred: list[AnyTool] = []
         """The tools that are found by search, because there are too many to show."""
 
@@ -139,9 +140,10 @@ class Toolbox:
     def _usable(self, tool: AnyTool, *, answers: bool, skills: bool) -> bool:
         if tool is SEARCH or tool.name == "skill" and not skills or tool.name == "ask_user" and not answers:
             return False
-        if tool.name in self._reserved or tool.name.startswith("mcp__") and tool.name.split("__")[1] in self._off:
-            return False
-        return not self.forbidden(tool)
+        return not self._withheld(tool.name) and not self.forbidden(tool)
+
+    def _withheld(self, name: str) -> bool:
+        return name in self._reserved or name.startswith("mcp__") and name.split("__")[1] in self._off
 
     def forbidden(self, tool: AnyTool) -> bool:
         """Whether a rule denies every call of it."""

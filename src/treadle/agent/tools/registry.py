@@ -6,7 +6,7 @@ Tools are imported when they are first offered. Adding one is a file beside this
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -42,6 +42,8 @@ class Registry:
         self._tools: dict[str, AnyTool] = {}
         self._schemas: tuple[ToolSchema, ...] | None = None
         self.unknown: tuple[str, ...] = ()
+        self.withheld: Callable[[str], bool] = lambda name: False
+        """Whether a tool is not for the model now, even if it knows its name from before."""
         for tool in tools:
             self.add(tool)
 
@@ -64,11 +66,9 @@ class Registry:
 
     def known(self, name: str) -> str | None:
         """Our name for the intended tool: models trained with another agent use that agent's names."""
-        if name in self._tools:
-            return name
         plain = _plain(name)
-        for meant in (ALIASES.get(plain), *(own for own in self._tools if _plain(own) == plain)):
-            if meant in self._tools:
+        for meant in (name, ALIASES.get(plain), *(own for own in self._tools if _plain(own) == plain)):
+            if meant in self._tools and not self.withheld(meant):
                 return meant
         return None
 
@@ -77,14 +77,15 @@ class Registry:
         known = self.known(name)
         if known is not None:
             return self._tools[known]
-        if not self._tools:
+        tools = [known for known in self._tools if not self.withheld(known)]
+        if not tools:
             raise ToolError(f"there is no tool {name!r}: no tools are enabled in this session")
         from difflib import get_close_matches
 
-        near = get_close_matches(_plain(name), {_plain(known): known for known in self._tools}, n=1)
-        meant = next((known for known in self._tools if near and _plain(known) == near[0]), None)
+        near = get_close_matches(_plain(name), {_plain(known): known for known in tools}, n=1)
+        meant = next((known for known in tools if near and _plain(known) == near[0]), None)
         raise ToolError(
-            f"there is no tool {name!r}; the tools here are {', '.join(self._tools)}",
+            f"there is no tool {name!r}; the tools here are {', '.join(tools)}",
             hint=f"did you mean {meant}?" if meant else None,
         )
 
