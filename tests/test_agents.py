@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.scripts import reply, says
 from treadle.agent.session import NativeSession
 from treadle.agents import bound_by_claims, find_agent
 from treadle.drivers.agent import DrivenAgent
@@ -65,27 +66,21 @@ def test_the_settings_change_how_a_known_agent_is_started() -> None:
     assert "AWS_PROFILE" in made.launch.environment
 
 
-SCRIPT = """
-[[reply]]
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "src/mine.py", content = "x" }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "docs/free.md", content = "x" }
-[[reply.call]]
-name = "bash"
-arguments = { command = "echo y > src/theirs.py" }
-[[reply.call]]
-name = "bash"
-arguments = { command = "python3 -c 'open(chr(115) + \\"rc/theirs.py\\", \\"w\\")'; echo done" }
-[[reply.call]]
-name = "bash"
-arguments = { command = "python3 -c 'open(chr(115) + \\"rc/theirs.py\\", \\"a\\").write(\\"z\\")'", background = true }
-
-[[reply]]
-text = "finished"
-"""
+SCRIPT = reply(
+    call=[
+        {"name": "write_file", "arguments": {"file_path": "src/mine.py", "content": "x"}},
+        {"name": "write_file", "arguments": {"file_path": "docs/free.md", "content": "x"}},
+        {"name": "bash", "arguments": {"command": "echo y > src/theirs.py"}},
+        {"name": "bash", "arguments": {"command": 'python3 -c \'open(chr(115) + "rc/theirs.py", "w")\'; echo done'}},
+        {
+            "name": "bash",
+            "arguments": {
+                "command": 'python3 -c \'open(chr(115) + "rc/theirs.py", "a").write("z")\'',
+                "background": True,
+            },
+        },
+    ]
+) + says("finished")
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "without a name"])

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.agent.commands.conftest import Opened, opened, ran, work
+from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent import detached
 from treadle.agent.detached import Detached, every, find
@@ -25,42 +26,21 @@ from treadle.session import CommandResult, Decision, Guards
 
 __all__ = ["opened", "work"]
 
-SCRIPT = """
-[[reply]]
-when = "count"
-text = "there are three"
-times = "always"
-[[reply]]
-when = "slowly"
-text = "one two three four five six seven"
-pace = 0.25
-times = "always"
-[[reply]]
-when = "forever"
-text = "one two"
-delay = 600
-times = "always"
-[[reply]]
-when = "break"
-error = { status = 400, message = "too hard" }
-times = "always"
-[[reply]]
-when = "hurry"
-text = "done at once"
-times = "always"
-[[reply]]
-when = "hold on"
-text = "one two"
-times = "always"
-[[reply.call]]
-name = "bash"
-arguments = { command = "until [ -e go ]; do sleep 0.02; done; echo let go" }
-[[reply]]
-when = "let go"
-text = "three four five six seven"
-pace = 0.01
-times = "always"
-"""
+SCRIPT = (
+    says("there are three", when="count", times="always")
+    + says("one two three four five six seven", when="slowly", pace=0.25, times="always")
+    + says("one two", when="forever", delay=600, times="always")
+    + reply(when="break", error={"status": 400, "message": "too hard"}, times="always")
+    + says("done at once", when="hurry", times="always")
+    + calls(
+        "bash",
+        {"command": "until [ -e go ]; do sleep 0.02; done; echo let go"},
+        when="hold on",
+        text="one two",
+        times="always",
+    )
+    + says("three four five six seven", when="let go", pace=0.01, times="always")
+)
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent.budget import TurnBudget
 from treadle.agent.context import Context
@@ -201,15 +202,7 @@ async def test_an_answer_without_tools_ends_the_turn(tmp_path: Path) -> None:
 
 async def test_tools_run_and_their_results_go_back_to_the_model(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
-    script = """
-        [[reply]]
-        [[reply.call]]
-        name = "read_file"
-        arguments = { file_path = "a.txt" }
-        [[reply]]
-        when = "hello"
-        text = "it says hello"
-    """
+    script = calls("read_file", {"file_path": "a.txt"}) + says("it says hello", when="hello")
     run = Run(tmp_path, script)
     ended = await run.go()
     assert ended.text == "it says hello" and ended.iterations == 2
@@ -298,14 +291,7 @@ async def test_a_failing_tool_is_a_result_for_the_model_and_not_the_end(tmp_path
 
 
 async def test_an_unknown_tool_and_malformed_arguments_are_explained_to_the_model(tmp_path: Path) -> None:
-    script = """
-        [[reply]]
-        [[reply.call]]
-        name = "raed_file"
-        [[reply.call]]
-        name = "read_file"
-        arguments = '{"file_path": '
-    """
+    script = reply(call=[{"name": "raed_file"}, {"name": "read_file", "arguments": '{"file_path": '}])
     run = Run(tmp_path, script + DONE)
     await run.go()
     unknown, malformed = run.history[2:4]
@@ -541,15 +527,11 @@ async def test_usage_that_nobody_reported_is_an_estimate_and_says_so(tmp_path: P
 
 
 async def test_a_window_that_overflows_is_compacted_and_asked_again(tmp_path: Path) -> None:
-    script = """
-        [[reply]]
-        error = { status = 400, message = "This model's maximum context length is 1000 tokens" }
-        [[reply]]
-        system = "Summarise"
-        text = "we talked"
-        [[reply]]
-        text = "it fits now"
-    """
+    script = (
+        reply(error={"status": 400, "message": "This model's maximum context length is 1000 tokens"})
+        + says("we talked", system="Summarise")
+        + says("it fits now")
+    )
     run = Run(tmp_path, script)
     for number in range(8):
         run.parts.context.add(UserMessage(text=f"{number}" + "x" * 20_000), "t")
@@ -563,18 +545,11 @@ async def test_a_window_that_overflows_is_compacted_and_asked_again(tmp_path: Pa
 async def test_a_window_that_overflows_all_the_same_is_handed_over_to_a_fresh_one(
     tmp_path: Path, protected: int
 ) -> None:
-    script = """
-        [[reply]]
-        system = "Summarise"
-        text = "we talked"
-        times = "always"
-        [[reply]]
-        when = "^.The conversation did not fit"
-        text = "it fits now"
-        [[reply]]
-        error = { status = 400, message = "This model's maximum context length is 1000 tokens" }
-        times = "always"
-    """
+    script = (
+        says("we talked", system="Summarise", times="always")
+        + says("it fits now", when="^.The conversation did not fit")
+        + reply(error={"status": 400, "message": "This model's maximum context length is 1000 tokens"}, times="always")
+    )
     run = Run(tmp_path, script)
     for number in range(6):
         run.parts.context.add(UserMessage(text=f"{number}" + "x" * 20_000), "t")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent.context import estimate
 from treadle.agent.messages import UserMessage
@@ -42,12 +43,7 @@ from treadle.session import Access, Agent, Answer, Change, Limits, Prompt, Rules
 from treadle.sessions.session import Turn, run_turn
 from treadle.settings import config
 
-WRITE = """
-[[reply]]
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-"""
+WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"})
 SAY = '[[reply]]\ntext = "done"\nusage = { input = 7, output = 3 }\n'
 
 Opened = Callable[..., Awaitable[NativeSession]]
@@ -271,24 +267,11 @@ async def test_model_and_mode_can_be_changed_between_turns(opened: Opened, tmp_p
     assert events[-1].text == "from another model" and len(of(events, FileChanged)) == 1
 
 
-SUBAGENT = """
-[[reply]]
-when = "^go$"
-text = "I will delegate."
-[[reply.call]]
-name = "task"
-arguments = { description = "count", prompt = "count the files" }
-
-[[reply]]
-when = "count the files"
-system = "for another agent"
-text = "there are three"
-usage = { input = 5, output = 2 }
-
-[[reply]]
-when = "there are three"
-text = "three, says my helper"
-"""
+SUBAGENT = (
+    calls("task", {"description": "count", "prompt": "count the files"}, when="^go$", text="I will delegate.")
+    + says("there are three", when="count the files", system="for another agent", usage={"input": 5, "output": 2})
+    + says("three, says my helper", when="there are three")
+)
 
 
 async def test_a_subagent_answers_through_the_task_tool(opened: Opened) -> None:
@@ -309,9 +292,13 @@ def meeting(here: str, there: str) -> str:
 
 
 AT_ONCE = (
-    '[[reply]]\nwhen = "^go$"\n'
-    '[[reply.call]]\nname = "task"\narguments = { description = "one", prompt = "be first" }\n'
-    '[[reply.call]]\nname = "task"\narguments = { description = "two", prompt = "be second" }\n'
+    reply(
+        when="^go$",
+        call=[
+            {"name": "task", "arguments": {"description": "one", "prompt": "be first"}},
+            {"name": "task", "arguments": {"description": "two", "prompt": "be second"}},
+        ],
+    )
     + meeting("first", "second")
     + meeting("second", "first")
     + '[[reply]]\nsystem = "for another agent"\ntimes = 2\ntext = "I saw the other"\n'
@@ -417,27 +404,17 @@ async def test_closing_twice_and_using_afterwards_is_safe(opened: Opened) -> Non
     assert [type(event) for event in session.events(after=0, observer=True).ready()].count(Closed) == 1
 
 
-DELEGATE_WRITE = """
-[[reply]]
-when = "^go$"
-usage = { input = 40, output = 10 }
-[[reply.call]]
-name = "task"
-arguments = { description = "write", prompt = "write the file" }
-
-[[reply]]
-when = "write the file"
-system = "for another agent"
-usage = { input = 60, output = 40 }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-
-[[reply]]
-times = "always"
-text = "done"
-usage = { input = 60, output = 40 }
-"""
+DELEGATE_WRITE = (
+    calls("task", {"description": "write", "prompt": "write the file"}, when="^go$", usage={"input": 40, "output": 10})
+    + calls(
+        "write_file",
+        {"file_path": "made.txt", "content": "hello"},
+        when="write the file",
+        system="for another agent",
+        usage={"input": 60, "output": 40},
+    )
+    + says("done", times="always", usage={"input": 60, "output": 40})
+)
 
 
 async def test_a_subagent_works_in_the_mode_of_now_and_not_of_then(opened: Opened) -> None:
@@ -542,53 +519,25 @@ async def test_clearing_the_conversation_keeps_the_settings_of_tools(opened: Ope
     assert session._memory == before != {}
 
 
-BUSY = """
-[[reply]]
-when = "^go$"
-text = "I look at it first."
-piece = 3
-[[reply.call]]
-name = "read_file"
-arguments = { file_path = "a.txt" }
-[[reply.call]]
-name = "grep"
-arguments = { pattern = "x" }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "new.txt", content = "hello" }
-[[reply.call]]
-name = "bash"
-arguments = { command = "(setsid sleep 1000 &) ; echo one; sleep 0.05" }
-[[reply.call]]
-name = "bash"
-arguments = { command = "sleep 1000", background = true }
-[[reply.call]]
-name = "task"
-arguments = { description = "d", prompt = "child work" }
-
-[[reply]]
-when = "child work"
-system = "for another agent"
-[[reply.call]]
-name = "bash"
-arguments = { command = "sleep 0.05; echo two" }
-
-[[reply]]
-system = "for another agent"
-times = "always"
-text = "child is done"
-
-[[reply]]
-when = "^again$"
-times = "always"
-text = "fine"
-
-[[reply]]
-times = "always"
-text = "done with all of it now"
-piece = 2
-pace = 0.002
-"""
+BUSY = (
+    reply(
+        when="^go$",
+        text="I look at it first.",
+        piece=3,
+        call=[
+            {"name": "read_file", "arguments": {"file_path": "a.txt"}},
+            {"name": "grep", "arguments": {"pattern": "x"}},
+            {"name": "write_file", "arguments": {"file_path": "new.txt", "content": "hello"}},
+            {"name": "bash", "arguments": {"command": "(setsid sleep 1000 &) ; echo one; sleep 0.05"}},
+            {"name": "bash", "arguments": {"command": "sleep 1000", "background": True}},
+            {"name": "task", "arguments": {"description": "d", "prompt": "child work"}},
+        ],
+    )
+    + calls("bash", {"command": "sleep 0.05; echo two"}, when="child work", system="for another agent")
+    + says("child is done", system="for another agent", times="always")
+    + says("fine", when="^again$", times="always")
+    + says("done with all of it now", times="always", piece=2, pace=0.002)
+)
 
 
 @pytest.mark.parametrize("moment", [0, 3, 17, 60, 0.02, 0.08, 0.15, 0.25, 0.35])
@@ -652,18 +601,13 @@ async def test_a_history_with_lines_that_cannot_be_read_is_resumed_and_says_so(o
 
 @pytest.mark.parametrize("mode", ["suggest", "plan"])
 async def test_what_touches_nothing_needs_no_permission(opened: Opened, mode: str) -> None:
-    calls = """
-[[reply]]
-[[reply.call]]
-name = "todo"
-arguments = { todos = [{ content = "look", status = "pending" }] }
-[[reply.call]]
-name = "ask_user"
-arguments = { question = "which one?" }
-[[reply.call]]
-name = "task"
-arguments = { description = "d", prompt = "look around", agent_type = "Explore" }
-"""
+    calls = reply(
+        call=[
+            {"name": "todo", "arguments": {"todos": [{"content": "look", "status": "pending"}]}},
+            {"name": "ask_user", "arguments": {"question": "which one?"}},
+            {"name": "task", "arguments": {"description": "d", "prompt": "look around", "agent_type": "Explore"}},
+        ]
+    )
     session = await opened(calls + '[[reply]]\ntimes = "always"\ntext = "done"\n', mode=mode, answers=True)
     events = await turn(session, answer=Answer(decision="allow", text="this one"))
     assert of(events, ToolDenied) == [] and [asked.kind for asked in of(events, Asked)][:1] == ["question"]
@@ -678,21 +622,13 @@ async def test_what_it_says_of_itself_names_every_tool_it_offers(opened: Opened,
     assert session.info.tools == session.tools.names == ("read_file", "skill")
 
 
-FLOOD = """
-[[reply]]
-[[reply.call]]
-name = "bash"
-arguments = { command = "seq 20000" }
-"""
-LOOK = """
-[[reply]]
-[[reply.call]]
-name = "grep"
-arguments = { pattern = "^10000$", path = "PLACE" }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "PLACE/x", content = "" }
-"""
+FLOOD = calls("bash", {"command": "seq 20000"})
+LOOK = reply(
+    call=[
+        {"name": "grep", "arguments": {"pattern": "^10000$", "path": "PLACE"}},
+        {"name": "write_file", "arguments": {"file_path": "PLACE/x", "content": ""}},
+    ]
+)
 
 
 @pytest.mark.parametrize("fork", [False, True])

@@ -5,15 +5,9 @@ import subprocess
 from pathlib import Path
 
 from tests.installed import TREADLE
+from tests.scripts import calls, says
 
-CHEAT = """
-[[reply]]
-[[reply.call]]
-name = "bash"
-arguments = { command = "echo > check_prices.py" }
-[[reply]]
-text = "The test passes now."
-"""
+CHEAT = calls("bash", {"command": "echo > check_prices.py"}) + says("The test passes now.")
 
 
 def demo(place: Path, *options: str) -> subprocess.CompletedProcess[str]:

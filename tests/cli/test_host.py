@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.installed import started, treadle
+from tests.scripts import calls, says
 from treadle.io.sandbox import methods
 from treadle.testing import bad_sidecar
 
@@ -50,14 +51,7 @@ def test_the_exit_code_is_that_of_the_outcome(source: Path) -> None:
 
 def test_our_own_agent_does_an_order(source: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.toml"
-    script.write_text("""
-[[reply]]
-[[reply.call]]
-name = "write_file"
-arguments = { path = "made.txt", content = "made" }
-[[reply]]
-text = "Done."
-""")
+    script.write_text(calls("write_file", {"path": "made.txt", "content": "made"}) + says("Done."))
     done = treadle("host", "run", "--task", "make it", "--agent", "native", "--model", f"scripted:{script}", cwd=source)
     assert done.returncode == 0 and "A  made.txt" in done.stdout, done.stdout + done.stderr
     policy = tmp_path / "policy.json"

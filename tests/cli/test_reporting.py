@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.scripts import calls, says
 from treadle.cli.reporting import MESSAGE_MAX, Reporter
 from treadle.events import AnyEvent, Asked, ToolEnded, ToolStarted
 from treadle.terminal.reports import parse
@@ -14,16 +15,7 @@ from treadle.terminal.settings import STATE_FILE_VARIABLE
 
 COMMAND = str(Path(sys.executable).with_name("treadle"))
 ASKED = Asked(request="r", kind="permission", text="may I?")
-CHAT = """
-[[reply]]
-when = "make it"
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-
-[[reply]]
-text = "It is written."
-"""
+CHAT = calls("write_file", {"file_path": "made.txt", "content": "hello"}, when="make it") + says("It is written.")
 
 
 class Screen(io.StringIO):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.installed import TREADLE
+from tests.scripts import calls, says
 from tests.terminal.support import alive, until
 from tests.warm import kept_warm
 from treadle.cli.warm import AGENT, PRELOAD
@@ -25,16 +26,7 @@ WORKER = str(Path(sys.executable).with_name("treadle-worker"))
 PATIENT = "from treadle.io.process import warm; warm.PATIENCE = {}; "
 """How long whoever asks waits for a copy; on a busy machine it may need more than the usual two seconds."""
 TRACED = (sys.executable, "-X", "importtime", "-c", "from treadle.cli import main; main()")
-SCRIPT = """
-[[reply]]
-when = "surroundings"
-[[reply.call]]
-name = "bash"
-arguments = { command = "pwd; date +%z; umask; nproc" }
-[[reply]]
-times = "always"
-text = "hello"
-"""
+SCRIPT = calls("bash", {"command": "pwd; date +%z; umask; nproc"}, when="surroundings") + says("hello", times="always")
 SLOW = '[[reply]]\n[[reply.call]]\nname = "bash"\narguments = { command = "echo $$ > pid; exec sleep 300" }\n'
 
 

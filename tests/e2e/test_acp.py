@@ -12,31 +12,16 @@ import pytest
 from acp import schema
 
 from tests.installed import TREADLE
+from tests.scripts import calls, says
 
-WRITE = """
-[[reply]]
-thinking = "A file is needed."
-text = "I will write."
-usage = { input = 30, output = 5, cache_read = 7 }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello\\n" }
-
-[[reply]]
-times = "always"
-text = "It is done."
-usage = { input = 3, output = 2 }
-"""
-SLEEP = """
-[[reply]]
-text = "Sleeping."
-[[reply.call]]
-name = "bash"
-arguments = { command = "touch began; sleep 600" }
-[[reply]]
-times = "always"
-text = "Awake."
-"""
+WRITE = calls(
+    "write_file",
+    {"file_path": "made.txt", "content": "hello\n"},
+    thinking="A file is needed.",
+    text="I will write.",
+    usage={"input": 30, "output": 5, "cache_read": 7},
+) + says("It is done.", times="always", usage={"input": 3, "output": 2})
+SLEEP = calls("bash", {"command": "touch began; sleep 600"}, text="Sleeping.") + says("Awake.", times="always")
 
 
 class Editor:
@@ -90,13 +75,7 @@ def said(text: str) -> list[Any]:
 
 async def test_an_allowed_write_comes_with_its_diff_and_ends_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "made.txt").write_text("old\n")
-    read = """
-[[reply]]
-usage = { input = 10, output = 1 }
-[[reply.call]]
-name = "read_file"
-arguments = { file_path = "made.txt" }
-"""
+    read = calls("read_file", {"file_path": "made.txt"}, usage={"input": 10, "output": 1})
     async with editor(tmp_path, read + WRITE) as (agent, client):
         opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
         answer = await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("write")), 60)

@@ -10,27 +10,14 @@ from typing import Any
 import pytest
 
 from tests.installed import started, treadle
+from tests.scripts import reply, says
 
-SCRIPT = """
-[[reply]]
-when = "alpha"
-text = "alpha is done"
-pace = 0.1
-times = "always"
-[[reply]]
-when = "beta"
-text = "beta is done"
-times = "always"
-[[reply]]
-when = "gamma"
-error = { status = 400, message = "gamma is too hard" }
-times = "always"
-[[reply]]
-when = "delta"
-text = "so far "
-repeat = 2000
-pace = 0.05
-"""
+SCRIPT = (
+    says("alpha is done", when="alpha", pace=0.1, times="always")
+    + says("beta is done", when="beta", times="always")
+    + reply(when="gamma", error={"status": 400, "message": "gamma is too hard"}, times="always")
+    + says("so far ", when="delta", repeat=2000, pace=0.05)
+)
 
 
 @pytest.fixture

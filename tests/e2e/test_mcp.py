@@ -12,30 +12,15 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.installed import TREADLE
+from tests.scripts import calls, says
 
-WRITE = """
-[[reply]]
-text = "I will write."
-usage = { input = 30, output = 5 }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello\\n" }
-
-[[reply]]
-times = "always"
-text = "It is done."
-usage = { input = 3, output = 2 }
-"""
-SLEEP = """
-[[reply]]
-text = "Sleeping."
-[[reply.call]]
-name = "bash"
-arguments = { command = "touch began; sleep 600" }
-[[reply]]
-times = "always"
-text = "Awake."
-"""
+WRITE = calls(
+    "write_file",
+    {"file_path": "made.txt", "content": "hello\n"},
+    text="I will write.",
+    usage={"input": 30, "output": 5},
+) + says("It is done.", times="always", usage={"input": 3, "output": 2})
+SLEEP = calls("bash", {"command": "touch began; sleep 600"}, text="Sleeping.") + says("Awake.", times="always")
 
 
 @asynccontextmanager

@@ -13,31 +13,13 @@ import pytest
 from tests.conftest import need
 from tests.imports import loaded_by
 from tests.installed import TREADLE, started, treadle
+from tests.scripts import calls, says
 
 SCRIPT = (
-    f"""
-[[reply]]
-when = "go on"
-text = "one two {"more " * 500}nine ten"
-pace = 0.2
-"""
-    + """
-[[reply]]
-when = "slow"
-text = "one two three four five six seven eight nine ten"
-pace = 0.2
-
-[[reply]]
-when = "tool"
-[[reply.call]]
-name = "bash"
-arguments = { command = "echo noise; sleep 1000 & sleep 1000" }
-
-[[reply]]
-times = "always"
-text = "the answer"
-usage = { input = 3, output = 2 }
-"""
+    says(f"one two {'more ' * 500}nine ten", when="go on", pace=0.2)
+    + says("one two three four five six seven eight nine ten", when="slow", pace=0.2)
+    + calls("bash", {"command": "echo noise; sleep 1000 & sleep 1000"}, when="tool")
+    + says("the answer", times="always", usage={"input": 3, "output": 2})
 )
 
 

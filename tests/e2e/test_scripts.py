@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import need
 from tests.installed import TREADLE
+from tests.scripts import reply
 from tests.warm import kept_warm
 
 SAYS = '[[reply]]\ntimes = "always"\ntext = "{}"\nusage = {{ input = 12, output = 3 }}\n'
@@ -223,8 +224,13 @@ HOOK
         """claude -p "Go" --permission-mode auto --disallowedTools "Bash(rm:*)" --output-format json |
              jq -r '.permission_denials[].tool_input.command'
            ls""",
-        '[[reply]]\n[[reply.call]]\nname = "bash"\narguments = { command = "touch made.txt" }\n'
-        '[[reply.call]]\nname = "bash"\narguments = { command = "rm notes.txt" }\n' + says("Done."),
+        reply(
+            call=[
+                {"name": "bash", "arguments": {"command": "touch made.txt"}},
+                {"name": "bash", "arguments": {"command": "rm notes.txt"}},
+            ]
+        )
+        + says("Done."),
         "rm notes.txt\nmade.txt\nnotes.txt\ntodo.txt\n",
     ),
     Script(

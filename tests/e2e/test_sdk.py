@@ -9,19 +9,11 @@ import claude_agent_sdk
 import pytest
 
 from tests.installed import TREADLE, treadle
+from tests.scripts import calls, says
 
-SCRIPT = """
-[[reply]]
-text = "I will write."
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-
-[[reply]]
-times = "always"
-text = "It is done."
-usage = { input = 3, output = 2 }
-"""
+SCRIPT = calls("write_file", {"file_path": "made.txt", "content": "hello"}, text="I will write.") + says(
+    "It is done.", times="always", usage={"input": 3, "output": 2}
+)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.doors.worker.test_sequences import Talk, sequences
 from tests.e2e.worker_process import COMMAND, WorkerProcess
 from tests.installed import TREADLE, treadle
+from tests.scripts import calls, says
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
 from treadle.io.process import table
@@ -22,14 +23,7 @@ from treadle.io.sandbox.methods import available
 from treadle.testing.server import ModelServer
 
 WORKER = transcripts("worker")
-SLEEPY = """
-[[reply]]
-[[reply.call]]
-name = "bash"
-arguments = { command = "sleep 1234 & sleep 1235" }
-[[reply]]
-text = "Back."
-"""
+SLEEPY = calls("bash", {"command": "sleep 1234 & sleep 1235"}) + says("Back.")
 
 
 def init(model: str, **config: Any) -> dict[str, Any]:

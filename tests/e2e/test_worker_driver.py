@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.worker_process import COMMAND
+from tests.scripts import calls, says
 from treadle.drivers.worker.driver import WorkerAgent, WorkerSession
 from treadle.errors import RemoteError
 from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
@@ -18,30 +19,14 @@ from treadle.sessions.session import run_turn
 from treadle.sessions.totals import totals
 
 PATIENT = Patience(handshake=60, silence=60, cancel=60, shutdown=60)
-TOOLS = """
-[[reply]]
-text = "Looking."
-usage = { input = 10, output = 2, cache_read = 4 }
-cost = 0.002
-[[reply.call]]
-name = "bash"
-arguments = { command = "echo found" }
-[[reply]]
-text = "Found."
-usage = { input = 20, output = 1 }
-cost = 0.001
-"""
-SLEEP = """
-[[reply]]
-[[reply.call]]
-name = "bash"
-arguments = { command = "until [ -e steered ]; do sleep 0.01; done" }
-[[reply]]
-when = "left"
-text = "Going left."
-[[reply]]
-text = "Going on."
-"""
+TOOLS = calls(
+    "bash", {"command": "echo found"}, text="Looking.", usage={"input": 10, "output": 2, "cache_read": 4}, cost=0.002
+) + says("Found.", usage={"input": 20, "output": 1}, cost=0.001)
+SLEEP = (
+    calls("bash", {"command": "until [ -e steered ]; do sleep 0.01; done"})
+    + says("Going left.", when="left")
+    + says("Going on.")
+)
 
 
 @asynccontextmanager

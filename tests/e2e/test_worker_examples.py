@@ -9,17 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import need
+from tests.scripts import calls, says
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-MODEL = """
-[[reply]]
-text = "Looking."
-[[reply.call]]
-name = "bash"
-arguments = { command = "COMMAND" }
-[[reply]]
-text = "Done looking."
-"""
+MODEL = calls("bash", {"command": "COMMAND"}, text="Looking.") + says("Done looking.")
 
 
 def start(language: str, model: str, folder: Path, message: str = "Look.") -> "subprocess.Popen[str]":

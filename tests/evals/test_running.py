@@ -9,24 +9,20 @@ from evals.results import Configuration, load
 from evals.running import attempt
 from evals.tasks import select
 
-FIX = """
-[[reply]]
-when = "gives wrong results"
-usage = {input = 100, output = 20}
-[[reply.call]]
-name = "read_file"
-arguments = {file_path = "calc.py"}
-[[reply.call]]
-name = "edit_file"
-arguments = {file_path = "calc.py", old_string = "a - b", new_string = "a + b"}
-[[reply]]
-when = "Edited"
-text = "Fixed."
-usage = {input = 120, output = 5}
-[[reply]]
-text = "I did it."
-times = "always"
-"""
+from tests.scripts import reply, says
+
+FIX = (
+    reply(
+        when="gives wrong results",
+        usage={"input": 100, "output": 20},
+        call=[
+            {"name": "read_file", "arguments": {"file_path": "calc.py"}},
+            {"name": "edit_file", "arguments": {"file_path": "calc.py", "old_string": "a - b", "new_string": "a + b"}},
+        ],
+    )
+    + says("Fixed.", when="Edited", usage={"input": 120, "output": 5})
+    + says("I did it.", times="always")
+)
 
 
 @pytest.fixture

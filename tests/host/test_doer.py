@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.host.conftest import QUICK, left_running, order
 from tests.host.test_run import more
+from tests.scripts import calls, says
 from treadle.agents import find_agent
 from treadle.errors import Cancelled, NotFound, TimedOut
 from treadle.events import AnyEvent, Asked, ToolStarted, TurnEnded
@@ -21,27 +22,14 @@ from treadle.session import AgentInfo, Answer, Confinement, SessionSpec
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkOrder
 from treadle.wire.sidecar.receipts import FileChanged, Warned
 
-WRITES = """
-[[reply]]
-text = "Writing."
-usage = { input = 100, output = 10 }
-cost = 0.25
-[[reply.call]]
-name = "write_file"
-arguments = { path = "made.txt", content = "made" }
-[[reply]]
-text = "Done."
-usage = { input = 200, output = 5 }
-cost = 0.25
-"""
-SLEEPS = """
-[[reply]]
-[[reply.call]]
-name = "bash"
-arguments = { command = "sleep 3600", timeout = 3600 }
-[[reply]]
-text = "Slept."
-"""
+WRITES = calls(
+    "write_file",
+    {"path": "made.txt", "content": "made"},
+    text="Writing.",
+    usage={"input": 100, "output": 10},
+    cost=0.25,
+) + says("Done.", usage={"input": 200, "output": 5}, cost=0.25)
+SLEEPS = calls("bash", {"command": "sleep 3600", "timeout": 3600}) + says("Slept.")
 
 
 def scripted_order(tmp_path: Path, root: Path, text: str = WRITES, **changes: Any) -> WorkOrder:

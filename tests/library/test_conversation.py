@@ -7,26 +7,18 @@ from typing import Any
 import pytest
 
 import treadle
+from tests.scripts import calls, says
 from tests.waiting import until
 from treadle.errors import ConfigError
 from treadle.testing.sessions import ScriptedAgent
 
-WRITE = """
-[[reply]]
-when = "write"
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-[[reply]]
-when = ".*"
-text = "Done."
-times = "always"
-"""
+WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"}, when="write")
+SCRIPT = WRITE + says("Done.", when=".*", times="always")
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    (tmp_path / "script.toml").write_text(WRITE)
+    (tmp_path / "script.toml").write_text(SCRIPT)
     return f"scripted:{tmp_path / 'script.toml'}"
 
 
@@ -111,8 +103,7 @@ async def test_hooks_of_the_program_block_and_hear_the_end(tmp_path: Path, model
 
 
 async def test_what_a_hook_adds_is_read_by_the_model(tmp_path: Path) -> None:
-    script = WRITE.replace('when = ".*"\ntext = "Done."', 'when = "well done"\ntext = "Thanks."')
-    (tmp_path / "s.toml").write_text(script)
+    (tmp_path / "s.toml").write_text(WRITE + says("Thanks.", when="well done", times="always"))
     async with treadle.open(
         cwd=tmp_path,
         model=f"scripted:{tmp_path / 's.toml'}",

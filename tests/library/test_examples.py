@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.scripts import reply, says
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "library"
 
 
@@ -25,19 +27,12 @@ def test_one_turn_event_by_event(tmp_path: Path) -> None:
 
 
 def test_tools_hooks_and_answers_of_a_program(tmp_path: Path) -> None:
-    replies = """
-[[reply]]
-[[reply.call]]
-name = "in_stock"
-arguments = { article = "loom" }
-[[reply.call]]
-name = "bash"
-arguments = { command = "cat stock.txt" }
-
-[[reply]]
-when = "no shell here"
-text = "Two looms."
-"""
+    replies = reply(
+        call=[
+            {"name": "in_stock", "arguments": {"article": "loom"}},
+            {"name": "bash", "arguments": {"command": "cat stock.txt"}},
+        ]
+    ) + says("Two looms.", when="no shell here")
     done = run("tools_and_hooks.py", tmp_path, replies)
     # What a hook blocks, nobody is asked about.
     assert done.stdout.splitlines() == ["in_stock: 2 of loom", "Two looms.", "cost: unknown"], done.stderr
@@ -45,18 +40,15 @@ text = "Two looms."
 
 def test_without_async_what_changed_is_told(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("a mispeling\n")
-    replies = """
-[[reply]]
-[[reply.call]]
-name = "read_file"
-arguments = { file_path = "README.md" }
-[[reply.call]]
-name = "edit_file"
-arguments = { file_path = "README.md", old_string = "mispeling", new_string = "misspelling" }
-
-[[reply]]
-text = "Done."
-"""
+    replies = reply(
+        call=[
+            {"name": "read_file", "arguments": {"file_path": "README.md"}},
+            {
+                "name": "edit_file",
+                "arguments": {"file_path": "README.md", "old_string": "mispeling", "new_string": "misspelling"},
+            },
+        ]
+    ) + says("Done.")
     done = run("script.py", tmp_path, replies)
     assert done.returncode == 0 and done.stdout.startswith("Done.\nchanged: "), done.stderr
     assert (tmp_path / "README.md").read_text() == "a misspelling\n"

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 import treadle
+from tests.scripts import calls, says
 from treadle.errors import ConfigError, ToolError
 from treadle.library.tools import MARK, taken
 from treadle.session import OwnTool
@@ -77,10 +78,7 @@ def test_names_and_functions_can_be_given_together() -> None:
 
 
 async def test_an_agent_calls_it(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(
-        '[[reply]]\nwhen = "weather"\n[[reply.call]]\nname = "weather"\narguments = { city = "Rome" }\n'
-        '[[reply]]\nwhen = "days"\ntext = "Sunny."\n'
-    )
+    (tmp_path / "s.toml").write_text(calls("weather", {"city": "Rome"}, when="weather") + says("Sunny.", when="days"))
     model = f"scripted:{tmp_path / 's.toml'}"
     async with treadle.open(cwd=tmp_path, model=model, tools=[weather], on_ask=lambda asked: True) as conversation:
         result = await conversation.say("What is the weather in Rome?")

@@ -14,60 +14,28 @@ from tests.agent.pixels import png
 from tests.drivers.notes_server import __file__ as NOTES
 from tests.drivers.programs import CACHE, NODE, _npm
 from tests.installed import TREADLE
+from tests.scripts import calls, reply, says
 from treadle.agent.providers.script import parse
 from treadle.testing.server import ModelServer
 from treadle.wire.common.images import encoded
 
 SDK = "@anthropic-ai/claude-agent-sdk@0.3.325"
-SCRIPT = """
-[[reply]]
-when = "^write it"
-times = "always"
-text = "I will."
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-[[reply]]
-when = "^add it"
-[[reply.call]]
-name = "mcp__calc__add"
-arguments = { a = 2, b = 3 }
-[[reply]]
-when = "^as json"
-times = "always"
-text = '{"n": 3}'
-[[reply]]
-when = "^touch twice"
-times = 2
-[[reply.call]]
-name = "bash"
-arguments = { command = "touch once" }
-[[reply]]
-when = "^delegate it"
-[[reply.call]]
-name = "task"
-arguments = { prompt = "look for the subagent", description = "look" }
-[[reply]]
-when = "^look for"
-[[reply.call]]
-name = "glob"
-arguments = { pattern = "*" }
-[[reply]]
-when = "^slowly"
-times = "always"
-text = "slow words come one by one and there are many of them so that somebody can interrupt"
-pace = 0.3
-[[reply]]
-when = "^fail"
-times = "always"
-[reply.error]
-status = 400
-message = "no such thing"
-[[reply]]
-times = "always"
-text = "It is done."
-usage = { input = 3, output = 2 }
-"""
+SCRIPT = (
+    calls("write_file", {"file_path": "made.txt", "content": "hello"}, when="^write it", text="I will.", times="always")
+    + calls("mcp__calc__add", {"a": 2, "b": 3}, when="^add it")
+    + says('{"n": 3}', when="^as json", times="always")
+    + calls("bash", {"command": "touch once"}, when="^touch twice", times=2)
+    + calls("task", {"prompt": "look for the subagent", "description": "look"}, when="^delegate it")
+    + calls("glob", {"pattern": "*"}, when="^look for")
+    + says(
+        "slow words come one by one and there are many of them so that somebody can interrupt",
+        when="^slowly",
+        times="always",
+        pace=0.3,
+    )
+    + reply(when="^fail", times="always", error={"status": 400, "message": "no such thing"})
+    + says("It is done.", times="always", usage={"input": 3, "output": 2})
+)
 
 
 class Seen:

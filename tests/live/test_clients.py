@@ -10,20 +10,14 @@ import pytest
 
 from tests.drivers.programs import CACHE, NODE, _npm, environment
 from tests.installed import TREADLE
+from tests.scripts import calls, says
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.testing.server import ModelServer
 
 SDK = "@agentclientprotocol/sdk@2.4.0"
-INNER = """
-[[reply]]
-text = "I will write."
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-[[reply]]
-times = "always"
-text = "The inner agent is done."
-"""
+INNER = calls("write_file", {"file_path": "made.txt", "content": "hello"}, text="I will write.") + says(
+    "The inner agent is done.", times="always"
+)
 
 
 @pytest.fixture

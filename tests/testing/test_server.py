@@ -11,21 +11,14 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.scripts import calls, says
 from treadle.agent.providers.script import ErrorLine, parse
 from treadle.testing.server import ModelServer
 
 PATHS = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
-TWO = """
-[[reply]]
-when = "tool says"
-text = "Done."
-[[reply]]
-text = "Running."
-usage = { input = 3, output = 2 }
-[[reply.call]]
-name = "bash"
-arguments = { command = "ls" }
-"""
+TWO = says("Done.", when="tool says") + calls(
+    "bash", {"command": "ls"}, text="Running.", usage={"input": 3, "output": 2}
+)
 
 
 async def post(server: ModelServer, path: str, **body: Any) -> httpx2.Response:

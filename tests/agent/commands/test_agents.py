@@ -8,6 +8,7 @@ import pytest
 from tests.agent.commands.conftest import Opened, ran
 from tests.agent.repository import git, make_repository
 from tests.conftest import need
+from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent.session import NativeSession
 from treadle.agent.subagents import Assignment
@@ -15,22 +16,11 @@ from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage, Warne
 from treadle.session import Limits, Prompt
 from treadle.sessions.session import run_turn
 
-HELPERS = """
-[[reply]]
-when = "count"
-text = "there are three"
-usage = { input = 5, output = 2 }
-times = "always"
-[[reply]]
-when = "break"
-error = { status = 400, message = "too hard" }
-times = "always"
-[[reply]]
-when = "wait"
-text = "one two"
-delay = 60
-times = "always"
-"""
+HELPERS = (
+    says("there are three", when="count", usage={"input": 5, "output": 2}, times="always")
+    + reply(when="break", error={"status": 400, "message": "too hard"}, times="always")
+    + says("one two", when="wait", delay=60, times="always")
+)
 
 
 def events(session: NativeSession) -> list[AnyEvent]:
@@ -275,19 +265,9 @@ async def test_isolation_without_a_repository_fails_and_says_why(opened: Opened)
     assert "not in a git repository" in shown
 
 
-DEAR = """
-[[reply]]
-when = "^spend$"
-times = "always"
-cost = 0.25
-[[reply.call]]
-name = "glob"
-arguments = { pattern = "*" }
-[[reply]]
-text = "spent"
-cost = 0.25
-times = "always"
-"""
+DEAR = calls("glob", {"pattern": "*"}, when="^spend$", times="always", cost=0.25) + says(
+    "spent", cost=0.25, times="always"
+)
 
 
 @pytest.mark.parametrize("how", ["", "--detach"])

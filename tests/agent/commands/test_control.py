@@ -3,17 +3,13 @@
 from pathlib import Path
 
 from tests.agent.commands.conftest import SAY, Opened, ran
+from tests.scripts import calls
 from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript
 from treadle.events import AnyEvent, ToolDenied
 from treadle.sessions.session import run_turn
 
-WRITE = """
-[[reply]]
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-"""
+WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"})
 
 
 async def turn(session: NativeSession, text: str = "go") -> list[AnyEvent]:

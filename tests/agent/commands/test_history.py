@@ -3,16 +3,12 @@
 from pathlib import Path
 
 from tests.agent.commands.conftest import SAY, Opened, ran
+from tests.scripts import calls
 from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript
 from treadle.sessions.session import run_turn
 
-WRITE = """
-[[reply]]
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-"""
+WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"})
 
 
 async def say(session: NativeSession, text: str) -> None:

@@ -11,68 +11,26 @@ import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE
+from tests.scripts import calls, says
 
-SCRIPT = """
-[[reply]]
-when = "make it"
-text = "I will write the **file**."
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello\\nworld\\n" }
-
-[[reply]]
-when = "[Ww]rote|made.txt"
-text = "It is written."
-times = "always"
-
-[[reply]]
-when = "list it"
-[[reply.call]]
-name = "bash"
-arguments = { command = "echo a; echo b; echo c" }
-
-[[reply]]
-when = "wait for it"
-[[reply.call]]
-name = "bash"
-arguments = { command = "echo begun; exec sleep 600" }
-
-[[reply]]
-when = "use make"
-text = "Then make it is."
-
-[[reply]]
-when = "a\\nb\\nc|changed"
-text = "That was it."
-times = "always"
-
-[[reply]]
-when = "hold on"
-[[reply.call]]
-name = "bash"
-arguments = { command = "until [ -e go ]; do sleep 0.05; done" }
-
-[[reply]]
-when = "be brief"
-text = "Brief, then."
-times = "always"
-
-[[reply]]
-when = "still there"
-text = "Yes, I am."
-times = "always"
-
-[[reply]]
-when = "for ever"
-text = "never"
-delay = 600
-times = "always"
-
-[[reply]]
-when = ".*"
-text = "I heard."
-times = "always"
-"""
+SCRIPT = (
+    calls(
+        "write_file",
+        {"file_path": "made.txt", "content": "hello\nworld\n"},
+        when="make it",
+        text="I will write the **file**.",
+    )
+    + says("It is written.", when="[Ww]rote|made.txt", times="always")
+    + calls("bash", {"command": "echo a; echo b; echo c"}, when="list it")
+    + calls("bash", {"command": "echo begun; exec sleep 600"}, when="wait for it")
+    + says("Then make it is.", when="use make")
+    + says("That was it.", when="a\nb\nc|changed", times="always")
+    + calls("bash", {"command": "until [ -e go ]; do sleep 0.05; done"}, when="hold on")
+    + says("Brief, then.", when="be brief", times="always")
+    + says("Yes, I am.", when="still there", times="always")
+    + says("never", when="for ever", delay=600, times="always")
+    + says("I heard.", when=".*", times="always")
+)
 
 
 @pytest.fixture

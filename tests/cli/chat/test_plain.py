@@ -15,51 +15,17 @@ from pathlib import Path
 import pytest
 
 from tests.installed import TREADLE
+from tests.scripts import calls, says
 
 CTRL_C, CTRL_D = b"\x03", b"\x04"
 SCRIPT = (
-    f"""
-[[reply]]
-when = "go on"
-text = "one two {"more " * 500}nine ten"
-pace = 0.3
-
-"""
-    + """
-[[reply]]
-when = "make it"
-text = "I will write the file."
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "made.txt", content = "hello" }
-
-[[reply]]
-when = "[Ww]rote|made.txt"
-text = "It is written."
-
-[[reply]]
-when = "talk"
-text = "one two three four five six seven eight nine ten"
-pace = 0.3
-times = "always"
-
-[[reply]]
-when = "still there"
-text = "Yes, I am."
-times = "always"
-
-[[reply]]
-when = "hide it"
-[[reply.call]]
-name = "bash"
-arguments = { command = "echo \\u202Edaer\\u202C \\u001b[2J\\u009b1m" }
-
-[[reply]]
-when = "for ever"
-text = "never"
-delay = 600
-times = "always"
-"""
+    says(f"one two {'more ' * 500}nine ten", when="go on", pace=0.3)
+    + calls("write_file", {"file_path": "made.txt", "content": "hello"}, when="make it", text="I will write the file.")
+    + says("It is written.", when="[Ww]rote|made.txt")
+    + says("one two three four five six seven eight nine ten", when="talk", pace=0.3, times="always")
+    + says("Yes, I am.", when="still there", times="always")
+    + calls("bash", {"command": "echo \u202edaer\u202c \u001b[2J\u009b1m"}, when="hide it")
+    + says("never", when="for ever", delay=600, times="always")
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.installed import treadle
+from tests.scripts import calls, says
 
 RECORDINGS = Path(__file__).parent / "recordings"
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "one-shot.md"
@@ -123,8 +124,8 @@ ROWS: dict[str, dict[str, str | None]] = {
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     place = tmp_path_factory.mktemp("compared")
     (place / "script.toml").write_text(
-        '[[reply]]\ntext = "Let me run that."\nusage = { input = 5, output = 5 }\n[[reply.call]]\nname = "bash"\n'
-        'arguments = { command = "echo out" }\n[[reply]]\ntext = "All done."\nusage = { input = 9, output = 5 }\n'
+        calls("bash", {"command": "echo out"}, text="Let me run that.", usage={"input": 5, "output": 5})
+        + says("All done.", usage={"input": 9, "output": 5})
     )
     command = ["-p", "run it", "--model", f"scripted:{place / 'script.toml'}", "--permission-mode", "full-auto"]
     env = {**os.environ, "TREADLE_HOME": str(place / "state")}

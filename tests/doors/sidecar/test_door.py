@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.scripts import calls, says
 from treadle.doors.sidecar.door import Sidecar
 from treadle.errors import PeerClosed
 from treadle.events import TextDelta, TurnEnded
@@ -65,19 +66,13 @@ def script(tmp_path: Path, text: str) -> str:
     return f"scripted:{path}"
 
 
-WRITES = """
-[[reply]]
-text = "Writing."
-usage = { input = 100, output = 10 }
-cost = 0.25
-[[reply.call]]
-name = "write_file"
-arguments = { path = "made.txt", content = "made" }
-[[reply]]
-text = "Done."
-usage = { input = 200, output = 5 }
-cost = 0.25
-"""
+WRITES = calls(
+    "write_file",
+    {"path": "made.txt", "content": "made"},
+    text="Writing.",
+    usage={"input": 100, "output": 10},
+    cost=0.25,
+) + says("Done.", usage={"input": 200, "output": 5}, cost=0.25)
 
 
 def strict_host(work: WorkOrder) -> tuple[list[dict[str, Any]], subprocess.Popen[bytes]]:
@@ -173,14 +168,7 @@ def test_context_is_part_of_the_prompt(tmp_path: Path) -> None:
 
 
 def test_the_environment_of_the_order_reaches_tools(tmp_path: Path) -> None:
-    reply = """
-[[reply]]
-[[reply.call]]
-name = "bash"
-arguments = { command = "echo value=$FROM_ORDER" }
-[[reply]]
-text = "ok"
-"""
+    reply = calls("bash", {"command": "echo value=$FROM_ORDER"}) + says("ok")
     config = replace(order(tmp_path).config, model=script(tmp_path, reply), env={"FROM_ORDER": "seven"})
     lines, _ = strict_host(order(tmp_path, config=config))
     assert any(

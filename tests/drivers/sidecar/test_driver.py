@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.scripts import calls, says
 from treadle.agents import find_agent
 from treadle.drivers.sidecar.driver import SidecarAgent
 from treadle.drivers.sidecar.liveness import Timing
@@ -50,17 +51,15 @@ def of(kind: type, events: list[AnyEvent]) -> list[Any]:
 
 
 async def test_our_own_sidecar_is_the_native_agent_over_the_wire(tmp_path: Path) -> None:
-    (tmp_path / "script.toml").write_text("""
-[[reply]]
-text = "Writing."
-usage = { input = 100, output = 10 }
-[[reply.call]]
-name = "write_file"
-arguments = { path = "made.txt", content = "made" }
-[[reply]]
-text = "Done."
-usage = { input = 200, output = 5 }
-""")
+    (tmp_path / "script.toml").write_text(
+        calls(
+            "write_file",
+            {"path": "made.txt", "content": "made"},
+            text="Writing.",
+            usage={"input": 100, "output": 10},
+        )
+        + says("Done.", usage={"input": 200, "output": 5})
+    )
     events = await turn(SidecarAgent(OURS), tmp_path, model=f"scripted:{tmp_path}/script.toml")
     assert (tmp_path / "made.txt").read_text() == "made"
     assert [event.text for event in of(Message, events)] == ["Writing.", "Done."]
