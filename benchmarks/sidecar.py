@@ -29,7 +29,7 @@ from treadle.host.supervise import RunSupervisor
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import NO_POLICY, Requirements, Run, WorkOrder, WorkspaceSpec
-from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, ToolCall, ToolResult
+from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, ToolCalled, ToolReturned
 
 ROUNDS = 5
 EVENTS = 200_000
@@ -186,11 +186,11 @@ def big_receipt(number: int = 10_000) -> receipts.Receipt:
         match at % 10:
             case 8:
                 given = {"path": f"src/module_{at}.py", "limit": 200, "options": {"z": 1, "a": [1, 2, 3.5]}}
-                trace.append(ToolCall(ts=ts, tool_name="read", input=given, tool_use_id=f"call_{at}"))
+                trace.append(ToolCalled(ts=ts, tool_name="read", input=given, tool_use_id=f"call_{at}"))
             case 9:
                 out = "def f(x):\n    return x + 1\n" * 10
                 trace.append(
-                    ToolResult(ts=ts, tool_name="read", output=out, is_error=False, tool_use_id=f"call_{at - 1}")
+                    ToolReturned(ts=ts, tool_name="read", output=out, is_error=False, tool_use_id=f"call_{at - 1}")
                 )
             case _:
                 trace.append(AssistantDelta(ts=ts, text="a few words "))

@@ -62,7 +62,7 @@ def _shown(master: int, text: bytes) -> None:
 def _await_ready(ours: Client) -> None:
     output = b""
     for message in ours.messages(20):
-        output += message.data if isinstance(message, wire.Output) else b""
+        output += message.data if isinstance(message, wire.ProgramOutput) else b""
         if b"READY" in output:
             return
 

@@ -14,8 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from treadle.wire.worker.connection import Connection
-from treadle.wire.worker.messages import Cancel, EventLine, Init, InitConfig, InitOk, Result, Send, StatusOk, ToolStart
-from treadle.wire.worker.messages import Status as StatusRequest
+from treadle.wire.worker.messages import (
+    CancelRequest,
+    EventLine,
+    Init,
+    InitConfig,
+    InitOk,
+    Send,
+    SendResult,
+    StatusOk,
+    StatusRequest,
+    ToolStart,
+)
 
 EVENTS = 200_000
 ROUNDS = 5
@@ -124,7 +134,7 @@ class Measured:
 def stream(client: Client) -> float:
     began = time.perf_counter()
     client.say(Send(id="2", message="go"))
-    assert client.until(Result) >= EVENTS
+    assert client.until(SendResult) >= EVENTS
     return time.perf_counter() - began
 
 
@@ -237,8 +247,8 @@ def cancelling(folder: Path, times: int = 100) -> None:
             client.say(Send(id=f"s{number}", message="go"))
             client.until(ToolStart)
             began = time.perf_counter()
-            client.say(Cancel(id=f"c{number}", target_id=f"s{number}"))
-            client.until(Result)
+            client.say(CancelRequest(id=f"c{number}", target_id=f"s{number}"))
+            client.until(SendResult)
             took.append((time.perf_counter() - began) * 1000)
     took.sort()
     p99 = took[int(len(took) * 0.99) - 1]

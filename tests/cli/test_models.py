@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, Record, file_of, record_of
+from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, file_of, record_of
 from treadle.agent.providers.script import parse
 from treadle.cli.models import _before, _list, models
 from treadle.errors import ConfigError
@@ -47,7 +47,7 @@ def test_a_local_model_is_listed_and_pulled_again_without_fetching() -> None:
     known = KNOWN[DEFAULT]
     with open(file_of(DEFAULT), "wb") as file:
         file.truncate(known.size)
-    record = Record(name=DEFAULT, sha256=known.sha256, size=known.size)
+    record = ModelRecord(name=DEFAULT, sha256=known.sha256, size=known.size)
     with open(record_of(DEFAULT), "wb") as file:
         file.write(msgspec.json.encode(record))
     assert CliRunner().invoke(models, ["local"]).output == f"local:{DEFAULT}\n"

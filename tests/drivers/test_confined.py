@@ -19,7 +19,7 @@ from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
 from treadle.session import Change, Confinement, SessionSpec
 from treadle.sessions.session import run_turn
-from treadle.wire.codex.records import Output
+from treadle.wire.codex.records import CodexOutput
 
 SCRIPT = """
 [[reply]]
@@ -181,7 +181,7 @@ if can:
         walls = enclosure(spec, "it", argv, os.environ)
 
         def start(found: Confinement | None) -> Awaitable[Peer[Any, str]]:
-            return Peer.start(argv, Output(), name="it", env=os.environ, cwd=str(tmp_path), confinement=found)
+            return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(tmp_path), confinement=found)
 
         told: list[Event] = []
         async with await started(walls, start) as peer:

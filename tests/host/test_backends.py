@@ -21,7 +21,7 @@ from treadle.host.job import Backend
 from treadle.settings import trust
 from treadle.testing import bad_sidecar
 from treadle.wire.sidecar.connection import MinSupport, Requirement, Requirements
-from treadle.wire.sidecar.receipts import Manifest, Reason, Restricted
+from treadle.wire.sidecar.receipts import Manifest, ReasonGiven, Restricted
 
 FILE = """
 default_backend = "mine"
@@ -93,7 +93,7 @@ def offer(name: str, **capabilities: object) -> Probe:
 
 def test_the_best_is_the_one_that_covers_most_natively() -> None:
     emulates, native = offer("a", vision="emulated"), offer("b", vision="native")
-    restricted = offer("c", vision=Restricted(restricted=Reason(reason="small")))
+    restricted = offer("c", vision=Restricted(restricted=ReasonGiven(reason="small")))
     assert best([emulates, native, restricted], need("vision")).name == "b"
     assert best([emulates, restricted], need("vision", "emulated"), "c").name == "c"
     with pytest.raises(Unsupported, match="vision"):

@@ -12,7 +12,7 @@ from treadle.host.job import Job
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.redact import MARK
-from treadle.wire.sidecar.receipts import Receipt, ToolCall
+from treadle.wire.sidecar.receipts import Receipt, ToolCalled
 from treadle.wire.sidecar.repair import read_receipt
 
 
@@ -23,7 +23,7 @@ def more(receipt: Receipt) -> dict[str, Any]:
 
 def test_what_no_receipt_can_hold_costs_only_what_was_said(source: Path, store: ReceiptStore) -> None:
     host = HostRun(Job(order=order(source), backend=scripted("good")), store)
-    host.observed.trace.extend([ToolCall(ts="2025-01-01T00:00:00Z", tool_name="x", input=object())])
+    host.observed.trace.extend([ToolCalled(ts="2025-01-01T00:00:00Z", tool_name="x", input=object())])
     receipt = store.add(make_receipt(host.observed))
     assert store.get(host.run_id) == receipt and receipt.outcome == "failed"
     assert "makes no receipt: TypeError" in more(receipt)["end"]["message"]

@@ -20,7 +20,7 @@ from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.session import AgentInfo, Answer, Confinement, SessionSpec
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkOrder
-from treadle.wire.sidecar.receipts import FileChanged, Warned
+from treadle.wire.sidecar.receipts import FileWritten, WarningGiven
 
 WRITES = calls(
     "write_file",
@@ -51,7 +51,7 @@ async def test_an_agent_works_in_the_workspace_and_gets_the_same_receipt(
     assert receipt.outcome == "complete" and receipt.verification.git_status == "A  made.txt"
     assert receipt.usage.input_tokens == 300 and receipt.usage.estimated_cost_usd == 0.5
     assert receipt.backend.id == "treadle:native"
-    assert any(isinstance(event, FileChanged) for event in receipt.trace)
+    assert any(isinstance(event, FileWritten) for event in receipt.trace)
     assert more(receipt)["claimed"]["outcome"] == "complete" and more(receipt)["differences"] == []
     assert more(receipt)["observed"]["processes_seen"] is None
     assert not (source / "made.txt").exists()
@@ -203,7 +203,9 @@ async def test_with_best_effort_it_runs_and_what_it_breaks_fails_it(
     receipt = await HostRun(job, store).run()
     assert more(receipt)["policy"]["best_effort"] is True and more(receipt)["policy"]["enforced"] == "observed"
     assert receipt.outcome == "failed" and more(receipt)["end"]["code"] == "permission_denied"
-    assert any("does not promise to keep" in event.message for event in receipt.trace if isinstance(event, Warned))
+    assert any(
+        "does not promise to keep" in event.message for event in receipt.trace if isinstance(event, WarningGiven)
+    )
     assert not (source / "made.txt").exists()
 
 

@@ -10,11 +10,11 @@ import pytest
 from treadle.errors import StorageError
 from treadle.host.event_file import EventFile, encode_events
 from treadle.redact import Redactor
-from treadle.wire.sidecar.receipts import AssistantMessage, ToolCall
+from treadle.wire.sidecar.receipts import AssistantSaid, ToolCalled
 
 EVENTS = [
-    AssistantMessage(ts="2026-01-01T00:00:00Z", text='the key is "correct-horse-battery"\u2028'),
-    ToolCall(ts="2026-01-01T00:00:00Z", tool_name="bash", input={"command": "echo correct-horse-battery"}),
+    AssistantSaid(ts="2026-01-01T00:00:00Z", text='the key is "correct-horse-battery"\u2028'),
+    ToolCalled(ts="2026-01-01T00:00:00Z", tool_name="bash", input={"command": "echo correct-horse-battery"}),
 ]
 
 

@@ -14,7 +14,7 @@ from treadle.host.job import Job, runs_directory
 from treadle.host.run import HostRun
 from treadle.host.running import ask_to_stop, find_running, follow, running, wait_for_end
 from treadle.host.store import ReceiptStore
-from treadle.wire.sidecar.receipts import AssistantMessage
+from treadle.wire.sidecar.receipts import AssistantSaid
 
 
 async def test_a_run_is_listed_followed_and_cancelled(source: Path, store: ReceiptStore) -> None:
@@ -30,7 +30,7 @@ async def test_a_run_is_listed_followed_and_cancelled(source: Path, store: Recei
     receipt = await work
     assert more(receipt)["end"]["cancelled_because"] == "seen enough"
     heard = await following
-    assert isinstance(heard[0], AssistantMessage) and len(heard) == run.observed.trace.seen
+    assert isinstance(heard[0], AssistantSaid) and len(heard) == run.observed.trace.seen
     assert running() == [] and wait_for_end(run.run_id)
     with pytest.raises(NotFound, match="no run under way"):
         find_running(run.run_id)

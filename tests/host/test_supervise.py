@@ -13,20 +13,20 @@ from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,
     AssistantDelta,
-    AssistantMessage,
+    AssistantSaid,
     CommandExecuted,
-    FileChanged,
-    ToolCall,
-    ToolResult,
-    Warned,
+    FileWritten,
+    ToolCalled,
+    ToolReturned,
+    WarningGiven,
 )
 from treadle.workspace.snapshot import PathChange
 
 T = "2025-01-01T00:00:00Z"
 DELTA = AssistantDelta(ts=T, text="w")
-MESSAGE = AssistantMessage(ts=T, text="m")
-CALL = ToolCall(ts=T, tool_name="read", input={"path": "a"})
-RESULT = ToolResult(ts=T, tool_name="read", output="", is_error=False)
+MESSAGE = AssistantSaid(ts=T, text="m")
+CALL = ToolCalled(ts=T, tool_name="read", input={"path": "a"})
+RESULT = ToolReturned(ts=T, tool_name="read", output="", is_error=False)
 
 
 def watch(
@@ -49,7 +49,7 @@ def test_a_turn_is_what_is_said_between_rounds_of_tools(tmp_path: Path) -> None:
 
 def test_totals_in_ext_and_in_foreign_usage_events_count(tmp_path: Path) -> None:
     told = replace(MESSAGE, ext={"usage": {"estimated_cost_usd": 2.0}})
-    foreign = Warned(ts=T, message="", ext={"unknown_event": {"type": "usage", "estimated_cost_usd": 3}})
+    foreign = WarningGiven(ts=T, message="", ext={"unknown_event": {"type": "usage", "estimated_cost_usd": 3}})
     assert watch(tmp_path, told, cost=2.0)[0] is None
     assert isinstance(watch(tmp_path, told, foreign, cost=2.0)[0], BudgetExceeded)
     assert watch(tmp_path, foreign, told)[1].cost == 3.0, "what is spent does not come back"
@@ -60,10 +60,10 @@ def test_tools_files_and_commands_are_judged(tmp_path: Path) -> None:
     assert isinstance(watch(tmp_path, CALL, require_approval_for=["read"])[0], Denied)
     assert isinstance(watch(tmp_path, CALL, deny_read=["a"])[0], Denied)
     assert watch(tmp_path, CALL, deny_read=["b"])[0] is None
-    strange = ToolCall(ts=T, tool_name="lint", input={"path": "a"})
+    strange = ToolCalled(ts=T, tool_name="lint", input={"path": "a"})
     assert isinstance(watch(tmp_path, strange, deny_read=["a"])[0], Denied)
     assert watch(tmp_path, strange, deny_write=["a"], disallowed_tools=["read"])[0] is None
-    assert isinstance(watch(tmp_path, FileChanged(ts=T, path="/etc/x", summary=""))[0], Denied)
+    assert isinstance(watch(tmp_path, FileWritten(ts=T, path="/etc/x", summary=""))[0], Denied)
     assert isinstance(watch(tmp_path, CommandExecuted(ts=T, command="cat .env"), deny_read=[".env"])[0], Denied)
     assert isinstance(watch(tmp_path, CommandExecuted(ts=T, command="ls"), disallowed_tools=["Bash"])[0], Denied)
     assert watch(tmp_path, CommandExecuted(ts=T, command="ls"), allowed_tools=["my_runner"])[0] is None
@@ -77,7 +77,7 @@ def test_what_was_really_changed_is_judged_by_its_name(tmp_path: Path) -> None:
     assert isinstance(denied, Denied) and "a/c" in str(denied)
 
 
-CHANGED = FileChanged(ts=T, path="a.py", summary="modified")
+CHANGED = FileWritten(ts=T, path="a.py", summary="modified")
 RAN = CommandExecuted(ts=T, command="make", exit_code=0)
 
 
@@ -130,7 +130,7 @@ def test_what_was_asked_for_before_it_happened_is_no_breach(tmp_path: Path) -> N
 def test_a_link_that_leads_out_is_found_also_when_it_is_made_later(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     supervisor = RunSupervisor(order(tmp_path / "root"))
-    changed = FileChanged(ts=T, path="way/passwd", summary="modified")
+    changed = FileWritten(ts=T, path="way/passwd", summary="modified")
     assert supervisor.watch([changed]) is None
     (tmp_path / "root" / "way").symlink_to("/etc")
     assert isinstance(supervisor.watch([changed]), Denied)

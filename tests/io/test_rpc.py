@@ -8,7 +8,7 @@ import pytest
 from treadle.errors import Busy, InvalidJson, LineTooLong, LocalProtocolError, PeerClosed, Violation
 from treadle.io.rpc import CallFailed, Rpc, Then
 from treadle.wire.common.jsonrpc import Fault
-from treadle.wire.common.rpc import Call, Notice, Refused, Returned, RpcMessage
+from treadle.wire.common.rpc import Returned, RpcCall, RpcMessage, RpcNotice, RpcRefused
 
 
 class Ends:
@@ -16,9 +16,9 @@ class Ends:
 
     def __init__(self, answer: Any = None) -> None:
         self.heard: list[RpcMessage] = []
-        self.notices: list[Notice] = []
+        self.notices: list[RpcNotice] = []
 
-        async def nothing(call: Call) -> Any:
+        async def nothing(call: RpcCall) -> Any:
             raise Fault(-32601, "unknown")
 
         self.ours = Rpc(self._to_theirs, answer=nothing, notice=self.notices.append)
@@ -33,7 +33,7 @@ class Ends:
 
 
 async def test_a_call_gives_its_result() -> None:
-    async def answer(call: Call) -> Any:
+    async def answer(call: RpcCall) -> Any:
         return {"to": call.method, **call.params}
 
     assert await Ends(answer).ours.call("add", {"x": 1}) == {"to": "add", "x": 1}
@@ -48,7 +48,7 @@ async def test_a_call_gives_its_result() -> None:
     ],
 )
 async def test_what_an_answer_raises_is_an_error_at_the_other_end(raised: Exception, code: int, told: str) -> None:
-    async def answer(call: Call) -> Any:
+    async def answer(call: RpcCall) -> Any:
         raise raised
 
     with pytest.raises(CallFailed, match=told) as error:
@@ -59,7 +59,7 @@ async def test_what_an_answer_raises_is_an_error_at_the_other_end(raised: Except
 async def test_several_calls_are_answered_as_they_are_ready() -> None:
     gate = asyncio.Event()
 
-    async def answer(call: Call) -> Any:
+    async def answer(call: RpcCall) -> Any:
         if call.method == "slow":
             await gate.wait()
         return call.method
@@ -77,18 +77,18 @@ async def test_what_follows_an_answer_comes_after_it() -> None:
     async def later() -> None:
         await ends.theirs.tell("later", {})
 
-    async def answer(call: Call) -> Any:
+    async def answer(call: RpcCall) -> Any:
         return Then("first", later)
 
     ends = Ends(answer)
     assert await ends.ours.call("m", {}) == "first"
     while len(ends.heard) < 2:
         await asyncio.sleep(0)
-    assert [type(message) for message in ends.heard] == [Returned, Notice]
+    assert [type(message) for message in ends.heard] == [Returned, RpcNotice]
 
 
 async def test_the_loss_of_the_peer_is_told_to_everyone_who_waits_and_who_comes_later() -> None:
-    async def answer(call: Call) -> Any:
+    async def answer(call: RpcCall) -> Any:
         await asyncio.Event().wait()
 
     ends = Ends(answer)
@@ -120,7 +120,7 @@ async def test_an_unreadable_call_is_refused_by_its_id_and_garbage_is_only_kept(
     ends.theirs.take([Violation("params are a list", details={"id": 4, "code": -32602}), Violation("noise")])
     while not ends.heard:
         await asyncio.sleep(0)
-    assert ends.heard == [Refused(id=4, code=-32602, message="params are a list")]
+    assert ends.heard == [RpcRefused(id=4, code=-32602, message="params are a list")]
     assert len(ends.theirs.unread) == 2
 
 
@@ -133,7 +133,7 @@ async def test_who_complains_answers_what_is_no_json_and_goes_on() -> None:
     rpc = Rpc(say, answer=lambda call: asyncio.sleep(0), notice=lambda notice: None, complains=True)
     rpc.take([InvalidJson("not JSON"), LineTooLong("too long")])
     await asyncio.gather(*rpc.answering.values())
-    assert [(type(message), getattr(message, "code", 0)) for message in said] == [(Refused, -32700)] * 2
+    assert [(type(message), getattr(message, "code", 0)) for message in said] == [(RpcRefused, -32700)] * 2
 
 
 async def test_a_late_answer_is_ignored() -> None:
@@ -143,7 +143,7 @@ async def test_a_late_answer_is_ignored() -> None:
         await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    ends.ours.take([Returned(id=1, result="late"), Refused(id=None, code=1, message="whose?")])
+    ends.ours.take([Returned(id=1, result="late"), RpcRefused(id=None, code=1, message="whose?")])
     await ends.theirs.close()
 
 
@@ -151,9 +151,9 @@ async def test_a_peer_that_is_gone_when_the_answer_is_ready_costs_nothing() -> N
     async def gone(message: RpcMessage) -> None:
         raise LocalProtocolError("not now")
 
-    async def answer(call: Call) -> Any:
+    async def answer(call: RpcCall) -> Any:
         return 1
 
     rpc = Rpc(gone, answer=answer, notice=lambda notice: None)
-    rpc.take([Call(id=1, method="m")])
+    rpc.take([RpcCall(id=1, method="m")])
     await asyncio.gather(*rpc.answering.values())

@@ -10,8 +10,16 @@ from treadle.receipts.trace import Check, Observed, Trace
 from treadle.redact import Redactor
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar.connection import Final
-from treadle.wire.sidecar.receipts import AssistantDelta, ErrorEvent, FileChanged, Receipt, Warned, normal, receipt_hash
-from treadle.wire.sidecar.repair import Note
+from treadle.wire.sidecar.receipts import (
+    AssistantDelta,
+    ErrorMet,
+    FileWritten,
+    Receipt,
+    WarningGiven,
+    normal,
+    receipt_hash,
+)
+from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace.snapshot import PathChange
 from treadle.workspace.workspace import Difference
 
@@ -57,14 +65,14 @@ def test_the_outcome_is_never_better_than_what_was_seen(
     assert receipt.outcome == outcome
     assert receipt.meta.duration_ms == 1500
     assert (more["claimed"] is None) == (claimed is None)
-    assert isinstance(receipt.trace[-1] if receipt.trace else None, ErrorEvent) == bool(error or stopped)
+    assert isinstance(receipt.trace[-1] if receipt.trace else None, ErrorMet) == bool(error or stopped)
 
 
 def test_claims_and_facts_are_compared_by_file() -> None:
     seen = observed()
     root = SAMPLE_ORDER.workspace.root
     seen.trace.extend(
-        [FileChanged(ts=T, path="both.txt", summary=""), FileChanged(ts=T, path="./said.txt", summary="")]
+        [FileWritten(ts=T, path="both.txt", summary=""), FileWritten(ts=T, path="./said.txt", summary="")]
     )
     changes = (PathChange(kind="added", path="both.txt"), PathChange(kind="renamed", path="new", old_path="old"))
     seen.difference = Difference(after="x", changes=changes, patch=b"\xff diff", status="A  both.txt")
@@ -79,7 +87,7 @@ def test_claims_and_facts_are_compared_by_file() -> None:
 
 def test_secrets_and_broken_text_do_not_get_in_and_ids_stay() -> None:
     seen = observed(usage_raw={"key": "hunter2-secret"})
-    seen.trace.extend([Warned(ts=T, message="the key is hunter2-secret")])
+    seen.trace.extend([WarningGiven(ts=T, message="the key is hunter2-secret")])
     seen.difference = Difference(after="x", changes=(), patch=b"", status="A  caf\udce9")
     receipt, _ = made(seen)
     text = str(receipt)
@@ -89,7 +97,7 @@ def test_secrets_and_broken_text_do_not_get_in_and_ids_stay() -> None:
 
 def test_notes_are_bounded_and_big_values_cut() -> None:
     seen = observed()
-    seen.notes = [Note(where=str(number), problem="p", value="x" * 5000) for number in range(500)]
+    seen.notes = [Deviation(where=str(number), problem="p", value="x" * 5000) for number in range(500)]
     _, more = made(seen)
     assert len(more["notes"]) == 200 and more["notes_left_out"] == 300
     assert len(more["notes"][0]["value"]) <= 2000
@@ -102,7 +110,7 @@ def test_a_trace_keeps_the_beginning_and_the_end() -> None:
     events = trace.events(T)
     assert trace.seen == 2000 and trace.left_out == 2000 - 510
     assert [event.text for event in events[:10]] == [str(number) for number in range(10)]  # type: ignore[union-attr]
-    assert isinstance(events[10], Warned) and events[-1].text == "1999"  # type: ignore[union-attr]
+    assert isinstance(events[10], WarningGiven) and events[-1].text == "1999"  # type: ignore[union-attr]
     one = Trace(keep=10)
     one.extend([AssistantDelta(ts=T, text=str(number)) for number in range(2000)])
     assert one.events(T) == events

@@ -64,16 +64,16 @@ class Peer:
         elif choice < 0.3 and not self.subscribed:
             if self.chance.random() < 0.5:
                 self.told_gaps = True
-                self.say(wire.Hello(wire.WANT_GAPS, 0))
+                self.say(wire.ClientHello(wire.WANT_GAPS, 0))
             self.subscribed = True
             self.say(wire.Subscribe())
         elif choice < 0.45:
             self.asked += 1
-            self.say(wire.Status())
+            self.say(wire.StatusQuestion())
         elif choice < 0.55:
             self.say(wire.Resize(self.chance.randrange(300), self.chance.randrange(100)))
         elif choice < 0.65:
-            self.say(wire.Unknown(self.chance.randrange(0x0B, 0x80), self.chance.randbytes(5)))
+            self.say(wire.UnknownFrame(self.chance.randrange(0x0B, 0x80), self.chance.randbytes(5)))
         elif choice < 0.75:
             self.stalled = not self.stalled
         elif choice < 0.79:
@@ -86,7 +86,7 @@ class Peer:
         elif choice < 0.88:
             self.close()
 
-    def say(self, message: wire.Message) -> None:
+    def say(self, message: wire.Frame) -> None:
         self.send(self.wire.send(message))
 
     def send(self, data: bytes) -> None:
@@ -120,7 +120,7 @@ class Peer:
             raise Violation(f"malformed from the supervisor: {message}")
         if isinstance(message, wire.Mode):
             self.greeted = True
-        elif isinstance(message, wire.Output):
+        elif isinstance(message, wire.ProgramOutput):
             if self.exit is not None:
                 raise Violation("output after EXIT")
             self.output += message.data

@@ -48,10 +48,10 @@ def test_replay_live_and_exit_come_in_this_order() -> None:
     subscribe(client, scrollback)
     assert client.pump(scrollback, None)
     scrollback.append(b"new", client.cursor)
-    assert client.offer(wire.encode(wire.Output(b"new")), scrollback.end)
+    assert client.offer(wire.encode(wire.ProgramOutput(b"new")), scrollback.end)
     assert client.pump(scrollback, wire.encode(wire.Exit(3)))
     assert client.pump(scrollback, wire.encode(wire.Exit(3)))
-    assert messages(read(theirs)) == [wire.Output(b"old "), wire.Output(b"new"), wire.Exit(3)]
+    assert messages(read(theirs)) == [wire.ProgramOutput(b"old "), wire.ProgramOutput(b"new"), wire.Exit(3)]
     client.sock.close()
     theirs.close()
 
@@ -73,7 +73,7 @@ def test_one_that_stalls_loses_the_oldest_and_is_told_how_much_when_it_wants_to_
             received += read(theirs)
             break
     found = messages(received)
-    got = sum(len(message.data) for message in found if isinstance(message, wire.Output))
+    got = sum(len(message.data) for message in found if isinstance(message, wire.ProgramOutput))
     missed = sum(message.missed for message in found if isinstance(message, wire.Gap))
     assert got + missed == 100 * 65536 and missed == client.missed > 0
     assert sum(isinstance(message, wire.StatusReply) for message in found) == 1
@@ -112,7 +112,7 @@ def test_output_that_is_not_read_does_not_fill_it_up() -> None:
     except BlockingIOError:
         pass
     scrollback.append(b"y" * 2 * FRAME, client.cursor)
-    assert client.offer(wire.encode(wire.Output(b"y" * 2 * FRAME)), scrollback.end)
+    assert client.offer(wire.encode(wire.ProgramOutput(b"y" * 2 * FRAME)), scrollback.end)
     assert client.behind and not client.full
     client.sock.close()
     theirs.close()

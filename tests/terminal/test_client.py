@@ -29,7 +29,7 @@ def test_what_comes_while_an_answer_is_awaited_is_kept_in_order(stage: Stage) ->
         client.subscribe()
         for _ in range(5):
             client.status()
-        output = b"".join(message.data for message in client.messages(50) if isinstance(message, wire.Output))
+        output = b"".join(message.data for message in client.messages(50) if isinstance(message, wire.ProgramOutput))
     assert output.split() == [b"%d" % number for number in range(1, 2001)]
 
 
@@ -133,7 +133,7 @@ def test_a_text_is_typed_only_when_it_can_approve_nothing(stage: Stage) -> None:
         client.subscribe()
         seen = b""
         for message in client.messages(50):
-            seen += message.data if isinstance(message, wire.Output) else b""
+            seen += message.data if isinstance(message, wire.ProgramOutput) else b""
             if b"1and this\r\n1and this" in seen:
                 break
     assert b"yes" not in seen

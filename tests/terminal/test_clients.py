@@ -89,7 +89,7 @@ def test_two_who_come_at_once_leave_a_full_screen_program_its_size(stage: Stage)
             client.subscribe()
         seen = b""
         for message in watcher.messages(60):
-            seen += message.data if isinstance(message, wire.Output) else b""
+            seen += message.data if isinstance(message, wire.ProgramOutput) else b""
             if seen.endswith(b"100 x 50\r\n"):
                 break
         assert size_of(both[0]) == (100, 50)
@@ -128,14 +128,14 @@ def test_output_is_given_from_an_offset_on_and_what_is_gone_is_told(stage: Stage
             assert client.hello(wire.FROM, start).end == 10
             client.subscribe()
             client.status()
-            assert b"".join(m.data for m in client.waiting() if isinstance(m, wire.Output)) == expected
+            assert b"".join(m.data for m in client.waiting() if isinstance(m, wire.ProgramOutput)) == expected
     with connected(place) as client:
         client.hello(wire.FROM | wire.WANT_GAPS, 0)
         client.subscribe()
         client.status()
         found = client.waiting()
         missed = sum(message.missed for message in found if isinstance(message, wire.Gap))
-        assert missed + sum(len(message.data) for message in found if isinstance(message, wire.Output)) == 10
+        assert missed + sum(len(message.data) for message in found if isinstance(message, wire.ProgramOutput)) == 10
 
 
 if os.geteuid() == 0:  # only root can be somebody else
@@ -199,7 +199,7 @@ def test_a_question_of_the_program_is_left_to_the_leaders_terminal(stage: Stage)
         client = terminal(stack, place.sock, (80, 24))
         output, pressed = b"", False
         for message in client.messages(50):
-            output += message.data if isinstance(message, wire.Output) else b""
+            output += message.data if isinstance(message, wire.ProgramOutput) else b""
             if b"ready" in output and not pressed:  # once: what it reads next must be the answer
                 client.input(b"x")
                 pressed = True
@@ -231,7 +231,7 @@ def test_orders_that_the_protocol_does_not_have_are_not_taken_from_one_who_has_n
         client.subscribe()
         seen = b""
         for message in client.messages(50):
-            seen += message.data if isinstance(message, wire.Output) else b""
+            seen += message.data if isinstance(message, wire.ProgramOutput) else b""
             if seen.count(b"meant") == 2:
                 break
         assert b"mistake" not in seen and client.status().alive == 1

@@ -15,7 +15,7 @@ WORKS = r"printf '\033]7501;state=working\033\\'; "
 
 def until_told(client: Client, state: str) -> None:
     for message in client.messages(WAIT):
-        if isinstance(message, wire.State) and message.body["name"] == state:
+        if isinstance(message, wire.StateFrame) and message.body["name"] == state:
             return
 
 

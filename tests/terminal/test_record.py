@@ -8,14 +8,14 @@ import pytest
 
 from tests.terminal.support import Stage, connected, until, watch
 from treadle.errors import ConfigError
-from treadle.terminal.record import Recorder, play, read
+from treadle.terminal.record import CastRecorder, play, read
 from treadle.terminal.settings import TerminalSettings
 
 
-def recorder(path: Path, now: float = 0.0) -> Recorder:
+def recorder(path: Path, now: float = 0.0) -> CastRecorder:
     settings = TerminalSettings()
     settings.id, settings.command, settings.record = "s", ["claude"], str(path)
-    return Recorder(settings.check(), now)
+    return CastRecorder(settings.check(), now)
 
 
 def lines(path: Path) -> list[object]:

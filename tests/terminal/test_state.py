@@ -298,7 +298,7 @@ os.read(0, 1)
         assert client.detail()["state"]["message"] == "red?"
         assert client.status().state == wire.IDLE
         client.subscribe()
-        output = b"".join(m.data for m in [next(client.messages(50))] if isinstance(m, wire.Output))
+        output = b"".join(m.data for m in [next(client.messages(50))] if isinstance(m, wire.ProgramOutput))
     got = output.split(b"GOT ")[1].split(b" END")[0]
     version, status, attributes, cursor = (
         got.find(mark) for mark in (b"treadle(", b"7501;?<BEL>", b"[?62;22c", b"[1;1R")
@@ -317,7 +317,7 @@ def test_a_watcher_is_told_of_every_change_of_state(stage: Stage) -> None:
         for expected in ("thinking", "permission", "done"):
             client.input(b"\n")
             for message in client.messages(50):
-                if isinstance(message, wire.State):
+                if isinstance(message, wire.StateFrame):
                     told.append("done" if message.body.get("done") else message.body["name"])
                     if told[-1] == expected:
                         break

@@ -60,8 +60,8 @@ def test_several_clients_ask_at_once_and_each_gets_its_answer(stage: Stage) -> N
     place = stage.start("sleep", "60")
     clients = [Client(place.sock) for _ in range(5)]
     for client in clients:
-        client.send(wire.Status())
-    assert {client.ask(wire.Status(), wire.StatusReply).pid for client in clients} == {place.pids()[1]}
+        client.send(wire.StatusQuestion())
+    assert {client.ask(wire.StatusQuestion(), wire.StatusReply).pid for client in clients} == {place.pids()[1]}
     for client in clients:
         client.close()
 
@@ -216,7 +216,7 @@ def test_a_late_joiner_is_shown_the_end_of_the_output_up_to_the_limit(stage: Sta
         until(lambda: client.detail()["output"]["end"] >= 28893 - 5)
         client.subscribe()
         message = next(client.messages(50))
-        assert isinstance(message, wire.Output)
+        assert isinstance(message, wire.ProgramOutput)
         assert len(message.data) == 256
         assert message.data.endswith(b"4999\r\n5000\r\n")
 
@@ -366,12 +366,12 @@ def test_a_stalled_subscriber_loses_the_oldest_output_but_not_its_answers_or_exi
         slow.subscribe()
         fast.input(b"go\n")
         until(lambda: fast.hello().end > 2_000_000)  # the child was never held up
-        slow.send(wire.Status())  # still read, though it does not read
+        slow.send(wire.StatusQuestion())  # still read, though it does not read
         slow.input(b"done\n")
         until(lambda: not fast.status().alive)
         output, missed, answered = b"", 0, 0
         for message in slow.messages(50):
-            if isinstance(message, wire.Output):
+            if isinstance(message, wire.ProgramOutput):
                 output += message.data
             elif isinstance(message, wire.Gap):
                 missed += message.missed
@@ -652,7 +652,7 @@ def test_an_attached_terminal_misses_nothing_however_slowly_it_reads(stage: Stag
             until(lambda: other.hello().end > 300_000)
             held = other.hello().end
             assert other.status().alive and held < 2_000_000  # the rest waits in the program
-        output = b"".join(message.data for message in person.messages(50) if isinstance(message, wire.Output))
+        output = b"".join(message.data for message in person.messages(50) if isinstance(message, wire.ProgramOutput))
     assert output.split() == [b"%d" % number for number in range(1, 400_001)]
 
 

@@ -28,7 +28,7 @@ from treadle.host.job import Job
 from treadle.session import Confinement
 from treadle.testing import bad_sidecar
 from treadle.wire.sidecar.connection import NO_POLICY
-from treadle.wire.sidecar.receipts import ErrorEvent, Receipt
+from treadle.wire.sidecar.receipts import ErrorMet, Receipt
 
 UNCONFINED = Confinement(use="off")
 """The sandbox holds the output open as long as it lives: there a closed output is only silence."""
@@ -159,7 +159,7 @@ async def test_what_ends_a_run_is_a_typed_error_and_a_failed_receipt(act: str, r
     assert type(host.observed.error) is error
     assert receipt.outcome == "failed"
     assert more(receipt)["end"]["error_code"] == code
-    assert isinstance(receipt.trace[-1], ErrorEvent)
+    assert isinstance(receipt.trace[-1], ErrorMet)
 
 
 @pytest.mark.parametrize("act", [act for act, (_, code) in REFUSED.items() if code == RECEIPT])

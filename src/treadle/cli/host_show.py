@@ -10,15 +10,15 @@ from treadle.cli.render import one_line, printable
 from treadle.host.backends import Known, Probe
 from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,
-    AssistantMessage,
+    AssistantSaid,
     CommandExecuted,
-    ErrorEvent,
-    FileChanged,
+    ErrorMet,
+    FileWritten,
     Receipt,
-    ToolCall,
-    ToolResult,
-    Usage,
-    Warned,
+    ToolCalled,
+    ToolReturned,
+    UsageTotals,
+    WarningGiven,
 )
 
 WIDTH = 160
@@ -34,19 +34,19 @@ def show_events(events: Sequence[AnyAgentEvent]) -> None:
 
 def _line(event: AnyAgentEvent) -> str:
     match event:
-        case AssistantMessage():
+        case AssistantSaid():
             return event.text
-        case ToolCall():
+        case ToolCalled():
             return f"  > {event.tool_name} {event.input if event.input is not None else ''}"
-        case ToolResult() if event.is_error:
+        case ToolReturned() if event.is_error:
             return f"  x {event.tool_name}: {event.output}"
-        case FileChanged():
+        case FileWritten():
             return f"  * {event.path}: {event.summary}"
         case CommandExecuted():
             return f"  $ {event.command} (exit code {event.exit_code})"
-        case Warned():
+        case WarningGiven():
             return f"  ! {event.message}"
-        case ErrorEvent():
+        case ErrorMet():
             return f"  error: {event.message}"
     return ""
 
@@ -97,7 +97,7 @@ def _show_artifacts(found: list[dict[str, Any]]) -> None:
             click.echo(printable(f"  {one['kind']}: {one['kept']} ({one['bytes']} bytes)"))
 
 
-def _show_usage(used: Usage) -> None:
+def _show_usage(used: UsageTotals) -> None:
     tokens = [f"{name} {value}" for name, value in (("in", used.input_tokens), ("out", used.output_tokens)) if value]
     cost = f"{used.estimated_cost_usd:.4f} USD" if used.estimated_cost_usd is not None else "cost unknown"
     click.echo(f"  usage: {', '.join([*tokens, cost])} (as the sidecar says)")

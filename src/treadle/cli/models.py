@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import click
 import msgspec
 
-from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, KnownModel, Record, fetched
+from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, KnownModel, ModelRecord, fetched
 from treadle.agent.providers.names import HOW, VENDORS, ModelSettings, resolve
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
@@ -111,7 +111,7 @@ def pull(model: str, sha256: str, name: str, as_json: bool) -> None:
         click.echo(f"{record.name} is here; use it with --model local:{record.name}")
 
 
-async def _pull(model: str, sha256: str, name: str) -> Record:
+async def _pull(model: str, sha256: str, name: str) -> ModelRecord:
     from treadle.agent.providers.local import fetch
 
     progress = DownloadBar()

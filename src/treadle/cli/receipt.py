@@ -22,7 +22,7 @@ from treadle.io.reading import read, read_if_there
 from treadle.receipts.statement import envelope
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.receipts import Receipt
-from treadle.wire.sidecar.repair import Note, read_receipt
+from treadle.wire.sidecar.repair import Deviation, read_receipt
 
 store_option = click.option("--store", metavar="DIR", help="Where receipts are kept. Default: yours.")
 
@@ -49,7 +49,7 @@ def _path(name: str, store: ReceiptStore) -> str:
     return store.path(fitting[0])
 
 
-def _read(name: str, store: ReceiptStore, notes: list[Note], *, as_abp: bool = False) -> Receipt:
+def _read(name: str, store: ReceiptStore, notes: list[Deviation], *, as_abp: bool = False) -> Receipt:
     path = _path(name, store)
     try:
         return receipts.normal(read_receipt(read(path), notes, as_abp=as_abp))
@@ -190,7 +190,7 @@ def verify(
     if chain == bool(file):
         raise click.UsageError("give either a FILE or --chain")
     kept = _store(store)
-    notes: list[Note] = []
+    notes: list[Deviation] = []
     if file is not None:
         problems = _problems(_read(file, kept, notes, as_abp=as_abp), key)
         checked = file
@@ -222,7 +222,7 @@ def _problems(found: Receipt, key: str | None) -> list[str]:
         problems.append(f"its contract is {found.meta.contract_version!r}, not {receipts.CONTRACT!r}")
     if found.meta.finished_at.rstrip("Z") < found.meta.started_at.rstrip("Z"):
         problems.append("it finished before it started")
-    errors = any(isinstance(event, receipts.ErrorEvent) for event in found.trace)
+    errors = any(isinstance(event, receipts.ErrorMet) for event in found.trace)
     if found.outcome == "failed" and not errors:
         problems.append("it failed, and its trace has no error")
     problems += [f"{kind}: {message}" for kind, message in signature_problems(found, key)]

@@ -13,7 +13,7 @@ from treadle.drivers.confined import decided, enclosure, started
 from treadle.drivers.launch import Launch
 from treadle.drivers.servers import settled
 from treadle.errors import ConfigError, Unsupported
-from treadle.io.link import Wire
+from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
 from treadle.session import AgentInfo, Confinement, Limits, Rules, SessionSpec
@@ -71,7 +71,7 @@ class DrivenAgent(ABC):
         return await self._open(spec, self.env(spec.env))
 
     async def start(
-        self, argv: Sequence[str], wire: Wire[Any, Any], spec: SessionSpec, env: dict[str, str]
+        self, argv: Sequence[str], wire: WireConnection[Any, Any], spec: SessionSpec, env: dict[str, str]
     ) -> Peer[Any, Any]:
         """Start the program, in a sandbox where its mode or a person wants one."""
         made = enclosure(spec, self.name, argv, env, (*self.card.writes, *self.launch.writes))

@@ -27,7 +27,7 @@ from treadle.fleet.orders import (
     Note,
     Order,
     OrderLimits,
-    Receipt,
+    OrderReceipt,
     Spec,
     State,
     Used,
@@ -315,7 +315,7 @@ class Book:
         said = said or {}
         order, name = row.order, row.spec.id
         result = {**order.result, **(said.get("result") or {})}
-        receipt = Receipt(
+        receipt = OrderReceipt(
             order=name,
             outcome=state,
             why=why,

@@ -23,7 +23,7 @@ from treadle.fleet import places
 from treadle.fleet.bus import STATE, Bus, Entry, Stale, Unreachable
 from treadle.fleet.control import Control
 from treadle.fleet.events import Seen
-from treadle.fleet.orders import Order, Receipt, Spec, begun, encode, new_id, read_order, read_spec
+from treadle.fleet.orders import Order, OrderReceipt, Spec, begun, encode, new_id, read_order, read_spec
 from treadle.fleet.pull import Pull
 from treadle.fleet.submitting import Given as Given
 from treadle.fleet.submitting import submit as submit
@@ -147,9 +147,9 @@ async def get_order(bus: Bus, name: str) -> Order:
         return Order(id=name, state="queued", changed=time.time())
 
 
-async def get_receipt(bus: Bus, name: str) -> Receipt | None:
+async def get_receipt(bus: Bus, name: str) -> OrderReceipt | None:
     entry = await bus.get(f"receipt.{name}")
-    return None if entry is None else msgspec.json.decode(entry.value, type=Receipt)
+    return None if entry is None else msgspec.json.decode(entry.value, type=OrderReceipt)
 
 
 async def show(bus: Bus, name: str) -> dict[str, Any]:

@@ -428,6 +428,6 @@ class Execution:
 def _last_words(receipt: Any) -> str:
     for event in reversed(list(receipt.trace)):
         text = getattr(event, "text", None)
-        if isinstance(text, str) and type(event).__name__ == "AssistantMessage":
+        if isinstance(text, str) and type(event).__name__ == "AssistantSaid":
             return text[-2000:]
     return ""

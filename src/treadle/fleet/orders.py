@@ -224,7 +224,7 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
         return {each.node: each.why for each in self.attempts if each.outcome == NOT_HERE}
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OrderReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`receipt.ID`: created once, when the order ends."""
 
     format: int = FORMAT
@@ -241,7 +241,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float = 0.0
     sha256: str = ""
 
-    def sealed(self) -> Receipt:
+    def sealed(self) -> OrderReceipt:
         plain = msgspec.structs.replace(self, sha256="")
         data = msgspec.json.encode(msgspec.to_builtins(plain), order="deterministic")
         return msgspec.structs.replace(self, sha256=hashlib.sha256(data).hexdigest())

@@ -13,9 +13,9 @@ from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError
 from treadle.session import Agent, AgentInfo, Answer, Confinement
 from treadle.wire.common.connection import CAP
-from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
+from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
 from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent
-from treadle.wire.sidecar.repair import Note
+from treadle.wire.sidecar.repair import Deviation
 
 
 class Doer(Protocol):
@@ -26,7 +26,7 @@ class Doer(Protocol):
         """What it claims, after `run` has ended well."""
         ...
 
-    async def hello(self, order: WorkOrder) -> Hello: ...
+    async def hello(self, order: WorkOrder) -> SidecarHello: ...
 
     def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]: ...
 
@@ -57,7 +57,7 @@ class Doer(Protocol):
         ...
 
     @property
-    def notes(self) -> Sequence[Note]: ...
+    def notes(self) -> Sequence[Deviation]: ...
 
     @property
     def exit_code(self) -> int | None: ...
@@ -93,7 +93,7 @@ class SidecarDoer:
         self._look: Callable[[], None] | None = None
         """Looks for protected files that it has made, when it has ended."""
         self.taken_out: list[str] = []
-        self._taking_out: list[Note] = []
+        self._taking_out: list[Deviation] = []
         self._env = env
         self._name = name
         self._timing = timing
@@ -105,7 +105,7 @@ class SidecarDoer:
     def final(self) -> Final | None:
         return self._peer.final if self._peer else None
 
-    async def hello(self, order: WorkOrder) -> Hello:
+    async def hello(self, order: WorkOrder) -> SidecarHello:
         env = {**self._env, **order.config.env}
 
         root, name = order.workspace.root, self._name
@@ -145,7 +145,7 @@ class SidecarDoer:
             try:
                 await asyncio.to_thread(self._look)
             except Denied as error:
-                self._taking_out = [Note(where="workspace", problem=str(error))]
+                self._taking_out = [Deviation(where="workspace", problem=str(error))]
                 self.taken_out = [os.path.relpath(path, self._root) for path in error.details["files"]]
 
     session_id = ""
@@ -160,11 +160,11 @@ class SidecarDoer:
         raise NotFound("a sidecar asks no questions")
 
     @property
-    def notes(self) -> Sequence[Note]:
+    def notes(self) -> Sequence[Deviation]:
         if self._peer is None:
             return []
         left_out = self._peer.wire.notes_left_out
-        more = [Note(where="notes", problem=f"{left_out} more were made")] if left_out else []
+        more = [Deviation(where="notes", problem=f"{left_out} more were made")] if left_out else []
         return [*self._peer.notes, *more, *self._taking_out]
 
     @property
@@ -184,7 +184,7 @@ class AgentDoer:
     exit_code = None
     stderr_tail = ""
     commands_seen = None
-    notes: Sequence[Note] = ()
+    notes: Sequence[Deviation] = ()
     taken_out: Sequence[str] = ()
 
     def __init__(self, agent: Agent, timing: Timing, *, adjust: Adjust | None = None, sink: Sink | None = None) -> None:
@@ -201,7 +201,7 @@ class AgentDoer:
     def guards(self) -> bool:
         return self._info.capabilities.get("guards") == "native"
 
-    async def hello(self, order: WorkOrder) -> Hello:
+    async def hello(self, order: WorkOrder) -> SidecarHello:
         try:
             async with asyncio.timeout(self._timing.handshake):
                 self._info = await self._agent.probe()
@@ -209,7 +209,7 @@ class AgentDoer:
             raise TimedOut(
                 f"{self._agent.name} did not say what it can do within {self._timing.handshake:g} s"
             ) from None
-        return Hello(
+        return SidecarHello(
             contract_version=CONTRACT,
             backend=identity(self._info),
             capabilities=manifest(self._info),

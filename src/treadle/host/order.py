@@ -24,7 +24,7 @@ from treadle.wire.sidecar.connection import (
     WorkspaceSpec,
 )
 from treadle.wire.sidecar.receipts import CAPABILITIES
-from treadle.wire.sidecar.repair import Note, convert
+from treadle.wire.sidecar.repair import Deviation, convert
 
 TASK_MAX = 100_000
 
@@ -86,7 +86,7 @@ def read_policy(path: str) -> PolicyProfile:
     allow what it was meant to forbid.
     """
     tree = read_tree(path)
-    notes: list[Note] = []
+    notes: list[Deviation] = []
     try:
         policy: PolicyProfile = convert(tree, PolicyProfile, "policy", notes)
     except msgspec.ValidationError as error:

@@ -17,7 +17,7 @@ from treadle.io.files import iter_lines, locked, write_atomic
 from treadle.io.reading import read_if_there
 from treadle.receipts.trace import Observed
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, decode_exact
-from treadle.wire.sidecar.repair import Note
+from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace import journal
 from treadle.workspace.merge import Merged
 from treadle.workspace.workspace import JOURNAL, Prepared, Workspace, abandon, remove_tree
@@ -184,5 +184,5 @@ def _look_at(observed: Observed, workspace: Workspace | None, directory: str, or
             observed.patch_path = os.path.join(directory, "patch.diff")
             write_atomic(observed.patch_path, observed.difference.patch)
     except TreadleError as error:
-        observed.notes.append(Note(where="workspace", problem=str(error)))
+        observed.notes.append(Deviation(where="workspace", problem=str(error)))
     observed.workspace = describe(workspace, observed)

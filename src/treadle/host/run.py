@@ -47,9 +47,9 @@ from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed
 from treadle.session import Answer, SessionSpec
-from treadle.wire.sidecar.connection import Hello, WorkOrder, unmet
+from treadle.wire.sidecar.connection import SidecarHello, WorkOrder, unmet
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
-from treadle.wire.sidecar.repair import Note
+from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace.merge import Merged, MergePlan
 from treadle.workspace.workspace import JOURNAL, Workspace, prepare
 
@@ -213,11 +213,11 @@ class HostRun:
         wire_mode = "pass_through" if self.job.mode == "pass_through" else "staged"
         order = replace(order, workspace=replace(order.workspace, root=self._workspace.root, mode=wire_mode))
         self.observed.order = order
-        self.observed.notes += [Note(where="workspace", problem=note) for note in self._workspace.notes]
+        self.observed.notes += [Deviation(where="workspace", problem=note) for note in self._workspace.notes]
         self._check_stopped()
         self._cage = Cage(self.job.confinement, order, self.run_id, self.job.order.workspace.root)
         if unkept := self._cage.unkept():
-            self.observed.notes.append(Note(where="sandbox", problem=unkept))
+            self.observed.notes.append(Deviation(where="sandbox", problem=unkept))
         self._doer = self._made_doer(self._cage)
         try:
             self.observed.hello = await self._doer.hello(order)
@@ -246,7 +246,7 @@ class HostRun:
         if self.observed.stopped is not None:
             raise self.observed.stopped
 
-    async def _converse(self, doer: Doer, hello: Hello, order: WorkOrder) -> None:
+    async def _converse(self, doer: Doer, hello: SidecarHello, order: WorkOrder) -> None:
         observed = self.observed
         observed.unmet = unmet(order.requirements, hello.capabilities)
         if observed.unmet:
@@ -286,14 +286,14 @@ class HostRun:
                 output.write(lines)
             except StorageError as error:
                 # The run goes on: what was seen is still in memory, and the receipt says what is missing.
-                self.observed.notes.append(Note(where="events", problem=str(error)))
+                self.observed.notes.append(Deviation(where="events", problem=str(error)))
                 self._outputs.remove(output)
                 output.close()
         if self._listener is not None:
             try:
                 self._listener(events)
             except OSError as error:  # for example, the terminal was closed: nobody reads it any more
-                self.observed.notes.append(Note(where="listener", problem=str(error)))
+                self.observed.notes.append(Deviation(where="listener", problem=str(error)))
                 self._listener = None
 
     def _note_order(self) -> None:
@@ -303,7 +303,7 @@ class HostRun:
         try:
             observed.order_path = self._store.keep_order(self.job.order, redactor_of(self.job.order))
         except (TreadleError, ValueError) as error:
-            observed.notes.append(Note(where="order", problem=f"not kept: {error}"))
+            observed.notes.append(Deviation(where="order", problem=f"not kept: {error}"))
 
     async def _part(self, doer: Doer) -> None:
         await doer.close()
@@ -350,7 +350,7 @@ class HostRun:
                 plan = await asyncio.to_thread(workspace.plan)
                 observed.merged = plan.merged if plan is not None else Merged()
         except TreadleError as error:
-            observed.notes.append(Note(where="workspace", problem=str(error)))
+            observed.notes.append(Deviation(where="workspace", problem=str(error)))
         observed.workspace = describe(workspace, observed, self.job.keep_workspace)
         return plan
 
@@ -361,7 +361,7 @@ class HostRun:
             await asyncio.to_thread(plan.carry_out, os.path.join(self.directory, JOURNAL))
         except TreadleError as error:
             observed.merged = None
-            observed.notes.append(Note(where="workspace", problem=f"not applied: {error}"))
+            observed.notes.append(Deviation(where="workspace", problem=f"not applied: {error}"))
             observed.workspace = describe(workspace, observed, self.job.keep_workspace)
             return False
         return True
@@ -375,7 +375,7 @@ class HostRun:
             observed.stopped = observed.stopped or Denied(f"what was changed cannot be told: {error}")
             raise
         if found.unread:
-            observed.notes.append(Note(where="workspace", problem=f"not looked at: {found.unread}"))
+            observed.notes.append(Deviation(where="workspace", problem=f"not looked at: {found.unread}"))
         if found.changes:
             observed.patch_path = os.path.join(self.directory, "patch.diff")
             write_atomic(observed.patch_path, found.patch)

@@ -27,7 +27,7 @@ from treadle.wire.common.jsontext import mended
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt
-from treadle.wire.sidecar.repair import Note, read_receipt
+from treadle.wire.sidecar.repair import Deviation, read_receipt
 
 FORMAT = 1
 _RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -291,7 +291,7 @@ class ReceiptStore:
         def problem(kind: str, message: str) -> list[Problem]:
             return [Problem(kind=kind, run_id=link.run_id, message=message)]
 
-        notes: list[Note] = []
+        notes: list[Deviation] = []
         try:
             with opened(self.path(link.run_id)) as file:
                 receipt = receipts.normal(read_receipt(file.read(), notes))

@@ -16,11 +16,11 @@ from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,
     AssistantDelta,
-    AssistantMessage,
+    AssistantSaid,
     CommandExecuted,
-    FileChanged,
-    ToolCall,
-    ToolResult,
+    FileWritten,
+    ToolCalled,
+    ToolReturned,
 )
 from treadle.workspace.snapshot import PathChange
 
@@ -73,7 +73,7 @@ class RunSupervisor:
 
     def _judge(self, event: AnyAgentEvent) -> Decision | None:
         match event:
-            case ToolCall():
+            case ToolCalled():
                 access = access_of(event.tool_name, event.input)
                 decision = self._policy(access)
                 if decision.verdict == "deny" or decision.verdict == "ask" and not self._asked:
@@ -82,7 +82,7 @@ class RunSupervisor:
                     return None
                 # Whatever it does with a path, it can hardly do so without reading it.
                 return self._policy.denied_path(replace(access, kind="read"))
-            case FileChanged():
+            case FileWritten():
                 changed = Access(tool="file_changed", kind="write", paths=(event.path,))
                 return self._policy.happened(changed, asked=self._asked)
             case CommandExecuted():
@@ -91,9 +91,9 @@ class RunSupervisor:
         return None
 
     def _count(self, event: AnyAgentEvent) -> None:
-        if isinstance(event, ToolResult):
+        if isinstance(event, ToolReturned):
             self._between_turns = True
-        elif self._between_turns and isinstance(event, AssistantMessage | AssistantDelta | ToolCall):
+        elif self._between_turns and isinstance(event, AssistantSaid | AssistantDelta | ToolCalled):
             self._begin_turn()
         if event.ext is not UNSET:
             self._spend(event.ext)

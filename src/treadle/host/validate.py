@@ -9,7 +9,7 @@ from treadle.host.backends import read_backplane
 from treadle.host.order import TASK_MAX, read_tree
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.receipts import Receipt, normal, normal_uuid
-from treadle.wire.sidecar.repair import Note, convert
+from treadle.wire.sidecar.repair import Deviation, convert
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ def check_file(path: str) -> Validation:
     kind, name = _kind(tree)
     if kind is None:
         raise ConfigError(f"{path} is not a work order, receipt, policy or backplane.toml")
-    notes: list[Note] = []
+    notes: list[Deviation] = []
     try:
         value = convert(tree, kind, name.replace(" ", "_"), notes)
     except msgspec.ValidationError as error:

@@ -18,7 +18,7 @@ Received = TypeVar("Received", covariant=True)
 Said = TypeVar("Said", contravariant=True)
 
 
-class Wire(Protocol[Received, Said]):
+class WireConnection(Protocol[Received, Said]):
     """What the `Connection` of a `wire` module provides."""
 
     def receive(self, data: bytes) -> Sequence[Received]: ...
@@ -30,7 +30,7 @@ class Link(Generic[Received, Said]):
     """Iterate to receive messages until the peer ends; `send` from as many tasks as you like."""
 
     def __init__(
-        self, stream: Stream, wire: Wire[Received, Said], *, write_timeout: float | None = WRITE_TIMEOUT
+        self, stream: Stream, wire: WireConnection[Received, Said], *, write_timeout: float | None = WRITE_TIMEOUT
     ) -> None:
         self.stream = stream
         self.wire = wire

@@ -42,7 +42,7 @@ from treadle.errors import (
     RemoteProtocolError,
     TreadleError,
 )
-from treadle.io.link import WRITE_TIMEOUT, Link, Received, Said, Wire
+from treadle.io.link import WRITE_TIMEOUT, Link, Received, Said, WireConnection
 from treadle.io.process.child import Child
 from treadle.io.sandbox.start import start
 from treadle.io.within import within
@@ -76,7 +76,7 @@ class Peer(Generic[Received, Said]):
     """The error for a program that closes its output and goes on running."""
 
     def __init__(
-        self, child: Child, wire: Wire[Received, Said], *, name: str, patience: Patience | None = None
+        self, child: Child, wire: WireConnection[Received, Said], *, name: str, patience: Patience | None = None
     ) -> None:
         self.child = child
         self.name = name
@@ -105,7 +105,7 @@ class Peer(Generic[Received, Said]):
     async def start(
         cls,
         argv: Sequence[str],
-        wire: Wire[Received, Said],
+        wire: WireConnection[Received, Said],
         *,
         name: str,
         env: Mapping[str, str],

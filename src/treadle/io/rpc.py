@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from treadle.errors import InvalidJson, LineTooLong, RemoteError, RemoteProtocolError, TreadleError
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, PARSE_ERROR, Fault
-from treadle.wire.common.rpc import Call, CallKey, Notice, Refused, Returned, RpcMessage
+from treadle.wire.common.rpc import CallKey, Returned, RpcCall, RpcMessage, RpcNotice, RpcRefused
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class CallFailed(RemoteError):
     """The other end answered a call with an error."""
 
-    def __init__(self, method: str, refused: Refused) -> None:
+    def __init__(self, method: str, refused: RpcRefused) -> None:
         told = refused.data if isinstance(refused.data, str) else ""
         if isinstance(refused.data, dict):
             told = next((str(refused.data[key]) for key in ("details", "detail", "message") if key in refused.data), "")
@@ -50,8 +50,8 @@ class Rpc:
         self,
         say: Callable[[RpcMessage], Awaitable[None]],
         *,
-        answer: Callable[[Call], Awaitable[Any]],
-        notice: Callable[[Notice], None],
+        answer: Callable[[RpcCall], Awaitable[Any]],
+        notice: Callable[[RpcNotice], None],
         complains: bool = False,
     ) -> None:
         """`complains`: answer a line that is not JSON with an error. Otherwise it is skipped as stray output."""
@@ -75,22 +75,22 @@ class Rpc:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[key] = method, future
         try:
-            await self._say(Call(id=key, method=method, params=params))
+            await self._say(RpcCall(id=key, method=method, params=params))
             return await future
         finally:
             self._asked.pop(key, None)
 
     async def tell(self, method: str, params: dict[str, Any]) -> None:
-        await self._say(Notice(method=method, params=params))
+        await self._say(RpcNotice(method=method, params=params))
 
     def take(self, messages: Iterable[RpcMessage | RemoteProtocolError]) -> None:
         for message in messages:
             match message:
-                case Notice():
+                case RpcNotice():
                     self._notice(message)
-                case Call():
+                case RpcCall():
                     self._begin(message.id, self._serve(message))
-                case Returned() | Refused():
+                case Returned() | RpcRefused():
                     self._settle(message)
                 case _:
                     self._complain(message)
@@ -104,7 +104,7 @@ class Rpc:
         if self.answering.get(key) is task:
             del self.answering[key]
 
-    async def _serve(self, call: Call) -> None:
+    async def _serve(self, call: RpcCall) -> None:
         reply: RpcMessage
         after = None
         try:
@@ -113,24 +113,24 @@ class Rpc:
                 result, after = result
             reply = Returned(id=call.id, result=result)
         except Fault as fault:
-            reply = Refused(id=call.id, code=fault.code, message=fault.message, data=fault.data)
+            reply = RpcRefused(id=call.id, code=fault.code, message=fault.message, data=fault.data)
         except TreadleError as error:
-            reply = Refused(id=call.id, code=INTERNAL_ERROR, message=str(error), data=error.envelope())
+            reply = RpcRefused(id=call.id, code=INTERNAL_ERROR, message=str(error), data=error.envelope())
         except Exception as error:
             log.exception("answering %s failed in a way nobody foresaw", call.method)
-            reply = Refused(id=call.id, code=INTERNAL_ERROR, message=f"{type(error).__name__}: {error}")
+            reply = RpcRefused(id=call.id, code=INTERNAL_ERROR, message=f"{type(error).__name__}: {error}")
         with suppress(TreadleError):  # it is gone, which its reader will notice
             await self._say(reply)
             if after is not None:
                 await after()
 
-    def _settle(self, message: Returned | Refused) -> None:
+    def _settle(self, message: Returned | RpcRefused) -> None:
         if message.id is None or message.id not in self._asked:
             return  # the caller has stopped waiting
         method, future = self._asked.pop(message.id)
         if future.done():
             return
-        if isinstance(message, Refused):
+        if isinstance(message, RpcRefused):
             future.set_exception(CallFailed(method, message))
         else:
             future.set_result(message.result)
@@ -144,10 +144,10 @@ class Rpc:
         if self._complains and isinstance(error, InvalidJson | LineTooLong):
             details = {"code": PARSE_ERROR}
         if "code" in details:
-            refusal = Refused(id=details.get("id"), code=details["code"], message=error.message)
+            refusal = RpcRefused(id=details.get("id"), code=details["code"], message=error.message)
             self._begin(f"unread {next(self._numbers)}", self._refuse(refusal))
 
-    async def _refuse(self, refusal: Refused) -> None:
+    async def _refuse(self, refusal: RpcRefused) -> None:
         with suppress(TreadleError):
             await self._say(refusal)
 

@@ -22,7 +22,7 @@ from treadle.errors import LocalError, PeerExited, TreadleError
 from treadle.receipts.artifacts import Collected
 from treadle.redact import Redactor
 from treadle.wire.common.jsontext import mended
-from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
+from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
 from treadle.wire.sidecar.events import contract_code
 from treadle.wire.sidecar.receipts import (
     CONTRACT,
@@ -31,21 +31,21 @@ from treadle.wire.sidecar.receipts import (
     BackendIdentity,
     CommandExecuted,
     ErrorCode,
-    ErrorEvent,
-    FileChanged,
+    ErrorMet,
+    FileWritten,
     Outcome,
     Receipt,
     ReceiptMeta,
-    Usage,
+    UsageTotals,
     Verification,
-    Warned,
+    WarningGiven,
     normal,
     normal_time,
     plain,
     receipt_hash,
     timestamp,
 )
-from treadle.wire.sidecar.repair import Note
+from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace.merge import Merged
 from treadle.workspace.snapshot import quoted
 from treadle.workspace.workspace import Difference
@@ -88,7 +88,7 @@ class Trace:
     def events(self, now: str) -> list[AnyAgentEvent]:
         if not self.left_out:
             return [*self._head, *self._tail]
-        gap = Warned(ts=now, message=f"{self.left_out} events are left out here", ext={"left_out": self.left_out})
+        gap = WarningGiven(ts=now, message=f"{self.left_out} events are left out here", ext={"left_out": self.left_out})
         return [*self._head, gap, *self._tail]
 
 
@@ -97,7 +97,7 @@ def _shortened(event: AnyAgentEvent) -> AnyAgentEvent:
     if len(text) <= BIG_EVENT:
         return event
     start = text[:200].decode("utf-8", "replace")
-    return Warned(ts=event.ts, message=f"an event of {len(text)} bytes is left out", ext={"begins": start})
+    return WarningGiven(ts=event.ts, message=f"an event of {len(text)} bytes is left out", ext={"begins": start})
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,9 +121,9 @@ class Observed:
         self.backend = backend
         self.started = started
         self.finished = started
-        self.hello: Hello | None = None
+        self.hello: SidecarHello | None = None
         self.trace = Trace()
-        self.notes: list[Note] = []
+        self.notes: list[Deviation] = []
         self.final: Final | None = None
         self.error: TreadleError | None = None
         self.handshaking = True
@@ -178,7 +178,7 @@ class Observed:
             capabilities=self.hello.capabilities if self.hello else {},
             mode=claim.mode if claim else self.hello.mode if self.hello else "mapped",
             usage_raw={**_object(claim.usage_raw if claim else None), "treadle": self._more(claim)},
-            usage=claim.usage if claim else Usage(),
+            usage=claim.usage if claim else UsageTotals(),
             trace=trace,
             artifacts=[Artifact(kind=one.kind, path=one.kept or one.path) for one in self._collected()],
             verification=self._verification(),
@@ -201,12 +201,12 @@ class Observed:
             return "protocol_handshake_failed"
         return code
 
-    def _error_event(self, failure: TreadleError, ts: str) -> ErrorEvent:
+    def _error_event(self, failure: TreadleError, ts: str) -> ErrorMet:
         code = self._code(failure)
         ext: dict[str, Any] = {"observed_by": "treadle", "code": failure.code}
         if isinstance(failure, PeerExited):
             ext["exit_code"] = failure.exit_code
-        return ErrorEvent(ts=ts, message=self._told(failure), error_code=UNSET if code is None else code, ext=ext)
+        return ErrorMet(ts=ts, message=self._told(failure), error_code=UNSET if code is None else code, ext=ext)
 
     def outcome(self) -> Outcome:
         if self.final is None or self.error is not None:
@@ -359,7 +359,7 @@ def _files(trace: Sequence[AnyAgentEvent], root: str) -> list[str]:
     """The files that events report as changed, relative to the workspace."""
     found: dict[str, None] = {}
     for event in trace:
-        if isinstance(event, FileChanged) and len(found) < NOTES:
+        if isinstance(event, FileWritten) and len(found) < NOTES:
             path = os.path.normpath(event.path)
             found[os.path.relpath(path, root) if os.path.isabs(path) else path] = None
     return list(found)
@@ -375,7 +375,7 @@ def _with_valid_time(event: AnyAgentEvent, now: str) -> AnyAgentEvent:
     return event
 
 
-def _noted(note: Note) -> dict[str, Any]:
+def _noted(note: Deviation) -> dict[str, Any]:
     value = plain(note.value)
     if len(msgspec.json.encode(value)) > 2000:
         value = str(value)[:2000]

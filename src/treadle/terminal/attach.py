@@ -201,8 +201,8 @@ class Joined:
                 pass  # its EXIT is about to be read
         return None
 
-    def _hear(self, message: wire.Message) -> None:
-        if isinstance(message, wire.Output):
+    def _hear(self, message: wire.Frame) -> None:
+        if isinstance(message, wire.ProgramOutput):
             self._show(self._filtered(message.data))
         elif isinstance(message, wire.Gap):
             self._offset += message.missed
@@ -210,7 +210,7 @@ class Joined:
                 self._write(b"\r\n[treadle: %d bytes were left out here]\r\n" % message.missed)
         elif isinstance(message, wire.Leader):
             self.leads = bool(message.leads)
-        elif isinstance(message, wire.State) and self.bar:
+        elif isinstance(message, wire.StateFrame) and self.bar:
             self.bar.state(message.body)
 
     def _filtered(self, data: bytes) -> bytes:

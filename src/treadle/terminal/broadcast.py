@@ -67,7 +67,7 @@ class ConnectedClient:
         """Whether too many replies are unread. The item being sent does not count: it may be a frame of output."""
         return self.behind and self._queued - len(self._queue[0]) > REPLIES_MAX
 
-    def reply(self, message: wire.Message) -> None:
+    def reply(self, message: wire.Frame) -> None:
         self._put(self.wire.send(message))
 
     def _put(self, data: bytes) -> None:

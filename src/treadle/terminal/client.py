@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TypeVar
 
-    M = TypeVar("M", bound=wire.Message)
+    M = TypeVar("M", bound=wire.Frame)
 
 CHUNK = 64 * 1024
 """Input is sent in frames of this size, so that a paste does not hold up what comes after it."""
@@ -34,8 +34,8 @@ class Client:
         self.sock = sockets.connect(path, timeout)
         self._wire = Connection("client")
         self._greeted = False
-        self._ready: list[wire.Message] = []
-        self._set_aside: list[wire.Message] = []
+        self._ready: list[wire.Frame] = []
+        self._set_aside: list[wire.Frame] = []
         try:
             self._next(self._deadline(timeout))  # the mode byte
         except TimedOut:
@@ -72,11 +72,11 @@ class Client:
     # Questions...
 
     def status(self) -> wire.StatusReply:
-        return self.ask(wire.Status(), wire.StatusReply)
+        return self.ask(wire.StatusQuestion(), wire.StatusReply)
 
     def hello(self, wants: int = 0, start: int = 0) -> wire.HelloReply:
         """Say what this client is and wants (`wire.WANT_...`). A supervisor without our additions does not answer."""
-        reply = self.ask(wire.Hello(wants, start), wire.HelloReply)
+        reply = self.ask(wire.ClientHello(wants, start), wire.HelloReply)
         self._greeted = True
         return reply
 
@@ -91,7 +91,7 @@ class Client:
     def type_in(self, data: bytes, how: int = 0) -> dict[str, Any]:
         """Type, unless the program's state forbids it (`treadle.terminal.manners`). Returns whether it was typed."""
         self._greet()
-        return self.ask(wire.Type(how, data), wire.Typed).body
+        return self.ask(wire.Type(how, data), wire.TypedReply).body
 
     def explain(self) -> dict[str, Any]:
         """Everything that the state was judged by."""
@@ -110,7 +110,7 @@ class Client:
     def subscribe(self) -> None:
         self.send(wire.Subscribe())
 
-    def messages(self, timeout: float | None = None) -> Iterator[wire.Message]:
+    def messages(self, timeout: float | None = None) -> Iterator[wire.Frame]:
         """All messages, up to and including Exit; `timeout` limits the total time and raises TimedOut."""
         deadline = self._deadline(timeout)
         while True:
@@ -123,7 +123,7 @@ class Client:
         """Subscribe and yield the output until the program has ended; then `exit_code` is set."""
         self.subscribe()
         for message in self.messages(timeout):
-            if isinstance(message, wire.Output):
+            if isinstance(message, wire.ProgramOutput):
                 yield message.data
             elif isinstance(message, wire.Exit):
                 self.exit_code = message.code
@@ -132,7 +132,7 @@ class Client:
 
     # The wire...
 
-    def send(self, message: wire.Message) -> None:
+    def send(self, message: wire.Frame) -> None:
         self._write(self._wire.send(message))
 
     def _write(self, data: bytes) -> None:
@@ -148,7 +148,7 @@ class Client:
         except OSError as error:
             raise PeerExited("the supervisor", None) from error
 
-    def ask(self, question: wire.Message, answer: type[M], extra: float = 0.0) -> M:
+    def ask(self, question: wire.Frame, answer: type[M], extra: float = 0.0) -> M:
         """The answer to a question. Other messages that arrive meanwhile are kept for `messages`."""
         self.send(question)
         deadline = self._deadline(None if self.timeout is None else self.timeout + extra)
@@ -164,12 +164,12 @@ class Client:
     def _deadline(self, timeout: float | None) -> float | None:
         return None if timeout is None else time.monotonic() + timeout
 
-    def waiting(self) -> list[wire.Message]:
+    def waiting(self) -> list[wire.Frame]:
         """The messages that arrived while waiting for an answer."""
         found, self._set_aside, self._ready = [*self._set_aside, *self._ready], [], []
         return found
 
-    def receive(self) -> list[wire.Message]:
+    def receive(self) -> list[wire.Frame]:
         """The messages that have arrived, for callers that poll `sock` themselves. Python's `recv` would poll again."""
         try:
             return self._read(os.read(self.sock.fileno(), BLOCK))
@@ -178,12 +178,12 @@ class Client:
         except OSError as error:
             raise PeerExited("the supervisor", None) from error
 
-    def _read(self, data: bytes) -> list[wire.Message]:
+    def _read(self, data: bytes) -> list[wire.Frame]:
         if not data:
             self._wire.end()
             raise PeerExited("the supervisor", None)
         if (output := self._wire.sole(wire.OUTPUT, data)) is not None:
-            return [wire.Output(output)]
+            return [wire.ProgramOutput(output)]
         found = []
         for message in self._wire.receive(data):
             if isinstance(message, RemoteProtocolError):
@@ -191,7 +191,7 @@ class Client:
             found.append(message)
         return found
 
-    def _next(self, deadline: float | None) -> wire.Message:
+    def _next(self, deadline: float | None) -> wire.Frame:
         while not self._ready:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:

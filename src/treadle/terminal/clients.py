@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from treadle.terminal.settings import TerminalSettings
     from treadle.terminal.state import Watch
 
-    class Session(Protocol):
+    class ServedTerminal(Protocol):
         """What clients need: one program in a terminal, and its state."""
 
         settings: TerminalSettings
@@ -67,7 +67,7 @@ TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
 
 
 class Clients:
-    def __init__(self, session: Session, listener: socket, path: str) -> None:
+    def __init__(self, session: ServedTerminal, listener: socket, path: str) -> None:
         self.session = session
         self.loop = session.loop
         self.listener = listener
@@ -236,7 +236,7 @@ class Clients:
             session.pty.resize(cols, rows - 1)
             self.loop.at("repaint", time.monotonic() + REPAINT_PAUSE, lambda: session.pty.resize(*session.size))
 
-    def _status(self, client: ConnectedClient, message: wire.Status) -> None:
+    def _status(self, client: ConnectedClient, message: wire.StatusQuestion) -> None:
         self._reply(client, self.session.status())
 
     def _resize(self, client: ConnectedClient, message: wire.Resize) -> None:
@@ -255,7 +255,7 @@ class Clients:
         if not client.wants & wire.READ_ONLY:
             self.session.kill()
 
-    def _hello(self, client: ConnectedClient, message: wire.Hello) -> None:
+    def _hello(self, client: ConnectedClient, message: wire.ClientHello) -> None:
         client.greeted = True
         client.wants, client.start = message.wants, message.start
         scrollback = self.session.scrollback
@@ -283,7 +283,7 @@ class Clients:
         if not why:
             self._input(client, message.data)
         body = {"typed": not why, "why": why or None, "state": state}
-        self._reply(client, wire.Typed(dumps(mended(body)).encode()))
+        self._reply(client, wire.TypedReply(dumps(mended(body)).encode()))
 
     def _explain(self, client: ConnectedClient, message: wire.Explain) -> None:
         body = self.session.watch.explain(now_ms())
@@ -355,7 +355,7 @@ class Clients:
             if client.is_terminal and not client.given_up and end - client.cursor > LAG_MAX
         ]
 
-    def _reply(self, client: ConnectedClient, message: wire.Message) -> None:
+    def _reply(self, client: ConnectedClient, message: wire.Frame) -> None:
         client.reply(message)
         self._pump(client)
 
@@ -370,7 +370,7 @@ class Clients:
             if client.types:
                 self._watch(client)
 
-    def tell(self, wanted: int, message: wire.Message) -> None:
+    def tell(self, wanted: int, message: wire.Frame) -> None:
         for client in list(self.every.values()):
             if client.wants & wanted:
                 self._reply(client, message)
@@ -384,7 +384,7 @@ class Clients:
         key = dumps(mended({name: detail.get(name) for name in TELLING}))
         if key != self._last_sent_state:
             self._last_sent_state = key
-            self.tell(wire.WANT_STATES, wire.State(dumps(mended(detail)).encode()))
+            self.tell(wire.WANT_STATES, wire.StateFrame(dumps(mended(detail)).encode()))
 
     def ended(self, report: dict[str, Any]) -> None:
         """Report the outcome to those who asked to end the program."""
@@ -426,13 +426,13 @@ class Clients:
         self.session.resize(*size)
 
 
-ACTIONS: dict[type[wire.Message], Callable[[Clients, ConnectedClient, Any], None]] = {
+ACTIONS: dict[type[wire.Frame], Callable[[Clients, ConnectedClient, Any], None]] = {
     wire.Input: lambda clients, client, message: clients._input(client, message.data),
     wire.Subscribe: Clients._subscribe,
-    wire.Status: Clients._status,
+    wire.StatusQuestion: Clients._status,
     wire.Resize: Clients._resize,
     wire.Kill: Clients._kill,
-    wire.Hello: Clients._hello,
+    wire.ClientHello: Clients._hello,
     wire.Detail: Clients._detail,
     wire.Stop: Clients._stop,
     wire.Type: Clients._type,

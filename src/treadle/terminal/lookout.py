@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from treadle.terminal.settings import TerminalSettings
     from treadle.terminal.state import Watch
 
-    class Session(Protocol):
+    class WatchedTerminal(Protocol):
         """What is watched: one program in a terminal."""
 
         settings: TerminalSettings
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Lookout:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: WatchedTerminal) -> None:
         self.session = session
         self.loop = session.loop
         self._summed_up: tuple[object, ...] = ()  # the content of the summary on disk

@@ -20,7 +20,7 @@ PAUSE = 0.05
 """Text that may be the beginning of a secret is held back until the program has been silent this long."""
 
 
-class Recorder:
+class CastRecorder:
     """Writes one recording. On a full disk, whole events are lost, never part of one."""
 
     def __init__(self, settings: TerminalSettings, now: float) -> None:

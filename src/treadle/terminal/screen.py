@@ -284,7 +284,7 @@ def _from_scrollback(client: Client, sizes: list[tuple[int, int, int]], start: i
     found, at = [], start
     while at < end:
         for message in client.messages(client.timeout):
-            if isinstance(message, wire.Output):
+            if isinstance(message, wire.ProgramOutput):
                 found.append(message.data[: end - at])
                 at += len(message.data)
                 break
@@ -302,7 +302,7 @@ def replayed(client: Client) -> bytes:
             message = next(client.messages(REPLAYED if found else ANSWER))
             if isinstance(message, wire.Exit):
                 break
-            if isinstance(message, wire.Output):
+            if isinstance(message, wire.ProgramOutput):
                 found.append(message.data)
     except TimedOut:
         pass

@@ -30,7 +30,7 @@ from treadle.wire.common.timestamps import timestamp
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
-    from treadle.terminal.record import Recorder
+    from treadle.terminal.record import CastRecorder
 
 BACKLOG = 1024 * 1024
 """Output kept for lagging clients beyond the scrollback. They share it, so it does not grow with their number."""
@@ -65,7 +65,7 @@ class Supervisor:
         self.history = Rotated(place.out, OUTPUT_MAX)
         self.scrollback = Scrollback(settings.scrollback_bytes, BACKLOG)
         self.watch = Watch(settings, now_ms(), settings.state_file)
-        self.recorder: Recorder | None = None
+        self.recorder: CastRecorder | None = None
         self.size = (settings.cols, settings.rows)
         self.sizes = [(0, *self.size)]  # each with the output offset from which it applies
         self.started = time.time()
@@ -93,9 +93,9 @@ class Supervisor:
         """Start the program. The socket exists already, so that nobody misses its first output."""
         settings = self.settings
         if settings.record:
-            from treadle.terminal.record import Recorder
+            from treadle.terminal.record import CastRecorder
 
-            self.recorder = Recorder(settings, time.monotonic())
+            self.recorder = CastRecorder(settings, time.monotonic())
         waiting = signals.pipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
         self.loop.watch(waiting, READ, lambda events: self._signalled(signals.drain(waiting)))
         self._tree = self._reaper.start(

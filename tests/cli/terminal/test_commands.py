@@ -655,7 +655,7 @@ def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(s
                     if kind == wire.STATUS:
                         sock.sendall(wire.encode(wire.StatusReply.of(os.getpid(), 7, True, wire.IDLE, 9)))
                     elif kind == wire.SUBSCRIBE:
-                        sock.sendall(wire.encode(wire.Output(b"one\r\ntwo\r\n$ ")))
+                        sock.sendall(wire.encode(wire.ProgramOutput(b"one\r\ntwo\r\n$ ")))
 
     def supervise() -> None:
         with socket.socket(socket.AF_UNIX) as listener:

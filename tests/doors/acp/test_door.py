@@ -17,7 +17,7 @@ from treadle.io.streams import pair
 from treadle.session import AgentInfo, KeptSession, SessionSpec, Toolset
 from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.acp.connection import Connection
-from treadle.wire.common.rpc import Call, Notice
+from treadle.wire.common.rpc import RpcCall, RpcNotice
 
 
 class Keeper(ScriptedAgent):
@@ -54,13 +54,13 @@ async def opened(agent: ScriptedAgent, cwd: Path, **spec: Any) -> AsyncIterator[
     link = Link(ours, Connection("client"))
     editor: Editor
 
-    async def answer(call: Call) -> Any:
+    async def answer(call: RpcCall) -> Any:
         editor.asked.append(call.params)
         if editor.choice is None:
             await asyncio.Event().wait()
         return {"outcome": {"outcome": "selected", "optionId": editor.choice}}
 
-    def notice(note: Notice) -> None:
+    def notice(note: RpcNotice) -> None:
         editor.updates.append(note.params["update"])
 
     rpc = Rpc(link.send, answer=answer, notice=notice)

@@ -16,7 +16,7 @@ from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.streams import pair
 from treadle.session import Agent, Mode, SessionSpec
 from treadle.testing.sessions import ScriptedAgent
-from treadle.wire.common.rpc import Call, Notice
+from treadle.wire.common.rpc import RpcCall, RpcNotice
 from treadle.wire.mcp.connection import Connection
 
 ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash", command="make")
@@ -26,7 +26,7 @@ QUESTION = Asked(request="q1", kind="question", text="which?", options=("red", "
 class Client:
     def __init__(self, rpc: Rpc) -> None:
         self.rpc = rpc
-        self.notices: list[Notice] = []
+        self.notices: list[RpcNotice] = []
         self.asked: list[dict[str, Any]] = []
         self.reply: Any = {"action": "accept", "content": {"answer": "allow"}}
 
@@ -47,7 +47,7 @@ async def client(
     link = Link(ours, Connection("client"))
     made: Client
 
-    async def answer(call: Call) -> Any:
+    async def answer(call: RpcCall) -> Any:
         made.asked.append(call.params)
         if isinstance(made.reply, Exception):
             raise made.reply

@@ -25,7 +25,7 @@ from treadle.sessions.session import BaseSession, Turn
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER
 from treadle.wire.sidecar.connection import (
     NO_POLICY,
-    Cancel,
+    CancelRun,
     ContextPacket,
     Ping,
     Requirement,
@@ -303,7 +303,7 @@ async def test_a_second_order_waits_for_the_first(talk: Talk, tmp_path: Path) ->
 async def test_cancel_gives_a_partial_receipt_at_once(talk: Talk, tmp_path: Path) -> None:
     await talk.order(tmp_path)
     await talk.hear("assistant_delta")
-    await talk.say(Cancel(ref_id=RUN, reason="enough"))
+    await talk.say(CancelRun(ref_id=RUN, reason="enough"))
     receipt = (await talk.hear("final"))["receipt"]
     assert receipt["outcome"] == "partial" and talk.agent.opened[0].closed
 
@@ -312,7 +312,7 @@ async def test_an_order_that_is_cancelled_while_it_waits_never_starts(talk: Talk
     await talk.order(tmp_path)
     await talk.order(tmp_path, SECOND)
     await talk.hear("assistant_delta")
-    await talk.say(Cancel(ref_id=SECOND))
+    await talk.say(CancelRun(ref_id=SECOND))
     await talk.say(Ping(seq=1))
     await talk.hear("pong")
     talk.agent.opened[0].go.set()

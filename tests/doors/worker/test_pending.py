@@ -6,7 +6,7 @@ import pytest
 
 from treadle.doors.worker import pending
 from treadle.doors.worker.pending import End, Pending
-from treadle.wire.worker.messages import Send, Status
+from treadle.wire.worker.messages import Send, StatusRequest
 
 
 def send(id: str, message: str = "") -> Send:
@@ -51,7 +51,7 @@ async def test_a_cancel_meets_each_send_of_that_id_that_still_waits_and_no_later
 
 async def test_statuses_can_be_taken_before_their_turn() -> None:
     waiting = Pending()
-    status, end = Status(id="2"), End()
+    status, end = StatusRequest(id="2"), End()
     for item in (send("1"), status, end):
         waiting.put(item)
     assert waiting.take_statuses() == [status]

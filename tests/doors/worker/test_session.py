@@ -16,7 +16,7 @@ from treadle.errors import ConfigError
 from treadle.events import ErrorInfo, ToolStarted, TurnEnded, Usage
 from treadle.sessions.totals import ToolUse, Totals, TurnSummary
 from treadle.sessions.totals import totals as summed
-from treadle.wire.worker.messages import InitConfig, Runtime, ToolCall
+from treadle.wire.worker.messages import CallMade, InitConfig, Runtime
 
 CONFIG = InitConfig(model="m", system_prompt="", tools=())
 IDS = {"session_id": "s", "task_id": None, "worker_id": None}
@@ -107,7 +107,7 @@ def test_why_a_send_failed_is_told_from_0_4_on_and_more_from_0_5(version: Any) -
     if made.failure is not None:
         assert (made.failure.code, made.failure.loop_count, made.failure.tool_calls_made) == ("loop_detected", 3, 1)
         assert made.failure.last_tool_name == "grep"
-        assert made.failure.last_tool == (ToolCall("grep", {"p": 1}, "c") if version == (0, 5) else None)
+        assert made.failure.last_tool == (CallMade("grep", {"p": 1}, "c") if version == (0, 5) else None)
 
 
 def test_a_send_that_never_ran_has_done_nothing() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from treadle.drivers.acp.failures import cancelled, of_call, of_stop
 from treadle.io.rpc import CallFailed
-from treadle.wire.common.rpc import Refused
+from treadle.wire.common.rpc import RpcRefused
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from treadle.wire.common.rpc import Refused
     ],
 )
 def test_a_refused_call_is_the_error_that_it_means(method: str, code: int, message: str, data: Any, ours: str) -> None:
-    error = of_call("agent", CallFailed(method, Refused(id=1, code=code, message=message, data=data)))
+    error = of_call("agent", CallFailed(method, RpcRefused(id=1, code=code, message=message, data=data)))
     assert error.code == ours and message in error.message and error.message.startswith("agent: ")
 
 

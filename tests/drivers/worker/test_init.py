@@ -1,6 +1,6 @@
 from treadle.drivers.worker.init import TOOLS, init_config, not_kept
 from treadle.session import Decision, Guards, Limits, Rules, SessionSpec
-from treadle.wire.worker.messages import Budget, Permissions
+from treadle.wire.worker.messages import PermissionRules, SessionBudget
 
 
 def test_a_plain_spec_asks_for_little() -> None:
@@ -26,7 +26,7 @@ def test_everything_that_the_wire_can_say_is_said() -> None:
     )
     config = init_config(spec)
     assert (config.system_prompt, config.tools, config.max_iterations) == ("one\n\ntwo", ("grep",), 5)
-    assert config.permissions == Permissions(deny=("Write",)) and config.budget == Budget(max_cost_usd=1.0)
+    assert config.permissions == PermissionRules(deny=("Write",)) and config.budget == SessionBudget(max_cost_usd=1.0)
     assert set(config.capabilities) == {
         *("answers", "steer", "cwd", "approval_mode", "permissions", "budget", "resume"),
     }

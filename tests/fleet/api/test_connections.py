@@ -11,9 +11,9 @@ from tests.fleet.api.conftest import StartWeb
 async def test_who_sends_a_request_byte_by_byte_is_cut_off(
     serving: StartWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from treadle.fleet.api.connections import Connection
+    from treadle.fleet.api.connections import BoundedConnection
 
-    monkeypatch.setattr(Connection, "idle_seconds", 0.2)
+    monkeypatch.setattr(BoundedConnection, "idle_seconds", 0.2)
     web = await serving(terminals=str(tmp_path))
     reader, writer = await asyncio.open_connection("127.0.0.1", web.listening.port)
     ended = asyncio.create_task(reader.read())

@@ -17,12 +17,12 @@ from treadle.events import (
     Usage,
 )
 from treadle.policy.guess import access_of
-from treadle.wire.acp.incoming import Incoming, Replay, instructed, read_commands
-from treadle.wire.acp.usage import Meter
+from treadle.wire.acp.incoming import AcpIncoming, HistoryReplay, instructed, read_commands
+from treadle.wire.acp.usage import UsageMeter
 
 
-def incoming() -> Incoming:
-    return Incoming(access_of, Meter("turn"))
+def incoming() -> AcpIncoming:
+    return AcpIncoming(access_of, UsageMeter("turn"))
 
 
 def chunk(text: str, kind: str = "agent_message_chunk", **more: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def tool(**fields: Any) -> dict[str, Any]:
     return {"sessionUpdate": "tool_call_update", "toolCallId": "c1", **fields}
 
 
-def told(reader: Incoming, *updates: dict[str, Any]) -> list[Event]:
+def told(reader: AcpIncoming, *updates: dict[str, Any]) -> list[Event]:
     return [event for update in updates for event in reader.update(update)]
 
 
@@ -139,7 +139,7 @@ def test_what_is_no_event_is_kept() -> None:
 
 
 def test_the_past_is_told_in_turns_without_what_nobody_said() -> None:
-    replay = Replay(incoming())
+    replay = HistoryReplay(incoming())
     for update in (
         chunk(instructed("do it", "Be brief.", None, "Be kind."), "user_message_chunk"),
         chunk("<system-reminder>today is</system-reminder>", "user_message_chunk"),

@@ -23,7 +23,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.session import CommandInfo
-from treadle.wire.acp.outgoing import TAIL, Outgoing, commands_update, plan_of, stop_reason
+from treadle.wire.acp.outgoing import TAIL, AcpOutgoing, commands_update, plan_of, stop_reason
 
 DIFF = {"type": "diff", "path": "/w/a", "oldText": "1", "newText": "2"}
 WRITE = ToolStarted(call="c1", name="write_file", args={"file_path": "a"}, kind="write", paths=("/w/a",))
@@ -32,7 +32,7 @@ _notification = TypeAdapter(schema.SessionNotification)
 
 
 def told(*events: Event, terminals: bool = False) -> list[dict[str, Any]]:
-    out = Outgoing(lambda args: [dict(DIFF)], terminals=terminals)
+    out = AcpOutgoing(lambda args: [dict(DIFF)], terminals=terminals)
     return checked([update for event in events for update in out.updates(event)])
 
 
@@ -94,7 +94,7 @@ def test_a_denied_tool_is_a_failed_one_that_says_why() -> None:
 
 
 def test_a_question_about_a_tool_shows_it_first_and_once() -> None:
-    out = Outgoing(lambda args: [dict(DIFF)])
+    out = AcpOutgoing(lambda args: [dict(DIFF)])
     asked = Asked(
         request="r", kind="permission", text="may I?", call="c1", name="write_file", tool_kind="write", paths=("/w/a",)
     )
@@ -108,7 +108,7 @@ def test_a_question_about_a_tool_shows_it_first_and_once() -> None:
 
 
 def test_a_question_in_words_is_named_by_its_words() -> None:
-    _, tool = Outgoing(lambda args: []).asked(Asked(request="r", kind="question", text="Which one?"))
+    _, tool = AcpOutgoing(lambda args: []).asked(Asked(request="r", kind="question", text="Which one?"))
     assert tool["title"] == "Which one?" and tool["toolCallId"] == "r" and tool["kind"] == "other"
 
 
@@ -143,7 +143,7 @@ def test_the_past_has_what_people_said() -> None:
         WRITE,
         ToolEnded(call="c1", name="write_file", result=""),
     ]
-    updates = checked(Outgoing(lambda args: []).replayed(past))
+    updates = checked(AcpOutgoing(lambda args: []).replayed(past))
     assert [update["sessionUpdate"] for update in updates] == [
         "user_message_chunk",
         "agent_message_chunk",

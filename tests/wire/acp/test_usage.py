@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.events import Usage
-from treadle.wire.acp.usage import Meter, read_counts
+from treadle.wire.acp.usage import UsageMeter, read_counts
 
 CLAUDE = {"inputTokens": 120, "outputTokens": 25, "cachedReadTokens": 50, "cachedWriteTokens": 10, "totalTokens": 205}
 COPILOT = {"inputTokens": 180, "outputTokens": 25, "totalTokens": 205, "cachedReadTokens": 50, "cachedWriteTokens": 0}
@@ -29,13 +29,13 @@ def test_no_counts_are_no_usage(told: Any) -> None:
 
 
 def test_counts_of_a_turn_are_taken_as_they_are() -> None:
-    meter = Meter("turn")
+    meter = UsageMeter("turn")
     for _ in range(2):
         assert [buckets(usage) for usage in meter.turn({"usage": CLAUDE})] == [(120, 25, 50, 10)]
 
 
 def test_of_counts_over_the_session_each_turn_has_what_it_added() -> None:
-    meter = Meter("session")
+    meter = UsageMeter("session")
     twice = {name: 2 * count for name, count in COPILOT.items()}
     assert [buckets(usage) for usage in meter.turn({"usage": COPILOT})] == [(130, 25, 50, 0)]
     assert [buckets(usage) for usage in meter.turn({"usage": twice})] == [(130, 25, 50, 0)]
@@ -43,13 +43,13 @@ def test_of_counts_over_the_session_each_turn_has_what_it_added() -> None:
 
 
 def test_an_agent_that_counts_from_nothing_each_time_shows_it_by_counting_less() -> None:
-    meter = Meter("session")
+    meter = UsageMeter("session")
     meter.turn({"usage": {"inputTokens": 500, "outputTokens": 50, "totalTokens": 550}})
     assert [buckets(usage) for usage in meter.turn({"usage": CLAUDE})] == [(120, 25, 50, 10)]
 
 
 def test_counts_along_the_way_are_the_turns_own() -> None:
-    meter = Meter("turn")
+    meter = UsageMeter("turn")
     step = meter.step({"inputTokens": 180, "outputTokens": 25, "totalTokens": 205, "cachedReadTokens": 50}, 606)
     assert buckets(step) == (130, 25, 50, 0) and step is not None and step.duration_ms == 606
     assert meter.turn({"usage": CLAUDE}) == []
@@ -62,12 +62,12 @@ def test_counts_by_model_are_one_usage_each() -> None:
         {"model": "none", "token_count": None},
         "odd",
     ]
-    found = Meter("turn").turn({"stopReason": "end_turn", "_meta": {"quota": {"model_usage": models}}})
+    found = UsageMeter("turn").turn({"stopReason": "end_turn", "_meta": {"quota": {"model_usage": models}}})
     assert [(usage.model, *buckets(usage)) for usage in found] == [("small", 180, 25, 0, 0), ("big", 10, 1, 0, 0)]
 
 
 def test_money_is_what_the_session_cost_more_than_before() -> None:
-    meter = Meter("turn")
+    meter = UsageMeter("turn")
     meter.cost({"amount": 0.5, "currency": "USD"})
     assert meter.turn({"usage": CLAUDE})[0].cost_usd == 0.5
     meter.cost({"amount": 0.75, "currency": "USD"})
@@ -76,13 +76,13 @@ def test_money_is_what_the_session_cost_more_than_before() -> None:
 
 @pytest.mark.parametrize("told", [None, {"amount": 1, "currency": "EUR"}, {"amount": "1", "currency": "USD"}])
 def test_money_that_is_not_told_in_dollars_is_unknown(told: Any) -> None:
-    meter = Meter("turn")
+    meter = UsageMeter("turn")
     meter.cost(told)
     assert meter.turn({"usage": CLAUDE})[0].cost_usd is None
 
 
 def test_what_an_earlier_process_paid_is_not_paid_again() -> None:
-    meter = Meter("turn")
+    meter = UsageMeter("turn")
     meter.cost({"amount": 0.5, "currency": "USD"})
     meter.resumed()
     meter.cost({"amount": 0.75, "currency": "USD"})
@@ -90,7 +90,7 @@ def test_what_an_earlier_process_paid_is_not_paid_again() -> None:
 
 
 def test_an_agent_without_counts_gives_none() -> None:
-    assert Meter("none").turn({"usage": CLAUDE}) == []
+    assert UsageMeter("none").turn({"usage": CLAUDE}) == []
 
 
 @given(st.dictionaries(st.sampled_from(list(CLAUDE)), st.integers(0, 1000)))

@@ -6,7 +6,7 @@ import pytest
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
 from treadle.wire.claude.connection import Connection
-from treadle.wire.claude.records import Assistant, Unknown, User
+from treadle.wire.claude.records import Assistant, UnknownRecord, User
 
 
 def test_a_prompt_arrives_as_it_was_sent() -> None:
@@ -17,7 +17,7 @@ def test_a_prompt_arrives_as_it_was_sent() -> None:
 def test_what_a_later_version_says_is_passed_on_whole_and_may_be_sent_again() -> None:
     line = {"type": "dream", "of": ["sheep"]}
     [strange] = Connection("host").receive(json.dumps(line).encode() + b"\n")
-    assert isinstance(strange, Unknown)
+    assert isinstance(strange, UnknownRecord)
     assert json.loads(Connection("agent").send(strange)) == line
 
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from treadle.events import TaskChanged
-from treadle.wire.claude.events import Tasks, ending, exit_code, file_change, result_text, usages
-from treadle.wire.claude.records import Result, System
+from treadle.wire.claude.events import ClaudeTasks, ending, exit_code, file_change, result_text, usages
+from treadle.wire.claude.records import ClaudeResult, System
 
 MODEL = {"inputTokens": 300, "outputTokens": 30, "cacheReadInputTokens": 60, "cacheCreationInputTokens": 6}
 
 
-def result(**more: Any) -> Result:
-    return Result(**{"subtype": "success", "is_error": False, "session_id": "s", **more})
+def result(**more: Any) -> ClaudeResult:
+    return ClaudeResult(**{"subtype": "success", "is_error": False, "session_id": "s", **more})
 
 
 def test_what_was_used_since_the_last_result_is_taken_when_it_is_told() -> None:
@@ -108,7 +108,7 @@ def test_other_results_change_no_file(told: Any) -> None:
 
 
 def test_a_background_task_is_told_from_its_start_to_its_end() -> None:
-    tasks = Tasks()
+    tasks = ClaudeTasks()
     started = tasks.heard(System(subtype="task_started", task_id="b", task_type="local_bash", description="Sleep"))
     assert isinstance(started, TaskChanged) and started.task is not None
     assert (started.change, started.task.kind, started.task.label) == ("started", "process", "Sleep")

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import InvalidJson, RemoteProtocolError, Violation
-from treadle.wire.claude.records import Result, System, Unknown, decode
+from treadle.wire.claude.records import ClaudeResult, System, UnknownRecord, decode
 
 
 def test_keys_come_in_any_order() -> None:
     line = b'{"is_error": false, "session_id": "s", "subtype": "success", "result": "x", "type": "result"}'
-    assert decode(line) == Result(subtype="success", is_error=False, session_id="s", result="x")
+    assert decode(line) == ClaudeResult(subtype="success", is_error=False, session_id="s", result="x")
 
 
 def test_a_record_of_a_later_version_is_unknown_and_whole() -> None:
-    assert decode(b'{"type":"rate_limit_event","x":1}') == Unknown(record={"type": "rate_limit_event", "x": 1})
+    assert decode(b'{"type":"rate_limit_event","x":1}') == UnknownRecord(record={"type": "rate_limit_event", "x": 1})
     assert decode(b'{"type":"system","subtype":"later","new":[1]}') == System(subtype="later")
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from treadle.errors import LocalProtocolError
 from treadle.wire.codex.connection import HOST_METHODS, SERVER_METHODS, Connection
-from treadle.wire.common.rpc import Call, Notice
+from treadle.wire.common.rpc import RpcCall, RpcNotice
 
 
 @pytest.mark.parametrize(("role", "foreign"), [("host", SERVER_METHODS), ("server", HOST_METHODS)])
 def test_neither_side_calls_what_belongs_to_the_other(role: str, foreign: frozenset[str]) -> None:
     for method in foreign:
         with pytest.raises(LocalProtocolError):
-            Connection(role).send(Call(id=1, method=method))
+            Connection(role).send(RpcCall(id=1, method=method))
 
 
 def test_the_sides_share_no_method() -> None:
@@ -21,12 +21,12 @@ def test_the_sides_share_no_method() -> None:
 
 
 def test_lines_go_without_the_version_of_json_rpc_and_are_read_without_it() -> None:
-    call = Call(id=1, method="initialize", params={"clientInfo": {"name": "treadle"}})
+    call = RpcCall(id=1, method="initialize", params={"clientInfo": {"name": "treadle"}})
     line = Connection("host").send(call)
     assert json.loads(line) == {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "treadle"}}}
     assert Connection("server").receive(line) == [call]
 
 
 def test_a_method_of_a_later_server_is_read() -> None:
-    notice = Notice(method="item/dreamed", params={"of": "sheep"})
+    notice = RpcNotice(method="item/dreamed", params={"of": "sheep"})
     assert Connection("host").receive(b'{"method":"item/dreamed","params":{"of":"sheep"}}\n') == [notice]

@@ -3,11 +3,11 @@
 import pytest
 
 from treadle.errors import InvalidJson, LineTooLong
-from treadle.wire.codex.records import Output, as_item, as_usage
+from treadle.wire.codex.records import CodexOutput, as_item, as_usage
 
 
 def test_each_line_is_a_record_or_an_error_in_its_place() -> None:
-    output = Output(cap=40)
+    output = CodexOutput(cap=40)
     found = output.receive(b'{"type":"turn.started"}\n\n[]\nnonsense\n' + b"x" * 50 + b'\n{"type":')
     assert found[0] == {"type": "turn.started"}
     assert [type(each) for each in found[1:]] == [InvalidJson, InvalidJson, LineTooLong]
@@ -15,7 +15,7 @@ def test_each_line_is_a_record_or_an_error_in_its_place() -> None:
 
 
 def test_output_that_ends_inside_a_line_has_failed() -> None:
-    output = Output()
+    output = CodexOutput()
     assert output.end() == []
     output.receive(b'{"type":')
     with pytest.raises(InvalidJson):
@@ -23,7 +23,7 @@ def test_output_that_ends_inside_a_line_has_failed() -> None:
 
 
 def test_the_prompt_goes_in_as_it_is() -> None:
-    assert Output().send("Grüße\n{}") == "Grüße\n{}".encode()
+    assert CodexOutput().send("Grüße\n{}") == "Grüße\n{}".encode()
 
 
 def test_an_item_has_the_names_of_the_app_server() -> None:

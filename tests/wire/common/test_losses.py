@@ -34,10 +34,10 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.wire.acp.outgoing import Outgoing as AcpOutgoing
+from treadle.wire.acp.outgoing import AcpOutgoing
 from treadle.wire.common.losses import NAMES, NOTHING, WIRES, really_lost, rows
-from treadle.wire.sidecar.events import Outgoing as SidecarOutgoing
-from treadle.wire.worker.events import Outgoing as WorkerOutgoing
+from treadle.wire.sidecar.events import SidecarOutgoing
+from treadle.wire.worker.events import WorkerOutgoing
 from treadle.wire.worker.versions import NEWEST
 
 ERROR = ErrorInfo(code="provider_error", message="down")

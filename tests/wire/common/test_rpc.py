@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from treadle.errors import InvalidJson, LineTooLong, LocalProtocolError, RemoteProtocolError, Violation
 from treadle.wire.acp.connection import Connection
 from treadle.wire.common.framing import LineSplitter
-from treadle.wire.common.rpc import Call, Notice, Refused, Returned, as_json, read_line, read_message
+from treadle.wire.common.rpc import Returned, RpcCall, RpcNotice, RpcRefused, as_json, read_line, read_message
 
 
 def ready(role: str) -> Connection:
     """One end of a conversation that has begun."""
     connection = Connection(role)
-    hello, welcome = Call(id=1, method="initialize"), Returned(id=1, result={})
+    hello, welcome = RpcCall(id=1, method="initialize"), Returned(id=1, result={})
     if role == "client":
         connection.send(hello)
         connection.receive(json.dumps(as_json(welcome)).encode() + b"\n")
@@ -30,13 +30,13 @@ def ready(role: str) -> Connection:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"id":1,"method":"m"}', Call(id=1, method="m")),
-        ('{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":1}}', Call(id="a", method="m", params={"x": 1})),
-        ('{"method":"m","params":null}', Notice(method="m")),
+        ('{"id":1,"method":"m"}', RpcCall(id=1, method="m")),
+        ('{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":1}}', RpcCall(id="a", method="m", params={"x": 1})),
+        ('{"method":"m","params":null}', RpcNotice(method="m")),
         ('{"id":0,"result":null}', Returned(id=0)),
-        ('{"id":0,"error":{"code":401,"message":"no","data":1}}', Refused(id=0, code=401, message="no", data=1)),
-        ('{"id":null,"error":"odd"}', Refused(id=None, code=-32603, message="odd")),
-        ('{"id":0,"error":{}}', Refused(id=0, code=-32603, message="it gave no reason")),
+        ('{"id":0,"error":{"code":401,"message":"no","data":1}}', RpcRefused(id=0, code=401, message="no", data=1)),
+        ('{"id":null,"error":"odd"}', RpcRefused(id=None, code=-32603, message="odd")),
+        ('{"id":0,"error":{}}', RpcRefused(id=0, code=-32603, message="it gave no reason")),
     ],
 )
 def test_a_line_is_read_as_what_it_means(line: str, message: Any) -> None:
@@ -52,7 +52,7 @@ def test_what_makes_no_sense_is_an_error_in_its_place(line: str) -> None:
 
 def test_blank_lines_are_nothing_and_a_batch_is_several_messages() -> None:
     assert read_line(b" \r") == []
-    assert read_line(b'[{"method":"a"},{"method":"b"}]') == [Notice(method="a"), Notice(method="b")]
+    assert read_line(b'[{"method":"a"},{"method":"b"}]') == [RpcNotice(method="a"), RpcNotice(method="b")]
 
 
 def test_deep_nesting_and_bytes_that_are_no_text_are_errors() -> None:
@@ -72,13 +72,13 @@ def test_a_line_over_the_cap_stays_the_error_it_was() -> None:
     )
 )
 def test_any_json_gives_a_message_or_an_error(value: Any) -> None:
-    assert isinstance(read_message(value), Call | Notice | Returned | Refused | RemoteProtocolError)
+    assert isinstance(read_message(value), RpcCall | RpcNotice | Returned | RpcRefused | RemoteProtocolError)
 
 
 def test_nothing_is_called_before_the_greeting() -> None:
     client, agent = Connection("client"), Connection("agent")
     with pytest.raises(LocalProtocolError, match="while new"):
-        client.send(Call(id=1, method="session/new"))
+        client.send(RpcCall(id=1, method="session/new"))
     error = agent.receive(b'{"id":1,"method":"session/new"}\n')[0]
     assert isinstance(error, Violation) and error.details == {"id": 1, "code": -32600}
     assert agent.state == "new"
@@ -86,24 +86,24 @@ def test_nothing_is_called_before_the_greeting() -> None:
 
 def test_nothing_else_is_called_while_the_greeting_is_open() -> None:
     client = Connection("client")
-    client.send(Call(id=1, method="initialize"))
+    client.send(RpcCall(id=1, method="initialize"))
     with pytest.raises(LocalProtocolError, match="before initialize is answered"):
-        client.send(Call(id=2, method="session/new"))
+        client.send(RpcCall(id=2, method="session/new"))
 
 
 def test_a_refused_greeting_may_be_tried_again() -> None:
     client = Connection("client")
-    client.send(Call(id=1, method="initialize"))
+    client.send(RpcCall(id=1, method="initialize"))
     client.receive(b'{"id":1,"error":{"code":1,"message":"no"}}\n')
     assert client.state == "new"
-    client.send(Call(id=2, method="initialize"))
+    client.send(RpcCall(id=2, method="initialize"))
 
 
 def test_the_refusal_of_something_else_does_not_end_the_greeting() -> None:
     agent = Connection("agent")
     agent.receive(b'{"id":1,"method":"session/new"}\n{"id":2,"method":"initialize"}\n')
-    agent.send(Refused(id=1, code=-32600, message="not yet"))
-    agent.send(Refused(id=None, code=-32700, message="not JSON"))
+    agent.send(RpcRefused(id=1, code=-32600, message="not yet"))
+    agent.send(RpcRefused(id=None, code=-32700, message="not JSON"))
     agent.send(Returned(id=2, result={}))
     assert agent.state == "ready"
 
@@ -111,10 +111,10 @@ def test_the_refusal_of_something_else_does_not_end_the_greeting() -> None:
 def test_we_say_only_what_our_role_may_say_and_hear_anything() -> None:
     client = ready("client")
     with pytest.raises(LocalProtocolError, match="does not call"):
-        client.send(Call(id=5, method="session/request_permission"))
-    client.send(Notice(method="_ours/thing"))
+        client.send(RpcCall(id=5, method="session/request_permission"))
+    client.send(RpcNotice(method="_ours/thing"))
     assert client.receive(b'{"id":9,"method":"craft/drainMidTurnQueue"}\n') == [
-        Call(id=9, method="craft/drainMidTurnQueue")
+        RpcCall(id=9, method="craft/drainMidTurnQueue")
     ]
 
 
@@ -127,22 +127,22 @@ def test_an_answer_to_what_nobody_asked_is_an_error_and_changes_nothing() -> Non
 
 def test_an_id_that_is_open_is_not_used_twice() -> None:
     client = ready("client")
-    client.send(Call(id=2, method="session/new"))
+    client.send(RpcCall(id=2, method="session/new"))
     with pytest.raises(LocalProtocolError, match="in use"):
-        client.send(Call(id=2, method="session/new"))
+        client.send(RpcCall(id=2, method="session/new"))
     client.receive(b'{"id":2,"result":{}}\n')
-    client.send(Call(id=2, method="session/new"))
+    client.send(RpcCall(id=2, method="session/new"))
 
 
 def test_a_second_greeting_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="while ready"):
-        ready("client").send(Call(id=2, method="initialize"))
+        ready("client").send(RpcCall(id=2, method="initialize"))
 
 
 def test_a_last_line_without_its_newline_counts_when_it_is_whole() -> None:
     client = ready("client")
     client.receive(b'{"method":"session/update"}')
-    assert client.end() == [Notice(method="session/update")]
+    assert client.end() == [RpcNotice(method="session/update")]
     client.receive(b'{"method":')
     with pytest.raises(InvalidJson):
         client.end()

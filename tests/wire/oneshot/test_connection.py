@@ -4,10 +4,10 @@ import pytest
 
 from treadle.errors import InvalidJson, LocalProtocolError, RemoteProtocolError
 from treadle.wire.oneshot.connection import Connection
-from treadle.wire.oneshot.records import Result, usage
+from treadle.wire.oneshot.records import RunResult, usage
 
 PROMPT = b'{"type":"user","message":{"role":"user","content":"go"}}\n'
-RESULT = Result(result="ok", session_id="s", subtype="success", is_error=False, usage=usage())
+RESULT = RunResult(result="ok", session_id="s", subtype="success", is_error=False, usage=usage())
 
 
 def test_each_prompt_gets_exactly_one_result() -> None:

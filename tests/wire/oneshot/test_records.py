@@ -72,7 +72,7 @@ SNAPSHOT = {
     "error": {"category": "provider", "message": "slow down", "recoverable": True},
 }
 
-REPLY = wire.Reply(session_id="s1", id="m1", model="model")
+REPLY = wire.MessageHead(session_id="s1", id="m1", model="model")
 
 
 def small(change: Any, **data: Any) -> TaskChanged:

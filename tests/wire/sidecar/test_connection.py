@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 from treadle.errors import InvalidJson, LineTooLong, LocalProtocolError, RemoteProtocolError, VersionMismatch, Violation
 from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
 from treadle.wire.sidecar.connection import (
-    Cancel,
+    CancelRun,
     Connection,
-    Event,
     Fatal,
     Final,
-    Hello,
     Ping,
     Pong,
     Requirement,
     Requirements,
     Run,
-    Unknown,
+    RunEvent,
+    SidecarHello,
+    UnknownEnvelope,
     compatible,
     satisfies,
     unmet,
 )
-from treadle.wire.sidecar.receipts import CAPABILITIES, ERROR_CODES, Reason, Restricted, Warned
+from treadle.wire.sidecar.receipts import CAPABILITIES, ERROR_CODES, ReasonGiven, Restricted, WarningGiven
 
 RUN = "550e8400-e29b-41d4-a716-446655440000"
 OTHER = "550e8400-e29b-41d4-a716-446655440001"
@@ -176,7 +176,7 @@ def test_what_may_not_be_said_during_a_run_is_an_error_in_its_place(data: bytes,
     connection = host()
     good = event(type="warning", message="m")
     found = connection.receive(good + data + good)
-    assert [type(item) for item in found] == [Event, kind, Event]
+    assert [type(item) for item in found] == [RunEvent, kind, RunEvent]
     assert connection.state == "running"
 
 
@@ -184,13 +184,13 @@ def test_what_may_not_be_said_during_a_run_is_an_error_in_its_place(data: bytes,
     ("data", "message"),
     [
         (b"\n  \n", None),
-        (HELLO, Hello),
+        (HELLO, SidecarHello),
         (line(t="pong", seq=9), Pong),
-        (line(t="later", x=1), Unknown),
+        (line(t="later", x=1), UnknownEnvelope),
         (final(stream_equivalent=True, tool_calls=[]), Final),
         (final(mode=None, receipt_sha256="0" * 64, usage={"input_tokens": -1}), Final),
         (final(trace=[{"type": "usage"}, "nonsense"], capabilities={"telepathy": "native"}), Final),
-        (event(type="warning", message="x").replace(b'"x"', b'"a\\ud83c"'), Event),
+        (event(type="warning", message="x").replace(b'"x"', b'"a\\ud83c"'), RunEvent),
         (line(t="fatal", error="x", error_code="brand_new"), Fatal),
         (line(t="fatal", ref_id=None, error="x"), Fatal),
     ],
@@ -211,7 +211,7 @@ def test_strange_things_are_noted_and_nothing_is_lost() -> None:
             mode=None,
         )
     )
-    assert isinstance(hello, Hello) and hello.mode == "mapped" and hello.capabilities == {"streaming": "native"}
+    assert isinstance(hello, SidecarHello) and hello.mode == "mapped" and hello.capabilities == {"streaming": "native"}
     assert {str(note) for note in connection.notes} == {
         "hello.backend.colour: not in the contract",
         "hello.capabilities.telepathy: unknown capability",
@@ -220,7 +220,7 @@ def test_strange_things_are_noted_and_nothing_is_lost() -> None:
 
 def test_an_unknown_event_arrives_as_a_warning_with_the_original() -> None:
     (found,) = host().receive(event(type="usage", input_tokens=3))
-    assert isinstance(found, Event) and isinstance(found.event, Warned)
+    assert isinstance(found, RunEvent) and isinstance(found.event, WarningGiven)
     assert found.event.ext["unknown_event"]["input_tokens"] == 3  # type: ignore[index]
 
 
@@ -237,7 +237,7 @@ def test_notes_do_not_fill_the_memory() -> None:
 def test_an_object_on_two_lines_is_none() -> None:
     whole = event(type="warning", message="m")
     found = host().receive(whole + whole.replace(b', "message"', b'\n, "message"') + whole)
-    assert [type(item) for item in found] == [Event, InvalidJson, InvalidJson, Event]
+    assert [type(item) for item in found] == [RunEvent, InvalidJson, InvalidJson, RunEvent]
 
 
 def test_crlf_and_spaces_are_white_space() -> None:
@@ -279,9 +279,9 @@ def test_a_sidecar_takes_a_second_run_during_a_run_and_answers_in_order() -> Non
 
 def test_nothing_outside_the_contract_is_sent() -> None:
     for message in (
-        Unknown(t="x", body={}),
+        UnknownEnvelope(t="x", body={}),
         Ping(seq=1),
-        Hello(**{name: getattr(SAMPLES[0][0][1], name) for name in Hello.__struct_fields__}),
+        SidecarHello(**{name: getattr(SAMPLES[0][0][1], name) for name in SidecarHello.__struct_fields__}),
     ):
         sidecar = Connection("sidecar")
         sidecar.send(SAMPLES[0][0][1])
@@ -305,7 +305,7 @@ def test_versions_of_one_major_number_fit_together(version: str, fits: bool) -> 
     assert compatible(version) is fits
 
 
-RESTRICTED = Restricted(restricted=Reason(reason="r"))
+RESTRICTED = Restricted(restricted=ReasonGiven(reason="r"))
 
 
 @pytest.mark.parametrize(
@@ -338,13 +338,13 @@ def test_the_contract_has_these_many_names() -> None:
 
 
 messages = st.one_of(
-    st.sampled_from([Event(ref_id=RUN, event=event) for event in SAMPLE_EVENTS]),
+    st.sampled_from([RunEvent(ref_id=RUN, event=event) for event in SAMPLE_EVENTS]),
     st.builds(Pong, seq=st.integers(0, 2**63)),
 )
 
 
 @given(st.lists(messages, max_size=30), st.data())
-def test_however_the_bytes_are_cut_the_same_messages_arrive(sent: list[Event], data: st.DataObject) -> None:
+def test_however_the_bytes_are_cut_the_same_messages_arrive(sent: list[RunEvent], data: st.DataObject) -> None:
     stream = b"".join(msgspec.json.encode(message) + b"\n" for message in sent)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     connection = host()
@@ -366,4 +366,4 @@ def test_random_bytes_never_do_more_than_leave_an_error(data: bytes) -> None:
 
 def test_cancel_names_the_run_and_may_cross_its_end() -> None:
     connection = host()
-    assert json.loads(connection.send(Cancel(ref_id=RUN))) == {"t": "cancel", "ref_id": RUN, "reason": None}
+    assert json.loads(connection.send(CancelRun(ref_id=RUN))) == {"t": "cancel", "ref_id": RUN, "reason": None}

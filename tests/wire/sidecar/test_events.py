@@ -4,20 +4,20 @@ import pytest
 
 from treadle import events as ours
 from treadle.policy.guess import access_of
-from treadle.wire.sidecar.events import CODES, Incoming, Outgoing, contract_code
+from treadle.wire.sidecar.events import CODES, SidecarIncoming, SidecarOutgoing, contract_code
 from treadle.wire.sidecar.receipts import (
     ERROR_CODES,
     AnyAgentEvent,
     AssistantDelta,
-    AssistantMessage,
+    AssistantSaid,
     CommandExecuted,
-    ErrorEvent,
-    FileChanged,
+    ErrorMet,
+    FileWritten,
     RunCompleted,
     RunStarted,
-    ToolCall,
-    ToolResult,
-    Warned,
+    ToolCalled,
+    ToolReturned,
+    WarningGiven,
 )
 
 T = "1970-01-01T00:00:01Z"
@@ -26,33 +26,35 @@ CASES: list[tuple[ours.AnyEvent, list[AnyAgentEvent]]] = [
     (ours.TextDelta(ts=1.0, text="a\ud800"), [AssistantDelta(ts=T, text="a?")]),
     (ours.TextDelta(ts=1.0, text="sub", parent="call_1"), []),
     (ours.ThinkingDelta(ts=1.0, text="hm"), []),
-    (ours.Message(ts=1.0, text="whole"), [AssistantMessage(ts=T, text="whole")]),
+    (ours.Message(ts=1.0, text="whole"), [AssistantSaid(ts=T, text="whole")]),
     (ours.Message(ts=1.0, text="hm", kind="thinking"), []),
     (
         ours.ToolStarted(ts=1.0, call="c", name="bash", args={"command": "ls"}, parent="p"),
-        [ToolCall(ts=T, tool_name="bash", input={"command": "ls"}, tool_use_id="c", parent_tool_use_id="p")],
+        [ToolCalled(ts=T, tool_name="bash", input={"command": "ls"}, tool_use_id="c", parent_tool_use_id="p")],
     ),
     (
         ours.ToolEnded(ts=1.0, call="c", name="bash", result="out", ok=False),
-        [ToolResult(ts=T, tool_name="bash", output="out", is_error=True, tool_use_id="c")],
+        [ToolReturned(ts=T, tool_name="bash", output="out", is_error=True, tool_use_id="c")],
     ),
     (
         ours.ToolDenied(ts=1.0, call="c", name="bash", reason="no"),
         [
-            Warned(ts=T, message="bash was denied: no"),
-            ToolResult(ts=T, tool_name="bash", output={"denied": True, "reason": "no"}, is_error=True, tool_use_id="c"),
+            WarningGiven(ts=T, message="bash was denied: no"),
+            ToolReturned(
+                ts=T, tool_name="bash", output={"denied": True, "reason": "no"}, is_error=True, tool_use_id="c"
+            ),
         ],
     ),
-    (ours.FileChanged(ts=1.0, path="/w/a.py", change="added"), [FileChanged(ts=T, path="a.py", summary="added")]),
-    (ours.FileChanged(ts=1.0, path="/x/a.py", change="added"), [FileChanged(ts=T, path="/x/a.py", summary="added")]),
+    (ours.FileChanged(ts=1.0, path="/w/a.py", change="added"), [FileWritten(ts=T, path="a.py", summary="added")]),
+    (ours.FileChanged(ts=1.0, path="/x/a.py", change="added"), [FileWritten(ts=T, path="/x/a.py", summary="added")]),
     (
         ours.CommandRun(ts=1.0, command="ls", exit_code=1, output="x" * 3000),
         [CommandExecuted(ts=T, command="ls", exit_code=1, output_preview="x" * 2000)],
     ),
-    (ours.Warned(ts=1.0, message="w"), [Warned(ts=T, message="w")]),
+    (ours.Warned(ts=1.0, message="w"), [WarningGiven(ts=T, message="w")]),
     (
         ours.Failed(ts=1.0, error=ours.ErrorInfo(code="rate_limited", message="slow down")),
-        [ErrorEvent(ts=T, message="slow down", error_code="backend_rate_limited")],
+        [ErrorMet(ts=T, message="slow down", error_code="backend_rate_limited")],
     ),
     (ours.TurnEnded(ts=1.0, outcome="completed"), [RunCompleted(ts=T, message="completed")]),
     (ours.Usage(ts=1.0, input_tokens=3), []),
@@ -61,11 +63,11 @@ CASES: list[tuple[ours.AnyEvent, list[AnyAgentEvent]]] = [
 
 @pytest.mark.parametrize(("event", "expected"), CASES, ids=lambda case: type(case).__name__)
 def test_each_event_of_ours_is_said_in_the_contracts_words(event: ours.AnyEvent, expected: list[AnyAgentEvent]) -> None:
-    assert Outgoing("/w").translate(event) == expected
+    assert SidecarOutgoing("/w").translate(event) == expected
 
 
 def test_totals_go_with_the_next_event_that_is_not_a_delta() -> None:
-    out = Outgoing("/w")
+    out = SidecarOutgoing("/w")
     out.spent({"input_tokens": 3})
     assert "ext" not in str(out.translate(ours.TextDelta(text="a"))[0].ext)
     (told,) = out.translate(ours.Message(text="m"))
@@ -75,17 +77,17 @@ def test_totals_go_with_the_next_event_that_is_not_a_delta() -> None:
 
 
 def test_passed_through_events_carry_the_agents_own_record() -> None:
-    (told,) = Outgoing("/w", passthrough=True).translate(ours.Message(text="m", raw={"native": 1}))
+    (told,) = SidecarOutgoing("/w", passthrough=True).translate(ours.Message(text="m", raw={"native": 1}))
     assert told.ext == {"raw_message": {"native": 1}}
 
 
 def incoming(*events: AnyAgentEvent) -> list[ours.Event]:
-    back = Incoming(access_of)
+    back = SidecarIncoming(access_of)
     return [made for event in events for made in back.translate(event)]
 
 
 def test_what_we_say_comes_back_as_it_was() -> None:
-    said = [made for event, _ in CASES for made in Outgoing("/w").translate(event)]
+    said = [made for event, _ in CASES for made in SidecarOutgoing("/w").translate(event)]
     kinds = [type(event).__name__ for event in incoming(*said)]
     assert kinds == [
         *("TextDelta", "Message", "ToolStarted", "ToolEnded", "Warned", "ToolDenied", "FileChanged", "FileChanged"),
@@ -94,8 +96,8 @@ def test_what_we_say_comes_back_as_it_was() -> None:
 
 
 def test_calls_without_ids_are_answered_by_name_in_order() -> None:
-    call = ToolCall(ts=T, tool_name="read", input={})
-    result = ToolResult(ts=T, tool_name="read", output={"n": 1}, is_error=False)
+    call = ToolCalled(ts=T, tool_name="read", input={})
+    result = ToolReturned(ts=T, tool_name="read", output={"n": 1}, is_error=False)
     first, answered, second, again = incoming(call, result, call, result)
     assert isinstance(first, ours.ToolStarted) and isinstance(answered, ours.ToolEnded)
     assert first.call == answered.call and answered.result == '{"n":1}'
@@ -105,7 +107,7 @@ def test_calls_without_ids_are_answered_by_name_in_order() -> None:
 
 def test_a_usage_event_of_a_foreign_kind_is_usage() -> None:
     strange = {"type": "usage", "input_tokens": 3, "output_tokens": True, "estimated_cost_usd": 1}
-    (usage,) = incoming(Warned(ts=T, message="unknown", ext={"unknown_event": strange}))
+    (usage,) = incoming(WarningGiven(ts=T, message="unknown", ext={"unknown_event": strange}))
     assert usage == ours.Usage(input_tokens=3, cost_usd=1.0)
 
 

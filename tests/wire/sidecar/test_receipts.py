@@ -108,13 +108,13 @@ def some_receipts(draw: st.DrawFn) -> Receipt:
     moment = draw(st.sampled_from(["2025-01-15T12:00:00.100Z", "2025-01-15 13:00:00.25+01:00", "2025-01-15t12:00:00z"]))
     events = [replace(event, ts=moment) for event in draw(st.lists(st.sampled_from(SAMPLE_EVENTS), max_size=5))]
     if draw(st.booleans()):
-        events.append(receipts.ToolCall(ts=moment, tool_name="t", input=draw(json_values)))
+        events.append(receipts.ToolCalled(ts=moment, tool_name="t", input=draw(json_values)))
     return replace(
         SAMPLE_RECEIPT,
         usage_raw=draw(json_values),
         trace=events,
         receipt_sha256=draw(st.none() | st.text()),
-        usage=receipts.Usage(estimated_cost_usd=draw(st.floats(0, 1e6))),
+        usage=receipts.UsageTotals(estimated_cost_usd=draw(st.floats(0, 1e6))),
     )
 
 

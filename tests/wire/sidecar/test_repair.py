@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_RECEIPT
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt, Restricted
-from treadle.wire.sidecar.repair import Note, convert, inexact_float, read_receipt
+from treadle.wire.sidecar.repair import Deviation, convert, inexact_float, read_receipt
 
 RECEIPT = msgspec.to_builtins(SAMPLE_RECEIPT)
 
 
 def read(tree: object) -> tuple[Receipt, list[str]]:
-    notes: list[Note] = []
+    notes: list[Deviation] = []
     return convert(tree, Receipt, "receipt", notes), sorted(str(note) for note in notes)
 
 
@@ -29,10 +29,10 @@ def test_an_empty_receipt_is_a_successful_run_of_which_nothing_is_known() -> Non
 
 
 def test_unknown_fields_are_taken_out_and_kept_in_a_note() -> None:
-    notes: list[Note] = []
+    notes: list[Deviation] = []
     receipt = convert({**RECEIPT, "stream_equivalent": True}, Receipt, "receipt", notes)
     assert receipt == SAMPLE_RECEIPT
-    assert notes == [Note(where="receipt.stream_equivalent", problem="not in the contract", value=True)]
+    assert notes == [Deviation(where="receipt.stream_equivalent", problem="not in the contract", value=True)]
 
 
 def test_an_unknown_event_becomes_a_warning_that_carries_it() -> None:
@@ -79,7 +79,7 @@ def test_a_value_of_the_wrong_type_is_dropped_where_it_can_be_done_without() -> 
 
 
 def test_a_work_order_may_leave_out_what_is_empty() -> None:
-    notes: list[Note] = []
+    notes: list[Deviation] = []
     order = convert(
         {"id": "x", "task": "t", "policy": {}, "context": {}, "workspace": {"root": "/w"}},
         WorkOrder,

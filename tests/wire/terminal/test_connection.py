@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from treadle.errors import LocalProtocolError, RemoteProtocolError
 from treadle.wire.terminal import frames as terminal
 from treadle.wire.terminal.connection import Connection
-from treadle.wire.terminal.frames import Exit, Input, Mode, Output, Unknown, encode
+from treadle.wire.terminal.frames import Exit, Input, Mode, ProgramOutput, UnknownFrame, encode
 
 
 def client() -> Connection:
@@ -30,17 +30,17 @@ def test_the_mode_byte_is_not_framed_and_anything_but_zero_is_refused() -> None:
 
 def test_a_client_may_not_speak_before_it_has_read_the_mode_byte() -> None:
     with pytest.raises(LocalProtocolError, match="greeting"):
-        Connection("client").send(terminal.Status())
+        Connection("client").send(terminal.StatusQuestion())
 
 
 def test_an_unknown_type_is_a_value_to_skip_and_the_next_frame_counts() -> None:
-    found = supervisor().receive(b"\x60\x00\x00\x00\x02??" + encode(terminal.Status()))
-    assert found == [Unknown(0x60, b"??"), terminal.Status()]
+    found = supervisor().receive(b"\x60\x00\x00\x00\x02??" + encode(terminal.StatusQuestion()))
+    assert found == [UnknownFrame(0x60, b"??"), terminal.StatusQuestion()]
 
 
 def test_orders_without_a_payload_are_taken_when_they_come_with_one() -> None:
     data = b"".join(terminal.frame(kind, b"extra") for kind in (terminal.STATUS, terminal.KILL, terminal.SUBSCRIBE))
-    assert supervisor().receive(data) == [terminal.Status(), terminal.Kill(), terminal.Subscribe()]
+    assert supervisor().receive(data) == [terminal.StatusQuestion(), terminal.Kill(), terminal.Subscribe()]
 
 
 @pytest.mark.parametrize("payload", [b"", b"\0\0\0", b"\0\0\0\0\0"])
@@ -61,8 +61,8 @@ def test_there_is_no_output_after_exit() -> None:
     end.receive(encode(terminal.Subscribe()))
     end.send(Exit(0))
     with pytest.raises(LocalProtocolError, match="ended"):
-        end.send(Output(b"late"))
-    assert end.receive(encode(terminal.Status())) == [terminal.Status()]
+        end.send(ProgramOutput(b"late"))
+    assert end.receive(encode(terminal.StatusQuestion())) == [terminal.StatusQuestion()]
 
 
 def test_a_record_that_is_not_an_object_is_malformed() -> None:
@@ -86,18 +86,18 @@ def test_the_end_of_the_bytes_is_right_between_frames_only() -> None:
         Connection("client").end()
     end = client()
     assert end.end() == []
-    end.receive(encode(Output(b"whole")) + b"\x81\x00")
+    end.receive(encode(ProgramOutput(b"whole")) + b"\x81\x00")
     with pytest.raises(RemoteProtocolError, match="inside a frame"):
         end.end()
 
 
 def test_one_end_does_not_say_what_is_the_others() -> None:
-    with pytest.raises(LocalProtocolError, match="a client does not send Output"):
-        client().send(Output(b"x"))
+    with pytest.raises(LocalProtocolError, match="a client does not send ProgramOutput"):
+        client().send(ProgramOutput(b"x"))
     with pytest.raises(LocalProtocolError, match="Output may not be sent while open"):
-        supervisor().send(Output(b"x"))
+        supervisor().send(ProgramOutput(b"x"))
     end = client()
-    assert end.kind("client", terminal.Status()) is terminal.Status
+    assert end.kind("client", terminal.StatusQuestion()) is terminal.StatusQuestion
 
 
 @given(data=st.binary(max_size=40), subscribed=st.booleans())
@@ -106,12 +106,12 @@ def test_the_shortest_way_of_a_frame_gives_what_the_long_one_does(data: bytes, s
     for end in ends:
         if subscribed:
             end.send(terminal.Subscribe())
-    whole = encode(Output(data))
+    whole = encode(ProgramOutput(data))
     assert ends[0].sole(terminal.OUTPUT, whole) == (data if subscribed else None)
     assert ends[0].sole(terminal.OUTPUT, whole[:-1]) is None
     assert ends[0].sole(terminal.OUTPUT, whole + b"\x81") is None
     assert ends[0].sole(terminal.OUTPUT, encode(Exit(0))) is None
     if subscribed:
-        assert ends[1].receive(whole) == [Output(data)]
+        assert ends[1].receive(whole) == [ProgramOutput(data)]
         ends[0].receive(b"\x81\0\0")
         assert ends[0].sole(terminal.OUTPUT, whole) is None, "these bytes go on with a frame that has begun"

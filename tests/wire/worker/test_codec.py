@@ -6,7 +6,7 @@ import pytest
 from treadle.errors import RemoteProtocolError
 from treadle.wire.worker import connection as worker
 from treadle.wire.worker.codec import BadLine, decode_request, decode_response, encode, encode_lines
-from treadle.wire.worker.messages import ContentDelta, ErrorEnvelope, EventLine, Result, ToolCall
+from treadle.wire.worker.messages import CallMade, ContentDelta, ErrorEnvelope, EventLine, SendResult
 
 
 def line(**fields: Any) -> bytes:
@@ -71,8 +71,8 @@ def test_a_malformed_response_is_the_workers_fault(data: bytes) -> None:
 
 
 def test_text_that_is_not_unicode_is_mended_and_sent() -> None:
-    call = ToolCall("bash", {"command": "cat \udcff", "more": ["\udcff", 1]})
-    data = encode(Result(id="2", status="ok", tool_calls_made=(call,), iterations=1, response="a\ud800b"))
+    call = CallMade("bash", {"command": "cat \udcff", "more": ["\udcff", 1]})
+    data = encode(SendResult(id="2", status="ok", tool_calls_made=(call,), iterations=1, response="a\ud800b"))
     sent = json.loads(data)
     assert sent["response"] == "a\ufffdb"
     assert sent["tool_calls_made"] == [{"name": "bash", "args": {"command": "cat \ufffd", "more": ["\ufffd", 1]}}]
@@ -91,7 +91,7 @@ def test_half_an_emoji_is_a_replacement_character_in_either_direction() -> None:
 
 def test_fields_that_may_be_absent_are_left_out_and_the_others_are_always_there() -> None:
     envelope = ErrorEnvelope(code="cancelled", message="cancelled", retryable=False)
-    cancelled = Result(id="2", status="error", tool_calls_made=(), iterations=0, error=envelope)
+    cancelled = SendResult(id="2", status="error", tool_calls_made=(), iterations=0, error=envelope)
     assert json.loads(encode(cancelled)) == {
         "type": "result",
         "id": "2",

@@ -9,27 +9,27 @@ from treadle.errors import LineTooLong, LocalProtocolError, RemoteProtocolError
 from treadle.wire.worker import connection as worker
 from treadle.wire.worker.connection import BadLine, Connection, State
 from treadle.wire.worker.messages import (
-    Cancel,
+    CancelRequest,
     ContentDelta,
     ErrorEnvelope,
     EventLine,
     Init,
     InitConfig,
     InitOk,
-    Result,
     Send,
+    SendResult,
     Shutdown,
-    Status,
-    Unknown,
+    StatusRequest,
+    UnknownMessage,
 )
 
 INIT = Init(id="1", config=InitConfig(model="m", system_prompt="s", tools=()))
 OK = InitOk(id="1", session_id="s1", protocol_version="0.2.0")
 
 
-def result(id: str, error: str | None = None) -> Result:
+def result(id: str, error: str | None = None) -> SendResult:
     envelope = ErrorEnvelope(code=error, message=error, retryable=False) if error else None
-    return Result(id=id, status="error" if error else "ok", tool_calls_made=(), iterations=0, error=envelope)
+    return SendResult(id=id, status="error" if error else "ok", tool_calls_made=(), iterations=0, error=envelope)
 
 
 def line(**fields: Any) -> bytes:
@@ -55,11 +55,17 @@ def test_a_line_over_the_cap_costs_that_line_only() -> None:
 
 
 def test_requests_may_be_written_all_at_once() -> None:
-    requests = [INIT, Send(id="2", message="a"), Cancel(id="3", target_id="2"), Status(id="4"), Shutdown(id="5")]
+    requests = [
+        INIT,
+        Send(id="2", message="a"),
+        CancelRequest(id="3", target_id="2"),
+        StatusRequest(id="4"),
+        Shutdown(id="5"),
+    ]
     assert Connection("worker").receive(b"".join(map(worker.encode, requests))) == requests
 
 
-@pytest.mark.parametrize("request_", [Send(id="2", message="x"), Status(id="2")])
+@pytest.mark.parametrize("request_", [Send(id="2", message="x"), StatusRequest(id="2")])
 def test_what_comes_before_init_is_told_to_send_it_first(request_: Any) -> None:
     [error] = Connection("worker").receive(worker.encode(request_))
     assert isinstance(error, BadLine) and (error.id, error.message) == ("2", "Not initialized. Send 'init' first.")
@@ -173,8 +179,8 @@ def test_an_unknown_event_or_response_is_a_value_to_skip() -> None:
     other = line(type="weather", id="9")
     [event, response] = end.receive(strange + b"\n" + other + b"\n")
     assert isinstance(event, EventLine) and event.event_seq == 0
-    assert isinstance(event.event, Unknown) and event.event.kind == "brain_wave"
-    assert isinstance(response, Unknown) and response.kind == "weather"
+    assert isinstance(event.event, UnknownMessage) and event.event.kind == "brain_wave"
+    assert isinstance(response, UnknownMessage) and response.kind == "weather"
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8), st.sampled_from(["client", "worker"]))
@@ -224,7 +230,7 @@ def test_a_client_takes_the_numbers_of_events_as_they_come() -> None:
 
 def test_nobody_sends_what_the_protocol_does_not_name() -> None:
     with pytest.raises(LocalProtocolError, match="only what the protocol names"):
-        opened("client").send(Unknown("weather", b"{}"))
+        opened("client").send(UnknownMessage("weather", b"{}"))
 
 
 def test_after_shutdown_a_worker_only_answers() -> None:

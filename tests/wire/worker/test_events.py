@@ -24,7 +24,7 @@ from treadle.events import (
 )
 from treadle.policy.guess import access_of
 from treadle.wire.worker import messages as wire
-from treadle.wire.worker.events import Incoming, Outgoing, envelope, error_info
+from treadle.wire.worker.events import WorkerIncoming, WorkerOutgoing, envelope, error_info
 
 OLD, NEW = (0, 2), (0, 5)
 USAGE = Usage(
@@ -74,19 +74,19 @@ USAGE = Usage(
     ],
 )
 def test_a_client_is_sent_what_its_version_knows(event: Event, old: list[Any], new: list[Any]) -> None:
-    assert list(Outgoing(OLD).payloads(event)) == old
-    assert list(Outgoing(NEW).payloads(event)) == new
+    assert list(WorkerOutgoing(OLD).payloads(event)) == old
+    assert list(WorkerOutgoing(NEW).payloads(event)) == new
 
 
 def test_an_unknown_price_is_absent_and_never_zero() -> None:
-    [sent] = Outgoing(NEW).payloads(Usage(input_tokens=1))
+    [sent] = WorkerOutgoing(NEW).payloads(Usage(input_tokens=1))
     assert isinstance(sent, wire.UsageEvent) and (sent.cost_micros, sent.cost_currency) == (None, None)
-    [back] = Incoming("x", access_of).events(sent)
+    [back] = WorkerIncoming("x", access_of).events(sent)
     assert isinstance(back, Usage) and back.cost_usd is None
 
 
 def test_a_streamed_block_is_not_sent_twice_and_an_unstreamed_one_is_sent_once() -> None:
-    out = Outgoing(OLD)
+    out = WorkerOutgoing(OLD)
     block = Message(text="hello")
     assert [out.payloads(event) for event in (TextDelta(text="hello"), block, block)] == [
         (wire.ContentDelta("hello"),),
@@ -99,33 +99,33 @@ def test_a_streamed_block_is_not_sent_twice_and_an_unstreamed_one_is_sent_once()
 def test_an_ask_that_nobody_can_answer_is_a_request_and_a_denial() -> None:
     reason = "bash (execute) requires approval in suggest mode"
     denied = ToolDenied(call="c", name="bash", reason=reason, by="nobody")
-    assert Outgoing(OLD).payloads(denied) == (
+    assert WorkerOutgoing(OLD).payloads(denied) == (
         wire.PermissionRequest(name="bash", reason=reason),
         wire.PermissionDenied("bash", reason),
     )
     by_rule = ToolDenied(call="c", name="bash", reason="no", by="rule")
-    assert Outgoing(OLD).payloads(by_rule) == (wire.PermissionDenied("bash", "no"),)
+    assert WorkerOutgoing(OLD).payloads(by_rule) == (wire.PermissionDenied("bash", "no"),)
 
 
 def test_a_question_carries_what_its_answer_needs_only_for_a_client_that_answers() -> None:
     asked = Asked(request="q", kind="permission", text="why", name="bash", args={"command": "ls"})
-    [plain] = Outgoing(NEW).payloads(asked)
+    [plain] = WorkerOutgoing(NEW).payloads(asked)
     assert plain == wire.PermissionRequest(name="bash", reason="why")
-    [full] = Outgoing(NEW, answers=True).payloads(asked)
+    [full] = WorkerOutgoing(NEW, answers=True).payloads(asked)
     assert full == wire.PermissionRequest(
         name="bash", reason="why", request_id="q", kind="permission", args={"command": "ls"}
     )
-    assert Incoming("x", access_of).events(full) == (
+    assert WorkerIncoming("x", access_of).events(full) == (
         Asked(request="q", kind="permission", text="why", name="bash", args={"command": "ls"}, tool_kind="execute"),
     )
     question = Asked(request="q2", kind="question", text="which?", options=("a", "b"))
-    [sent] = Outgoing(OLD, answers=True).payloads(question)
+    [sent] = WorkerOutgoing(OLD, answers=True).payloads(question)
     assert sent == wire.PermissionRequest(
         name="ask_user", reason="which?", request_id="q2", kind="question", options=("a", "b")
     )
     plan = Asked(request="q3", kind="plan", text="1. look")
-    assert Outgoing(OLD, answers=True).payloads(plan) == (wire.PlanComplete("1. look", "q3"),)
-    assert Outgoing(OLD).payloads(plan) == (wire.PlanComplete("1. look"),)
+    assert WorkerOutgoing(OLD, answers=True).payloads(plan) == (wire.PlanComplete("1. look", "q3"),)
+    assert WorkerOutgoing(OLD).payloads(plan) == (wire.PlanComplete("1. look"),)
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,12 @@ def test_a_question_carries_what_its_answer_needs_only_for_a_client_that_answers
     ],
 )
 def test_an_event_that_goes_out_comes_back_the_same(event: Event) -> None:
-    [payload] = Outgoing(NEW).payloads(event)
-    assert Incoming("x", access_of).events(payload) == (event,)
+    [payload] = WorkerOutgoing(NEW).payloads(event)
+    assert WorkerIncoming("x", access_of).events(payload) == (event,)
 
 
 def test_calls_without_ids_are_told_apart_by_order() -> None:
-    read = Incoming("s", access_of)
+    read = WorkerIncoming("s", access_of)
     starts = [read.events(wire.ToolStart("grep", {"n": n})) for n in (1, 2)]
     ends = [read.events(wire.ToolEnd("grep", text)) for text in ("one", "Error: two", "stray")]
     assert [start[0].call for start in starts] == ["s.1", "s.2"]  # type: ignore[attr-defined]
@@ -160,20 +160,20 @@ def test_calls_without_ids_are_told_apart_by_order() -> None:
 
 
 def test_calls_with_ids_may_end_in_any_order() -> None:
-    read = Incoming("s", access_of)
+    read = WorkerIncoming("s", access_of)
     for id in ("a", "b"):
         read.events(wire.ToolStart("grep", None, id))
     assert [read.events(wire.ToolEnd("grep", "x", id))[0].call for id in ("b", "a")] == ["b", "a"]  # type: ignore[attr-defined]
 
 
 def test_a_permission_request_that_waits_for_nobody_is_a_warning() -> None:
-    [event] = Incoming("s", access_of).events(wire.PermissionRequest(name="bash"))
+    [event] = WorkerIncoming("s", access_of).events(wire.PermissionRequest(name="bash"))
     assert event == Warned(message="bash requires approval", code="permission_request")
 
 
-@pytest.mark.parametrize("payload", [wire.Heartbeat(5), wire.TurnState("running"), wire.Unknown("x", b"{}")])
+@pytest.mark.parametrize("payload", [wire.Heartbeat(5), wire.TurnState("running"), wire.UnknownMessage("x", b"{}")])
 def test_what_has_no_meaning_here_is_skipped(payload: Any) -> None:
-    assert Incoming("s", access_of).events(payload) == ()
+    assert WorkerIncoming("s", access_of).events(payload) == ()
 
 
 @pytest.mark.parametrize(

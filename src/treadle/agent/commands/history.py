@@ -15,7 +15,7 @@ from treadle.session import CommandResult, SessionSpec
 SHOWN = 20
 
 
-class Recorded(Protocol):
+class RecordedSession(Protocol):
     """What these commands need of a session."""
 
     @property
@@ -28,7 +28,7 @@ class Recorded(Protocol):
     def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]: ...
 
 
-async def _sessions(session: Recorded, args: str) -> CommandResult:
+async def _sessions(session: RecordedSession, args: str) -> CommandResult:
     entries = await asyncio.to_thread(list_sessions, session.spec.cwd)
     rows = []
     for entry in entries[:SHOWN]:
@@ -40,7 +40,7 @@ async def _sessions(session: Recorded, args: str) -> CommandResult:
     return said((columns(rows) or "No session of this directory is kept.") + more)
 
 
-async def _resume(session: Recorded, args: str) -> CommandResult:
+async def _resume(session: RecordedSession, args: str) -> CommandResult:
     if not args.strip():
         shown = await _sessions(session, "")
         return said(f"{shown.message}\n\n/resume ID goes on with one.")
@@ -51,7 +51,7 @@ async def _resume(session: Recorded, args: str) -> CommandResult:
     return said(f"Now in session {session.id}{_title(session)}: {len(session.transcript.turns())} turns so far.")
 
 
-async def _fork(session: Recorded, args: str) -> CommandResult:
+async def _fork(session: RecordedSession, args: str) -> CommandResult:
     old = session.transcript
     copy = Transcript.create(
         cwd=session.spec.cwd,
@@ -65,7 +65,7 @@ async def _fork(session: Recorded, args: str) -> CommandResult:
     return said(f"Now in session {session.id}, a copy of {kept}, which stays as it was.")
 
 
-async def _rename(session: Recorded, args: str) -> CommandResult:
+async def _rename(session: RecordedSession, args: str) -> CommandResult:
     name = " ".join(args.split())
     if not name:
         raise WrongUse("a session needs a name")
@@ -73,7 +73,7 @@ async def _rename(session: Recorded, args: str) -> CommandResult:
     return said(f"This session is now called {name!r}: treadle --resume {_quoted(name)}")
 
 
-async def _rewind(session: Recorded, args: str) -> CommandResult:
+async def _rewind(session: RecordedSession, args: str) -> CommandResult:
     words = args.split()
     keep = "--keep-files" in words
     words = [word for word in words if word != "--keep-files"]
@@ -94,7 +94,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:60]
 
 
-def _title(session: Recorded) -> str:
+def _title(session: RecordedSession) -> str:
     return f" ({session.transcript.name})" if session.transcript.name else ""
 
 

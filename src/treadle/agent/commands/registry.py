@@ -10,7 +10,7 @@ from treadle.errors import TreadleError
 from treadle.session import CommandInfo, CommandResult, Instructions, Prompt
 
 
-class Commanded(looking.SeenSession, control.Controlled, history.Recorded, agents.Delegating, Protocol):
+class Commanded(looking.SeenSession, control.Controlled, history.RecordedSession, agents.Delegating, Protocol):
     """A session with slash commands: what each group of them needs, and a way to hold back turns meanwhile."""
 
     def alone(self) -> AbstractAsyncContextManager[None]: ...

@@ -132,7 +132,7 @@ def _id(call: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", call)
 
 
-class _Delta(msgspec.Struct):
+class _AnthropicDelta(msgspec.Struct):
     type: str = ""
     text: str | None = None
     thinking: str | None = None
@@ -141,10 +141,10 @@ class _Delta(msgspec.Struct):
     stop_reason: str | None = None
 
 
-class _Event(msgspec.Struct):
+class _AnthropicEvent(msgspec.Struct):
     type: str = ""
     index: int = 0
-    delta: _Delta | None = None
+    delta: _AnthropicDelta | None = None
     content_block: dict[str, Any] | None = None
     message: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
@@ -157,7 +157,7 @@ class _Block(msgspec.Struct):
     signature: str = ""
 
 
-_decoder = msgspec.json.Decoder(_Event)
+_decoder = msgspec.json.Decoder(_AnthropicEvent)
 
 
 class AnthropicReader:
@@ -182,7 +182,7 @@ class AnthropicReader:
                 break
         return items
 
-    def _delta(self, index: int, delta: _Delta, items: list[ReplyItem]) -> None:
+    def _delta(self, index: int, delta: _AnthropicDelta, items: list[ReplyItem]) -> None:
         block = self._blocks.get(index)
         if block is None:
             block = self._blocks[index] = _Block(start={"type": delta.type.removesuffix("_delta")})
@@ -197,7 +197,7 @@ class AnthropicReader:
         elif delta.signature:
             block.signature += delta.signature
 
-    def _other(self, event: _Event, items: list[ReplyItem]) -> None:
+    def _other(self, event: _AnthropicEvent, items: list[ReplyItem]) -> None:
         if event.type == "content_block_start" and event.content_block is not None:
             self._started(event.index, event.content_block, items)
         elif event.type == "message_start" and event.message is not None:

@@ -158,7 +158,7 @@ class _Call(msgspec.Struct):
     function: _Function | None = None
 
 
-class _Delta(msgspec.Struct):
+class _ChatDelta(msgspec.Struct):
     content: str | list[Any] | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
@@ -168,8 +168,8 @@ class _Delta(msgspec.Struct):
 
 
 class _Choice(msgspec.Struct):
-    delta: _Delta | None = None
-    message: _Delta | None = None
+    delta: _ChatDelta | None = None
+    message: _ChatDelta | None = None
     """Used instead of `delta` by services that answer at once although they were asked to stream."""
     finish_reason: str | None = None
 
@@ -272,7 +272,7 @@ class ChatReader:
             self._model = chunk.model
             items.append(ModelRouted(model=chunk.model))
 
-    def _delta(self, delta: _Delta, items: list[ReplyItem]) -> None:
+    def _delta(self, delta: _ChatDelta, items: list[ReplyItem]) -> None:
         content = delta.content
         if content:
             if isinstance(content, list):

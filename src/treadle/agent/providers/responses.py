@@ -84,7 +84,7 @@ def _content(message: UserMessage | ToolResult, images: dict[str, bytes]) -> str
     return parts
 
 
-class _Event(msgspec.Struct):
+class _ResponsesEvent(msgspec.Struct):
     type: str = ""
     delta: Any = None
     item: dict[str, Any] | None = None
@@ -95,7 +95,7 @@ class _Event(msgspec.Struct):
     code: str | None = None
 
 
-_decoder = msgspec.json.Decoder(_Event)
+_decoder = msgspec.json.Decoder(_ResponsesEvent)
 TEXTS = {"response.output_text.delta", "response.refusal.delta"}
 THOUGHTS = {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}
 ENDS = {"response.completed", "response.incomplete", "response.failed"}
@@ -130,7 +130,7 @@ class ResponsesReader:
                 break
         return items
 
-    def _other(self, event: _Event, items: list[ReplyItem]) -> None:
+    def _other(self, event: _ResponsesEvent, items: list[ReplyItem]) -> None:
         kind = event.type
         if kind == "response.output_item.done" and event.item is not None:
             self._items.append(event.item)

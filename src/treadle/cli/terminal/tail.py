@@ -91,7 +91,7 @@ def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:
             client.hello(wire.READ_ONLY | wire.FROM, output["end"])
         client.subscribe()
         for message in client.messages():
-            if isinstance(message, wire.Output):
+            if isinstance(message, wire.ProgramOutput):
                 write(message.data)
             elif isinstance(message, wire.Exit):
                 return message.code

@@ -26,7 +26,7 @@ from treadle.settings import config
 from treadle.wire.acp.connection import PROTOCOL_VERSION, Connection
 from treadle.wire.acp.servers import as_table
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
-from treadle.wire.common.rpc import Call, Notice, RpcMessage
+from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
 
 RESOURCE_NOT_FOUND = -32002
 AUTH_REQUIRED = -32000
@@ -102,13 +102,13 @@ class AcpDoor:
         self._out.put(self._connection.send(message))
         await self._out.room()
 
-    async def _answer(self, call: Call) -> Any:
+    async def _answer(self, call: RpcCall) -> Any:
         serve = self._methods.get(call.method)
         if serve is None:
             raise Fault(METHOD_NOT_FOUND, f"unknown method: {call.method}")
         return await serve(call.params)
 
-    def _notice(self, notice: Notice) -> None:
+    def _notice(self, notice: RpcNotice) -> None:
         if notice.method == "session/cancel" and (served := self._sessions.get(str(notice.params.get("sessionId")))):
             self._help(served.cancel())
 

@@ -14,7 +14,7 @@ from treadle.policy.modes import MATRIX
 from treadle.session import Change, CommandInfo, EventReader, Mode, Prompt, Remembering, Session
 from treadle.sessions.totals import Totals
 from treadle.wire.acp.content import prompt_images, prompt_text, text_block
-from treadle.wire.acp.outgoing import Outgoing, Update, commands_update, stop_reason
+from treadle.wire.acp.outgoing import AcpOutgoing, Update, commands_update, stop_reason
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Fault
 
 AUTH_REQUIRED = -32000
@@ -59,7 +59,7 @@ class Served:
         self._call = call
         self._tell = tell
         self._warn = warn
-        self._out = Outgoing(lambda args: proposed(args, cwd), terminals=client.terminals, load=read_if_there)
+        self._out = AcpOutgoing(lambda args: proposed(args, cwd), terminals=client.terminals, load=read_if_there)
         self._spent = Totals()
         self._turns: list[str] = []
         self._asking: dict[str, asyncio.Task[None]] = {}

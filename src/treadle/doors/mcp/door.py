@@ -27,7 +27,7 @@ from treadle.policy.modes import stricter
 from treadle.policy.profile import is_under
 from treadle.session import Agent, Answer, SessionSpec, Start, parse_mode
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
-from treadle.wire.common.rpc import Call, Notice, RpcMessage
+from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
 from treadle.wire.common.schema import faults
 from treadle.wire.mcp.connection import Connection
 from treadle.wire.mcp.revisions import done, failed, welcome
@@ -95,13 +95,13 @@ class McpDoor:
         self._out.put(self._connection.send(message))
         await self._out.room()
 
-    def _notice(self, notice: Notice) -> None:
+    def _notice(self, notice: RpcNotice) -> None:
         if notice.method == "notifications/cancelled":
             task = self._rpc.answering.get(notice.params.get("requestId", ""))
             if task is not None:
                 task.cancel()
 
-    async def _answer(self, call: Call) -> Any:
+    async def _answer(self, call: RpcCall) -> Any:
         match call.method:
             case "initialize":
                 return self._initialize(call.params)
@@ -230,7 +230,7 @@ class McpDoor:
         if token is None or message is None:
             return
         params = {"progressToken": token, "progress": next(numbers), "message": message}
-        self._out.put(self._connection.send(Notice(method="notifications/progress", params=params)))
+        self._out.put(self._connection.send(RpcNotice(method="notifications/progress", params=params)))
 
     async def _elicit(self, asked: Asked) -> Answer | None:
         field: dict[str, Any] = {"type": "string", "title": "Your answer"}

@@ -9,7 +9,7 @@ from treadle.events import ErrorInfo, ToolDenied, TurnEnded
 from treadle.sessions.totals import Totals, TurnSummary
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.names import THEIRS
-from treadle.wire.oneshot.records import Result
+from treadle.wire.oneshot.records import RunResult
 
 INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
 """Exit codes with `strict`. Without it, interrupted is 0 and everything else here except INCOMPLETE is 1."""
@@ -52,10 +52,10 @@ def exit_code(ending: RunEnding, summary: TurnSummary, *, strict: bool) -> int:
 
 def result_of(
     ending: RunEnding, summary: TurnSummary, code: int, structured: Any, *, session_id: str, milliseconds: int
-) -> Result:
+) -> RunResult:
     """The final record of a run."""
     error = ending.error
-    return Result(
+    return RunResult(
         result="" if error is not None else ending.text,
         session_id=session_id,
         subtype="success" if error is None else "error",

@@ -35,7 +35,7 @@ from treadle.wire.common.jsonline import json_line
 from treadle.wire.common.losses import really_lost
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.connection import READY, Connection
-from treadle.wire.oneshot.records import OutputFormat, Result
+from treadle.wire.oneshot.records import OutputFormat, RunResult
 
 SETTLING = 1.0
 """How many seconds an interrupted command has for its result, where the session does not wait for that."""
@@ -80,7 +80,7 @@ class OneShot:
             )
         self.session = session
         self.format = output_format
-        self.result: Result | None = None
+        self.result: RunResult | None = None
         self.wire = wire or Connection("run")
         self._out = out or Printing("stdout")
         self._err = err or Printing("stderr")

@@ -46,7 +46,7 @@ class Verbose:
         self._held: list[Message] = []
         """Whole messages whose token counts have not come yet."""
         self._counted = False
-        self._reply = wire.Reply(session_id=session.id, id="", model="")
+        self._reply = wire.MessageHead(session_id=session.id, id="", model="")
         self._callers: dict[str, str] = {}
         """The task of a subagent -> the tool call that started it."""
         self._unsaid: list[str] = []
@@ -127,14 +127,14 @@ class Verbose:
             else:
                 told = ToolEnded(**about, result=data["result"], ok=data["ok"])
         parent = self._callers.get(told.parent or "", told.parent)
-        reply = wire.Reply(session_id=self._session.id, id=_message_id(), model=self._model, parent=parent)
+        reply = wire.MessageHead(session_id=self._session.id, id=_message_id(), model=self._model, parent=parent)
         lines = [reply.use(told)] if isinstance(told, ToolDenied) else []
         line = reply.line(told)
         return lines if line is None else [*lines, line]
 
     def _next_message(self) -> None:
         """All blocks of one reply share an id. A reply is its words, if any, its usage, then the tools it asked for."""
-        self._reply = wire.Reply(session_id=self._session.id, id=_message_id(), model=self._model)
+        self._reply = wire.MessageHead(session_id=self._session.id, id=_message_id(), model=self._model)
         self._counted = False
 
 

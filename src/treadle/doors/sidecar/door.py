@@ -20,16 +20,16 @@ from treadle.io.streams import Stream
 from treadle.session import Agent, AgentInfo
 from treadle.sessions.session import error_info
 from treadle.wire.sidecar.connection import (
-    Cancel,
+    CancelRun,
     Connection,
-    Event,
     Fatal,
     Final,
-    Hello,
     Message,
     Ping,
     Pong,
     Run,
+    RunEvent,
+    SidecarHello,
     unmet,
 )
 from treadle.wire.sidecar.events import contract_code
@@ -82,7 +82,9 @@ class Sidecar:
         reading: asyncio.Task[None] | None = None
         try:
             await self._link.send(
-                Hello(contract_version=CONTRACT, backend=identity(info), capabilities=manifest(info), mode="mapped")
+                SidecarHello(
+                    contract_version=CONTRACT, backend=identity(info), capabilities=manifest(info), mode="mapped"
+                )
             )
             reading = asyncio.create_task(self._read(), name="sidecar reader")
             while (order := await self._next()) is not None:
@@ -146,7 +148,7 @@ class Sidecar:
         match message:
             case Run():
                 await self._take(message)
-            case Cancel():
+            case CancelRun():
                 await self._cancel(message)
             case Ping():
                 await self._link.send(Pong(seq=message.seq))
@@ -164,7 +166,7 @@ class Sidecar:
         self._waiting.append(message.id if full else message)
         self._arrived.set()
 
-    async def _cancel(self, message: Cancel) -> None:
+    async def _cancel(self, message: CancelRun) -> None:
         reason = message.reason or "cancelled by the host"
         self._cancelled[message.ref_id] = reason
         if self._current is not None and self._current.run.id == message.ref_id:
@@ -198,7 +200,7 @@ class RunningOrder:
                 raise Unsupported(f"the order requires what {self._info.name} does not offer: {'; '.join(missing)}")
             async with contextlib.aclosing(self._work.events()) as batches:
                 async for events in batches:
-                    await self._link.send(*(Event(ref_id=self.run.id, event=event) for event in events))
+                    await self._link.send(*(RunEvent(ref_id=self.run.id, event=event) for event in events))
         except PeerClosed:
             raise
         except Exception as error:

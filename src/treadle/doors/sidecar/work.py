@@ -27,21 +27,21 @@ from treadle.session import Agent, AgentInfo, Answer, Prompt, Session, SessionSp
 from treadle.sessions.totals import Totals, TurnTotals
 from treadle.wire.common.losses import Row, really_lost
 from treadle.wire.sidecar.connection import WorkOrder
-from treadle.wire.sidecar.events import Outgoing, error_event
+from treadle.wire.sidecar.events import SidecarOutgoing, error_event
 from treadle.wire.sidecar.receipts import (
     CONTRACT,
     AnyAgentEvent,
-    ErrorEvent,
+    ErrorMet,
     Outcome,
     Receipt,
     ReceiptMeta,
     RunCompleted,
+    UsageTotals,
     Verification,
     normal_uuid,
     sealed,
     timestamp,
 )
-from treadle.wire.sidecar.receipts import Usage as UsageTotals
 
 Adjust: TypeAlias = Callable[[SessionSpec], SessionSpec]
 Sink: TypeAlias = Callable[[AnyEvent], Awaitable[None]]
@@ -81,7 +81,7 @@ class AgentWork:
         self._started = time.time()
         self._outcome: Outcome = "failed"
         self._passthrough = passthrough(order)
-        self._out = Outgoing(order.workspace.root, passthrough=self._passthrough)
+        self._out = SidecarOutgoing(order.workspace.root, passthrough=self._passthrough)
 
     async def events(self) -> AsyncGenerator[list[AnyAgentEvent], None]:
         """What happens, in batches, until the session is closed. Raises what keeps it from starting."""
@@ -155,7 +155,7 @@ class AgentWork:
             return []
         self._outcome = "failed"
         error: ErrorInfo | None = ended.error
-        told = any(isinstance(event, ErrorEvent) for event in self._trace.events("1970-01-01T00:00:00Z"))
+        told = any(isinstance(event, ErrorMet) for event in self._trace.events("1970-01-01T00:00:00Z"))
         return [error_event(error, timestamp(time.time()))] if error is not None and not told else []
 
     async def cancel(self, reason: str) -> None:

@@ -30,19 +30,18 @@ from treadle.errors import ConfigError, RemoteProtocolError, TreadleError, Versi
 from treadle.events import Answered, AnyEvent, Asked, ModelRouted, TextDelta, TurnEnded, Warned
 from treadle.io.link import Link
 from treadle.io.streams import Stream
-from treadle.session import Agent, EventReader, Prompt, Session
-from treadle.session import Answer as PersonsAnswer
+from treadle.session import Agent, Answer, EventReader, Prompt, Session
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import TurnSummary, TurnTotals
 from treadle.wire.worker.codec import BadLine, encode
 from treadle.wire.worker.connection import NOT_INITIALIZED, Connection, protocol_error
-from treadle.wire.worker.events import Outgoing, envelope
+from treadle.wire.worker.events import WorkerOutgoing, envelope
 from treadle.wire.worker.messages import (
-    Answer,
     AnswerOk,
+    AnswerRequest,
     AnyPayload,
     AnyResponse,
-    Cancel,
+    CancelRequest,
     ErrorEnvelope,
     EventLine,
     Heartbeat,
@@ -52,8 +51,8 @@ from treadle.wire.worker.messages import (
     Send,
     Shutdown,
     ShutdownOk,
-    Status,
     StatusOk,
+    StatusRequest,
     Steer,
     SteerOk,
     TurnState,
@@ -71,7 +70,7 @@ LEAVING_SECONDS = 1.0
 class Active:
     """The current send."""
 
-    def __init__(self, id: str, out: Outgoing) -> None:
+    def __init__(self, id: str, out: WorkerOutgoing) -> None:
         self.id = id
         self.out = out
         self.turn: str | None = None
@@ -193,9 +192,9 @@ class Worker:
     def _take(self, items: Sequence[Any]) -> None:
         """Requests that act at once do so here; the rest waits its turn."""
         for item in items:
-            if isinstance(item, Cancel):
+            if isinstance(item, CancelRequest):
                 self._cancel(item.target_id)
-            elif isinstance(item, Answer | Steer | Status) and self._opened is not None:
+            elif isinstance(item, AnswerRequest | Steer | StatusRequest) and self._opened is not None:
                 self._at_once(self._opened, item)
             elif isinstance(item, Send) and self._pending.full:
                 # If we stopped reading, we would not hear cancels.
@@ -206,16 +205,16 @@ class Worker:
     def _known(self) -> tuple[Version, dict[str, Any]]:
         return (self._opened.version, self._opened.ids) if self._opened is not None else (BASE, {})
 
-    def _at_once(self, opened: Opened, item: Answer | Steer | Status) -> None:
+    def _at_once(self, opened: Opened, item: AnswerRequest | Steer | StatusRequest) -> None:
         match item:
-            case Status():
+            case StatusRequest():
                 self._say_status(opened, item)
-            case Answer() if opened.config.asked("answers"):
+            case AnswerRequest() if opened.config.asked("answers"):
                 self._help(self._answer(opened.session, item))
             case Steer() if opened.config.asked("steer"):
                 self._help(self._steer(opened.session, item))
             case _:
-                needed = "answers" if isinstance(item, Answer) else "steer"
+                needed = "answers" if isinstance(item, AnswerRequest) else "steer"
                 self._refuse(item.id, f"config.capabilities of the init must name {needed!r} for this")
 
     def _help(self, work: Coroutine[Any, Any, None]) -> None:
@@ -254,7 +253,7 @@ class Worker:
         """Handle what takes no time: a bad line, or a request that would have acted at once but waited for the init."""
         if isinstance(item, RemoteProtocolError):
             self._say(protocol_error(item))
-        elif isinstance(item, Status | Answer | Steer):
+        elif isinstance(item, StatusRequest | AnswerRequest | Steer):
             if self._opened is None:
                 self._refuse(item.id, NOT_INITIALIZED)
             else:
@@ -310,7 +309,7 @@ class Worker:
         if cancelled:
             self._say(failed(request.id, CANCELLED, opened.version, opened.ids))
             return
-        active = Active(request.id, Outgoing(opened.version, answers=opened.config.asked("answers")))
+        active = Active(request.id, WorkerOutgoing(opened.version, answers=opened.config.asked("answers")))
         reader = opened.session.events(after=opened.seen)
         beating = asyncio.create_task(self._beat(opened, active))
         self._active = active
@@ -384,7 +383,7 @@ class Worker:
         async def answer(session: Session) -> None:
             said = "the client has closed the connection, so nobody can answer"
             with contextlib.suppress(TreadleError):  # it was answered in this moment
-                await session.answer(request, PersonsAnswer(decision="deny", text=said, by="nobody"))
+                await session.answer(request, Answer(decision="deny", text=said, by="nobody"))
 
         if self._opened is not None:
             self._help(answer(self._opened.session))
@@ -410,7 +409,7 @@ class Worker:
 
     # At once
 
-    def _say_status(self, opened: Opened, request: Status) -> None:
+    def _say_status(self, opened: Opened, request: StatusRequest) -> None:
         self._say(
             StatusOk(
                 id=request.id,
@@ -451,8 +450,8 @@ class Worker:
         """The turn of that send, if it is the current one."""
         return self._active.turn if self._active is not None and self._active.id == send else None
 
-    async def _answer(self, session: Session, request: Answer) -> None:
-        answer = PersonsAnswer(decision=request.decision, scope=request.scope, text=request.text, by="client")
+    async def _answer(self, session: Session, request: AnswerRequest) -> None:
+        answer = Answer(decision=request.decision, scope=request.scope, text=request.text, by="client")
         accepted = self._running(request.target_id) is not None
         if accepted:
             try:

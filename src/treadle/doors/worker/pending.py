@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from treadle.errors import RemoteProtocolError
-from treadle.wire.worker.messages import Answer, Init, Send, Shutdown, Status, Steer
+from treadle.wire.worker.messages import AnswerRequest, Init, Send, Shutdown, StatusRequest, Steer
 
 ROOM, ROOM_BYTES = 10_000, 64 * 1024 * 1024
 """How many requests, and bytes, may wait."""
@@ -16,7 +16,7 @@ class End:
     """The client will ask nothing more."""
 
 
-Item: TypeAlias = Init | Send | Status | Answer | Steer | Shutdown | RemoteProtocolError | End
+Item: TypeAlias = Init | Send | StatusRequest | AnswerRequest | Steer | Shutdown | RemoteProtocolError | End
 
 
 class Pending:
@@ -54,8 +54,8 @@ class Pending:
         """Whether too many requests wait."""
         return len(self._items) >= ROOM or self._bytes >= ROOM_BYTES
 
-    def take_statuses(self) -> list[Status]:
-        found = [item for item in self._items if isinstance(item, Status)]
+    def take_statuses(self) -> list[StatusRequest]:
+        found = [item for item in self._items if isinstance(item, StatusRequest)]
         for item in found:
             self._items.remove(item)
         return found

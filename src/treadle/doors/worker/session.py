@@ -12,12 +12,12 @@ from treadle.sessions.totals import TurnSummary
 from treadle.settings.config import load
 from treadle.wire.worker.events import counts, envelope
 from treadle.wire.worker.messages import (
+    CallMade,
     ErrorEnvelope,
     Failure,
     InitConfig,
-    Result,
     ResultUsage,
-    ToolCall,
+    SendResult,
 )
 from treadle.wire.worker.versions import PROTOCOL_VERSION, Version, parse_version
 
@@ -136,10 +136,10 @@ CANCELLED = ErrorEnvelope(code="cancelled", message="cancelled", retryable=False
 FULL = ErrorEnvelope(code="busy", message="too many sends wait already; send this one again later", retryable=True)
 
 
-def result(id: str, summary: TurnSummary, version: Version, ids: Mapping[str, Any]) -> Result:
+def result(id: str, summary: TurnSummary, version: Version, ids: Mapping[str, Any]) -> SendResult:
     """The result of a send, from the totals of its turn. `ids`: session_id, task_id, worker_id."""
     calls = tuple(
-        ToolCall(use.started.name, use.started.args, use.started.call if version >= (0, 5) else None)
+        CallMade(use.started.name, use.started.args, use.started.call if version >= (0, 5) else None)
         for use in summary.tools
     )
     error: ErrorEnvelope | None = None
@@ -151,7 +151,7 @@ def result(id: str, summary: TurnSummary, version: Version, ids: Mapping[str, An
             if summary.error
             else ErrorEnvelope(code="provider_error", message="the session ended without saying why", retryable=True)
         )
-    return Result(
+    return SendResult(
         id=id,
         status="error" if error else "ok",
         response=None if error else summary.text,
@@ -167,9 +167,9 @@ def result(id: str, summary: TurnSummary, version: Version, ids: Mapping[str, An
     )
 
 
-def failed(id: str, error: ErrorEnvelope, version: Version, ids: Mapping[str, Any]) -> Result:
+def failed(id: str, error: ErrorEnvelope, version: Version, ids: Mapping[str, Any]) -> SendResult:
     """The result of a send that never ran."""
-    return Result(
+    return SendResult(
         id=id,
         status="error",
         tool_calls_made=(),
@@ -195,7 +195,7 @@ def _answered(error: ErrorEnvelope | None, summary: TurnSummary) -> int:
 
 
 def _failure(
-    error: ErrorEnvelope, summary: TurnSummary, calls: tuple[ToolCall, ...], version: Version
+    error: ErrorEnvelope, summary: TurnSummary, calls: tuple[CallMade, ...], version: Version
 ) -> Failure | None:
     if version < (0, 4):
         return None

@@ -49,12 +49,12 @@ from treadle.session import (
 from treadle.sessions.session import Turn
 from treadle.wire.acp.connection import PROTOCOL_VERSION
 from treadle.wire.acp.content import image_block, text_block, texts_in
-from treadle.wire.acp.incoming import Incoming, Replay, instructed
+from treadle.wire.acp.incoming import AcpIncoming, HistoryReplay, instructed
 from treadle.wire.acp.servers import as_list
 from treadle.wire.acp.tools import ToolRecord
-from treadle.wire.acp.usage import Meter
+from treadle.wire.acp.usage import UsageMeter
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
-from treadle.wire.common.rpc import Call, Notice
+from treadle.wire.common.rpc import RpcCall, RpcNotice
 
 UNASKED = 0.5
 """After this many seconds without a question, an announced call is taken to be running."""
@@ -70,8 +70,8 @@ class AcpSession(DrivenSession):
         self._rpc = Rpc(peer.say, answer=self._answer, notice=self._notice)
         self._traits = traits_of("")
         self._can: dict[str, Any] = {}
-        self._incoming = Incoming(access_of, Meter())
-        self._replay: Replay | None = None
+        self._incoming = AcpIncoming(access_of, UsageMeter())
+        self._replay: HistoryReplay | None = None
         self._past: list[Event] = []
         self._setup = options.Setup({})
         self._prompting: asyncio.Task[None] | None = None
@@ -154,7 +154,7 @@ class AcpSession(DrivenSession):
             return await self._rpc.call("session/fork", params)
         self._id = params["sessionId"]
         if self._can.get("loadSession") and self._traits.loads:
-            self._replay = Replay(self._incoming)
+            self._replay = HistoryReplay(self._incoming)
             try:
                 return await self._rpc.call("session/load", params)
             finally:
@@ -271,7 +271,7 @@ class AcpSession(DrivenSession):
     def _hear(self, message: Any) -> None:
         self._rpc.take([message])
 
-    def _notice(self, notice: Notice) -> None:
+    def _notice(self, notice: RpcNotice) -> None:
         update = notice.params.get("update")
         if notice.method != "session/update" or not isinstance(update, dict):
             return  # vendors have notifications of their own
@@ -346,7 +346,7 @@ class AcpSession(DrivenSession):
 
     # What it asks
 
-    async def _answer(self, call: Call) -> Any:
+    async def _answer(self, call: RpcCall) -> Any:
         match call.method:
             case "session/request_permission":
                 return await self._permission(call.params)

@@ -45,13 +45,13 @@ from treadle.wire.claude import events as reading
 from treadle.wire.claude.records import (
     AnyRecord,
     Assistant,
+    ClaudeResult,
     ControlCancel,
     ControlRequest,
     ControlResponse,
-    Result,
     StreamEvent,
     System,
-    Unknown,
+    UnknownRecord,
     User,
 )
 from treadle.wire.oneshot.records import image_block
@@ -73,7 +73,7 @@ class ClaudeSession(GatedSession):
         self._hosted.add(spec.program.tools)
         self._around_tools = ToolGate(self, self._control, self._hosted)
         self.calls: dict[str, Call] = {}
-        self._tasks = reading.Tasks()
+        self._tasks = reading.ClaudeTasks()
         self._commands_told: list[CommandInfo] = []
         self._totals: dict[str, Any] | None = None if spec.start.resume is not None else {}
         """Its totals by model at the last result; None when they began before us."""
@@ -206,7 +206,7 @@ class ClaudeSession(GatedSession):
                 self._results(message)
             case System():
                 self._around(message)
-            case Result():
+            case ClaudeResult():
                 self._ended(message)
             case ControlResponse(response=response):
                 self._control.answered(response)
@@ -214,7 +214,7 @@ class ClaudeSession(GatedSession):
                 self._asks(message)
             case ControlCancel(request_id=id):
                 self._control.taken_back(id)
-            case Unknown(record=record):
+            case UnknownRecord(record=record):
                 self._later(record)
 
     def _later(self, record: dict[str, Any]) -> None:
@@ -361,7 +361,7 @@ class ClaudeSession(GatedSession):
         if self._adopted is not None:
             await self._adopted_begins.wait()
 
-    def _ended(self, result: Result) -> None:
+    def _ended(self, result: ClaudeResult) -> None:
         for usage in reading.usages(result, self._totals):
             self.spend(usage)
         self._calls_counted.clear()

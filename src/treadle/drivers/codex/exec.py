@@ -20,7 +20,7 @@ from treadle.io.within import within
 from treadle.session import AgentInfo, Confinement, Mode, SessionSpec
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.wire.codex import events as reading
-from treadle.wire.codex.records import Output, as_item, as_usage
+from treadle.wire.codex.records import CodexOutput, as_item, as_usage
 
 SANDBOX: dict[Mode | None, str] = {
     "plan": "read-only",
@@ -68,7 +68,7 @@ class ExecSession(BaseSession):
         def start(walls: Confinement | None) -> Awaitable[Peer[Any, str]]:
             return Peer.start(
                 argv,
-                Output(),
+                CodexOutput(),
                 name=self._info.name,
                 env=self._env,
                 cwd=self._spec.cwd,

@@ -32,7 +32,7 @@ from treadle.sessions.session import Turn
 from treadle.wire.codex import events as reading
 from treadle.wire.common.images import data_url
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
-from treadle.wire.common.rpc import Call, Notice, RpcMessage
+from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
 
 SANDBOX: dict[Mode | None, str] = {"plan": "read-only", "yolo": "danger-full-access", None: "danger-full-access"}
 POLICY = {"read-only": "readOnly", "workspace-write": "workspaceWrite", "danger-full-access": "dangerFullAccess"}
@@ -177,7 +177,7 @@ class CodexSession(DrivenSession):
     def _hear(self, message: RpcMessage) -> None:
         self._rpc.take([message])
 
-    def _told(self, notice: Notice) -> None:
+    def _told(self, notice: RpcNotice) -> None:
         params = notice.params
         if self._work is None or params.get("threadId", self._thread) != self._thread:
             return  # late messages of an interrupted turn belong to no turn
@@ -322,7 +322,7 @@ class CodexSession(DrivenSession):
 
     # What it asks
 
-    async def _answer_call(self, call: Call) -> Any:
+    async def _answer_call(self, call: RpcCall) -> Any:
         params = call.params
         match call.method:
             case "item/commandExecution/requestApproval" | "item/fileChange/requestApproval":

@@ -27,7 +27,7 @@ from treadle.session import Access, Change, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.wire.acp.content import image_block
 from treadle.wire.pi import events as reading
-from treadle.wire.pi.connection import ANSWER, QUESTION, Command, Said
+from treadle.wire.pi.connection import ANSWER, QUESTION, Command, PiMessage
 
 MARK = "treadle:"
 
@@ -103,7 +103,7 @@ class PiSession(DrivenSession):
             return False
         return True
 
-    def _hear(self, said: Said) -> None:
+    def _hear(self, said: PiMessage) -> None:
         match said.type:
             case "message_update":
                 piece = said.assistantMessageEvent
@@ -169,7 +169,7 @@ class PiSession(DrivenSession):
         if not self._retried and self._work is not None:
             self.over(self._work.turn.ending("failed", reading.error_info(message)))
 
-    def _answered(self, said: Said) -> None:
+    def _answered(self, said: PiMessage) -> None:
         waiting = self._waiting.get(said.id or "")
         if waiting is None or waiting.done():
             return
@@ -185,7 +185,7 @@ class PiSession(DrivenSession):
         kind = reading.KINDS.get(name, guessed.kind)
         return self.access(name, args, kind, guessed.paths, command=guessed.command, url=guessed.url)
 
-    async def _asked(self, said: Said) -> None:
+    async def _asked(self, said: PiMessage) -> None:
         if said.type != QUESTION or said.method not in ("input", "confirm", "select", "editor"):
             return
         answer: dict[str, Any] | None = None
@@ -212,14 +212,14 @@ class PiSession(DrivenSession):
         self.tool_started(call, name, access)
         return {"allow": True} if changed is None else {"allow": True, "input": changed}
 
-    def _output(self, said: Said) -> None:
+    def _output(self, said: PiMessage) -> None:
         """It sends the whole output each time; only what is new is passed on."""
         text, before = reading.text_of(said.partialResult), self._outputs.get(said.toolCallId, "")
         if said.toolCallId in self._tools and text.startswith(before) and len(text) > len(before):
             self._outputs[said.toolCallId] = text
             self.emit(ToolOutput(call=said.toolCallId, text=text[len(before) :]))
 
-    def _tool_ended(self, said: Said) -> None:
+    def _tool_ended(self, said: PiMessage) -> None:
         call = said.toolCallId
         name, args = self._calls.pop(call, (said.toolName, said.args))
         self._outputs.pop(call, None)

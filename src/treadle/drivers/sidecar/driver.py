@@ -31,8 +31,8 @@ from treadle.policy.guess import access_of
 from treadle.policy.profile import build_guard
 from treadle.session import Access, AgentInfo, Confinement, SessionSpec
 from treadle.sessions.session import BaseSession, Turn, new_id
-from treadle.wire.sidecar.connection import Hello
-from treadle.wire.sidecar.events import Incoming
+from treadle.wire.sidecar.connection import SidecarHello
+from treadle.wire.sidecar.events import SidecarIncoming
 
 _ABILITIES = {"streaming": "streaming", "tool_use": "tools", "extended_thinking": "thinking", "mcp_client": "mcp"}
 
@@ -84,7 +84,7 @@ def launched(card: Card, launch: Launch, bind: Bind | None = None) -> SidecarAge
     return SidecarAgent(launch.argv, writes=launch.writes)
 
 
-def agent_info(name: str, hello: Hello) -> AgentInfo:
+def agent_info(name: str, hello: SidecarHello) -> AgentInfo:
     return AgentInfo(
         name=name,
         version=hello.backend.backend_version or "",
@@ -151,7 +151,7 @@ class SidecarSession(BaseSession):
 
     async def _converse(self, peer: SidecarPeer, turn: Turn) -> TurnEnded:
         order = work_order(self._spec, turn.prompt.text)
-        incoming = Incoming(access_of)
+        incoming = SidecarIncoming(access_of)
         denied: Denied | None = None
         told = failed = False
         try:

@@ -23,21 +23,21 @@ from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import (
-    Cancel,
+    CancelRun,
     Connection,
-    Event,
     Fatal,
     Final,
-    Hello,
     Message,
     Ping,
     Pong,
     Run,
-    Unknown,
+    RunEvent,
+    SidecarHello,
+    UnknownEnvelope,
     WorkOrder,
 )
 from treadle.wire.sidecar.receipts import AnyAgentEvent
-from treadle.wire.sidecar.repair import Note
+from treadle.wire.sidecar.repair import Deviation
 
 ENVIRONMENT = ("ABP_*", "KIMI_*", "COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "TREADLE_*")
 """Variables that real sidecars read, besides what every agent gets."""
@@ -55,7 +55,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         )
         super().__init__(child, self.wire, name=name, patience=patience)
         self.timing = timing
-        self.hello: Hello | None = None
+        self.hello: SidecarHello | None = None
         self.final: Final | None = None
         self.commands_seen: dict[str, None] = {}
         """Command lines seen in its process tree, as far as an occasional look finds them."""
@@ -83,16 +83,16 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         await self.close()
 
     @property
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[Deviation]:
         return self.wire.notes
 
-    async def await_hello(self) -> Hello:
+    async def await_hello(self) -> SidecarHello:
         """Its hello, which must be its first line, in time, and of a version that fits ours."""
         async with self.handshake("said no hello", hint="does it write its hello at once, and flush it?"):
             first = (await self.hear()).popleft()
             if isinstance(first, RemoteProtocolError):
                 raise await self._explained(first)
-            if not isinstance(first, Hello):
+            if not isinstance(first, SidecarHello):
                 raise Violation(f"{self.name} did not say hello first")
         self.hello = first
         return first
@@ -107,7 +107,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
     async def parted(self) -> TreadleError:
         torn, self.torn = self.torn, None
         if torn is not None:
-            self.notes.append(Note(where="output", problem=torn.message, value=torn.details))
+            self.notes.append(Deviation(where="output", problem=torn.message, value=torn.details))
         return await super().parted()
 
     async def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]:
@@ -137,12 +137,12 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
 
     def _take(self, messages: Sequence[Message | RemoteProtocolError]) -> Sequence[AnyAgentEvent]:
         """The events among these messages. After `final`, nothing more is read."""
-        events: list[AnyAgentEvent] = [message.event for message in messages if type(message) is Event]
+        events: list[AnyAgentEvent] = [message.event for message in messages if type(message) is RunEvent]
         if len(events) == len(messages):
             return events
         events.clear()
         for message in messages:
-            if type(message) is Event:
+            if type(message) is RunEvent:
                 events.append(message.event)
             elif self._ends(message):
                 break
@@ -161,10 +161,10 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
                 self.failure = message
             case Pong():
                 if not self._live.ponged(message.seq):
-                    self.notes.append(Note(where="pong", problem="nobody asked for it", value=message.seq))
-            case Hello():
-                self.notes.append(Note(where="hello", problem="said again"))
-            case Unknown():
+                    self.notes.append(Deviation(where="pong", problem="nobody asked for it", value=message.seq))
+            case SidecarHello():
+                self.notes.append(Deviation(where="hello", problem="said again"))
+            case UnknownEnvelope():
                 pass  # the wire has noted it
         return self.failure is not None
 
@@ -202,7 +202,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
             return
         self._cancelling = asyncio.create_task(self._after_grace())
         with contextlib.suppress(PeerClosed, PeerStalled):
-            await self.link.send(Cancel(ref_id=self.wire.runs[0], reason=reason))
+            await self.link.send(CancelRun(ref_id=self.wire.runs[0], reason=reason))
 
     async def _after_grace(self) -> None:
         await asyncio.sleep(self.timing.cancel_grace)

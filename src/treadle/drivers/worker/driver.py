@@ -34,15 +34,15 @@ from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 from treadle.wire.worker.codec import UNKNOWN_ID
 from treadle.wire.worker.connection import Connection
-from treadle.wire.worker.events import Incoming, error_info
+from treadle.wire.worker.events import WorkerIncoming, error_info
 from treadle.wire.worker.messages import (
-    Answer,
     AnswerOk,
-    Cancel,
+    AnswerRequest,
+    CancelRequest,
     EventLine,
     InitOk,
-    Result,
     Send,
+    SendResult,
     Steer,
     SteerOk,
     UsageEvent,
@@ -159,7 +159,7 @@ class WorkerSession(BaseSession):
     async def _whole_turn(self, turn: Turn) -> TurnEnded:
         send = Send(id=new_id("send"), message=turn.prompt.text)
         self._said, self._failed = [], False
-        incoming = Incoming(send.id, access_of)
+        incoming = WorkerIncoming(send.id, access_of)
         seconds = self._spec.limits.max_seconds
         try:
             async with within(seconds):
@@ -178,7 +178,7 @@ class WorkerSession(BaseSession):
                 question.cancel()
             turn.text = turn.text or "".join(self._said)
 
-    async def _follow(self, turn: Turn, send: Send, incoming: Incoming, *, limited: bool = True) -> Result:
+    async def _follow(self, turn: Turn, send: Send, incoming: WorkerIncoming, *, limited: bool = True) -> SendResult:
         """Pass on what the worker says until the result."""
         worker = self._worker
         while True:
@@ -188,7 +188,7 @@ class WorkerSession(BaseSession):
                 if type(item) is EventLine:
                     for event in incoming.events(item.event):
                         self._pass_on(event, turn, send, incoming, limited)
-                elif isinstance(item, Result) and item.id in (send.id, UNKNOWN_ID):
+                elif isinstance(item, SendResult) and item.id in (send.id, UNKNOWN_ID):
                     return item
                 elif isinstance(item, SteerOk | AnswerOk):
                     if (waiting := self._waiting.pop(item.id, None)) is not None and not waiting.done():
@@ -197,7 +197,7 @@ class WorkerSession(BaseSession):
                     await worker.wrong(item)
             await self.room()
 
-    def _pass_on(self, event: Event, turn: Turn, send: Send, incoming: Incoming, limited: bool) -> None:
+    def _pass_on(self, event: Event, turn: Turn, send: Send, incoming: WorkerIncoming, limited: bool) -> None:
         if type(event) is TextDelta:
             self._said.append(event.text)
             self.emit(event)
@@ -229,7 +229,7 @@ class WorkerSession(BaseSession):
         if limits.max_tokens is not None and spent.total_tokens > limits.max_tokens:
             raise BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed")
 
-    async def _call_off(self, turn: Turn, send: Send, incoming: Incoming) -> None:
+    async def _call_off(self, turn: Turn, send: Send, incoming: WorkerIncoming) -> None:
         """Cancel, and wait for the result; a worker that ignores the cancel is ended."""
         worker = self._worker
         if self._sent is None:  # half of the send may be written, and nothing can follow that
@@ -238,7 +238,7 @@ class WorkerSession(BaseSession):
             return
         try:
             async with within(worker.patience.cancel):
-                await worker.say(Cancel(id=new_id("cancel"), target_id=send.id))
+                await worker.say(CancelRequest(id=new_id("cancel"), target_id=send.id))
                 result = await self._follow(turn, send, incoming, limited=False)
                 turn.iterations = result.iterations or turn.iterations
         except RemoteError:
@@ -247,11 +247,11 @@ class WorkerSession(BaseSession):
             self.emit(Warned(message=f"{worker.name} did not heed the cancel and was ended", code="cancel_not_heeded"))
             await worker.end()
 
-    def _outcome(self, turn: Turn, result: Result) -> TurnEnded:
+    def _outcome(self, turn: Turn, result: SendResult) -> TurnEnded:
         turn.text = result.response or "".join(self._said)
         if result.usage is not None and turn.iterations == 0:
             counts = UsageEvent(**asdict(result.usage))
-            incoming = Incoming(result.id, access_of)
+            incoming = WorkerIncoming(result.id, access_of)
             for event in incoming.events(counts):
                 self._pass_on(event, turn, Send(id=result.id, message=""), incoming, False)
         turn.iterations = result.iterations or turn.iterations
@@ -285,7 +285,7 @@ class WorkerSession(BaseSession):
         asked = replace(asked, deadline=self.deadline())
         answer = await self.ask(asked)
         await self._worker.say(
-            Answer(
+            AnswerRequest(
                 id=new_id("answer"),
                 target_id=send.id,
                 request_id=asked.request,

@@ -1,7 +1,7 @@
 """What a session spec asks of a worker, in the terms of its protocol."""
 
 from treadle.session import Rules, SessionSpec
-from treadle.wire.worker.messages import Budget, InitConfig, Permissions
+from treadle.wire.worker.messages import InitConfig, PermissionRules, SessionBudget
 
 TOOLS = ("read_file", "write_file", "edit_file", "glob", "grep", "bash")
 """The tools that every worker has, used when no tools are named: the wire cannot say "all"."""
@@ -9,14 +9,16 @@ TOOLS = ("read_file", "write_file", "edit_file", "glob", "grep", "bash")
 
 def init_config(spec: SessionSpec) -> InitConfig:
     limits, rules = spec.limits, spec.rules
-    budget = Budget(max_cost_usd=limits.max_cost_usd, max_tokens=limits.max_tokens, max_seconds=limits.max_seconds)
+    budget = SessionBudget(
+        max_cost_usd=limits.max_cost_usd, max_tokens=limits.max_tokens, max_seconds=limits.max_seconds
+    )
     asks = {
         "answers": spec.answers,
         "steer": True,
         "cwd": True,
         "approval_mode": spec.mode is not None,
         "permissions": rules != Rules(),
-        "budget": budget != Budget(),
+        "budget": budget != SessionBudget(),
         "resume": spec.start.resume is not None,
     }
     prompts = [text for text in (spec.instructions.system, spec.instructions.append) if text]
@@ -31,7 +33,7 @@ def init_config(spec: SessionSpec) -> InitConfig:
         max_iterations=limits.max_iterations,
         capabilities=tuple(name for name, asked in asks.items() if asked),
         approval_mode=spec.mode,
-        permissions=Permissions(allow=rules.allow, ask=rules.ask, deny=rules.deny) if asks["permissions"] else None,
+        permissions=PermissionRules(allow=rules.allow, ask=rules.ask, deny=rules.deny) if asks["permissions"] else None,
         budget=budget if asks["budget"] else None,
         cwd=spec.cwd,
         resume=spec.start.resume,

@@ -8,7 +8,7 @@ from treadle.io.peer import Peer
 from treadle.io.within import within
 from treadle.session import SessionSpec
 from treadle.wire.worker.codec import BadLine
-from treadle.wire.worker.messages import AnyRequest, EventLine, Init, InitOk, Result, Shutdown, ShutdownOk
+from treadle.wire.worker.messages import AnyRequest, EventLine, Init, InitOk, SendResult, Shutdown, ShutdownOk
 from treadle.wire.worker.versions import BASE, NEWEST, parse_version
 
 
@@ -27,7 +27,7 @@ class WorkerPeer(Peer[Any, AnyRequest]):
                 item = heard.popleft()
                 if isinstance(item, InitOk):
                     return item
-                if isinstance(item, Result):
+                if isinstance(item, SendResult):
                     said = item.error.message if item.error else "no reason given"
                     raise await self.blame(RemoteError, f"refused to start a session: {said}")
                 await self.wrong(item)
@@ -48,7 +48,7 @@ class WorkerPeer(Peer[Any, AnyRequest]):
         if isinstance(item, RemoteProtocolError):
             more = f" ({item.details})" if item.details else ""
             raise await self.blame(RemoteProtocolError, f"broke the protocol: {item.message}{more}")
-        if isinstance(item, Result):
+        if isinstance(item, SendResult):
             raise await self.blame(RemoteProtocolError, f"gave a result for {item.id!r}, which nobody asked for")
 
     async def say_goodbye(self) -> None:

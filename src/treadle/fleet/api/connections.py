@@ -20,7 +20,7 @@ MESSAGE_MAX = 64 * 1024
 """The largest message that a tab may send."""
 
 
-class Connection(H11Protocol):
+class BoundedConnection(H11Protocol):
     """A connection that is closed when its bytes come too slowly: holding one open costs an attacker nothing."""
 
     idle_seconds = IDLE_SECONDS
@@ -57,7 +57,7 @@ class Connection(H11Protocol):
 def make_config(gate: Gate, listening: Listening) -> uvicorn.Config:
     config = uvicorn.Config(
         gate,
-        http=Connection,
+        http=BoundedConnection,
         ws="websockets-sansio",
         ws_max_size=MESSAGE_MAX,
         ws_per_message_deflate=False,  # its memory for each tab would exceed everything else here

@@ -16,7 +16,7 @@ from treadle.fleet.api.event_pages import EventPage, event_page, one_event
 from treadle.fleet.api.site import Site
 from treadle.fleet.client import Given
 from treadle.fleet.order_rows import Listed, OrderFilter
-from treadle.fleet.orders import Order, Receipt, Spec, begun, checked, new_id
+from treadle.fleet.orders import Order, OrderReceipt, Spec, begun, checked, new_id
 from treadle.fleet.sources import commit_of
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
@@ -103,7 +103,7 @@ async def submit_demo(asking: Asking) -> Given:
 class OrderDetail(msgspec.Struct, frozen=True, kw_only=True):
     spec: Spec
     order: Order
-    receipt: Receipt | None
+    receipt: OrderReceipt | None
     messages: list[dict[str, Any]]
     ask: dict[str, Any] | None
     answer: dict[str, Any] | None
@@ -145,8 +145,8 @@ async def explain_order(asking: Asking) -> dict[str, Any]:
     return liveness.judged(await client.why(asking.bus, await asking.order()))
 
 
-@call("GET", "/orders/{id}/receipt", returns=Receipt)
-async def show_receipt(asking: Asking) -> Receipt:
+@call("GET", "/orders/{id}/receipt", returns=OrderReceipt)
+async def show_receipt(asking: Asking) -> OrderReceipt:
     """The receipt of an order that has ended."""
     found = await client.get_receipt(asking.bus, await asking.order())
     if found is None:

@@ -124,16 +124,16 @@ class LiveScreen:
             self._leave()
         self.changed.set()
 
-    def _take(self, message: wire.Message) -> None:
+    def _take(self, message: wire.Frame) -> None:
         if self._screen is None:
             return
-        if isinstance(message, wire.Output):
+        if isinstance(message, wire.ProgramOutput):
             self._screen.feed(message.data)
             self._dirty = True
         elif isinstance(message, wire.Size):
             self._screen.resize(message.cols, message.rows)
             self._dirty, self._lines, self._versions = True, [], []
-        elif isinstance(message, wire.State):
+        elif isinstance(message, wire.StateFrame):
             self.state = message.body
         elif isinstance(message, wire.Exit):
             self.ended = message.code

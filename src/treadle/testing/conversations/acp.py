@@ -1,41 +1,41 @@
 """The Agent Client Protocol: a turn with a permission, one that is cancelled, a greeting that fails at first."""
 
 from treadle.wire.common.connection import Conversation
-from treadle.wire.common.rpc import Call, Notice, Refused, Returned
+from treadle.wire.common.rpc import Returned, RpcCall, RpcNotice, RpcRefused
 
 _OPENING: Conversation = [
-    ("client", Call(id=1, method="initialize", params={"protocolVersion": 1, "clientCapabilities": {}})),
+    ("client", RpcCall(id=1, method="initialize", params={"protocolVersion": 1, "clientCapabilities": {}})),
     ("agent", Returned(id=1, result={"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})),
-    ("client", Call(id=2, method="session/new", params={"cwd": "/w", "mcpServers": []})),
+    ("client", RpcCall(id=2, method="session/new", params={"cwd": "/w", "mcpServers": []})),
     ("agent", Returned(id=2, result={"sessionId": "s1"})),
-    ("client", Call(id=3, method="session/prompt", params={"sessionId": "s1", "prompt": []})),
+    ("client", RpcCall(id=3, method="session/prompt", params={"sessionId": "s1", "prompt": []})),
 ]
-_UPDATE = Notice(
+_UPDATE = RpcNotice(
     method="session/update",
     params={
         "sessionId": "s1",
         "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Hé"}},
     },
 )
-_PERMISSION = Call(id=0, method="session/request_permission", params={"sessionId": "s1", "options": []})
+_PERMISSION = RpcCall(id=0, method="session/request_permission", params={"sessionId": "s1", "options": []})
 _ALLOWED = Returned(id=0, result={"outcome": {"outcome": "selected", "optionId": "once"}})
-_CANCEL = Notice(method="session/cancel", params={"sessionId": "s1"})
+_CANCEL = RpcNotice(method="session/cancel", params={"sessionId": "s1"})
 _DONE = Returned(id=3, result={"stopReason": "end_turn"})
 
 SAMPLES: list[Conversation] = [
     [
         *_OPENING,
-        ("agent", Call(id="f", method="fs/read_text_file", params={"sessionId": "s1", "path": "/w/none"})),
-        ("client", Refused(id="f", code=-32002, message="no such file")),
+        ("agent", RpcCall(id="f", method="fs/read_text_file", params={"sessionId": "s1", "path": "/w/none"})),
+        ("client", RpcRefused(id="f", code=-32002, message="no such file")),
         ("client", _CANCEL),
         ("agent", Returned(id=3, result={"stopReason": "cancelled"})),
     ],
     [*_OPENING, ("agent", _UPDATE), ("agent", _PERMISSION), ("client", _ALLOWED), ("agent", _DONE)],
     [
-        ("client", Call(id="a", method="initialize", params={"protocolVersion": 1})),
-        ("agent", Refused(id="a", code=-32603, message="not now", data={"why": "busy"})),
-        ("client", Call(id="b", method="initialize", params={"protocolVersion": 1})),
-        ("agent", Notice(method="_auth/status", params={})),
+        ("client", RpcCall(id="a", method="initialize", params={"protocolVersion": 1})),
+        ("agent", RpcRefused(id="a", code=-32603, message="not now", data={"why": "busy"})),
+        ("client", RpcCall(id="b", method="initialize", params={"protocolVersion": 1})),
+        ("agent", RpcNotice(method="_auth/status", params={})),
         ("agent", Returned(id="b", result={"protocolVersion": 1})),
     ],
 ]

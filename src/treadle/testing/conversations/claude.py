@@ -2,10 +2,10 @@
 
 from treadle.wire.claude.records import (
     Assistant,
+    ClaudeResult,
     ControlCancel,
     ControlRequest,
     ControlResponse,
-    Result,
     StreamEvent,
     System,
     User,
@@ -40,6 +40,6 @@ SAMPLES: list[Conversation] = [
             User(message={"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": ""}]}),
         ),
         ("agent", ControlCancel(request_id="b")),
-        ("agent", Result(subtype="success", is_error=False, session_id=_ID, result="done")),
+        ("agent", ClaudeResult(subtype="success", is_error=False, session_id=_ID, result="done")),
     ]
 ]

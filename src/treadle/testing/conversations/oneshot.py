@@ -3,7 +3,7 @@
 import msgspec
 
 from treadle.wire.common.connection import Conversation
-from treadle.wire.oneshot.records import Record, Result, stream_event, text_delta, usage
+from treadle.wire.oneshot.records import Record, RunResult, stream_event, text_delta, usage
 
 _SESSION = "550e8400-e29b-41d4-a716-446655440000"
 
@@ -17,7 +17,7 @@ def _block(role: str, block: Record) -> tuple[str, Record]:
 
 
 def _result(text: str) -> tuple[str, Record]:
-    result = Result(result=text, session_id=_SESSION, subtype="success", is_error=False, usage=usage(input_tokens=3))
+    result = RunResult(result=text, session_id=_SESSION, subtype="success", is_error=False, usage=usage(input_tokens=3))
     return "run", msgspec.to_builtins(result)
 
 

@@ -2,19 +2,19 @@
 
 from treadle.wire.common.connection import Conversation
 from treadle.wire.sidecar.connection import (
-    Cancel,
+    CancelRun,
     ContextPacket,
-    Event,
     Fatal,
     Final,
-    Hello,
     Ping,
     PolicyProfile,
     Pong,
     Requirement,
     Requirements,
     Run,
+    RunEvent,
     RuntimeConfig,
+    SidecarHello,
     Snippet,
     WorkOrder,
     WorkspaceSpec,
@@ -24,22 +24,22 @@ from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,
     Artifact,
     AssistantDelta,
-    AssistantMessage,
+    AssistantSaid,
     BackendIdentity,
     CommandExecuted,
-    ErrorEvent,
-    FileChanged,
-    Reason,
+    ErrorMet,
+    FileWritten,
+    ReasonGiven,
     Receipt,
     ReceiptMeta,
     Restricted,
     RunCompleted,
     RunStarted,
-    ToolCall,
-    ToolResult,
-    Usage,
+    ToolCalled,
+    ToolReturned,
+    UsageTotals,
     Verification,
-    Warned,
+    WarningGiven,
 )
 
 _RUN = "550e8400-e29b-41d4-a716-446655440000"
@@ -69,13 +69,13 @@ SAMPLE_ORDER = WorkOrder(
 SAMPLE_EVENTS: list[AnyAgentEvent] = [
     RunStarted(ts=_TS, message="starting"),
     AssistantDelta(ts=_TS, text="Hel"),
-    AssistantMessage(ts=_TS, text="Hello"),
-    ToolCall(ts=_TS, tool_name="read", input={"path": "a.py"}, tool_use_id="c1", parent_tool_use_id=None),
-    ToolResult(ts=_TS, tool_name="read", output="x = 1", is_error=False, tool_use_id="c1"),
-    FileChanged(ts=_TS, path="a.py", summary="modified"),
+    AssistantSaid(ts=_TS, text="Hello"),
+    ToolCalled(ts=_TS, tool_name="read", input={"path": "a.py"}, tool_use_id="c1", parent_tool_use_id=None),
+    ToolReturned(ts=_TS, tool_name="read", output="x = 1", is_error=False, tool_use_id="c1"),
+    FileWritten(ts=_TS, path="a.py", summary="modified"),
     CommandExecuted(ts=_TS, command="make test", exit_code=0, output_preview="ok"),
-    Warned(ts=_TS, message="slow", ext={"raw_message": {"n": 1}}),
-    ErrorEvent(ts=_TS, message="rate limited", error_code="backend_rate_limited"),
+    WarningGiven(ts=_TS, message="slow", ext={"raw_message": {"n": 1}}),
+    ErrorMet(ts=_TS, message="rate limited", error_code="backend_rate_limited"),
     RunCompleted(ts=_TS, message="done"),
 ]
 SAMPLE_RECEIPT = Receipt(
@@ -88,16 +88,16 @@ SAMPLE_RECEIPT = Receipt(
         duration_ms=0,
     ),
     backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
-    capabilities={"streaming": "native", "tool_read": Restricted(restricted=Reason(reason="small files"))},
+    capabilities={"streaming": "native", "tool_read": Restricted(restricted=ReasonGiven(reason="small files"))},
     mode="mapped",
     usage_raw={"prompt_tokens": 3},
-    usage=Usage(input_tokens=3, output_tokens=4, estimated_cost_usd=0.5),
+    usage=UsageTotals(input_tokens=3, output_tokens=4, estimated_cost_usd=0.5),
     trace=SAMPLE_EVENTS[:2],
     artifacts=[Artifact(kind="patch", path="out.patch")],
     verification=Verification(harness_ok=True, git_diff="+x", git_status="M a.py"),
     outcome="complete",
 )
-_HELLO = Hello(
+_HELLO = SidecarHello(
     contract_version=CONTRACT,
     backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
     capabilities={"streaming": "native", "tool_read": "emulated"},
@@ -107,14 +107,14 @@ _OPENING: Conversation = [("sidecar", _HELLO), ("host", Run(id=_RUN, work_order=
 SAMPLES: list[Conversation] = [
     [
         *_OPENING,
-        *[("sidecar", Event(ref_id=_RUN, event=event)) for event in SAMPLE_EVENTS],
+        *[("sidecar", RunEvent(ref_id=_RUN, event=event)) for event in SAMPLE_EVENTS],
         ("host", Ping(seq=1)),
         ("sidecar", Pong(seq=1)),
         ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
     ],
     [
         *_OPENING,
-        ("host", Cancel(ref_id=_RUN, reason="user requested")),
+        ("host", CancelRun(ref_id=_RUN, reason="user requested")),
         ("sidecar", Fatal(ref_id=_RUN, error="stopped", error_code="internal")),
         ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
         ("sidecar", Fatal(error="ANTHROPIC_API_KEY not set")),
@@ -128,7 +128,7 @@ SAMPLES: list[Conversation] = [
     ],
 ]
 CROSSINGS = [
-    (_OPENING, ("host", Cancel(ref_id=_RUN)), ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT))),
+    (_OPENING, ("host", CancelRun(ref_id=_RUN)), ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT))),
     (_OPENING, ("host", Ping(seq=2)), ("sidecar", Fatal(ref_id=_RUN, error="gone"))),
     (
         _OPENING,

@@ -2,13 +2,14 @@
 
 from treadle.wire.common.connection import Conversation
 from treadle.wire.worker.messages import (
-    Answer,
     AnswerOk,
+    AnswerRequest,
     AnyPayload,
-    Cancel,
+    CallMade,
+    CancelRequest,
     ContentDelta,
     ErrorEnvelope,
-    ErrorEvent,
+    ErrorPayload,
     EventLine,
     Heartbeat,
     Init,
@@ -16,16 +17,15 @@ from treadle.wire.worker.messages import (
     InitOk,
     Message,
     PermissionRequest,
-    Result,
     ResultUsage,
     Send,
+    SendResult,
     Shutdown,
     ShutdownOk,
-    Status,
     StatusOk,
+    StatusRequest,
     Steer,
     SteerOk,
-    ToolCall,
     ToolEnd,
     ToolStart,
     UsageEvent,
@@ -46,11 +46,11 @@ _OPENED: Conversation = [
     ("worker", InitOk(id="1", session_id=_SESSION, protocol_version="0.2.0")),
     ("client", Send(id="2", message="Read a.py — and explain it\u2028please")),
 ]
-_DONE = Result(
+_DONE = SendResult(
     id="2",
     status="ok",
     response="It prints.",
-    tool_calls_made=(ToolCall("read_file", {"file_path": "a.py"}),),
+    tool_calls_made=(CallMade("read_file", {"file_path": "a.py"}),),
     iterations=2,
     usage=ResultUsage(prompt_tokens=20, completion_tokens=5, total_tokens=25),
     session_id=_SESSION,
@@ -58,7 +58,7 @@ _DONE = Result(
     tool_latency_ms=50,
     total_latency_ms=1250,
 )
-_CANCELLED = Result(
+_CANCELLED = SendResult(
     id="2",
     status="error",
     tool_calls_made=(),
@@ -70,12 +70,12 @@ SAMPLES: list[Conversation] = [
         *_OPENED,
         _event(0, ContentDelta("It ")),
         _event(1, ToolStart("read_file", {"file_path": "a.py"})),
-        ("client", Status(id="3")),
+        ("client", StatusRequest(id="3")),
         ("worker", StatusOk(id="3", model="m/large", messages_count=1, session_id=_SESSION, active=True)),
         _event(2, ToolEnd("read_file", "print(1)")),
         _event(3, Heartbeat(5000)),
         _event(4, UsageEvent(prompt_tokens=20, completion_tokens=5, total_tokens=25)),
-        _event(5, ErrorEvent(code="provider_error", message="Rate limited", retryable=True, provider="openrouter")),
+        _event(5, ErrorPayload(code="provider_error", message="Rate limited", retryable=True, provider="openrouter")),
         ("worker", _DONE),
         ("client", Shutdown(id="4")),
         ("worker", ShutdownOk(id="4")),
@@ -95,14 +95,14 @@ SAMPLES: list[Conversation] = [
         ),
         *_OPENED,
         ("client", Shutdown(id="3")),
-        ("client", Cancel(id="4", target_id="2")),
+        ("client", CancelRequest(id="4", target_id="2")),
         ("worker", _CANCELLED),
         ("worker", ShutdownOk(id="3")),
     ],
     [
         *_OPENED,
         _event(0, PermissionRequest(name="bash", reason="bash (execute) requires approval", request_id="q1")),
-        ("client", Answer(id="3", target_id="2", request_id="q1", decision="allow", scope="session")),
+        ("client", AnswerRequest(id="3", target_id="2", request_id="q1", decision="allow", scope="session")),
         ("worker", AnswerOk(id="3", accepted=True)),
         ("client", Steer(id="4", target_id="2", message="Only the first line.")),
         ("worker", SteerOk(id="4", accepted=False)),
@@ -110,7 +110,7 @@ SAMPLES: list[Conversation] = [
     ],
 ]
 CROSSINGS = [
-    (_OPENED, ("client", Cancel(id="3", target_id="2")), ("worker", _DONE)),
+    (_OPENED, ("client", CancelRequest(id="3", target_id="2")), ("worker", _DONE)),
     (_OPENED, ("client", Shutdown(id="3")), _event(0, ContentDelta("It "))),
     (_OPENED[:1], ("client", Send(id="2", message="early")), ("worker", _OPENED[1][1])),
 ]

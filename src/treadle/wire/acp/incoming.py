@@ -18,17 +18,17 @@ from treadle.events import (
 from treadle.session import Access, CommandInfo
 from treadle.wire.acp.content import text_of
 from treadle.wire.acp.tools import ToolRecord
-from treadle.wire.acp.usage import Meter
+from treadle.wire.acp.usage import UsageMeter
 
 _INSTRUCTIONS = re.compile(r"\A(<instructions>\n.*?\n</instructions>\n\n)+", re.S)
 """Matches what `instructed` puts in front of a first prompt."""
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
-class Incoming:
+class AcpIncoming:
     """`access_of` says what a tool with these arguments touches; see policy/guess.py."""
 
-    def __init__(self, access_of: Callable[[str, Any], Access], meter: Meter) -> None:
+    def __init__(self, access_of: Callable[[str, Any], Access], meter: UsageMeter) -> None:
         self._access_of = access_of
         self.meter = meter
         self.tools: dict[str, ToolRecord] = {}
@@ -223,10 +223,10 @@ class Incoming:
             self.options = [option for option in update["configOptions"] if isinstance(option, dict)]
 
 
-class Replay:
+class HistoryReplay:
     """The updates with which an agent replays a session's past, as the events of its turns."""
 
-    def __init__(self, incoming: Incoming) -> None:
+    def __init__(self, incoming: AcpIncoming) -> None:
         self._incoming = incoming
         self._asked: list[str] = []
         self.events: list[Event] = []

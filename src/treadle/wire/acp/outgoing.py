@@ -44,7 +44,7 @@ _STATUSES = ("pending", "in_progress", "completed")
 _STOPS = {"completed": "end_turn", "interrupted": "cancelled", "limited": "max_turn_requests"}
 
 
-class Outgoing:
+class AcpOutgoing:
     """`terminals`: the client shows a command's output as a terminal if `_meta` asks for it. `load` reads the bytes
     of an image file."""
 

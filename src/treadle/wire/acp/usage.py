@@ -39,7 +39,7 @@ def read_counts(told: Any, model: str = "") -> Usage | None:
     )
 
 
-class Meter:
+class UsageMeter:
     """One session's counts. Nothing is made up: what an agent does not tell is not in any event."""
 
     def __init__(self, span: Span = "session") -> None:

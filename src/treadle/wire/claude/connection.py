@@ -5,14 +5,9 @@ from typing import ClassVar
 from treadle.wire.claude.records import (
     KNOWN,
     AnyRecord,
-    Assistant,
-    ControlCancel,
     ControlRequest,
     ControlResponse,
-    Result,
-    StreamEvent,
-    System,
-    Unknown,
+    UnknownRecord,
     User,
     decode,
 )
@@ -24,16 +19,14 @@ class Connection(LineConnection[AnyRecord]):
     """`host` is whoever starts the program, `agent` the program. Both may ask at any time."""
 
     SAYS: ClassVar = {
-        "host": frozenset({ControlRequest, ControlResponse, User, Unknown}),
-        "agent": frozenset(
-            {ControlRequest, ControlResponse, ControlCancel, User, Assistant, StreamEvent, System, Result, Unknown}
-        ),
+        "host": frozenset({ControlRequest, ControlResponse, User, UnknownRecord}),
+        "agent": frozenset({*KNOWN, UnknownRecord}),
     }
     START: ClassVar = "open"
-    TRANSITIONS: ClassVar[Transitions] = {("open", kind): "open" for kind in (*KNOWN, Unknown)}
+    TRANSITIONS: ClassVar[Transitions] = {("open", kind): "open" for kind in (*KNOWN, UnknownRecord)}
 
     def read(self, line: bytes) -> AnyRecord:
         return decode(line)
 
     def encode(self, message: AnyRecord) -> bytes:
-        return json_line(message.record if isinstance(message, Unknown) else message)
+        return json_line(message.record if isinstance(message, UnknownRecord) else message)

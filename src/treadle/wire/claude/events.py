@@ -4,7 +4,7 @@ import re
 from typing import Any, Literal
 
 from treadle.events import ErrorInfo, Event, FileChanged, Outcome, Task, TaskChanged, TaskStatus, Usage
-from treadle.wire.claude.records import Result, System
+from treadle.wire.claude.records import ClaudeResult, System
 
 _EXIT = re.compile(r"\AExit code (\d+)\b")
 _LIMITED = {"error_max_turns": "max_iterations", "error_max_budget_usd": "budget_exceeded"}
@@ -12,7 +12,7 @@ _STATUS: dict[int, tuple[str, bool]] = {401: ("auth_failed", False), 403: ("auth
 _STATUS |= {429: ("rate_limited", True)}
 
 
-def usages(result: Result, before: dict[str, Any] | None) -> list[Usage]:
+def usages(result: ClaudeResult, before: dict[str, Any] | None) -> list[Usage]:
     """What the turn used, by model. `before`: the session's totals at the last result, or None when they are unknown.
 
     The totals in `modelUsage` and `total_cost_usd` cover the whole session, including earlier processes of it.
@@ -65,7 +65,7 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def ending(result: Result, stopped: bool) -> tuple[Outcome, ErrorInfo | None]:
+def ending(result: ClaudeResult, stopped: bool) -> tuple[Outcome, ErrorInfo | None]:
     """How the turn ended. `stopped`: we asked for it. A failed model call also comes with the subtype success."""
     if not result.is_error:
         return "completed", None
@@ -84,7 +84,7 @@ def ending(result: Result, stopped: bool) -> tuple[Outcome, ErrorInfo | None]:
     return "failed", ErrorInfo(code=code, message=message, retryable=retryable, details={"status": status})
 
 
-def _first_error(result: Result) -> str:
+def _first_error(result: ClaudeResult) -> str:
     return next((str(error) for error in result.errors), "")
 
 
@@ -128,7 +128,7 @@ _TASK_STATUS: dict[str, TaskStatus] = {"completed": "completed", "failed": "fail
 _TASK_STATUS |= {"stopped": "cancelled", "cancelled": "cancelled", "running": "running"}
 
 
-class Tasks:
+class ClaudeTasks:
     """The background tasks, put together from the records about them."""
 
     def __init__(self) -> None:

@@ -11,30 +11,30 @@ import msgspec
 from treadle.errors import InvalidJson, Violation
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class ClaudeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     pass
 
 
-class ControlRequest(Record, frozen=True, kw_only=True, tag="control_request"):
+class ControlRequest(ClaudeRecord, frozen=True, kw_only=True, tag="control_request"):
     """Either end asks the other: `request` has a `subtype`, such as initialize, interrupt or can_use_tool."""
 
     request_id: str
     request: dict[str, Any]
 
 
-class ControlResponse(Record, frozen=True, kw_only=True, tag="control_response"):
+class ControlResponse(ClaudeRecord, frozen=True, kw_only=True, tag="control_response"):
     """`response` has subtype success or error, request_id, and response or error."""
 
     response: dict[str, Any]
 
 
-class ControlCancel(Record, frozen=True, kw_only=True, tag="control_cancel_request"):
+class ControlCancel(ClaudeRecord, frozen=True, kw_only=True, tag="control_cancel_request"):
     """The agent withdraws a request."""
 
     request_id: str
 
 
-class User(Record, frozen=True, kw_only=True, tag="user"):
+class User(ClaudeRecord, frozen=True, kw_only=True, tag="user"):
     """A prompt on the way in; results of tools, and echoes of prompts, on the way out."""
 
     message: dict[str, Any]
@@ -47,7 +47,7 @@ class User(Record, frozen=True, kw_only=True, tag="user"):
     tool_use_result: Any = None
 
 
-class Assistant(Record, frozen=True, kw_only=True, tag="assistant"):
+class Assistant(ClaudeRecord, frozen=True, kw_only=True, tag="assistant"):
     """One content block of a reply; blocks of one reply share message.id."""
 
     message: dict[str, Any]
@@ -56,7 +56,7 @@ class Assistant(Record, frozen=True, kw_only=True, tag="assistant"):
     error: Any = None
 
 
-class StreamEvent(Record, frozen=True, kw_only=True, tag="stream_event"):
+class StreamEvent(ClaudeRecord, frozen=True, kw_only=True, tag="stream_event"):
     """A piece of a reply, as the model service sent it."""
 
     event: dict[str, Any]
@@ -64,7 +64,7 @@ class StreamEvent(Record, frozen=True, kw_only=True, tag="stream_event"):
     session_id: str = ""
 
 
-class System(Record, frozen=True, kw_only=True, tag="system"):
+class System(ClaudeRecord, frozen=True, kw_only=True, tag="system"):
     """What happens around the conversation. The subtype decides which fields are set."""
 
     subtype: str
@@ -100,7 +100,7 @@ class System(Record, frozen=True, kw_only=True, tag="system"):
     compact_metadata: dict[str, Any] | None = None
 
 
-class Result(Record, frozen=True, kw_only=True, tag="result"):
+class ClaudeResult(ClaudeRecord, frozen=True, kw_only=True, tag="result"):
     """The end of a turn. `subtype` is success even when the model service failed: `is_error` says so."""
 
     subtype: str
@@ -121,17 +121,17 @@ class Result(Record, frozen=True, kw_only=True, tag="result"):
     structured_output: Any = None
 
 
-class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+class UnknownRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record of a type that we do not know, as it came."""
 
     record: dict[str, Any]
 
 
-AnyRecord: TypeAlias = (
-    ControlRequest | ControlResponse | ControlCancel | User | Assistant | StreamEvent | System | Result | Unknown
+KNOWN = (ControlRequest, ControlResponse, ControlCancel, User, Assistant, StreamEvent, System, ClaudeResult)
+_Known: TypeAlias = (
+    ControlRequest | ControlResponse | ControlCancel | User | Assistant | StreamEvent | System | ClaudeResult
 )
-KNOWN = (ControlRequest, ControlResponse, ControlCancel, User, Assistant, StreamEvent, System, Result)
-_Known: TypeAlias = ControlRequest | ControlResponse | ControlCancel | User | Assistant | StreamEvent | System | Result
+AnyRecord: TypeAlias = _Known | UnknownRecord
 _decoder = msgspec.json.Decoder(_Known)
 _tags = {kind.__struct_config__.tag for kind in KNOWN}
 
@@ -147,7 +147,7 @@ def decode(line: bytes) -> AnyRecord:
         raise InvalidJson(f"a line is not JSON: {error}") from error
 
 
-def _unknown(line: bytes, wrong: Exception) -> Unknown:
+def _unknown(line: bytes, wrong: Exception) -> UnknownRecord:
     try:
         found = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -157,4 +157,4 @@ def _unknown(line: bytes, wrong: Exception) -> Unknown:
     kind = found.get("type")
     if isinstance(kind, str) and kind in _tags:
         raise Violation(f"a {kind} record is not what it should be: {wrong}")
-    return Unknown(record=found)
+    return UnknownRecord(record=found)

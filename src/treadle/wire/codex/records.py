@@ -28,7 +28,7 @@ _USAGE = {
 }
 
 
-class Output:
+class CodexOutput:
     """The program's output. `send` returns the prompt as plain bytes."""
 
     def __init__(self, cap: int = LINE_CAP) -> None:

@@ -19,7 +19,7 @@ from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_
 CallKey: TypeAlias = int | str
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class RpcCall(msgspec.Struct, frozen=True, kw_only=True):
     """A request: the other end owes it an answer."""
 
     id: CallKey
@@ -27,7 +27,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     params: dict[str, Any] = {}
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True):
+class RpcNotice(msgspec.Struct, frozen=True, kw_only=True):
     """A notification: it gets no answer."""
 
     method: str
@@ -39,7 +39,7 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class RpcRefused(msgspec.Struct, frozen=True, kw_only=True):
     """A call that failed. `id` is None when the other end could not read the id of the call."""
 
     id: CallKey | None
@@ -48,7 +48,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     data: Any = None
 
 
-RpcMessage: TypeAlias = Call | Notice | Returned | Refused
+RpcMessage: TypeAlias = RpcCall | RpcNotice | Returned | RpcRefused
 
 _decoder = msgspec.json.Decoder()
 GREETING = "initialize"
@@ -61,7 +61,7 @@ the greeting."""
 
 
 # Built once: a union written inside a function is built at every call, which costs time in a flood of messages.
-_CALLS, _ANSWERS, _IDS = (Call, Notice), (Returned, Refused), (int, str, NoneType)
+_CALLS, _ANSWERS, _IDS = (RpcCall, RpcNotice), (Returned, RpcRefused), (int, str, NoneType)
 
 
 class RpcConnection(Connection[RpcMessage]):
@@ -114,7 +114,7 @@ class RpcConnection(Connection[RpcMessage]):
         """Notices are always allowed after the greeting and change no state, so a flood of them skips the checks."""
         found: list[RpcMessage | RemoteProtocolError] = []
         for message in messages:
-            if type(message) is Notice and self.state == "ready":
+            if type(message) is RpcNotice and self.state == "ready":
                 found.append(message)
             else:
                 found += super().judge((message,))
@@ -122,13 +122,13 @@ class RpcConnection(Connection[RpcMessage]):
 
     def kind(self, sender: str, message: RpcMessage) -> str:
         match message:
-            case Call():
+            case RpcCall():
                 return "initialize" if message.method == GREETING else "call"
-            case Notice():
+            case RpcNotice():
                 return "notice"
             case Returned():
                 return "reply" if sender == self.OPENER else "result"
-            case Refused():
+            case RpcRefused():
                 return "refusal" if sender == self.OPENER else "error"
 
     def refusal(self, sender: str, message: RpcMessage) -> str | None:
@@ -137,26 +137,26 @@ class RpcConnection(Connection[RpcMessage]):
             return reason
         if isinstance(message, _CALLS):
             return self._refused_call(sender, message)
-        if isinstance(message, Refused):
+        if isinstance(message, RpcRefused):
             return None  # also for a call that could not be read, whose id may be anything
         return None if message.id in self.open[self._other(sender)] else f"no call {message.id!r} is open"
 
-    def _refused_call(self, sender: str, message: Call | Notice) -> str | None:
+    def _refused_call(self, sender: str, message: RpcCall | RpcNotice) -> str | None:
         method = message.method
         ours = sender == self.role
-        if ours and isinstance(message, Call) and sender == self.OPENER and self.state == "greeting":
+        if ours and isinstance(message, RpcCall) and sender == self.OPENER and self.state == "greeting":
             return f"{method} may not be called before {GREETING} is answered"
-        if isinstance(message, Call) and message.id in self.open[sender]:
+        if isinstance(message, RpcCall) and message.id in self.open[sender]:
             return f"the id {message.id!r} is in use by another call"
         if ours and method not in self.METHODS[sender] and not method.startswith("_"):
             return f"a {sender} does not call {method}"
         return None
 
     def said(self, sender: str, message: RpcMessage) -> None:
-        if isinstance(message, Refused) and message.id not in self.open[self._other(sender)]:
+        if isinstance(message, RpcRefused) and message.id not in self.open[self._other(sender)]:
             return  # it answers something that was not a call, so no call is settled
         super().said(sender, message)
-        if isinstance(message, Call):
+        if isinstance(message, RpcCall):
             self.open[sender].add(message.id)
         elif isinstance(message, _ANSWERS) and message.id is not None:
             self.open[self._other(sender)].discard(message.id)
@@ -165,19 +165,19 @@ class RpcConnection(Connection[RpcMessage]):
         return self.peer if sender == self.role else self.role
 
     def refused(self, message: RpcMessage, reason: str) -> RemoteProtocolError:
-        details = {"id": message.id, "code": INVALID_REQUEST} if isinstance(message, Call) else None
+        details = {"id": message.id, "code": INVALID_REQUEST} if isinstance(message, RpcCall) else None
         return Violation(reason, details=details)
 
 
 def as_json(message: RpcMessage) -> dict[str, Any]:
     match message:
-        case Call():
+        case RpcCall():
             return {"jsonrpc": "2.0", "id": message.id, "method": message.method, "params": message.params}
-        case Notice():
+        case RpcNotice():
             return {"jsonrpc": "2.0", "method": message.method, "params": message.params}
         case Returned():
             return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
-        case Refused():
+        case RpcRefused():
             error: dict[str, Any] = {"code": message.code, "message": message.message}
             if message.data is not None:
                 error["data"] = message.data
@@ -219,7 +219,7 @@ def _read_call(key: CallKey | None, method: str, value: dict[str, Any]) -> RpcMe
         params = {}
     if not isinstance(params, dict):
         return Violation(f"the params of {method:.60} are not an object", details={"id": key, "code": INVALID_PARAMS})
-    return Notice(method=method, params=params) if key is None else Call(id=key, method=method, params=params)
+    return RpcNotice(method=method, params=params) if key is None else RpcCall(id=key, method=method, params=params)
 
 
 def _read_answer(key: CallKey | None, value: dict[str, Any]) -> RpcMessage | RemoteProtocolError:
@@ -228,7 +228,7 @@ def _read_answer(key: CallKey | None, value: dict[str, Any]) -> RpcMessage | Rem
         return Returned(id=key, result=value.get("result")) if key is not None else Violation("an answer has no id")
     told = error if isinstance(error, dict) else {"message": str(error)}
     code, message = told.get("code"), told.get("message")
-    return Refused(
+    return RpcRefused(
         id=key,
         code=code if isinstance(code, int) else INTERNAL_ERROR,
         message=message if isinstance(message, str) else "it gave no reason",

@@ -12,7 +12,7 @@ import msgspec
 from treadle.errors import InvalidJson
 from treadle.wire.common import connection as base
 from treadle.wire.common.jsonline import json_line
-from treadle.wire.oneshot.records import Record, Result
+from treadle.wire.oneshot.records import Record, RunResult
 
 PROMPT = "prompt"
 RESULT = "result"
@@ -51,7 +51,7 @@ class Connection(base.LineConnection[Any]):
         self._unanswered = 0
 
     def kind(self, sender: str, message: Any) -> str:
-        name = RESULT if isinstance(message, Result) else message.get("type")
+        name = RESULT if isinstance(message, RunResult) else message.get("type")
         if name == RESULT and self._unanswered == 1:
             return LAST_RESULT
         if name == "user":

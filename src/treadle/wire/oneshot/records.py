@@ -44,7 +44,7 @@ def stop_reason(reason: str) -> str | None:
     return _STOPS.get(reason, reason if reason in _STOPS.values() else None)
 
 
-class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", rename={"model_usage": "modelUsage"}):
+class RunResult(msgspec.Struct, kw_only=True, tag_field="type", tag="result", rename={"model_usage": "modelUsage"}):
     """The one record that ends a run. The specification's keys come first."""
 
     result: str
@@ -288,7 +288,7 @@ def command_lists(info: AgentInfo, commands: list[CommandInfo]) -> Record:
     }
 
 
-class Reply(msgspec.Struct, kw_only=True):
+class MessageHead(msgspec.Struct, kw_only=True):
     """The model's message that a group of content blocks belongs to: they share its id and its token count."""
 
     session_id: str

@@ -33,7 +33,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     delta: str | None = None
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PiMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message of the agent: a response, a question of an extension, or an event."""
 
     type: str
@@ -61,9 +61,9 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     errorMessage: str | None = None
 
 
-Message: TypeAlias = Command | Said
+Message: TypeAlias = Command | PiMessage
 _commands = msgspec.json.Decoder(Command)
-_said = msgspec.json.Decoder(Said)
+_said = msgspec.json.Decoder(PiMessage)
 
 
 class Connection(LineConnection[Message]):

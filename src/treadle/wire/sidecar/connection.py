@@ -24,17 +24,17 @@ from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,
     BackendIdentity,
     Capability,
+    ContractPart,
     ErrorCode,
     Free,
     Level,
     Manifest,
     Mode,
-    Part,
     Receipt,
     Restricted,
     Uuid,
 )
-from treadle.wire.sidecar.repair import Note, convert
+from treadle.wire.sidecar.repair import Deviation, convert
 
 Lane: TypeAlias = Literal["patch_first", "workspace_first"]
 WorkspaceMode: TypeAlias = Literal["pass_through", "staged"]
@@ -44,24 +44,24 @@ MinSupport: TypeAlias = Literal["native", "emulated", "any"]
 # The work order...
 
 
-class WorkspaceSpec(Part, frozen=True, kw_only=True):
+class WorkspaceSpec(ContractPart, frozen=True, kw_only=True):
     root: str
     mode: WorkspaceMode = "staged"
     include: list[str]
     exclude: list[str]
 
 
-class Snippet(Part, frozen=True, kw_only=True):
+class Snippet(ContractPart, frozen=True, kw_only=True):
     name: str
     content: str
 
 
-class ContextPacket(Part, frozen=True, kw_only=True):
+class ContextPacket(ContractPart, frozen=True, kw_only=True):
     files: list[str]
     snippets: list[Snippet]
 
 
-class PolicyProfile(Part, frozen=True, kw_only=True):
+class PolicyProfile(ContractPart, frozen=True, kw_only=True):
     """An empty list is no rule: an empty `allowed_tools` allows all of them."""
 
     allowed_tools: list[str]
@@ -73,16 +73,16 @@ class PolicyProfile(Part, frozen=True, kw_only=True):
     require_approval_for: list[str]
 
 
-class Requirement(Part, frozen=True, kw_only=True):
+class Requirement(ContractPart, frozen=True, kw_only=True):
     capability: Capability
     min_support: MinSupport
 
 
-class Requirements(Part, frozen=True, kw_only=True):
+class Requirements(ContractPart, frozen=True, kw_only=True):
     required: list[Requirement]
 
 
-class RuntimeConfig(Part, frozen=True, kw_only=True):
+class RuntimeConfig(ContractPart, frozen=True, kw_only=True):
     model: str | None = None
     vendor: dict[str, Free]
     env: dict[str, str]
@@ -90,7 +90,7 @@ class RuntimeConfig(Part, frozen=True, kw_only=True):
     max_turns: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
 
 
-class WorkOrder(Part, frozen=True, kw_only=True):
+class WorkOrder(ContractPart, frozen=True, kw_only=True):
     id: Uuid
     task: str
     lane: Lane
@@ -115,56 +115,56 @@ NO_POLICY = PolicyProfile(
 # The envelopes...
 
 
-class Hello(Part, frozen=True, kw_only=True, tag_field="t", tag="hello"):
+class SidecarHello(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="hello"):
     contract_version: str
     backend: BackendIdentity
     capabilities: Manifest
     mode: Mode = "mapped"
 
 
-class Run(Part, frozen=True, kw_only=True, tag_field="t", tag="run"):
+class Run(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="run"):
     id: str
     work_order: WorkOrder
 
 
-class Event(Part, frozen=True, kw_only=True, tag_field="t", tag="event"):
+class RunEvent(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="event"):
     ref_id: str
     event: AnyAgentEvent
 
 
-class Final(Part, frozen=True, kw_only=True, tag_field="t", tag="final"):
+class Final(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="final"):
     ref_id: str
     receipt: Receipt
 
 
-class Fatal(Part, frozen=True, kw_only=True, tag_field="t", tag="fatal"):
+class Fatal(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="fatal"):
     ref_id: str | None = None
     error: str
     error_code: ErrorCode | UnsetType = UNSET
 
 
-class Cancel(Part, frozen=True, kw_only=True, tag_field="t", tag="cancel"):
+class CancelRun(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="cancel"):
     ref_id: str
     reason: str | None = None
 
 
-class Ping(Part, frozen=True, kw_only=True, tag_field="t", tag="ping"):
+class Ping(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="ping"):
     seq: int
 
 
-class Pong(Part, frozen=True, kw_only=True, tag_field="t", tag="pong"):
+class Pong(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="pong"):
     seq: int
 
 
-class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+class UnknownEnvelope(msgspec.Struct, frozen=True, kw_only=True):
     """A message whose `t` only a later version may know. It is read and skipped, and never sent."""
 
     t: str
     body: dict[str, Any]
 
 
-Envelope: TypeAlias = Hello | Run | Event | Final | Fatal | Cancel | Ping | Pong
-Message: TypeAlias = Envelope | Unknown
+Envelope: TypeAlias = SidecarHello | Run | RunEvent | Final | Fatal | CancelRun | Ping | Pong
+Message: TypeAlias = Envelope | UnknownEnvelope
 KINDS: dict[str, type[Any]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Envelope)}
 
 _VERSION = re.compile(r"abp/v(\d{1,9})\.(\d{1,9})")
@@ -218,7 +218,7 @@ def _not_json(line: bytes, error: Exception) -> InvalidJson:
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Envelope)
-_event_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_event_decoder: msgspec.json.Decoder[RunEvent] = msgspec.json.Decoder(RunEvent)
 
 
 LAST_END = "the end of the only run"
@@ -229,22 +229,22 @@ class Connection(base.Connection[Message]):
     """Roles: host and sidecar. Beside the state, it keeps the ids of the `runs`: the first runs, the others wait."""
 
     SAYS = {
-        "host": frozenset({Run, Cancel, Ping, Unknown}),
-        "sidecar": frozenset({Hello, Event, Final, Fatal, LAST_END, Pong, Unknown}),
+        "host": frozenset({Run, CancelRun, Ping, UnknownEnvelope}),
+        "sidecar": frozenset({SidecarHello, RunEvent, Final, Fatal, LAST_END, Pong, UnknownEnvelope}),
     }
     START = "waiting for hello"
     TRANSITIONS = {
-        (START, Hello): "idle",
-        **{("idle", kind): "idle" for kind in (Hello, Fatal, Cancel, Ping, Pong, Unknown)},
+        (START, SidecarHello): "idle",
+        **{("idle", kind): "idle" for kind in (SidecarHello, Fatal, CancelRun, Ping, Pong, UnknownEnvelope)},
         ("idle", Run): "running",
         **{("running", kind): "running" for kind in KINDS.values()},
         ("running", LAST_END): "idle",
-        ("running", Unknown): "running",
+        ("running", UnknownEnvelope): "running",
     }
 
     def __init__(self, role: str, *, cap: int = base.CAP) -> None:
         super().__init__(role, cap=cap)
-        self.notes: list[Note] = []
+        self.notes: list[Deviation] = []
         self.notes_left_out = 0
         self.runs: deque[str] = deque()
         self._lines = LineSplitter(cap)
@@ -307,7 +307,7 @@ class Connection(base.Connection[Message]):
             clean = mended_line(line)
         except (ValueError, RecursionError):
             return _not_json(line, error)
-        self.notes.append(Note(where="line", problem="half a surrogate pair was replaced"))
+        self.notes.append(Deviation(where="line", problem="half a surrogate pair was replaced"))
         self._bound_notes(0)
         return self._read(clean)
 
@@ -328,9 +328,9 @@ class Connection(base.Connection[Message]):
             # Readers disagree on which of the two counts, so the line is refused.
             raise msgspec.ValidationError(f"it says `{twice}` twice")
         if kind not in KINDS:
-            self.notes.append(Note(where=kind, problem="unknown kind of message", value=tree))
-            return Unknown(t=kind, body=tree)
-        found: list[Note] = []
+            self.notes.append(Deviation(where=kind, problem="unknown kind of message", value=tree))
+            return UnknownEnvelope(t=kind, body=tree)
+        found: list[Deviation] = []
         message: Message = convert(tree, KINDS[kind], kind, found)
         lacking = [str(note) for note in found if note.blank and not note.where.startswith("final.receipt.trace[")]
         if kind == "final" and lacking:
@@ -351,19 +351,19 @@ class Connection(base.Connection[Message]):
         return _encoder.encode(message) + b"\n"
 
     def refusal(self, sender: str, message: Message) -> str | None:
-        if self.state == self.START and type(message) is not Hello:
+        if self.state == self.START and type(message) is not SidecarHello:
             return f"the first line must be hello, not {self.named(message)}"
         reason = super().refusal(sender, message)
         if reason is not None:
             return reason
         match message:
-            case Hello() if not compatible(message.contract_version):
+            case SidecarHello() if not compatible(message.contract_version):
                 return f"the sidecar speaks {message.contract_version!r} and we speak {CONTRACT!r}"
-            case Hello() if sender == self.role and self.state != self.START:
+            case SidecarHello() if sender == self.role and self.state != self.START:
                 return "hello is said once"
-            case Unknown() if sender == self.role:
+            case UnknownEnvelope() if sender == self.role:
                 return "only what the contract names is sent"
-            case Event() | Final() if message.ref_id != self.runs[0]:
+            case RunEvent() | Final() if message.ref_id != self.runs[0]:
                 return f"ref_id {message.ref_id!r} is not the run under way, {self.runs[0]!r}"
             case Final():
                 return unusable(message.receipt.meta)
@@ -374,11 +374,11 @@ class Connection(base.Connection[Message]):
     @staticmethod
     def named(message: Message) -> str:
         said = f": {message.error}" if isinstance(message, Fatal) else ""
-        kind = message.t if isinstance(message, Unknown) else str(type(message).__struct_config__.tag)
+        kind = message.t if isinstance(message, UnknownEnvelope) else str(type(message).__struct_config__.tag)
         return f"{kind}{said}"
 
     def refused(self, message: Message, reason: str) -> RemoteProtocolError:
-        if isinstance(message, Hello):
+        if isinstance(message, SidecarHello):
             return VersionMismatch(reason, hint="versions must have the same major number")
         details = {"message": self.named(message)[:200]}
         if isinstance(message, Final) and unusable(message.receipt.meta) == reason:

@@ -13,16 +13,16 @@ from treadle.wire.sidecar.receipts import (
     ERROR_CODES,
     AnyAgentEvent,
     AssistantDelta,
-    AssistantMessage,
+    AssistantSaid,
     CommandExecuted,
     ErrorCode,
-    ErrorEvent,
-    FileChanged,
+    ErrorMet,
+    FileWritten,
     RunCompleted,
     RunStarted,
-    ToolCall,
-    ToolResult,
-    Warned,
+    ToolCalled,
+    ToolReturned,
+    WarningGiven,
     plain,
     timestamp,
 )
@@ -68,7 +68,7 @@ def contract_code(code: str, details: Any = None) -> ErrorCode | None:
     return CODES.get(code)
 
 
-class Outgoing:
+class SidecarOutgoing:
     """Our events as the contract's. What it has no type for (thinking, usage, tasks) is left out or put into `ext`."""
 
     def __init__(self, root: str, *, passthrough: bool = False) -> None:
@@ -96,14 +96,14 @@ class Outgoing:
             case ours.TextDelta() if event.parent is None:
                 return [AssistantDelta(ts=ts, text=mended(event.text))]
             case ours.Message(kind="text") if event.parent is None:
-                return [AssistantMessage(ts=ts, text=mended(event.text))]
+                return [AssistantSaid(ts=ts, text=mended(event.text))]
             case ours.TurnStarted():
                 return [RunStarted(ts=ts, message="started")]
             case ours.TurnEnded():
                 return [RunCompleted(ts=ts, message=event.outcome)]
             case ours.ToolStarted():
                 return [
-                    ToolCall(
+                    ToolCalled(
                         ts=ts,
                         tool_name=event.name,
                         input=plain(event.args),
@@ -113,7 +113,7 @@ class Outgoing:
                 ]
             case ours.ToolEnded():
                 return [
-                    ToolResult(
+                    ToolReturned(
                         ts=ts,
                         tool_name=event.name,
                         output=mended(event.result),
@@ -124,7 +124,7 @@ class Outgoing:
             case ours.ToolDenied():
                 return _denied(event, ts)
             case ours.FileChanged():
-                return [FileChanged(ts=ts, path=mended(event.path.removeprefix(self._root)), summary=event.change)]
+                return [FileWritten(ts=ts, path=mended(event.path.removeprefix(self._root)), summary=event.change)]
             case ours.CommandRun():
                 return [
                     CommandExecuted(
@@ -135,25 +135,25 @@ class Outgoing:
                     )
                 ]
             case ours.Warned():
-                return [Warned(ts=ts, message=mended(event.message))]
+                return [WarningGiven(ts=ts, message=mended(event.message))]
             case ours.Retrying():
-                return [Warned(ts=ts, message=f"trying again ({event.attempt}): {mended(event.error.message)}")]
+                return [WarningGiven(ts=ts, message=f"trying again ({event.attempt}): {mended(event.error.message)}")]
             case ours.Failed():
                 return [error_event(event.error, ts)]
         return []
 
 
-def error_event(error: ours.ErrorInfo, ts: str) -> ErrorEvent:
+def error_event(error: ours.ErrorInfo, ts: str) -> ErrorMet:
     code = contract_code(error.code, error.details)
-    return ErrorEvent(ts=ts, message=mended(error.message), error_code=UNSET if code is None else code)
+    return ErrorMet(ts=ts, message=mended(error.message), error_code=UNSET if code is None else code)
 
 
 def _denied(event: ours.ToolDenied, ts: str) -> list[AnyAgentEvent]:
     """The contract has no event for a call that was refused, so send a warning and a result that says so."""
     reason = mended(event.reason)
     return [
-        Warned(ts=ts, message=f"{event.name} was denied: {reason}"),
-        ToolResult(
+        WarningGiven(ts=ts, message=f"{event.name} was denied: {reason}"),
+        ToolReturned(
             ts=ts,
             tool_name=event.name,
             output={"denied": True, "reason": reason},
@@ -167,7 +167,7 @@ def _with(event: AnyAgentEvent, name: str, value: Any) -> AnyAgentEvent:
     return msgspec.structs.replace(event, ext={**({} if event.ext is UNSET else event.ext), name: value})
 
 
-class Incoming:
+class SidecarIncoming:
     """The contract's events as ours. `access` guesses what a tool touches, because we do not know its tools."""
 
     def __init__(self, access: Callable[[str, Any], Access]) -> None:
@@ -180,13 +180,13 @@ class Incoming:
         match event:
             case AssistantDelta():
                 return [ours.TextDelta(text=event.text, raw=raw)]
-            case AssistantMessage():
+            case AssistantSaid():
                 return [ours.Message(text=event.text, raw=raw), *_usage(event.ext)]
-            case ToolCall():
+            case ToolCalled():
                 return [self._started(event, raw), *_usage(event.ext)]
-            case ToolResult():
+            case ToolReturned():
                 return [self._ended(event, raw)]
-            case FileChanged():
+            case FileWritten():
                 return [ours.FileChanged(path=event.path, change=_change(event.summary), raw=raw)]
             case CommandExecuted():
                 return [
@@ -194,9 +194,9 @@ class Incoming:
                         command=event.command, exit_code=event.exit_code, output=event.output_preview or "", raw=raw
                     )
                 ]
-            case Warned():
+            case WarningGiven():
                 return _usage(event.ext) or [ours.Warned(message=event.message, raw=raw)]
-            case ErrorEvent():
+            case ErrorMet():
                 code = "remote_error" if event.error_code is UNSET else event.error_code
                 return [ours.Failed(error=ours.ErrorInfo(code=code, message=event.message), raw=raw)]
         return []
@@ -210,7 +210,7 @@ class Incoming:
             self._calls[name] = f"call_{self._made}"
         return self._calls[name]
 
-    def _started(self, event: ToolCall, raw: Any) -> ours.Event:
+    def _started(self, event: ToolCalled, raw: Any) -> ours.Event:
         touched = self._access(event.tool_name, event.input)
         return ours.ToolStarted(
             call=self._call(event.tool_use_id, event.tool_name, new=True),
@@ -223,7 +223,7 @@ class Incoming:
             raw=raw,
         )
 
-    def _ended(self, event: ToolResult, raw: Any) -> ours.Event:
+    def _ended(self, event: ToolReturned, raw: Any) -> ours.Event:
         call = self._call(event.tool_use_id, event.tool_name, new=False)
         output = event.output
         if isinstance(output, dict) and output.get("denied") is True:

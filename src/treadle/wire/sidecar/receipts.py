@@ -59,26 +59,26 @@ CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 ERROR_CODES: tuple[ErrorCode, ...] = get_args(ErrorCode)
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+class ContractPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """Base of all types of the contract: read exactly, written in full, with null for an absent option.
 
     Not tracked by the garbage collector, which halves the time to read one: data from JSON has no cycles.
     """
 
 
-class Reason(Part, frozen=True, kw_only=True):
+class ReasonGiven(ContractPart, frozen=True, kw_only=True):
     reason: str
 
 
-class Restricted(Part, frozen=True, kw_only=True):
-    restricted: Reason
+class Restricted(ContractPart, frozen=True, kw_only=True):
+    restricted: ReasonGiven
 
 
 Level: TypeAlias = Literal["native", "emulated", "unsupported"] | Restricted
 Manifest: TypeAlias = dict[Capability, Level]
 
 
-class BackendIdentity(Part, frozen=True, kw_only=True):
+class BackendIdentity(ContractPart, frozen=True, kw_only=True):
     id: str
     backend_version: str | None = None
     adapter_version: str | None = None
@@ -87,7 +87,7 @@ class BackendIdentity(Part, frozen=True, kw_only=True):
 # The ten events...
 
 
-class AgentEvent(Part, frozen=True, kw_only=True, tag_field="type"):
+class AgentEvent(ContractPart, frozen=True, kw_only=True, tag_field="type"):
     ts: Time
     ext: dict[str, Free] | UnsetType = UNSET
 
@@ -104,25 +104,25 @@ class AssistantDelta(AgentEvent, frozen=True, kw_only=True, tag="assistant_delta
     text: str
 
 
-class AssistantMessage(AgentEvent, frozen=True, kw_only=True, tag="assistant_message"):
+class AssistantSaid(AgentEvent, frozen=True, kw_only=True, tag="assistant_message"):
     text: str
 
 
-class ToolCall(AgentEvent, frozen=True, kw_only=True, tag="tool_call"):
+class ToolCalled(AgentEvent, frozen=True, kw_only=True, tag="tool_call"):
     tool_name: str
     input: Free
     tool_use_id: str | None = None
     parent_tool_use_id: str | None = None
 
 
-class ToolResult(AgentEvent, frozen=True, kw_only=True, tag="tool_result"):
+class ToolReturned(AgentEvent, frozen=True, kw_only=True, tag="tool_result"):
     tool_name: str
     output: Free
     is_error: bool
     tool_use_id: str | None = None
 
 
-class FileChanged(AgentEvent, frozen=True, kw_only=True, tag="file_changed"):
+class FileWritten(AgentEvent, frozen=True, kw_only=True, tag="file_changed"):
     path: str
     summary: str
 
@@ -133,11 +133,11 @@ class CommandExecuted(AgentEvent, frozen=True, kw_only=True, tag="command_execut
     output_preview: str | None = None
 
 
-class Warned(AgentEvent, frozen=True, kw_only=True, tag="warning"):
+class WarningGiven(AgentEvent, frozen=True, kw_only=True, tag="warning"):
     message: str
 
 
-class ErrorEvent(AgentEvent, frozen=True, kw_only=True, tag="error"):
+class ErrorMet(AgentEvent, frozen=True, kw_only=True, tag="error"):
     message: str
     error_code: ErrorCode | UnsetType = UNSET
 
@@ -146,13 +146,13 @@ AnyAgentEvent: TypeAlias = (
     RunStarted
     | RunCompleted
     | AssistantDelta
-    | AssistantMessage
-    | ToolCall
-    | ToolResult
-    | FileChanged
+    | AssistantSaid
+    | ToolCalled
+    | ToolReturned
+    | FileWritten
     | CommandExecuted
-    | Warned
-    | ErrorEvent
+    | WarningGiven
+    | ErrorMet
 )
 EVENT_TYPES: dict[str, type[AgentEvent]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyAgentEvent)}
 
@@ -160,7 +160,7 @@ EVENT_TYPES: dict[str, type[AgentEvent]] = {str(kind.__struct_config__.tag): kin
 # The receipt...
 
 
-class ReceiptMeta(Part, frozen=True, kw_only=True):
+class ReceiptMeta(ContractPart, frozen=True, kw_only=True):
     run_id: Uuid
     work_order_id: Uuid
     contract_version: str
@@ -169,7 +169,7 @@ class ReceiptMeta(Part, frozen=True, kw_only=True):
     duration_ms: Count
 
 
-class Usage(Part, frozen=True, kw_only=True):
+class UsageTotals(ContractPart, frozen=True, kw_only=True):
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     cache_read_tokens: Count | None = None
@@ -178,24 +178,24 @@ class Usage(Part, frozen=True, kw_only=True):
     estimated_cost_usd: float | None = None
 
 
-class Artifact(Part, frozen=True, kw_only=True):
+class Artifact(ContractPart, frozen=True, kw_only=True):
     kind: str
     path: str
 
 
-class Verification(Part, frozen=True, kw_only=True):
+class Verification(ContractPart, frozen=True, kw_only=True):
     harness_ok: bool
     git_diff: str | None = None
     git_status: str | None = None
 
 
-class Receipt(Part, frozen=True, kw_only=True):
+class Receipt(ContractPart, frozen=True, kw_only=True):
     meta: ReceiptMeta
     backend: BackendIdentity
     capabilities: Manifest
     mode: Mode = "mapped"
     usage_raw: Free
-    usage: Usage
+    usage: UsageTotals
     trace: list[AnyAgentEvent]
     artifacts: list[Artifact]
     verification: Verification
@@ -289,9 +289,9 @@ def normal_event(event: AnyAgentEvent) -> AnyAgentEvent:
         changes["ts"] = ts
     if event.ext is not UNSET:
         changes["ext"] = plain(event.ext)
-    if isinstance(event, ToolCall):
+    if isinstance(event, ToolCalled):
         changes["input"] = plain(event.input)
-    elif isinstance(event, ToolResult):
+    elif isinstance(event, ToolReturned):
         changes["output"] = plain(event.output)
     return replace(event, **changes) if changes else event
 

@@ -16,7 +16,7 @@ from treadle.wire.sidecar.receipts import (
     EVENT_TYPES,
     AgentEvent,
     AnyAgentEvent,
-    ErrorEvent,
+    ErrorMet,
     Level,
     Manifest,
     Receipt,
@@ -54,7 +54,7 @@ BLANKS: dict[str, Any] = {
 """The blank for a required field that a peer left out. The blank of a list, map or struct is an empty one."""
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     """Something that deviates from the contract; `value` is what was there."""
 
     where: str
@@ -67,7 +67,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.where}: {self.problem}"
 
 
-def tidy(value: Any, kind: Any, where: str, notes: list[Note]) -> Any:
+def tidy(value: Any, kind: Any, where: str, notes: list[Deviation]) -> Any:
     """`value`, a decoded JSON tree, with everything taken out that would stop `msgspec.convert(value, kind)`."""
     if kind == Manifest:
         return _tidy_manifest(value, where, notes)
@@ -85,17 +85,17 @@ def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _tidy_list(value: list[Any], kind: Any, where: str, notes: list[Note]) -> list[Any]:
+def _tidy_list(value: list[Any], kind: Any, where: str, notes: list[Deviation]) -> list[Any]:
     clean = []
     for at, item in enumerate(value):
         try:
             clean.append(tidy(item, kind, f"{where}[{at}]", notes))
         except msgspec.ValidationError as error:
-            notes.append(Note(where=f"{where}[{at}]", problem=str(error), value=item))
+            notes.append(Deviation(where=f"{where}[{at}]", problem=str(error), value=item))
     return clean
 
 
-def _tidy_struct(value: Any, kind: type[msgspec.Struct], where: str, notes: list[Note]) -> dict[str, Any]:
+def _tidy_struct(value: Any, kind: type[msgspec.Struct], where: str, notes: list[Deviation]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise msgspec.ValidationError(f"{where} is not an object")
     tag = kind.__struct_config__.tag_field
@@ -106,9 +106,9 @@ def _tidy_struct(value: Any, kind: type[msgspec.Struct], where: str, notes: list
             clean |= _tidy_field(value[name], kind, field, f"{where}.{name}", notes)
         elif field.required:
             clean[name] = _blank(kind, field, f"{where}.{name}")
-            notes.append(Note(where=f"{where}.{name}", problem="missing", blank=True))
+            notes.append(Deviation(where=f"{where}.{name}", problem="missing", blank=True))
     for name in value.keys() - known.keys() - {tag}:
-        notes.append(Note(where=f"{where}.{name}", problem="not in the contract", value=value[name]))
+        notes.append(Deviation(where=f"{where}.{name}", problem="not in the contract", value=value[name]))
     return clean
 
 
@@ -117,14 +117,14 @@ def _takes_null(field: FieldInfo) -> bool:
 
 
 def _tidy_field(
-    value: Any, kind: type[msgspec.Struct], field: FieldInfo, where: str, notes: list[Note]
+    value: Any, kind: type[msgspec.Struct], field: FieldInfo, where: str, notes: list[Deviation]
 ) -> dict[str, Any]:
     """The field with its value or its blank; empty when its default applies."""
     try:
         return {field.name: tidy(value, field.type, where, notes)}
     except msgspec.ValidationError as error:
         blank = {field.name: _blank(kind, field, where, error)} if field.required else {}
-        notes.append(Note(where=where, problem=str(error), value=value, blank=field.required))
+        notes.append(Deviation(where=where, problem=str(error), value=value, blank=field.required))
         return blank
 
 
@@ -141,14 +141,14 @@ def _blank(kind: type[msgspec.Struct], field: FieldInfo, where: str, error: Exce
     raise msgspec.ValidationError(f"{where}: {error}" if error else f"{where} is missing")
 
 
-def _tidy_manifest(value: Any, where: str, notes: list[Note]) -> dict[str, Any]:
+def _tidy_manifest(value: Any, where: str, notes: list[Deviation]) -> dict[str, Any]:
     if not isinstance(value, dict):
-        notes.append(Note(where=where, problem="not an object", value=value))
+        notes.append(Deviation(where=where, problem="not an object", value=value))
         return {}
     clean = {}
     for name, level in value.items():
         if name not in CAPABILITIES:
-            notes.append(Note(where=f"{where}.{name}", problem="unknown capability", value=level))
+            notes.append(Deviation(where=f"{where}.{name}", problem="unknown capability", value=level))
             continue
         if isinstance(level, dict) and len(level) == 1 and next(iter(level)) in ("native", "emulated", "unsupported"):
             level = next(iter(level))
@@ -159,19 +159,19 @@ def _tidy_manifest(value: Any, where: str, notes: list[Note]) -> dict[str, Any]:
         try:
             msgspec.convert(level, Level)
         except msgspec.ValidationError:
-            notes.append(Note(where=f"{where}.{name}", problem="unknown support level", value=level))
+            notes.append(Deviation(where=f"{where}.{name}", problem="unknown support level", value=level))
             continue
         clean[name] = level
     return clean
 
 
-def _tidy_event(value: Any, where: str, notes: list[Note]) -> Any:
+def _tidy_event(value: Any, where: str, notes: list[Deviation]) -> Any:
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise msgspec.ValidationError(f"{where} is not an event: it has no type")
     kind = EVENT_TYPES.get(value["type"])
     ts = value.get("ts")
     if kind is None:
-        notes.append(Note(where=where, problem=f"unknown event type {value['type']!r}", value=value))
+        notes.append(Deviation(where=where, problem=f"unknown event type {value['type']!r}", value=value))
         return {
             "type": "warning",
             "ts": ts if isinstance(ts, str) else NOWHEN,
@@ -181,11 +181,11 @@ def _tidy_event(value: Any, where: str, notes: list[Note]) -> Any:
     return _tidy_known_event(value, kind, where, notes)
 
 
-def _tidy_known_event(value: dict[str, Any], kind: type[AgentEvent], where: str, notes: list[Note]) -> Any:
-    found: list[Note] = []
+def _tidy_known_event(value: dict[str, Any], kind: type[AgentEvent], where: str, notes: list[Deviation]) -> Any:
+    found: list[Deviation] = []
     clean = _tidy_struct(value, kind, where, found)
     strange = {note.where.rpartition(".")[2]: note.value for note in found if note.problem == "not in the contract"}
-    if kind is ErrorEvent and value.get("error_code") is not None and "error_code" not in clean:
+    if kind is ErrorMet and value.get("error_code") is not None and "error_code" not in clean:
         strange["error_code"] = value["error_code"]
     if strange:
         clean["ext"] = {**clean.get("ext", {}), "unknown_fields": strange}
@@ -193,7 +193,7 @@ def _tidy_known_event(value: dict[str, Any], kind: type[AgentEvent], where: str,
     return clean
 
 
-def convert(tree: Any, kind: Any, where: str, notes: list[Note]) -> Any:
+def convert(tree: Any, kind: Any, where: str, notes: list[Deviation]) -> Any:
     """`tree` as `kind`, as far as it can be understood."""
     return msgspec.convert(tidy(tree, kind, where, notes), kind)
 
@@ -203,7 +203,7 @@ def convert(tree: Any, kind: Any, where: str, notes: list[Note]) -> Any:
 _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[0-9.eE+-]*', re.DOTALL)
 
 
-def read_receipt(data: bytes, notes: list[Note], *, as_abp: bool = False) -> Receipt:
+def read_receipt(data: bytes, notes: list[Deviation], *, as_abp: bool = False) -> Receipt:
     """A receipt from a file. `as_abp` reads decimals as the first implementation does: for one in ten numbers of 16
     digits or more it takes the double next to the right one, and its hash covers that."""
     if as_abp or b"-0" in data:
@@ -216,7 +216,7 @@ def read_receipt(data: bytes, notes: list[Note], *, as_abp: bool = False) -> Rec
         raise msgspec.ValidationError("it is nested too deep") from error
 
 
-def _read_receipt(data: bytes, notes: list[Note]) -> Receipt:
+def _read_receipt(data: bytes, notes: list[Deviation]) -> Receipt:
     try:
         tree = msgspec.json.decode(data)
         if not isinstance(tree, dict) or "meta" not in tree:

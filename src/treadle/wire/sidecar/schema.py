@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 
 from treadle.wire.sidecar.connection import (
-    Cancel,
+    CancelRun,
     Envelope,
-    Event,
     Fatal,
     Final,
-    Hello,
     Ping,
     PolicyProfile,
     Pong,
     Run,
+    RunEvent,
+    SidecarHello,
     WorkOrder,
 )
 from treadle.wire.sidecar.receipts import CAPABILITIES, CONTRACT, AnyAgentEvent, Receipt
@@ -27,12 +27,12 @@ TYPES: dict[str, Any] = {
     "policy": PolicyProfile,
     "event": AnyAgentEvent,
     "envelope": Envelope,
-    "hello": Hello,
+    "hello": SidecarHello,
     "run": Run,
-    "event-envelope": Event,
+    "event-envelope": RunEvent,
     "final": Final,
     "fatal": Fatal,
-    "cancel": Cancel,
+    "cancel": CancelRun,
     "ping": Ping,
     "pong": Pong,
 }

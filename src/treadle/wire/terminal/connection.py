@@ -15,66 +15,66 @@ from treadle.wire.terminal.frames import (
     BINARY,
     FRAME_CAP,
     KILL,
+    ClientHello,
     Detail,
     DetailReply,
     Exit,
     Explain,
     Explained,
+    Frame,
     Gap,
-    Hello,
     HelloReply,
     Input,
     Kill,
     Leader,
-    Message,
     Mode,
-    Output,
+    ProgramOutput,
     Rename,
     Renamed,
     Resize,
     Size,
-    State,
-    Status,
+    StateFrame,
+    StatusQuestion,
     StatusReply,
     Stop,
     Stopped,
     Subscribe,
     Type,
-    Typed,
-    Unknown,
+    TypedReply,
+    UnknownFrame,
     encode,
 )
 
 if TYPE_CHECKING:
     from typing import ClassVar
 
-CLIENT = (Input, Subscribe, Status, Resize, Kill, Hello, Detail, Stop, Type, Explain, Rename)
+CLIENT = (Input, Subscribe, StatusQuestion, Resize, Kill, ClientHello, Detail, Stop, Type, Explain, Rename)
 SUPERVISOR = (
-    Output,
+    ProgramOutput,
     StatusReply,
     Exit,
     Gap,
-    State,
+    StateFrame,
     HelloReply,
     DetailReply,
     Stopped,
     Size,
     Leader,
-    Typed,
+    TypedReply,
     Explained,
     Renamed,
 )
-ORDERS = (Input, Status, Resize, Kill, Hello, Detail, Stop, Type, Explain, Rename, Unknown)
-REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, State, Size, Leader, Typed, Explained, Renamed)
+ORDERS = (Input, StatusQuestion, Resize, Kill, ClientHello, Detail, Stop, Type, Explain, Rename, UnknownFrame)
+REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, StateFrame, Size, Leader, TypedReply, Explained, Renamed)
 
 
-def _transitions() -> dict[tuple[str, type[Message]], str]:
-    table: dict[tuple[str, type[Message]], str] = {("greeting", Mode): "open"}
+def _transitions() -> dict[tuple[str, type[Frame]], str]:
+    table: dict[tuple[str, type[Frame]], str] = {("greeting", Mode): "open"}
     for state in ("open", "subscribed", "ended"):
         table |= {(state, kind): state for kind in (*ORDERS, *REPLIES)}
         table[state, Subscribe] = state
     table["open", Subscribe] = "subscribed"
-    table |= {("subscribed", kind): "subscribed" for kind in (Output, Gap)}
+    table |= {("subscribed", kind): "subscribed" for kind in (ProgramOutput, Gap)}
     table["subscribed", Exit] = "ended"
     return table
 
@@ -82,9 +82,9 @@ def _transitions() -> dict[tuple[str, type[Message]], str]:
 class Connection:
     """One end of the wire: `receive` bytes to get messages, `send` a message to get bytes."""
 
-    SAYS: ClassVar[dict[str, frozenset[type[Message]]]] = {
-        "client": frozenset((*CLIENT, Unknown)),
-        "supervisor": frozenset((*SUPERVISOR, Mode, Unknown)),
+    SAYS: ClassVar[dict[str, frozenset[type[Frame]]]] = {
+        "client": frozenset((*CLIENT, UnknownFrame)),
+        "supervisor": frozenset((*SUPERVISOR, Mode, UnknownFrame)),
     }
     START = "greeting"
     TRANSITIONS = _transitions()
@@ -98,11 +98,11 @@ class Connection:
         self._kinds = {kind.KIND: kind for kind in (CLIENT if self.peer == "client" else SUPERVISOR)}
         self._greeted = role == "supervisor"
 
-    def receive(self, data: bytes) -> list[Message | RemoteProtocolError]:
+    def receive(self, data: bytes) -> list[Frame | RemoteProtocolError]:
         """The messages that these bytes complete. A malformed one is replaced by its error."""
-        found: list[Message | RemoteProtocolError] = []
+        found: list[Frame | RemoteProtocolError] = []
         for message in self._decode(data):
-            if isinstance(message, Message):
+            if isinstance(message, Frame):
                 reason = self.refusal(self.peer, message)
                 if reason is None:
                     self.state = self.TRANSITIONS[self.state, type(message)]
@@ -123,7 +123,7 @@ class Connection:
             return data[5:]
         return None
 
-    def end(self) -> list[Message]:
+    def end(self) -> list[Frame]:
         """The peer will send nothing more. Raises when it stopped inside a message."""
         if not self._greeted:
             raise RemoteProtocolError("the supervisor closed the connection before its mode byte")
@@ -131,7 +131,7 @@ class Connection:
             raise RemoteProtocolError(f"the connection ended inside a frame, after {len(rest)} bytes of it")
         return []
 
-    def send(self, message: Message) -> bytes:
+    def send(self, message: Frame) -> bytes:
         """The bytes of this message. Raises, and changes nothing, when it may not be said now."""
         if reason := self.refusal(self.role, message):
             raise LocalProtocolError(reason)
@@ -139,10 +139,10 @@ class Connection:
         self.state = self.TRANSITIONS[self.state, type(message)]
         return data
 
-    def kind(self, sender: str, message: Message) -> type[Message]:
+    def kind(self, sender: str, message: Frame) -> type[Frame]:
         return type(message)
 
-    def refusal(self, sender: str, message: Message) -> str | None:
+    def refusal(self, sender: str, message: Frame) -> str | None:
         kind = type(message)
         if kind not in self.SAYS[sender]:
             return f"a {sender} does not send {kind.__name__}"
@@ -150,7 +150,7 @@ class Connection:
             return f"{kind.__name__} may not be sent while {self.state}"
         return None
 
-    def _decode(self, data: bytes) -> Iterator[Message | RemoteProtocolError]:
+    def _decode(self, data: bytes) -> Iterator[Frame | RemoteProtocolError]:
         if not self._greeted and data:
             if data[0] != BINARY:
                 raise RemoteProtocolError(f"the supervisor speaks mode 0x{data[0]:02x}; only 0x00 is known")
@@ -160,12 +160,12 @@ class Connection:
         for found in self._frames.feed(data):
             yield self._message(*found) if isinstance(found, tuple) else found
 
-    def _message(self, kind: int, payload: bytes) -> Message | RemoteProtocolError:
+    def _message(self, kind: int, payload: bytes) -> Frame | RemoteProtocolError:
         known = self._kinds.get(kind)
         if known is None:
-            return Unknown(kind, payload)
+            return UnknownFrame(kind, payload)
         try:
             return known.read(payload)
         except RemoteProtocolError as error:
             # Other clients may use this number for something else, so it is ignored like any unknown type.
-            return Unknown(kind, payload) if kind > KILL and self.peer == "client" else error
+            return UnknownFrame(kind, payload) if kind > KILL and self.peer == "client" else error

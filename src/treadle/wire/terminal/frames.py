@@ -41,7 +41,7 @@ VERSION = 1
 U32_MAX = 0xFFFFFFFF
 
 
-class Message:
+class Frame:
     """One message. `KIND` is its type byte; `FIELDS` are its fields as (name, bytes), big-endian and unsigned.
 
     The payload of a message with no fixed fields is `data`.
@@ -74,7 +74,7 @@ class Message:
         return b"".join([getattr(self, name).to_bytes(size, "big") for name, size in self.FIELDS])
 
     @classmethod
-    def read(cls, payload: bytes) -> Message:
+    def read(cls, payload: bytes) -> Frame:
         values, at = [], 0
         for _, size in cls.FIELDS:
             values.append(int.from_bytes(payload[at : at + size], "big"))
@@ -84,15 +84,15 @@ class Message:
         return cls(*values)
 
 
-class Bare(Message):
+class Bare(Frame):
     """A question or an order without a payload. A payload that comes with it is ignored."""
 
     @classmethod
-    def read(cls, payload: bytes) -> Message:
+    def read(cls, payload: bytes) -> Frame:
         return cls()
 
 
-class Raw(Message):
+class Raw(Frame):
     """A payload of plain bytes."""
 
     NAMES = ("data",)
@@ -104,11 +104,11 @@ class Raw(Message):
         return self.data
 
     @classmethod
-    def read(cls, payload: bytes) -> Message:
+    def read(cls, payload: bytes) -> Frame:
         return cls(payload)
 
 
-class Record(Raw):
+class JsonFrame(Raw):
     """A payload that is a JSON object, for data that may grow."""
 
     @property
@@ -119,7 +119,7 @@ class Record(Raw):
         return found
 
     @classmethod
-    def read(cls, payload: bytes) -> Message:
+    def read(cls, payload: bytes) -> Frame:
         import json
 
         try:
@@ -130,7 +130,7 @@ class Record(Raw):
         raise RemoteProtocolError(f"{cls.__name__} is not a JSON object")
 
 
-class Mode(Message):
+class Mode(Frame):
     """The supervisor's first byte, which has no frame."""
 
     NAMES = ("mode",)
@@ -148,11 +148,11 @@ class Subscribe(Bare):
     KIND = SUBSCRIBE
 
 
-class Status(Bare):
+class StatusQuestion(Bare):
     KIND = STATUS
 
 
-class Resize(Message):
+class Resize(Frame):
     KIND = RESIZE
     FIELDS = (("cols", 2), ("rows", 2))
     cols: int
@@ -163,7 +163,7 @@ class Kill(Bare):
     KIND = KILL
 
 
-class Hello(Message):
+class ClientHello(Frame):
     KIND = HELLO
     FIELDS = (("wants", 4), ("start", 8))
     wants: int
@@ -174,7 +174,7 @@ class Detail(Bare):
     KIND = DETAIL
 
 
-class Stop(Message):
+class Stop(Frame):
     """End the program: ask, wait this long, then kill all that belongs to it."""
 
     KIND = STOP
@@ -187,7 +187,7 @@ class Stop(Message):
         return cls(min(int(seconds * 1000), U32_MAX))
 
 
-class Type(Message):
+class Type(Frame):
     """Input that is typed only when it cannot approve anything: see `treadle.terminal.manners`. TYPED is the answer."""
 
     KIND = TYPE
@@ -199,7 +199,7 @@ class Type(Message):
         return bytes((self.how,)) + self.data
 
     @classmethod
-    def read(cls, payload: bytes) -> Message:
+    def read(cls, payload: bytes) -> Frame:
         if not payload:
             raise RemoteProtocolError("Type has at least 1 byte of payload, not 0")
         return cls(payload[0], payload[1:])
@@ -218,11 +218,11 @@ class Rename(Raw):
 # What a supervisor says...
 
 
-class Output(Raw):
+class ProgramOutput(Raw):
     KIND = OUTPUT
 
 
-class StatusReply(Message):
+class StatusReply(Frame):
     KIND = STATUS_RESP
     FIELDS = (("pid", 4), ("idle_ms", 4), ("alive", 1), ("state", 1), ("state_ms", 4), ("reserved", 1))
     pid: int
@@ -242,7 +242,7 @@ class StatusReply(Message):
         return STATE_NAMES.get(self.state, "unknown")
 
 
-class Exit(Message):
+class Exit(Frame):
     KIND = EXIT
     NAMES = ("code",)
     code: int
@@ -251,13 +251,13 @@ class Exit(Message):
         return self.code.to_bytes(4, "big", signed=True)
 
     @classmethod
-    def read(cls, payload: bytes) -> Message:
+    def read(cls, payload: bytes) -> Frame:
         if len(payload) != 4:
             raise RemoteProtocolError(f"Exit has 4 bytes of payload, not {len(payload)}")
         return cls(int.from_bytes(payload, "big", signed=True))
 
 
-class Gap(Message):
+class Gap(Frame):
     """This many bytes of output were dropped here, because the client did not keep up."""
 
     KIND = GAP
@@ -265,13 +265,13 @@ class Gap(Message):
     missed: int
 
 
-class State(Record):
+class StateFrame(JsonFrame):
     """The state has changed: the same object as in DetailReply's `state`."""
 
     KIND = STATE
 
 
-class HelloReply(Message):
+class HelloReply(Frame):
     """The offset of the first byte that can be replayed, the offset of the next byte to come, and the current size."""
 
     KIND = HELLO_RESP
@@ -284,22 +284,22 @@ class HelloReply(Message):
     rows: int
 
 
-class DetailReply(Record):
+class DetailReply(JsonFrame):
     KIND = DETAIL_RESP
 
 
-class Stopped(Record):
+class Stopped(JsonFrame):
     KIND = STOPPED
 
 
-class Size(Message):
+class Size(Frame):
     KIND = SIZE
     FIELDS = (("cols", 2), ("rows", 2))
     cols: int
     rows: int
 
 
-class Leader(Message):
+class Leader(Frame):
     """Whether this client's terminal answers the program's queries."""
 
     KIND = LEADER
@@ -307,25 +307,25 @@ class Leader(Message):
     leads: int
 
 
-class Typed(Record):
+class TypedReply(JsonFrame):
     """Whether the text of TYPE was typed, if not why, and the state on which this was decided."""
 
     KIND = TYPED
 
 
-class Explained(Record):
+class Explained(JsonFrame):
     """Everything that the state was judged by."""
 
     KIND = EXPLAINED
 
 
-class Renamed(Record):
+class Renamed(JsonFrame):
     """The current id, and `why` when it is still the old one."""
 
     KIND = RENAMED
 
 
-class Unknown(Message):
+class UnknownFrame(Frame):
     """A type that this version does not know, to be ignored."""
 
     NAMES = ("kind", "data")
@@ -336,10 +336,10 @@ class Unknown(Message):
         return self.data
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Frame) -> bytes:
     if isinstance(message, Mode):
         return bytes((message.mode,))
-    kind = message.kind if isinstance(message, Unknown) else message.KIND
+    kind = message.kind if isinstance(message, UnknownFrame) else message.KIND
     payload = message.payload()
     if len(payload) > FRAME_CAP:
         raise LocalProtocolError(f"a frame carries at most {FRAME_CAP} bytes, not {len(payload)}")

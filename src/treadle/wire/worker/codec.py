@@ -8,7 +8,7 @@ import msgspec
 
 from treadle.errors import RemoteProtocolError
 from treadle.wire.common.jsontext import REPLACEMENT, mended, mended_line
-from treadle.wire.worker.messages import REQUESTS, AnyPayload, AnyResponse, EventLine, Message, Unknown
+from treadle.wire.worker.messages import REQUESTS, AnyPayload, AnyResponse, EventLine, Message, UnknownMessage
 
 UNKNOWN_ID = "unknown"
 
@@ -156,14 +156,14 @@ def _decode_strange(line: bytes, reason: str) -> Any:
     if not isinstance(head.type, str):
         return BadLine("Missing 'type' field", id)
     if head.type not in _RESPONSES:
-        return Unknown(kind=head.type, raw=line)
+        return UnknownMessage(kind=head.type, raw=line)
     if head.type != "event":
         return BadLine(f"Invalid {head.type}: {reason}", id)
     try:
         outer = _raw_event.decode(line)
         kind = _inner.decode(outer.event).event
         if isinstance(kind, str) and kind not in _EVENTS:
-            event: Any = Unknown(kind=kind, raw=bytes(outer.event))
+            event: Any = UnknownMessage(kind=kind, raw=bytes(outer.event))
             return EventLine(event, outer.event_seq, outer.send_id, outer.session_id, outer.task_id, outer.worker_id)
     except _BAD_JSON as error:
         reason = str(error)

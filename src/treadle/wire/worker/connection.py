@@ -14,35 +14,35 @@ from treadle.wire.common import connection as base
 from treadle.wire.common.framing import LineSplitter
 from treadle.wire.worker.codec import BadLine, decode_request, decode_response, encode, encode_lines, id_of
 from treadle.wire.worker.messages import (
-    Answer,
     AnswerOk,
-    Cancel,
+    AnswerRequest,
+    CancelRequest,
     ErrorEnvelope,
     EventLine,
     Init,
     InitOk,
     Message,
-    Result,
     Send,
+    SendResult,
     Shutdown,
     ShutdownOk,
-    Status,
     StatusOk,
+    StatusRequest,
     Steer,
     SteerOk,
-    Unknown,
+    UnknownMessage,
 )
 
 NOT_INITIALIZED = "Not initialized. Send 'init' first."
 
 
-def _is_protocol_error(result: Result) -> bool:
+def _is_protocol_error(result: SendResult) -> bool:
     return result.error is not None and result.error.code == "protocol_error"
 
 
-def protocol_error(error: RemoteProtocolError) -> Result:
+def protocol_error(error: RemoteProtocolError) -> SendResult:
     """The answer to a bad line: no session ids and no latencies, as nothing ran."""
-    return Result(
+    return SendResult(
         id=id_of(error),
         status="error",
         tool_calls_made=(),
@@ -65,8 +65,8 @@ class State(Enum):
         return self.value
 
 
-CLIENT = frozenset({Init, Send, Status, Cancel, Shutdown, Answer, Steer})
-WORKER = frozenset({InitOk, EventLine, Result, StatusOk, ShutdownOk, AnswerOk, SteerOk})
+CLIENT = frozenset({Init, Send, StatusRequest, CancelRequest, Shutdown, AnswerRequest, Steer})
+WORKER = frozenset({InitOk, EventLine, SendResult, StatusOk, ShutdownOk, AnswerOk, SteerOk})
 FAILED = "the failure of the only init"
 """The table's name for an answer that reports the failure, be it an init_ok with an error or a result."""
 
@@ -78,24 +78,31 @@ def _stays(state: State, *kinds: Any) -> dict[tuple[State, Any], State]:
 
 
 TRANSITIONS: dict[tuple[State, Any], State] = {
-    **_stays(NEW, Cancel, Result),
+    **_stays(NEW, CancelRequest, SendResult),
     (NEW, Init): OPENING,
     (NEW, Shutdown): CLOSING,
     # Requests may be written before init is answered. Its outcome is not known yet, so anything may follow it.
-    **_stays(OPENING, Init, Send, Status, Cancel, Answer, Steer, Result),
+    **_stays(OPENING, Init, Send, StatusRequest, CancelRequest, AnswerRequest, Steer, SendResult),
     (OPENING, InitOk): READY,
     (OPENING, FAILED): NEW,
     (OPENING, Shutdown): CLOSING,
-    **_stays(READY, Send, Status, Cancel, Answer, Steer, EventLine, Result, StatusOk, AnswerOk, SteerOk),
+    **_stays(READY, Send, StatusRequest, CancelRequest, AnswerRequest, Steer),
+    **_stays(READY, EventLine, SendResult, StatusOk, AnswerOk, SteerOk),
     (READY, Shutdown): CLOSING,
     # A shutdown waits for what was asked before it, which can still be watched, steered and cancelled.
-    **_stays(CLOSING, Cancel, Status, Answer, Steer),
-    **_stays(CLOSING, InitOk, EventLine, Result, StatusOk, AnswerOk, SteerOk),
+    **_stays(CLOSING, CancelRequest, StatusRequest, AnswerRequest, Steer),
+    **_stays(CLOSING, InitOk, EventLine, SendResult, StatusOk, AnswerOk, SteerOk),
     (CLOSING, ShutdownOk): CLOSED,
     # From a later version: skipped in every state.
-    **{(state, Unknown): state for state in State},
+    **{(state, UnknownMessage): state for state in State},
 }
-ANSWERED_BY: dict[type, type] = {InitOk: Init, StatusOk: Status, ShutdownOk: Shutdown, AnswerOk: Answer, SteerOk: Steer}
+ANSWERED_BY: dict[type, type] = {
+    InitOk: Init,
+    StatusOk: StatusRequest,
+    ShutdownOk: Shutdown,
+    AnswerOk: AnswerRequest,
+    SteerOk: Steer,
+}
 
 
 def _decrement(counts: Counter[Any], key: Any) -> None:
@@ -109,7 +116,7 @@ class Connection(base.Connection[Message]):
     """Beside the state, it remembers the open requests, by kind and id; for each id, how many bad lines are owed an
     answer; and the send whose events are coming, with the number of the next one."""
 
-    SAYS = {"client": CLIENT | {Unknown}, "worker": WORKER | {FAILED, Unknown}}
+    SAYS = {"client": CLIENT | {UnknownMessage}, "worker": WORKER | {FAILED, UnknownMessage}}
     START = NEW
     TRANSITIONS = TRANSITIONS
 
@@ -124,11 +131,13 @@ class Connection(base.Connection[Message]):
 
     def kind(self, sender: str, message: Any) -> Any:
         kind = type(message)
-        if self.state is not OPENING or not (kind is Result or kind is InitOk and message.error is not None):
+        if self.state is not OPENING or not (kind is SendResult or kind is InitOk and message.error is not None):
             return kind
         inits = sum(count for (asked, _), count in self._open.items() if asked is Init)
         return (
-            FAILED if inits == 1 and self._open[Init, message.id] and self._answered_kind(message) is Init else Result
+            FAILED
+            if inits == 1 and self._open[Init, message.id] and self._answered_kind(message) is Init
+            else SendResult
         )
 
     def decode(self, data: bytes) -> Iterable[Any]:
@@ -180,10 +189,10 @@ class Connection(base.Connection[Message]):
         kind = type(message)
         if kind is EventLine:
             return self._event_refusal(sender, message)
-        if kind is Unknown:
+        if kind is UnknownMessage:
             return None if sender != self.role else "only what the protocol names is sent"
         if kind in CLIENT and sender == "client":
-            if self.state is NEW and kind not in (Init, Cancel, Shutdown):
+            if self.state is NEW and kind not in (Init, CancelRequest, Shutdown):
                 return NOT_INITIALIZED
             if self.state is READY and kind is Init:
                 return "Already initialized."
@@ -205,7 +214,7 @@ class Connection(base.Connection[Message]):
         return None
 
     def _awaited(self, message: Any) -> bool:
-        if type(message) is Result:
+        if type(message) is SendResult:
             # Any request may turn out to be one that cannot be served.
             return _is_protocol_error(message) or bool(self._open[Send, message.id] or self._open[Init, message.id])
         return bool(self._open[ANSWERED_BY[type(message)], message.id])
@@ -219,7 +228,7 @@ class Connection(base.Connection[Message]):
         kind = type(message)
         if kind is EventLine:
             self._send, self._seq = message.send_id, message.event_seq + 1
-        elif kind in CLIENT and kind is not Cancel:
+        elif kind in CLIENT and kind is not CancelRequest:
             self._open[kind, message.id] += 1
         elif kind in WORKER:
             self._answered(message)
@@ -230,12 +239,12 @@ class Connection(base.Connection[Message]):
             _decrement(self._bad, message.id)
             return
         _decrement(self._open, (asked, message.id))
-        if type(message) is Result and message.id == self._send:
+        if type(message) is SendResult and message.id == self._send:
             self._send, self._seq = None, 0
 
     def _answered_kind(self, message: Any) -> type | None:
         """The kind of request that this message answers; None when the bad line was not a request."""
         kind = type(message)
-        if kind is Result and _is_protocol_error(message) and self._bad[message.id]:
+        if kind is SendResult and _is_protocol_error(message) and self._bad[message.id]:
             return None
         return ANSWERED_BY.get(kind) or (Send if self._open[Send, message.id] else Init)

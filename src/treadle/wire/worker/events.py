@@ -55,7 +55,7 @@ def envelope(error: ErrorInfo) -> wire.ErrorEnvelope:
     return wire.ErrorEnvelope(code=code, message=error.message, retryable=error.retryable, details=details)
 
 
-def error_info(error: wire.ErrorEnvelope | wire.ErrorEvent) -> ErrorInfo:
+def error_info(error: wire.ErrorEnvelope | wire.ErrorPayload) -> ErrorInfo:
     details = error.details
     if isinstance(details, dict) and isinstance(details.get("code"), str):
         return ErrorInfo(code=details["code"], message=error.message, retryable=error.retryable, details=details)
@@ -80,7 +80,7 @@ def counts(usage: Any, version: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-class Outgoing:
+class WorkerOutgoing:
     """Our events as a client of this version may see them. One per send: it remembers what was streamed."""
 
     def __init__(self, version: tuple[int, int], *, answers: bool = False) -> None:
@@ -146,7 +146,7 @@ class Outgoing:
     def _failed(self, event: Failed) -> tuple[wire.AnyPayload, ...]:
         said = envelope(event.error)
         return (
-            wire.ErrorEvent(
+            wire.ErrorPayload(
                 code=said.code,
                 message=said.message,
                 retryable=said.retryable,
@@ -183,26 +183,26 @@ class Outgoing:
         return (wire.RoutedModel(event.model),) if self._version >= (0, 3) else ()
 
 
-_WRITERS: dict[type, Callable[[Outgoing, Any], tuple[wire.AnyPayload, ...]]] = {
-    TextDelta: Outgoing._delta,
-    Said: Outgoing._said,
-    TurnStarted: Outgoing._started,
-    ToolStarted: Outgoing._tool_started,
-    ToolEnded: Outgoing._tool_ended,
-    ToolDenied: Outgoing._denied,
-    Usage: Outgoing._usage,
-    Failed: Outgoing._failed,
-    Asked: Outgoing._asked,
-    ContextPruned: Outgoing._pruned,
+_WRITERS: dict[type, Callable[[WorkerOutgoing, Any], tuple[wire.AnyPayload, ...]]] = {
+    TextDelta: WorkerOutgoing._delta,
+    Said: WorkerOutgoing._said,
+    TurnStarted: WorkerOutgoing._started,
+    ToolStarted: WorkerOutgoing._tool_started,
+    ToolEnded: WorkerOutgoing._tool_ended,
+    ToolDenied: WorkerOutgoing._denied,
+    Usage: WorkerOutgoing._usage,
+    Failed: WorkerOutgoing._failed,
+    Asked: WorkerOutgoing._asked,
+    ContextPruned: WorkerOutgoing._pruned,
     ContextCompacted: lambda self, event: (wire.ContextCompact(),),
-    ContextHandoff: lambda self, event: (wire.ContextHandoff(),),
-    ModelRouted: Outgoing._routed,
+    ContextHandoff: lambda self, event: (wire.HandoffPayload(),),
+    ModelRouted: WorkerOutgoing._routed,
 }
 
 # The other way...
 
 
-class Incoming:
+class WorkerIncoming:
     """A worker's events as ours. One per send: a worker before 0.5 gives calls no ids, so they get one here.
 
     `access` guesses what a tool touches, because the worker's tools are unknown here.
@@ -289,13 +289,13 @@ class Incoming:
         )
 
 
-_READERS: dict[type, Callable[[Incoming, Any], tuple[Event, ...]]] = {
-    wire.ToolStart: Incoming._tool_start,
-    wire.ToolEnd: Incoming._tool_end,
-    wire.PermissionDenied: Incoming._denied,
-    wire.UsageEvent: Incoming._usage,
-    wire.PermissionRequest: Incoming._asked,
-    wire.ErrorEvent: lambda self, payload: (Failed(error=error_info(payload), provider=payload.provider),),
+_READERS: dict[type, Callable[[WorkerIncoming, Any], tuple[Event, ...]]] = {
+    wire.ToolStart: WorkerIncoming._tool_start,
+    wire.ToolEnd: WorkerIncoming._tool_end,
+    wire.PermissionDenied: WorkerIncoming._denied,
+    wire.UsageEvent: WorkerIncoming._usage,
+    wire.PermissionRequest: WorkerIncoming._asked,
+    wire.ErrorPayload: lambda self, payload: (Failed(error=error_info(payload), provider=payload.provider),),
     wire.PlanComplete: lambda self, payload: (Asked(request=payload.request_id or "", kind="plan", text=payload.plan),),
     wire.ContextPrune: lambda self, payload: (
         ContextPruned(
@@ -305,6 +305,6 @@ _READERS: dict[type, Callable[[Incoming, Any], tuple[Event, ...]]] = {
         ),
     ),
     wire.ContextCompact: lambda self, payload: (ContextCompacted(tokens_before=0, tokens_after=0),),
-    wire.ContextHandoff: lambda self, payload: (ContextHandoff(),),
+    wire.HandoffPayload: lambda self, payload: (ContextHandoff(),),
     wire.RoutedModel: lambda self, payload: (ModelRouted(model=payload.model),),
 }

