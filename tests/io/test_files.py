@@ -523,10 +523,10 @@ def test_reading_stops_at_the_limit_and_refuses_what_could_block(tmp_path: Path)
 
 
 def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_written_is_not(tmp_path: Path) -> None:
-    left, held, fresh = (tmp_path / f".treadle-{digit * 16}.tmp" for digit in "abc")
-    for file in (left, held, fresh):
+    left, held, fresh, after = (tmp_path / f".treadle-{digit * 16}.tmp" for digit in "abcd")
+    for file in (left, held, fresh, after):
         file.write_bytes(b"half")
-    for file in (left, held):
+    for file in (left, held, after):  # in whatever order they are listed, one comes after the one that is held
         os.utime(file, (1, 1))
     with open(held, "rb") as writer:
         fcntl.flock(writer, fcntl.LOCK_EX)

@@ -109,9 +109,12 @@ def _remove_abandoned(directory: str, dir_fd: int | None) -> None:
     try:
         for name in os.listdir(fd):
             if name.startswith(".treadle-") and name.endswith(".tmp") and len(name) == len(".treadle-.tmp") + 16:
-                _forget_unheld(name, fd)
+                try:
+                    _forget_unheld(name, fd)
+                except OSError:
+                    continue  # somebody writes it, another process was first, or we may not remove it
     except OSError:
-        pass  # another process was first, or we may not remove it
+        pass  # it cannot be listed
     finally:
         os.close(fd)
 
