@@ -1,11 +1,14 @@
 """Paths found by name, again and again, while the tree changes."""
 
 import os
+import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.io.sandbox import matches
 from treadle.io.sandbox.matches import Matches
 
 
@@ -14,21 +17,21 @@ def named(name: str, root: Path) -> Matches:
 
 
 def test_what_comes_and_goes_is_seen_by_the_next_look(tmp_path: Path) -> None:
-    matches = named(".env", tmp_path)
-    assert matches.find() == []
+    looked = named(".env", tmp_path)
+    assert looked.find() == []
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / ".env").touch()
-    assert matches.find() == [str(tmp_path / "a" / "b" / ".env")]
+    assert looked.find() == [str(tmp_path / "a" / "b" / ".env")]
     (tmp_path / "a").rename(tmp_path / "c")
-    assert matches.find() == [str(tmp_path / "c" / "b" / ".env")]
+    assert looked.find() == [str(tmp_path / "c" / "b" / ".env")]
     (tmp_path / "c" / "b" / ".env").unlink()
-    assert matches.find() == []
+    assert looked.find() == []
 
 
 def test_below_a_directory_that_matches_nothing_more_is_looked_for(tmp_path: Path) -> None:
     (tmp_path / "secrets" / "deep").mkdir(parents=True)
-    matches = Matches([str(tmp_path)], lambda path: "secrets" in path)
-    assert matches.find() == [str(tmp_path / "secrets")]
+    looked = Matches([str(tmp_path)], lambda path: "secrets" in path)
+    assert looked.find() == [str(tmp_path / "secrets")]
 
 
 def test_links_are_not_followed_into_other_trees(tmp_path: Path) -> None:
@@ -43,11 +46,23 @@ def test_a_root_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     assert Matches([str(tmp_path / "no")], lambda path: True).find() == []
 
 
+def test_what_comes_is_seen_although_its_directory_looks_as_old_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matches, "COARSE", 0)
+    found, before = named(".env", tmp_path), os.stat(tmp_path)
+    assert found.find() == []
+    while os.stat(tmp_path).st_ctime_ns == before.st_ctime_ns:  # until the clock of the file system has moved on
+        (tmp_path / ".env").unlink(missing_ok=True)
+        (tmp_path / ".env").touch()
+    os.utime(tmp_path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as tar does with what it unpacks
+    assert found.find() == [str(tmp_path / ".env")]
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), st.booleans()), max_size=12))
 def test_the_index_always_says_what_a_fresh_look_would(changes: list[tuple[str, str, bool]]) -> None:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as place:
+    coarse = "/dev/shm"  # where changes within a few milliseconds bear the same time
+    with tempfile.TemporaryDirectory(dir=coarse if os.path.isdir(coarse) else None) as place:
         kept = named("key", Path(place))
         for outer, inner, make in changes:
             file = Path(place) / outer / inner / "key"

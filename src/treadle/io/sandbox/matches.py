@@ -5,10 +5,15 @@ look took 0.7 s and each later one 16 ms on a busy machine.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterable
 
 SKIPPED = ("objects",)
 """Skipped inside a git directory: they are many, and their names mean nothing."""
+
+COARSE = 2_000_000_000
+"""Nanoseconds within which two changes may bear the same time, so that a directory is read again. Some file systems
+note no more than seconds."""
 
 
 class Matches:
@@ -37,9 +42,11 @@ class Matches:
 
     def _look(self, directory: str) -> tuple[int, list[str], list[str]] | None:
         try:
-            changed = os.stat(directory).st_mtime_ns
+            changed = os.stat(directory).st_ctime_ns  # the other time can be set, as tar and rsync do
+            if time.time_ns() - changed < COARSE:
+                changed = 0
             known = self._seen.get(directory)
-            if known is not None and known[0] == changed:
+            if known is not None and known[0] == changed != 0:
                 return known
             inner, matched = [], []
             with os.scandir(directory) as entries:
