@@ -75,9 +75,9 @@ async def test_a_node_without_room_on_its_disk_takes_nothing(
 
 
 def test_what_is_known_of_a_runner_that_left_no_report(tmp_path: Path) -> None:
-    assert node._how(str(tmp_path)) == "its runner was ended, without a word"
+    assert node._how_it_ended(str(tmp_path)) == "its runner was ended, without a word"
     (tmp_path / "runner.log").write_text("first\nlast words\n")
-    assert node._how(str(tmp_path)) == "its runner was ended: last words"
+    assert node._how_it_ended(str(tmp_path)) == "its runner was ended: last words"
 
 
 FULL_DISK = """

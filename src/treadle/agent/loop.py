@@ -116,7 +116,7 @@ class TurnLoop:
                 raise self.parts.budget.out_of_time() from None
             raise
         finally:
-            self._keep_what_there_is()
+            self._save_partial_turn()
 
     async def _steps(self) -> TurnEnded:
         turn, parts = self.turn, self.parts
@@ -157,7 +157,7 @@ class TurnLoop:
         self._said = []
         return self.turn.ending("completed", stop_reason=reply.finish)
 
-    def _keep_what_there_is(self) -> None:
+    def _save_partial_turn(self) -> None:
         """However the turn ended, history is well formed and holds everything that either side already said."""
         turn, context = self.turn, self.parts.context
         turn.hears = False

@@ -31,7 +31,7 @@ class TypedLines:
 
         With `fresh`, what was typed before this call is dropped.
         """
-        self._take_what_is_there()
+        self._collect_typed()
         if fresh:
             self._ahead.clear()
             self._begun = ""
@@ -60,7 +60,7 @@ class TypedLines:
         self._ended = self._ended or line.exception() is not None
         return line.result()
 
-    def _take_what_is_there(self) -> None:
+    def _collect_typed(self) -> None:
         """Take what the terminal itself collected between two questions: lines, and a Ctrl-D."""
         if self._pending is not None:
             if self._pending.done():

@@ -134,20 +134,20 @@ class Book:
         """Every order that holds files and claims now: on a node, or parked."""
         return (row for row in self.rows.values() if row.order.state in AT_WORK)
 
-    def _beside(self, row: OpenOrder) -> Iterator[OpenOrder]:
+    def _in_same_repository(self, row: OpenOrder) -> Iterator[OpenOrder]:
         """The other orders at work in the same repository."""
         if not row.spec.place:
             return iter(())
         return (other for other in self.at_work() if other is not row and other.spec.place == row.spec.place)
 
     def claims_of_others(self, row: OpenOrder) -> dict[str, list[str]]:
-        return {other.spec.id: list(other.spec.claims) for other in self._beside(row) if other.spec.claims}
+        return {other.spec.id: list(other.spec.claims) for other in self._in_same_repository(row) if other.spec.claims}
 
     def collisions(self, row: OpenOrder) -> dict[str, list[str]]:
         """The conflict radar: files that both this order and another change, by the other order."""
         mine = set(row.activity.get("changed") or ())
         found = {}
-        for other in self._beside(row) if mine else ():
+        for other in self._in_same_repository(row) if mine else ():
             if both := mine.intersection(other.activity.get("changed") or ()):
                 found[other.spec.id] = sorted(both)
         return found
@@ -246,7 +246,7 @@ class Book:
         self.change(row, attempts=attempts, used=total, counted=Used())
         if outcome == "parked" and row.order.open_ask:
             return self._park(row)
-        if outcome in GIVEN_BACK or outcome == NOT_HERE and self._others_for(row):
+        if outcome in GIVEN_BACK or outcome == NOT_HERE and self._has_other_node(row):
             return self._queue_again(row)
         if outcome == NOT_HERE:
             why = "; ".join(f"{node}: {lacks}" for node, lacks in row.order.turned_down.items())
@@ -255,7 +255,7 @@ class Book:
         state: State = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
         self.end(row, state, why, said)
 
-    def _others_for(self, row: OpenOrder) -> bool:
+    def _has_other_node(self, row: OpenOrder) -> bool:
         """Whether some node could do it that has not reported to lack what the order needs."""
         return any(
             view.name not in row.order.turned_down and view.labels.issuperset(row.spec.labels) and view.serves(row.spec)

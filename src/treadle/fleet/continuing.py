@@ -43,10 +43,10 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
 async def prepare(attempt: RunningAttempt, source: str) -> Before:
     """The worktree for this attempt, with everything of the earlier attempt that is available."""
     for order, number in await _earlier(attempt):
-        if (found := await _here(attempt, order, number, source)) is not None:
+        if (found := await _from_this_machine(attempt, order, number, source)) is not None:
             return found
         if (kept := await fetch(attempt.bus, order, number)) is not None:
-            return await _elsewhere(attempt, kept, source)
+            return await _from_store(attempt, kept, source)
     tree = await asyncio.to_thread(trees.prepare, attempt.spec, source, attempt.new_place())
     return Before(how="brief" if attempt.earlier else "", tree=tree)
 
@@ -62,7 +62,7 @@ async def _earlier(attempt: RunningAttempt) -> list[tuple[str, int]]:
     return found
 
 
-async def _here(attempt: RunningAttempt, order: str, number: int, source: str) -> Before | None:
+async def _from_this_machine(attempt: RunningAttempt, order: str, number: int, source: str) -> Before | None:
     """Its own worktree and session on this machine; None when there are none, or somebody may still use them."""
     directory = runs.directory(order, number)
     state = read_state(directory)
@@ -74,7 +74,7 @@ async def _here(attempt: RunningAttempt, order: str, number: int, source: str) -
     except (Busy, StorageError):
         return None
     attempt.locks.callback(holding.__exit__, None, None, None)
-    if not await asyncio.to_thread(_left_alone, state.tree.top or state.tree.root):
+    if not await asyncio.to_thread(_is_unused, state.tree.top or state.tree.root):
         return None
     tree = await asyncio.to_thread(_tree_of, attempt, state, order, source)
     how: Literal["session", "brief"] = "session" if attempt.can_resume and state.session else "brief"
@@ -92,7 +92,7 @@ def _tree_of(attempt: RunningAttempt, state: RunState, order: str, source: str) 
     return old
 
 
-def _left_alone(place: str) -> bool:
+def _is_unused(place: str) -> bool:
     """Whether nothing works there any more: the keeper ends what a killed runner had started."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while any(_inside(process.pid, place) for process in table.processes()):
@@ -110,7 +110,7 @@ def _inside(pid: int, place: str) -> bool:
     return cwd == place or cwd.startswith(place + "/")
 
 
-async def _elsewhere(attempt: RunningAttempt, kept: Checkpoint, source: str) -> Before:
+async def _from_store(attempt: RunningAttempt, kept: Checkpoint, source: str) -> Before:
     """Take it from the object store."""
     spec = attempt.spec
     tree = await asyncio.to_thread(trees.prepare, spec, source, attempt.new_place())

@@ -58,14 +58,14 @@ async def _closure(bus: Bus, parents: tuple[str, ...]) -> list[tuple[str, dict[s
         order, spec = await bus.get(f"order.{name}"), await bus.get(f"spec.{name}")
         if name in found or order is None or spec is None:
             continue
-        told = _of(read_order(order))
+        told = _capsule_of(read_order(order))
         if told:
             found[name] = told
         waiting += read_spec(spec.value).after
     return list(reversed(found.items()))
 
 
-def _of(order: Order) -> dict[str, str]:
+def _capsule_of(order: Order) -> dict[str, str]:
     kept = order.result.get("capsule")
     return kept if isinstance(kept, dict) else {}
 

@@ -329,7 +329,7 @@ class Node:
             os.close(handle)
             self._runs.pop((order, attempt), None)
             # If the runner has reported its end, that report counts and this one does not.
-            self._report_later("lost", order, attempt, why=_how(directory))
+            self._report_later("lost", order, attempt, why=_how_it_ended(directory))
 
         loop.add_reader(handle, gone)
 
@@ -367,7 +367,7 @@ def free_disk(directory: str) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def _how(directory: str) -> str:
+def _how_it_ended(directory: str) -> str:
     """What is known about the end of a runner that did not report it."""
     try:
         said = read(os.path.join(directory, "runner.log"))[-2000:].decode(errors="replace").strip().splitlines()

@@ -44,7 +44,7 @@ class Questions:
             waiting.set_result(key)
 
     def ask(self, asked: Asked) -> None:
-        task = asyncio.create_task(self._see_to(asked))
+        task = asyncio.create_task(self._settle_question(asked))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -52,12 +52,12 @@ class Questions:
         for task in self._tasks:
             task.cancel()
 
-    async def _see_to(self, asked: Asked) -> None:
+    async def _settle_question(self, asked: Asked) -> None:
         answer = self._by_rule(asked)
         if answer is None:
             self.open[asked.request] = asked
             try:
-                answer = await self._by_somebody(asked)
+                answer = await self._ask_people(asked)
             finally:
                 self.open.pop(asked.request, None)
         self.given.append(
@@ -94,7 +94,7 @@ class Questions:
                 )
         return None
 
-    async def _by_somebody(self, asked: Asked) -> Answer:
+    async def _ask_people(self, asked: Asked) -> Answer:
         spec, root = self._attempt.spec, self._attempt.root
         number = self._numbers[asked.request] = asyncio.get_running_loop().create_future()
         content = {

@@ -185,13 +185,13 @@ def reload() -> None:
 def await_user(fleet: places.Fleet, role: str, seconds: float = 10.0) -> None:
     """Wait until the private server has read its users again and lets this one in. Blocks."""
     deadline = time.monotonic() + seconds
-    while not _lets_in(fleet, role):
+    while not _accepts_user(fleet, role):
         if time.monotonic() > deadline:
             raise LocalError("the engine does not take its new users", hint=f"see {directory()}/server.log")
         time.sleep(0.02)
 
 
-def _lets_in(fleet: places.Fleet, role: str) -> bool:
+def _accepts_user(fleet: places.Fleet, role: str) -> bool:
     address = fleet.address(role)
     host, _, port = address.url.rpartition("//")[2].rpartition(":")
     words = {"user": address.user, "pass": address.password, "verbose": False, "pedantic": False, "lang": "python"}

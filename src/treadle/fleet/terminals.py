@@ -234,7 +234,7 @@ class Carried:
         """Forward one connection until either side has ended it."""
         try:
             name = await self.open()
-            up = asyncio.create_task(self._up(name, reader))
+            up = asyncio.create_task(self._forward_input(name, reader))
             down = asyncio.create_task(self._down(name, writer))
             await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
             for task in (up, down):
@@ -246,7 +246,7 @@ class Carried:
         finally:
             writer.close()
 
-    async def _up(self, name: str, reader: asyncio.StreamReader) -> None:
+    async def _forward_input(self, name: str, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(CHUNK):
             await self.ask(do="write", id=name, data=base64.b64encode(data).decode())
 

@@ -30,11 +30,11 @@ def collect(agent: str, session: str, cwd: str, environ: Mapping[str, str]) -> d
         size += os.path.getsize(path)
         if size > MOST:
             return {}
-        found[os.path.relpath(path, _start(pattern, cwd))] = _without(read(path), environ)
+        found[os.path.relpath(path, _start(pattern, cwd))] = _without_keys(read(path), environ)
     return found
 
 
-def _without(data: bytes, environ: Mapping[str, str]) -> bytes:
+def _without_keys(data: bytes, environ: Mapping[str, str]) -> bytes:
     """The text without this machine's keys. Nothing else is removed: the agent needs the rest unchanged."""
     for name, value in environ.items():
         if is_secret_name(name) and len(value) >= SHORTEST:

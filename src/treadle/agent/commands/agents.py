@@ -80,9 +80,9 @@ async def _parallel(session: Delegating, request: TaskRequest) -> CommandResult:
         return await _detach(session, request)
     group = session.groups.start(request.members)
     try:
-        return _told(await session.groups.wait(group.id))
+        return _group_result(await session.groups.wait(group.id))
     except asyncio.CancelledError:
-        return _told(await session.groups.stop(group.id, "the command that started it was interrupted"))
+        return _group_result(await session.groups.stop(group.id, "the command that started it was interrupted"))
 
 
 async def _detach(session: Delegating, request: TaskRequest) -> CommandResult:
@@ -92,7 +92,7 @@ async def _detach(session: Delegating, request: TaskRequest) -> CommandResult:
     return CommandResult(message=message, data={"group": group.id, "tasks": list(group.tasks)})
 
 
-def _told(group: TaskGroup) -> CommandResult:
+def _group_result(group: TaskGroup) -> CommandResult:
     return CommandResult(message=summary(group), ok=succeeded(group), data={"group": group.id})
 
 
@@ -105,9 +105,9 @@ async def _wait(session: Delegating, rest: str) -> CommandResult:
     if wanted not in session.groups and (found is None or found.group.id != wanted):
         raise UnknownGroup(wanted)
     try:
-        return _told(await (found.wait(session.emit) if found else session.groups.wait(wanted)))
+        return _group_result(await (found.wait(session.emit) if found else session.groups.wait(wanted)))
     except asyncio.CancelledError:
-        return _told(detached.Detached(found.directory).group if found else session.groups.get(wanted))
+        return _group_result(detached.Detached(found.directory).group if found else session.groups.get(wanted))
 
 
 async def _list(session: Delegating, kind: str | None) -> CommandResult:

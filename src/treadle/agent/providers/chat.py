@@ -110,7 +110,11 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
         if message.calls:
             out["content"] = message.text or None
             out["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _sound(call)}}
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": _valid_arguments(call)},
+                }
                 for call in message.calls
             ]
         for thought in message.thinking:
@@ -134,7 +138,7 @@ def _images(shown: tuple[Image, ...], images: dict[str, bytes]) -> list[dict[str
     ]
 
 
-def _sound(call: ToolCall) -> str:
+def _valid_arguments(call: ToolCall) -> str:
     return call.arguments if arguments(call.arguments) else "{}"
 
 

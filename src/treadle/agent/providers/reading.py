@@ -20,10 +20,10 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _again(decoder, data, provider, error)
+        return _decode_mended(decoder, data, provider, error)
 
 
-def _again(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: Exception) -> T:
+def _decode_mended(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: Exception) -> T:
     """Some services split a surrogate pair between events; the halves are not text, but the rest of the event is."""
     if b"\\u" in data:
         import json

@@ -54,7 +54,7 @@ def to_call(call: ToolCall, turn: Sequence[ChatMessage], cwd: str) -> Objection 
     made = made_in(turn)
     since = _since_change(made)
     if any((one.call.name, one.call.arguments) == (call.name, call.arguments) for one in since):
-        return Objection(text=_again(call, since), without=call.name)
+        return Objection(text=_repeated_call(call, since), without=call.name)
     path = argument(call, "file_path")
     if is_example(call.name, call.arguments):
         return Objection(text="That was only an example of a call. Make the call that the task needs.")
@@ -104,7 +104,7 @@ def _since_change(made: list[Made]) -> list[Made]:
     return made[max(last, 0) :]
 
 
-def _again(call: ToolCall, since: list[Made]) -> str:
+def _repeated_call(call: ToolCall, since: list[Made]) -> str:
     if call.name == "read_file":
         return f"{argument(call, 'file_path')} is shown above. Go on: change it, or answer."
     return "That call was made already, and its result is above. Make another one, or answer."

@@ -91,7 +91,7 @@ class SmallModel:
             objection = self._objection(reply, raw.finish, request.messages) if objecting else None
             if objection is None:
                 break
-            asked = self._again(asked, raw.message.text[:MOST_SAID], objection, request)
+            asked = self._with_objection(asked, raw.message.text[:MOST_SAID], objection, request)
         if reply.message.text:
             yield TextDelta(text=reply.message.text)
         yield msgspec.structs.replace(reply, usage=usage)
@@ -131,7 +131,9 @@ class SmallModel:
             cached=profile.cache,
         )
 
-    def _again(self, asked: ModelRequest, said: str, objection: Objection, request: ModelRequest) -> ModelRequest:
+    def _with_objection(
+        self, asked: ModelRequest, said: str, objection: Objection, request: ModelRequest
+    ) -> ModelRequest:
         """The same question with what was wrong about the answer. History never sees either."""
         tools = [tool for tool in offered(request.tools) if tool.name != objection.without]
         return msgspec.structs.replace(

@@ -42,7 +42,7 @@ def _nothing(path: str) -> bool:
     return False
 
 
-def _anywhere(url: str) -> str:
+def _never_refused(url: str) -> str:
     return ""
 
 
@@ -83,7 +83,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Stores an image for the model and returns its name; None: the model cannot be shown images."""
     images: list[Image] = []
     """The images that are shown with the result."""
-    refused: Callable[[str], str] = _anywhere
+    refused: Callable[[str], str] = _never_refused
     """Why this address may not be fetched without asking, or empty: for where a permitted one redirects to."""
 
 

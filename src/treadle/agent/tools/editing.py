@@ -65,9 +65,9 @@ def _listed(lines: list[int]) -> str:
 
 
 def _tolerant(text: str, old: str, new: str) -> Edited:
-    wanted = _even(old.removesuffix("\n").split("\n"))
+    wanted = _normalised(old.removesuffix("\n").split("\n"))
     lines = lines_of(text)
-    places = _places(_even(lines), wanted) if any(wanted) else []
+    places = _places(_normalised(lines), wanted) if any(wanted) else []
     if not places:
         raise ToolError(f"old_string is not in the file; {near_misses(lines, old)}")
     if len(places) > 1:
@@ -81,7 +81,7 @@ def _tolerant(text: str, old: str, new: str) -> Edited:
     return Edited("".join([*lines[:start], *changed, *lines[end:]]), 1, tolerant=True)
 
 
-def _even(lines: list[str]) -> list[str]:
+def _normalised(lines: list[str]) -> list[str]:
     return [" ".join(line.split()) for line in lines]
 
 
@@ -157,10 +157,10 @@ def _converted(deeper: str, indents: dict[str, str]) -> str:
 
 def near_misses(lines: list[str], old: str) -> str:
     """Which lines of the file look most like the text that was searched."""
-    wanted = max(_even(old.split("\n")), key=len)[:200]
+    wanted = max(_normalised(old.split("\n")), key=len)[:200]
     pieces = _trigrams(wanted)
     numbers: dict[str, int] = {}
-    for number, line in enumerate(_even(lines[:20_000]), 1):
+    for number, line in enumerate(_normalised(lines[:20_000]), 1):
         if line:
             numbers.setdefault(line[:200], number)
     # Full comparison is slow, so only lines that share the most trigrams are compared.

@@ -112,7 +112,7 @@ class Search:
         )
 
     async def run(self, program: str | None) -> None:
-        if program is None or self._fits_nothing_at_all():
+        if program is None or self._matches_empty_line():
             return await self._run(ripgrep.scan_argv(self._request), self._take_in_order)
         try:
             await self._run(ripgrep.ripgrep_argv(program, self._request, in_order=False), self._take_any)
@@ -131,7 +131,7 @@ class Search:
         except (re.error, OverflowError, RecursionError):
             return None
 
-    def _fits_nothing_at_all(self) -> bool:
+    def _matches_empty_line(self) -> bool:
         """Whether an empty line matches: ripgrep versions differ on where there is one, with CRLF or at the end."""
         compiled = self._compiled()
         return compiled is not None and compiled.search("") is not None
@@ -232,10 +232,10 @@ def _lines(source: BinaryIO) -> Iterator[str]:
 def _same(shown: str, line: str) -> bool:
     """Whether a line of a file is what the search showed of it; both programs replace what is not UTF-8."""
     plain = line.removesuffix("\n").removesuffix("\r")
-    return shown == plain or _odd(shown) == _odd(plain)
+    return shown == plain or _without_undecodable(shown) == _without_undecodable(plain)
 
 
-def _odd(line: str) -> str:
+def _without_undecodable(line: str) -> str:
     """Without what decoders differ on: a byte order mark, and bytes that are not text."""
     return re.sub("[\ufffd\ufeff\udc80-\udcff]+", "", line)
 

@@ -57,7 +57,7 @@ def _end(where: Place, grace: float) -> dict[str, Any]:
     except NotFound:
         if not os.path.exists(where.pid) or os.path.exists(where.exit):
             raise
-        return _of_a_lost_one(where, grace)
+        return _kill_orphans(where, grace)
 
 
 def _is_stopped(where: Place) -> bool:
@@ -79,7 +79,7 @@ def _tell(name: str, report: dict[str, Any]) -> None:
         warn(f"  still there: {entry['pid']} {entry['name']}")
 
 
-def _of_a_lost_one(where: Place, grace: float) -> dict[str, Any]:
+def _kill_orphans(where: Place, grace: float) -> dict[str, Any]:
     """Supervisor and reaper were killed at the same moment. The processes are found by a variable in their environment:
     their pids may belong to others by now."""
     from treadle.io.process import strays, table

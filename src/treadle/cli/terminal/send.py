@@ -153,7 +153,7 @@ def _follow(
                 return 1
             if anyway and state["name"] == "unknown":
                 state["name"] = "idle" if state.get("hint") == "idle" else "working"
-            begun = begun or _begun(before, state)
+            begun = begun or _work_seen(before, state)
             if not begun and state["name"] == "idle" and not state.get("settling") and now > look:
                 look = now + LOOK_PAUSE
                 begun = _taken(client, data)
@@ -181,7 +181,7 @@ def _not_submitted(where: Place, why: str) -> int:
     return NOT_SUBMITTED
 
 
-def _begun(before: dict[str, Any], state: dict[str, Any]) -> bool:
+def _work_seen(before: dict[str, Any], state: dict[str, Any]) -> bool:
     """Whether work was seen since: it is working, was for a moment, or shows another prompt than before."""
     old = before["state"]
     if state["name"] in ("thinking", "streaming", "tool_use", "active", "working"):

@@ -144,7 +144,7 @@ def wait_for_state(
                     if name_it:
                         sys.stdout.write(f"{one.where.id} {one.state()['name']}\n")
                     return code
-            _until_something(watched, deadline)
+            _wait_for_news(watched, deadline)
     finally:
         for one in watched:
             one.close()
@@ -180,7 +180,7 @@ def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
     return None
 
 
-def _until_something(watched: Sequence[Watched], deadline: float | None) -> None:
+def _wait_for_news(watched: Sequence[Watched], deadline: float | None) -> None:
     """Wait until one of them reports something, or until it is time to look again."""
     remaining = left(deadline)
     if remaining == 0.0:

@@ -155,14 +155,14 @@ class McpDoor:
             for task in helpers:
                 task.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
-        return _told(run)
+        return _tool_result(run)
 
     async def _start(self, arguments: dict[str, Any], token: Any) -> dict[str, Any]:
-        return _told(await self._prompted(arguments))
+        return _tool_result(await self._prompted(arguments))
 
     async def _status(self, arguments: dict[str, Any], token: Any) -> dict[str, Any]:
         if "run" in arguments:
-            return _told(self._runs.get(arguments["run"]))
+            return _tool_result(self._runs.get(arguments["run"]))
         return done({"runs": [telling.outcome(run) for run in self._runs]})
 
     async def _read_run(self, arguments: dict[str, Any], token: Any) -> dict[str, Any]:
@@ -188,13 +188,13 @@ class McpDoor:
         await run.session.answer(request, answer)
         run.questions.pop(request, None)
         run.status = "waiting" if run.questions else "running"
-        return _told(run)
+        return _tool_result(run)
 
     async def _cancel(self, arguments: dict[str, Any], token: Any) -> dict[str, Any]:
         run = self._runs.get(arguments["run"])
         await run.session.interrupt(run.turn, "cancelled by the client")
         await run.settled(5.0, questions=False)
-        return _told(run)
+        return _tool_result(run)
 
     # Work
 
@@ -263,7 +263,7 @@ def _read_answer(asked: Asked, told: Any) -> Answer:
     return Answer(decision="allow", scope="once" if text == "allow" else "session")
 
 
-def _told(run: AgentRun) -> dict[str, Any]:
+def _tool_result(run: AgentRun) -> dict[str, Any]:
     told = telling.outcome(run)
     result = done(told, telling.words(told))
     return {**result, "isError": run.status == "failed"}

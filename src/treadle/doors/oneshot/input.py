@@ -112,7 +112,7 @@ class StreamInput:
                 continue
             if self._replay:
                 await self._write(wire.replayed(text, uuid, self._session.id))
-            reason, before = await self._may(text)
+            reason, before = await self._check_prompt(text)
             if reason is not None:
                 code = await self._runner.refuse(reason)
                 continue
@@ -122,7 +122,7 @@ class StreamInput:
                 self._control.turns[uuid] = self._runner.turn
         return code
 
-    async def _may(self, prompt: str) -> tuple[str | None, str]:
+    async def _check_prompt(self, prompt: str) -> tuple[str | None, str]:
         """A reason to refuse the prompt, or None; and what the host's hooks put in front of it."""
         if self._control.refused:
             return f"initialize was refused: {self._control.refused}", ""

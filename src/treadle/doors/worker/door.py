@@ -186,7 +186,7 @@ class Worker:
             self._take([error])
         self._heard_all = True
         for request in self._unanswered:
-            self._say_nobody_answers(request)
+            self._deny_question(request)
         self._pending.put(End())
 
     def _take(self, items: Sequence[Any]) -> None:
@@ -283,7 +283,7 @@ class Worker:
                 session_id=session.id,
                 protocol_version=text,
                 capabilities=capabilities(session.info.tools, request.config.capabilities, version),
-                runtime=_told(request.config, transcript, session.id) if version >= (0, 4) else None,
+                runtime=_runtime_reply(request.config, transcript, session.id) if version >= (0, 4) else None,
             )
         )
 
@@ -373,13 +373,13 @@ class Worker:
         elif isinstance(event, Asked):
             self._unanswered.add(event.request)
             if self._heard_all:
-                self._say_nobody_answers(event.request)
+                self._deny_question(event.request)
         elif isinstance(event, Answered):
             self._unanswered.discard(event.request)
         elif isinstance(event, TurnEnded) and event.turn == active.turn:
             active.ended = True
 
-    def _say_nobody_answers(self, request: str) -> None:
+    def _deny_question(self, request: str) -> None:
         async def answer(session: Session) -> None:
             said = "the client has closed the connection, so nobody can answer"
             with contextlib.suppress(TreadleError):  # it was answered in this moment
@@ -466,7 +466,7 @@ class Worker:
         self._say(SteerOk(id=request.id, accepted=accepted))
 
 
-def _told(config: InitConfig, transcript: Callable[[str], str] | None, session: str) -> dict[str, Any] | None:
+def _runtime_reply(config: InitConfig, transcript: Callable[[str], str] | None, session: str) -> dict[str, Any] | None:
     """What the reply says about the runtime, if the client asked for one."""
     if config.runtime is None or transcript is None:
         return None

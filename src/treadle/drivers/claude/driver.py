@@ -24,7 +24,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 
 class ClaudeAgent(DrivenAgent):
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> ClaudeSession:
-        session_id, which = _which(spec)
+        session_id, which = _session_choice(spec)
         argv = [*self.launch.argv, *WIRE, *which, *_options(spec, self.launch.options)]
         peer = await self.start(argv, Connection("host"), spec, env)
         session = ClaudeSession(session_id, self.card, spec, peer)
@@ -32,7 +32,7 @@ class ClaudeAgent(DrivenAgent):
         return session
 
 
-def _which(spec: SessionSpec) -> tuple[str, list[str]]:
+def _session_choice(spec: SessionSpec) -> tuple[str, list[str]]:
     """The id of the session, as far as it is known before the first turn, and how it is chosen."""
     start = spec.start
     if start.resume is not None and not start.fork:

@@ -158,7 +158,7 @@ class ClaudeSession(GatedSession):
 
     def _part(self, error: TreadleError) -> None:
         super()._part(error)
-        self._spend_what_is_known()
+        self._spend_partial_usage()
         self._control.lost(error)
 
     # Turns
@@ -253,7 +253,7 @@ class ClaudeSession(GatedSession):
         counts = {ours: used[theirs] for theirs, ours in names.items() if isinstance(used.get(theirs), int)}
         self._calls_counted.append(msgspec.structs.replace(before, **counts))
 
-    def _spend_what_is_known(self) -> None:
+    def _spend_partial_usage(self) -> None:
         """No result will come: what the calls reported is all that is known, and the cost is not."""
         counted, self._calls_counted = self._calls_counted, []
         for usage in counted:
@@ -300,7 +300,7 @@ class ClaudeSession(GatedSession):
             self.emit(msgspec.structs.replace(change, parent=call.parent))
         self.tool_ended(id, text, not failed, call.parent)
 
-    def _around(self, record: System) -> None:
+    def _system_record(self, record: System) -> None:
         match record.subtype:
             case "init":
                 self._init(record)

@@ -255,7 +255,7 @@ class WorkerSession(BaseSession):
             for event in incoming.events(counts):
                 self._pass_on(event, turn, Send(id=result.id, message=""), incoming, False)
         turn.iterations = result.iterations or turn.iterations
-        self._warn_of_blindness()
+        self._warn_of_unreported()
         if result.status == "ok":
             return turn.ending("completed")
         error = error_info(result.error) if result.error else None
@@ -268,7 +268,7 @@ class WorkerSession(BaseSession):
             self.emit(Failed(error=error))
         return turn.ending(outcome, error)
 
-    def _warn_of_blindness(self) -> None:
+    def _warn_of_unreported(self) -> None:
         """Warn whoever set a limit on something that the worker does not report: it cannot be enforced."""
         limits = self._spec.limits
         blind = not self._spent.calls and (limits.max_tokens is not None or limits.max_cost_usd is not None)

@@ -60,7 +60,7 @@ class Board:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._work_out()), asyncio.create_task(self._look())]
+        self._tasks = [asyncio.create_task(self._recompute()), asyncio.create_task(self._look())]
 
     async def close(self) -> None:
         await tasks.end(self._tasks)
@@ -72,7 +72,7 @@ class Board:
         """Compute it again: somebody began to watch, or something changed that the engine does not report."""
         self._stale.set()
 
-    async def _work_out(self) -> None:
+    async def _recompute(self) -> None:
         while True:
             await self._stale.wait()
             self._stale.clear()

@@ -64,7 +64,7 @@ class Feed:
                     for each in messages
                 ]
                 if entries:
-                    rows = await self._into(self.index.take_state, entries)
+                    rows = await self._take_in(self.index.take_state, entries)
                     for listener in list(self.on_state):
                         listener(entries, rows)
                 if not self.caught_up.is_set() and (not messages or pull.position > end):
@@ -86,7 +86,7 @@ class Feed:
                 if not messages:
                     continue
                 plain = [(each.subject, each.metadata.sequence.stream, each.data) for each in messages]
-                await self._into(self.index.take_events, plain)
+                await self._take_in(self.index.take_events, plain)
                 if self.on_events:
                     for subject, seq, data in plain:
                         self._tell(subject, seq, data)
@@ -99,7 +99,7 @@ class Feed:
         for listener in list(self.on_events):
             listener(order, seq, int(attempt), body)
 
-    async def _into(self, take: Callable[[list[Any]], Any], given: list[Any]) -> Any:
+    async def _take_in(self, take: Callable[[list[Any]], Any], given: list[Any]) -> Any:
         try:
             return take(given) if len(given) <= FEW else await asyncio.to_thread(take, given)
         except TreadleError:

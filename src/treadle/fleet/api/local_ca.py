@@ -120,7 +120,7 @@ def _authority(names: list[str]) -> tuple[x509.Certificate, Any]:
     key = ec.generate_private_key(ec.SECP256R1())
     called = _called(f"Treadle on {os.uname().nodename}")
     made = (
-        _begun(called, called, key.public_key(), AUTHORITY_DAYS)
+        _builder(called, called, key.public_key(), AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .add_extension(x509.NameConstraints(_constraints(names), _excluded(names)), critical=True)
@@ -135,7 +135,7 @@ def _server(names: list[str], authority: x509.Certificate, issuer_key: Any) -> t
 
     key = ec.generate_private_key(ec.SECP256R1())
     made = (
-        _begun(_called("Treadle server"), authority.subject, key.public_key(), SERVER_DAYS)
+        _builder(_called("Treadle server"), authority.subject, key.public_key(), SERVER_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -151,7 +151,7 @@ def _called(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name[:64])])
 
 
-def _begun(subject: x509.Name, issuer: x509.Name, public: Any, days: int) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, public: Any, days: int) -> x509.CertificateBuilder:
     from cryptography import x509
 
     now = datetime.datetime.now(datetime.UTC)
