@@ -205,7 +205,7 @@ class ClaudeSession(GatedSession):
             case User():
                 self._results(message)
             case System():
-                self._around(message)
+                self._system_record(message)
             case ClaudeResult():
                 self._ended(message)
             case ControlResponse(response=response):
