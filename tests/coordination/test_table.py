@@ -18,7 +18,6 @@ def test_values_are_kept_in_order_and_the_last_writer_wins(planning: Planning) -
     symbols.set("c", "same")
     symbols.set("b", "2")
     assert symbols.all() == {"b": "2", "a": "same", "c": "same"}
-    assert symbols.reverse("same") == "a"
 
 
 def test_every_action_leaves_a_line_also_those_that_find_nothing(planning: Planning) -> None:
