@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.agent.commands.conftest import Opened, opened, ran, work
+from tests.agent.commands.conftest import ran
+from tests.agent.conftest import Opened
 from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent import detached
@@ -23,8 +24,6 @@ from treadle.events import AnyEvent, Event, TaskChanged, TaskGroupChanged
 from treadle.io.process import table
 from treadle.io.process.registry import kept_trees
 from treadle.session import CommandResult, Decision, Guards
-
-__all__ = ["opened", "work"]
 
 SCRIPT = (
     says("there are three", when="count", times="always")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.commands.conftest import Opened, opened, work
+from tests.agent.conftest import Opened
 from tests.agent.test_detached import SCRIPT, detach, nothing_left, waited
 from tests.waiting import until
 from treadle.agent.detached import control
@@ -14,7 +14,7 @@ from treadle.agent.detached_runner import FOLLOWER_ROOM, GroupRecord
 from treadle.events import Task, TaskChanged, Warned, decode
 from treadle.io.streams import FdStream, connect_unix, listen_unix, pair
 
-__all__ = ["nothing_left", "opened", "work"]
+__all__ = ["nothing_left"]
 
 
 def snapshot(number: int) -> TaskChanged:

@@ -5,18 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.agent.conftest import Opened
 from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent.context import estimate
 from treadle.agent.messages import UserMessage
 from treadle.agent.native import NativeAgent
-from treadle.agent.session import NativeSession
 from treadle.agent.subagents import AGENT_TYPES
 from treadle.agent.tools.base import AnyArgs
 from treadle.agent.transcript import Transcript, well_formed
@@ -45,27 +44,6 @@ from treadle.settings import config
 
 WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"})
 SAY = '[[reply]]\ntext = "done"\nusage = { input = 7, output = 3 }\n'
-
-Opened = Callable[..., Awaitable[NativeSession]]
-
-
-@pytest.fixture
-async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
-    sessions: list[NativeSession] = []
-    work = tmp_path / "work"
-    work.mkdir()
-
-    async def open_one(script: str, **more: Any) -> NativeSession:
-        path = tmp_path / f"script{len(sessions)}.toml"
-        path.write_text(script)
-        spec = SessionSpec.of(**{"cwd": str(work), "model": f"scripted:{path}", "mode": "suggest", **more})
-        session = await NativeAgent({}).open(spec)
-        sessions.append(session)
-        return session
-
-    yield open_one
-    for session in sessions:
-        await session.close()
 
 
 async def turn(session: Session, text: str = "go", answer: Answer | None = None) -> list[AnyEvent]:

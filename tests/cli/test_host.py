@@ -73,14 +73,8 @@ def test_our_own_agent_can_be_confined_to_its_workspace(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))  # temporary files may be written
     out = tmp_path / "outside.txt"
     script = tmp_path / "script.toml"
-    script.write_text(f"""
-[[reply]]
-[[reply.call]]
-name = "bash"
-arguments = {{ command = "echo in > inside.txt; python3 -c 'open(\\\"{out}\\\", \\\"w\\\")'; true" }}
-[[reply]]
-text = "Done."
-""")
+    tried = f'echo in > inside.txt; python3 -c \'open("{out}", "w")\'; true'
+    script.write_text(calls("bash", {"command": tried}) + says("Done."))
     done = treadle(
         *("host", "run", "--task", "x", "--agent", "native", "--sandbox", "--model", f"scripted:{script}"), cwd=source
     )

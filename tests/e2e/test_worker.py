@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.doors.worker.test_sequences import Talk, sequences
 from tests.e2e.worker_process import COMMAND, WorkerProcess
 from tests.installed import TREADLE, treadle
-from tests.scripts import calls, says
+from tests.scripts import calls, reply, says
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
 from treadle.io.process import table
@@ -199,27 +199,13 @@ def test_the_commands_run_by_tools_cannot_reach_our_streams(tmp_path: Path) -> N
         worker.rest()
 
 
-RANDOM = """
-loop = true
-[[reply]]
-when = "hang"
-times = "always"
-[[reply.call]]
-name = "bash"
-arguments = { command = "sleep 1236" }
-[[reply]]
-when = "tool"
-times = "always"
-[[reply.call]]
-name = "bash"
-arguments = { command = "sleep 0.01; echo done" }
-[[reply]]
-when = "fail"
-times = "always"
-error = { status = 400, message = "no" }
-[[reply]]
-text = "ok"
-"""
+RANDOM = (
+    "loop = true\n"
+    + calls("bash", {"command": "sleep 1236"}, when="hang", times="always")
+    + calls("bash", {"command": "sleep 0.01; echo done"}, when="tool", times="always")
+    + reply(when="fail", times="always", error={"status": 400, "message": "no"})
+    + says("ok")
+)
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

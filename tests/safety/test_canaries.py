@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.installed import treadle
+from tests.scripts import says
 from treadle.io.sandbox import methods
 
 NAMES = (
@@ -37,18 +38,9 @@ LOOK = r"env; cat /proc/*/environ | tr '\\0' '\\n'; cat leak.txt; ps axe"
 
 
 def script() -> str:
-    return f"""
-[[reply]]
-text = {json.dumps("I have seen: " + " , ".join(SAID))}
-[[reply.call]]
-name = "bash"
-arguments = {{ command = {json.dumps(LOOK + "; echo " + SAID[0])} }}
-[[reply.call]]
-name = "read_file"
-arguments = {{ file_path = "leak.txt" }}
-[[reply]]
-text = {json.dumps("Done: " + SAID[1])}
-"""
+    look = {"name": "bash", "arguments": {"command": f"{LOOK}; echo {SAID[0]}"}}
+    read = {"name": "read_file", "arguments": {"file_path": "leak.txt"}}
+    return says(f"I have seen: {' , '.join(SAID)}", call=[look, read]) + says(f"Done: {SAID[1]}")
 
 
 class Place:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.commands.conftest import Opened, ran
+from tests.agent.commands.conftest import ran
+from tests.agent.conftest import Opened
 from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.scripts import calls, reply, says
@@ -183,20 +184,17 @@ async def test_background_processes_are_in_the_same_list(opened: Opened, work: P
 
 
 EDITORS = "".join(
-    f"""
-[[reply]]
-when = "^make it {name}$"
-[[reply.call]]
-name = "read_file"
-arguments = {{ file_path = "shared.txt" }}
-[[reply.call]]
-name = "edit_file"
-arguments = {{ file_path = "shared.txt", old_string = "as it was\\n", new_string = "{name}" }}
-[[reply]]
-when = "(?s)shared.txt"
-system = "worktrees/{name}-"
-text = "it is {name}"
-"""
+    reply(
+        when=f"^make it {name}$",
+        call=[
+            {"name": "read_file", "arguments": {"file_path": "shared.txt"}},
+            {
+                "name": "edit_file",
+                "arguments": {"file_path": "shared.txt", "old_string": "as it was\n", "new_string": name},
+            },
+        ],
+    )
+    + says(f"it is {name}", when="(?s)shared.txt", system=f"worktrees/{name}-")
     for name in ("red", "green", "blue")
 )
 
@@ -235,14 +233,8 @@ async def test_one_agent_in_a_worktree_tells_where_its_changes_are(
 async def test_an_isolated_agent_may_not_write_to_the_original(opened: Opened, work: Path) -> None:
     need("git")
     make_repository(work)
-    script = f"""
-[[reply]]
-[[reply.call]]
-name = "write_file"
-arguments = {{ file_path = "{work / "shared.txt"}", content = "mine" }}
-[[reply]]
-text = "it was refused"
-"""
+    overwrite = calls("write_file", {"file_path": str(work / "shared.txt"), "content": "mine"})
+    script = overwrite + says("it was refused")
     session = await opened(script, mode="auto-edit")
     assert await ran(session, "agent run --isolation worktree overwrite it") == "it was refused"
     assert (work / "shared.txt").read_text() == "as it was\n"

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.agent.commands.conftest import SAY, Opened, ran
+from tests.agent.commands.conftest import ran
+from tests.agent.conftest import SAY, Opened
 from tests.scripts import calls
 from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript

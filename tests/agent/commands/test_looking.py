@@ -1,6 +1,7 @@
 """Commands that look: status, cost, context, tools, skills."""
 
-from tests.agent.commands.conftest import SAY, Opened, ran
+from tests.agent.commands.conftest import ran
+from tests.agent.conftest import SAY, Opened
 from treadle.sessions.session import run_turn
 
 

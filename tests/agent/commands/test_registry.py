@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.agent.commands.conftest import SAY, Opened, ran
+from tests.agent.commands.conftest import ran
+from tests.agent.conftest import SAY, Opened
 from tests.test_docs import made
 from tests.waiting import until
 from treadle.agent.commands import registry

@@ -190,14 +190,8 @@ def test_a_bad_line_is_answered_and_the_next_order_is_done(tmp_path: Path) -> No
 
 def test_no_process_is_left_when_final_is_written(tmp_path: Path) -> None:
     mark = f"86400.{os.getpid()}"
-    reply = f"""
-[[reply]]
-[[reply.call]]
-name = "bash"
-arguments = {{ command = "setsid sleep {mark} >/dev/null 2>&1 & echo started" }}
-[[reply]]
-text = "left it running"
-"""
+    leaves = calls("bash", {"command": f"setsid sleep {mark} >/dev/null 2>&1 & echo started"})
+    reply = leaves + says("left it running")
     config = replace(order(tmp_path).config, model=script(tmp_path, reply))
     strict_host(order(tmp_path, config=config))
     assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and command_line(int(pid)) == ["sleep", mark]]
@@ -407,12 +401,7 @@ async def test_a_host_that_dies_during_a_silence_ends_the_session(talk: Talk, tm
 
 def test_a_sidecar_whose_output_nobody_reads_ends_with_its_tools(tmp_path: Path) -> None:
     mark = f"86401.{os.getpid()}"
-    reply = f"""
-[[reply]]
-[[reply.call]]
-name = "bash"
-arguments = {{ command = "sleep {mark}", timeout = 3600 }}
-"""
+    reply = calls("bash", {"command": f"sleep {mark}", "timeout": 3600})
     config = replace(order(tmp_path).config, model=script(tmp_path, reply))
     process = subprocess.Popen([SIDECAR], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin and process.stdout
