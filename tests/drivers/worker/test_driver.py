@@ -464,3 +464,25 @@ async def test_usage_carries_the_model_it_was_for() -> None:
 @pytest.mark.parametrize(("given", "seconds"), [("5000", 20), ("100", 20), ("60000", 240), ("soon", 20)])
 def test_the_silence_of_a_worker_is_measured_in_its_own_heartbeats(given: str, seconds: float) -> None:
     assert _a_few_heartbeats({"HEDDLE_HEARTBEAT_INTERVAL": given}) == seconds
+
+
+@pytest.mark.parametrize("limits", [Limits(max_tokens=5), Limits(max_cost_usd=1.0)])
+async def test_a_limit_on_what_a_worker_does_not_report_is_warned_of_once(limits: Limits) -> None:
+    async with session({"send": [OK]}, limits=limits) as opened:
+        events = [*await turn(opened), *await turn(opened)]
+    warned = [event.message for event in events if isinstance(event, Warned) and "reports no" in event.message]
+    assert len(warned) == 1 and warned[0].endswith("reports no usage: a limit on tokens or money cannot be kept")
+    assert [event.outcome for event in events if isinstance(event, TurnEnded)] == ["completed", "completed"]
+
+
+async def test_calls_are_counted_by_what_is_seen_of_a_worker_that_reports_no_usage() -> None:
+    tool = [
+        {"event": {"event": "tool_start", "name": "bash", "args": {}}},
+        {"event": {"event": "tool_end", "name": "bash", "result_preview": "x"}},
+    ]
+    async with session(
+        {"send": [*tool * 6, {"await": "cancel"}, CANCELLED]}, limits=Limits(max_iterations=2)
+    ) as opened:
+        events = await turn(opened)
+    error = ending(events).error
+    assert ending(events).outcome == "limited" and error is not None and error.code == "max_iterations"
