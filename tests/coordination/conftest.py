@@ -1,4 +1,4 @@
-"""A repository of two people's agents, and the installed commands run in it as a person would."""
+"""A repository with two people's agents, and the installed commands run in it as a person would."""
 
 import io
 import os
@@ -25,7 +25,7 @@ def git(where: Path, *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def quiet_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Git with no settings of the machine's, and a known user."""
+    """git without the machine's settings, and with a known user."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     for variable in (
@@ -78,7 +78,7 @@ def trail(planning: Planning) -> list[list[str]]:
 
 @pytest.fixture
 def claims(project: Path) -> Claims:
-    """One of Bob's."""
+    """Bob's claims."""
     claims = Claims(Planning(project=str(project)), str(project))
     claims.claim("haid:bob.box-0002", ["src/a/**"], "T-1")
     return claims
@@ -101,7 +101,7 @@ def installed(project: Path) -> Run:
 
 @pytest.fixture
 def heimdall(installed: Run, project: Path) -> Run:
-    """The same in the process of the test, as starting Python costs most of the time; a server has one of its own."""
+    """The same in the test's own process, because starting Python takes longest; a server gets its own process."""
 
     def run(
         name: str, *arguments: str, stdin: str | bytes = "", cwd: Path = project, **env: str
@@ -131,7 +131,7 @@ def here(
 
 
 def at_once(runs: Iterable[tuple[list[str], dict[str, str]]]) -> list[int]:
-    """The exit codes of many commands that run at the same time, each in a process of its own that is forked here."""
+    """The exit codes of many commands that run at the same time, each in its own forked process."""
     children = [_forked(words, env) for words, env in runs]
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 

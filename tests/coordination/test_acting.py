@@ -1,4 +1,4 @@
-"""One identity for everything that one agent does: its MCP server, its shell, the git hooks that its commits run."""
+"""One agent has one identity in everything it does: its MCP server, its shell, the git hooks of its commits."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def test_what_an_agent_claimed_over_mcp_it_commits_from_its_shell(project: Path,
 
 
 def test_a_session_id_joins_what_no_parent_shows(project: Path) -> None:
-    """Codex's shell cannot see its parents, and its MCP server is told the session with each call only."""
+    """Codex's shell cannot see its ancestors, and its MCP server learns the session only from each call."""
     with agent(project) as one:
         haid = one.claim("src", _meta={"threadId": "t1"})["haid"]
         planning = Planning(project=str(project))
@@ -150,7 +150,7 @@ def test_a_holder_that_is_connected_is_renewed_and_one_that_is_gone_says_since_w
 
 
 def test_what_a_program_holds_for_itself_is_its_as_long_as_it_runs(project: Path, heimdall: Run) -> None:
-    """A session of ours gives its commands its identity and its process, which a sandbox would hide."""
+    """A session of ours passes its identity and its process on to its commands: a sandbox would hide the process."""
     ann = "haid:ann.box-0001/treadle-1"
     program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1)
     try:

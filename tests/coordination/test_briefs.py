@@ -1,4 +1,4 @@
-"""Briefs: what is in them, what never is, and what refuses one."""
+"""Briefs: what they contain, what they never contain, and when one is refused."""
 
 from pathlib import Path
 

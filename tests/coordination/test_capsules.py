@@ -1,4 +1,4 @@
-"""Capsules: the cap, the ids, and what is hydrated in which order."""
+"""Capsules: the size limit, the ids, and the order of hydration."""
 
 from pathlib import Path
 

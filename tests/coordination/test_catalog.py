@@ -1,4 +1,4 @@
-"""Many claims, found by an index that is made from their files."""
+"""Many claims, found through an index that is made from their files."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def test_what_others_do_to_the_files_is_noticed(claims: Claims) -> None:
 
 
 def test_a_file_that_comes_or_is_replaced_or_goes_changes_the_date_and_is_noticed_at_once(claims: Claims) -> None:
-    """An hour ago the directory was last changed, so that its date tells of the next change by any clock."""
+    """The directory was last changed an hour ago, so that its timestamp shows the next change on any clock."""
     place = Path(claims.directory)
     first, second = sorted(place.glob("*.json"))[:2]
     fields = json.loads(second.read_text())
@@ -80,7 +80,7 @@ def test_a_file_that_comes_or_is_replaced_or_goes_changes_the_date_and_is_notice
 
 
 def test_between_two_looks_at_every_file_what_is_not_changed_is_not_looked_at(claims: Claims) -> None:
-    """What somebody writes into a file in its place is seen with the next look at all of them."""
+    """A change made inside an existing file is seen at the next check of all files."""
     claims.catalog.trusted = 3600.0
     second = sorted(Path(claims.directory).glob("*.json"))[1]
     os.utime(claims.directory, (0, claims.planning.clock() - 3600))
@@ -92,13 +92,13 @@ def test_between_two_looks_at_every_file_what_is_not_changed_is_not_looked_at(cl
 
 
 def test_what_we_write_needs_no_look_at_every_file(claims: Claims) -> None:
-    """A hidden edit shows whether there was one."""
+    """A hidden edit shows whether the files were checked."""
     claims.catalog.trusted = 3600.0
     second = sorted(Path(claims.directory).glob("*.json"))[1]
     second.write_text(json.dumps({**json.loads(second.read_text()), "claimed_surfaces": ["moved"]}))
     claims.claim("haid:x.box-ffff", ["new"], "T")
     assert holders(claims, "moved") == [] and holders(claims, "docs/7.md") == [HAIDS[7]]
-    claims.release("haid:x.box-ffff")  # which did not ask first whether the index was right
+    claims.release("haid:x.box-ffff")  # this did not check first whether the index was right
     assert len(holders(claims, "moved")) == 1
 
 

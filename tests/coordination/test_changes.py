@@ -1,4 +1,4 @@
-"""What was changed, against what is claimed; in a real repository."""
+"""What was changed, compared with what is claimed, in a real repository."""
 
 from pathlib import Path
 

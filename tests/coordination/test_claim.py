@@ -1,4 +1,4 @@
-"""One claim as it is in its file, also as other tools write it; and who is in the way of whom."""
+"""One claim as in its file, also as other tools write it; and who blocks whom."""
 
 from typing import Any
 

@@ -171,7 +171,7 @@ def test_a_claim_that_ran_out_is_not_renewed_over_one_that_came_meanwhile(claims
     claims.claim(ANN, ["src"], "T-1", 1)
     clock.now += 61
     theirs = {"haid": BOB, "claimed_surfaces": ["src/a.ts"], "task_ref": "T-2", "heartbeat": claims.planning.now()}
-    (Path(claims.directory) / "haid_bob.box-0002.json").write_text(json.dumps(theirs))  # as when git brings it
+    (Path(claims.directory) / "haid_bob.box-0002.json").write_text(json.dumps(theirs))  # as if git had restored it
     with pytest.raises(Collision, match=BOB):
         claims.heartbeat(ANN)
     assert claims.of(ANN) is None
@@ -182,7 +182,7 @@ def test_the_fence_grows_for_ever_also_across_released_claims(claims: Claims) ->
     for _ in range(3):
         fences.append(claims.claim(ANN, ["src"], "T").fence)
         claims.release(ANN)
-    os.unlink(claims.planning.path("ledger", "fence"))  # even then, it is not smaller than what is held
+    os.unlink(claims.planning.path("ledger", "fence"))  # even then, the next one exceeds those that are held
     Path(claims.planning.path("ledger", "fence")).write_text("7\n")
     fences.append(claims.claim(ANN, ["src"], "T").fence)
     Path(claims.planning.path("ledger", "fence")).write_text("garbage")
@@ -340,7 +340,7 @@ def test_the_original_tools_and_ours_keep_each_other_out(claims: Claims, tmp_pat
         assert directory.is_dir()
         assert subprocess.run(["mkdir", str(directory)], capture_output=True).returncode != 0
     assert not directory.exists()
-    directory.mkdir()  # now the original holds it, and lets go a little later
+    directory.mkdir()  # now the original tool holds it, and releases it a little later
     other = subprocess.Popen(["sh", "-c", f"sleep 0.3; rmdir {directory}"])
     claims.claim(ANN, ["src"], "T-1")
     assert other.wait() == 0

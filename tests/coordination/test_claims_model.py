@@ -1,4 +1,4 @@
-"""Claims against a model of a few lines, under any sequence of what agents may do."""
+"""Claims compared with a small model, for any sequence of what agents may do."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""What was seen to go wrong when the original tools were run: each a test that they fail."""
+"""Defects seen in the original tools: they fail each of these tests."""
 
 import json
 from pathlib import Path

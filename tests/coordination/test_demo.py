@@ -1,4 +1,4 @@
-"""The measured demo: nothing in it is typed in."""
+"""The measured demo: none of its numbers is hard-coded."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Entries of ours in files of others, and out of them again."""
+"""Our entries in others' files: added, and removed again."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Claims that bind the native agent."""
+"""Claims enforced on the native agent."""
 
 import os
 from pathlib import Path

@@ -85,7 +85,7 @@ def test_a_push_is_refused_too_but_not_for_what_its_holder_made(
     change(project, "docs/y.md")
     assert attempt(project, "commit", "-qm", "elsewhere").returncode == 0
     assert attempt(project, "push", "-q", "origin", "new-branch").returncode == 0
-    assert attempt(project, "push", "-q", "origin", ":new-branch").returncode == 0  # to delete is to change no file
+    assert attempt(project, "push", "-q", "origin", ":new-branch").returncode == 0  # deleting a branch changes no file
 
 
 def test_taking_in_what_the_holder_has_pushed_is_no_change_of_ours(
@@ -145,7 +145,7 @@ def test_a_hook_whose_program_is_gone_says_what_to_do(heimdall: Run, project: Pa
     assert refused.returncode != 0 and "is gone: install treadle again, or remove this hook" in refused.stderr
 
 
-def test_it_guards_every_worktree(heimdall: Run, project: Path, claims: Claims, tmp_path: Path) -> None:
+def test_the_hooks_guard_every_worktree(heimdall: Run, project: Path, claims: Claims, tmp_path: Path) -> None:
     heimdall("claim", "guard", "install")
     git(project, "worktree", "add", "-q", str(tmp_path / "other"), "-b", "other")
     change(tmp_path / "other")
@@ -158,7 +158,7 @@ def test_outside_of_a_repository_there_is_nothing_to_guard(heimdall: Run, tmp_pa
 
 
 def husky(project: Path) -> None:
-    """Hooks as husky has them: tracked scripts, and stubs that each worktree makes for itself, which git ignores."""
+    """Hooks as husky installs them: tracked scripts, and stubs that each worktree makes for itself and git ignores."""
     (project / ".husky" / "_").mkdir(parents=True)
     (project / ".husky" / "_" / ".gitignore").write_text("*")
     for hook in ("pre-commit", "commit-msg"):
@@ -184,7 +184,7 @@ def test_hooks_from_a_relative_place_go_on_in_every_worktree_and_no_tracked_file
         assert "COLLISION" in attempt(place, "commit", "-qm", "no").stderr
     done = attempt(project, "commit", "-qm", "yes", HEIMDALL_HAID=BOB)
     assert (done.returncode, done.stderr) == (0, "pre-commit of the project\ncommit-msg of the project\n")
-    heimdall("claim", "guard", "install", "--mode", "warn")  # again: what was before is not forgotten
+    heimdall("claim", "guard", "install", "--mode", "warn")  # again: the earlier setting is not forgotten
     heimdall("claim", "guard", "uninstall")
     assert git(project, "config", "core.hooksPath") == ".husky/_"
     assert "heimdall" not in (project / ".git/config").read_text()
@@ -261,7 +261,7 @@ def test_a_hook_that_another_tool_wrote_anew_is_chained_again(heimdall: Run, pro
 
 
 def test_where_pre_commit_runs_ours_first_it_is_installed(heimdall: Run, project: Path, claims: Claims) -> None:
-    """`pre-commit install` renames the hook that it finds, and runs it before its own."""
+    """`pre-commit install` renames an existing hook and runs it before its own."""
     heimdall("claim", "guard", "install")
     path = project / ".git" / "hooks" / "pre-commit"
     path.rename(f"{path}.legacy")

@@ -1,4 +1,4 @@
-"""Live state is where git's clean, stash, checkout and worktrees never reach; other tools find it in `.planning`."""
+"""Live state is safe from git's clean, stash, checkout and worktrees; other tools find it through `.planning`."""
 
 import json
 import os
@@ -125,7 +125,7 @@ def test_where_nothing_can_be_written_everything_that_only_reads_works(heimdall:
 
 
 def _forbid_writing(live: Path) -> None:
-    """Nobody is kept out by permissions who is root: a file where a directory is needed, and the reverse, keeps all."""
+    """Permissions do not stop root, but a file in place of a directory, and the reverse, stops everybody."""
     shutil.rmtree(live / ".locks")
     (live / ".locks").write_text("")
     (live / "protocol.log").unlink()

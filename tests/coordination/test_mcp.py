@@ -190,7 +190,7 @@ def test_two_live_clients_of_one_name_are_two_identities(connect: Any) -> None:
     assert call(one, "make_claim", surfaces=["src"], task="T-1")["haid"].endswith("/claude-code")
     assert fails(two, "make_claim", surfaces=["src/a"], task="T-2")["haid"].endswith("/claude-code-2")
     one.close()
-    again = connect("claude-code")  # it comes back and finds its own claim
+    again = connect("claude-code")  # it reconnects and finds its own claim
     assert call(again, "release_claim")["released"] is True
 
 
@@ -324,7 +324,7 @@ def test_half_a_surrogate_and_a_number_without_end_are_errors(connect: Any, argu
     server = connect("cursor")
     answer = server.handle("tools/call", {"name": "make_claim", "arguments": arguments})
     if arguments.get("client_identity"):
-        assert answer["structuredContent"]["haid"].endswith("/mcp-client")  # no letter of it can be in a name
+        assert answer["structuredContent"]["haid"].endswith("/mcp-client")  # a name that has no usable letter
         return
     assert answer["isError"]
     json.dumps(answer, ensure_ascii=False).encode()

@@ -99,7 +99,7 @@ def test_only_this_machine_with_the_token(listener: HttpListener, headers: dict[
 
 @pytest.mark.parametrize(("token", "status"), [("wrong", b"401"), (TOKEN, b"")])
 def test_nobody_without_the_token_makes_it_read_a_body(listener: HttpListener, token: str, status: bytes) -> None:
-    """A body is announced and never sent. Without the token the answer comes all the same, with it it is awaited."""
+    """A body is announced but never sent. Without the token the answer comes anyway; with it, the server waits."""
     head = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n"
     with socket.create_connection(listener.server_address[:2], timeout=60) as connection:
         connection.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())

@@ -1,4 +1,4 @@
-"""The planning directory: the trail, and documents that no writer and no crash can spoil."""
+"""The planning directory: the audit trail, and documents that no writer and no crash can damage."""
 
 import calendar
 import json

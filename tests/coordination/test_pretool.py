@@ -1,4 +1,4 @@
-"""What the hook of an outside agent is answered before a tool call."""
+"""What an outside agent's hook answers before a tool call."""
 
 import json
 import subprocess
@@ -102,10 +102,10 @@ def test_gemini_is_told_at_the_commit_as_its_shell_switches_git_hooks_off(projec
     subprocess.run(["git", "add", "-A"], cwd=project, check=True)
     said = ask(project, "gemini", "run_shell_command", {"command": "git commit -m x"})
     assert said is not None and "src/a/b.ts" in said["reason"]
-    assert ask(project, "claude", "Bash", {"command": "git commit -m x"}) is None  # there git's hook says it
+    assert ask(project, "claude", "Bash", {"command": "git commit -m x"}) is None  # there git's hook reports it
 
 
-def test_the_forms() -> None:
+def test_each_program_gets_the_answer_in_its_own_form() -> None:
     assert answer("claude", "E", "", "") is None and answer("cursor", "E", "", "") == {}
     assert answer("cursor", "E", "no", "") == {"permission": "deny", "user_message": "no", "agent_message": "no"}
     assert patched("*** Add File: a\n*** Move to: b\n *** Delete File: c d\nx") == ["a", "b", "c d"]

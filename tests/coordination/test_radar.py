@@ -46,7 +46,7 @@ def test_what_is_not_committed_yet_counts(claims: Claims, project: Path, tmp_pat
     assert after == before  # and nothing was touched
 
 
-def test_named_branches_only(claims: Claims) -> None:
+def test_only_the_named_branches_are_compared(claims: Claims) -> None:
     assert radar.scan(claims, ["main", "one"]) == []
     assert [found["between"] for found in radar.scan(claims, ["one", "two"])] == [["one", "two"]]
     with pytest.raises(ConfigError):

@@ -22,7 +22,7 @@ def test_receipt_stops_at_the_first_valid_line_and_skips_blank_ones(planning: Pl
     assert trail(planning) == [["validate", "accept", "attempt=1"]]
 
 
-def test_one_retry_then_escalation(planning: Planning) -> None:
+def test_an_invalid_message_gets_one_retry_then_escalates(planning: Planning) -> None:
     good = json.dumps(GOOD).encode()
     assert verdicts(planning, b"x\n", good) == [(1, False, True), (2, True, False)]
     assert verdicts(planning, b"x\n", b"y\n", good) == [(1, False, True), (2, False, True)]

@@ -1,4 +1,4 @@
-"""Where the repository is, with git itself as the judge."""
+"""Where the repository is, compared with what git itself says."""
 
 import os
 import subprocess

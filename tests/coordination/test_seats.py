@@ -1,4 +1,4 @@
-"""Two live clients of one name are two identities; a client that comes back is who it was."""
+"""Two live clients with one name have two identities; a client that reconnects keeps its identity."""
 
 import os
 import signal
@@ -75,7 +75,7 @@ def test_a_session_keeps_its_identity_over_servers_and_another_does_not_inherit_
 
 
 def test_a_hook_and_a_server_of_one_program_take_one_seat(planning: Planning) -> None:
-    """Whichever comes first: the hook knows the session, the server only who started it."""
+    """Whichever comes first: the hook knows the session, the server only knows its starter."""
     starter = origin.starter()
     assert starter is not None
     seats = Seats(planning, ROOT)

@@ -1,4 +1,4 @@
-"""The shell examples of the protocol document, typed literally and in order, with what it says they print."""
+"""The shell examples of the protocol's specification, typed literally and in order, and the output it shows."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Surfaces: exact overlap, with the table of what the original got right and wrong, and brute force as the judge."""
+"""Surfaces: exact overlap, with a table of what the original got right and wrong, and checked by brute force."""
 
 import itertools
 from pathlib import Path
@@ -45,7 +45,7 @@ def meet(a: str, b: str, top: str = "") -> bool:
         (".", "anything/at/all"),
     ],
 )
-def test_these_collide(held: str, asked: str) -> None:
+def test_these_surfaces_collide(held: str, asked: str) -> None:
     assert meet(held, asked)
 
 
@@ -63,7 +63,7 @@ def test_these_collide(held: str, asked: str) -> None:
         ("a/*/c", "a/b/d"),
     ],
 )
-def test_these_do_not(held: str, asked: str) -> None:
+def test_these_surfaces_do_not_collide(held: str, asked: str) -> None:
     assert not meet(held, asked)
 
 
@@ -113,6 +113,6 @@ def test_overlap_agrees_with_trying_every_short_path(a: str, b: str) -> None:
     if both:
         assert meet(a, b), both[0]
     elif ".." not in a and ".." not in b:
-        # With three names and five levels (all of one pattern, then what follows the other's `**`), whatever two such
-        # patterns have in common shows up.
+        # Three names and five levels (one whole pattern, then what follows the other's `**`) are enough to show
+        # whatever two such patterns have in common.
         assert not meet(a, b)

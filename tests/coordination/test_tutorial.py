@@ -1,4 +1,4 @@
-"""The tutorial, typed as it stands: every command prints what the page says it prints."""
+"""The tutorial, typed as written: every command prints what the page shows."""
 
 import os
 import re
@@ -12,7 +12,7 @@ MARK = "%%%"
 
 
 def plain(text: str) -> str:
-    """Without what differs from person to person, machine to machine and day to day."""
+    """The text without what differs between people, machines and days."""
     text = re.sub(r"haid:[a-z0-9-]+\.[a-z0-9-]+-[0-9a-f]{4}", "HAID", text)
     text = re.sub(r"human [a-z0-9-]+", "human H", text)
     return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text).strip()

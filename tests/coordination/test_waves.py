@@ -1,4 +1,4 @@
-"""The briefs of a wave: complete, and the same for everybody up to each one's own task."""
+"""The briefs of a wave: complete, and identical up to each task's own part."""
 
 from os.path import commonprefix
 from pathlib import Path

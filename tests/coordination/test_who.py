@@ -1,4 +1,4 @@
-"""Who is here, on what, since when, and who waits for whom."""
+"""Who is here, what each works on, since when, and who waits for whom."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A copy is the same file, holes and all, or it was stopped."""
+"""A copy is the same file, including holes, unless copying was stopped."""
 
 import os
 import stat

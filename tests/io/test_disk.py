@@ -1,4 +1,4 @@
-"""This machine's file system, as rules ask about it."""
+"""This machine's file system, as permission rules see it."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_disk_that_remembers_follows_links_and_forgets_when_told(tmp_path: Pat
 
 
 def test_a_link_that_may_not_be_read_is_where_the_way_ends() -> None:
-    """Who may read the links of the first process depends on the machine; nobody is told by an error."""
+    """Whether the links of process 1 may be read depends on the machine; either way there is no error."""
     try:
         expected = os.path.realpath("/proc/1/cwd/x")
     except PermissionError:

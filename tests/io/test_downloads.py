@@ -1,4 +1,4 @@
-"""Large files: gone on with after a break, taken only with the right hash."""
+"""Large downloads: continued after a break, accepted only with the right hash."""
 
 import hashlib
 import threading
@@ -17,7 +17,7 @@ HASH = hashlib.sha256(DATA).hexdigest()
 
 
 class Site:
-    """A real HTTP server with one file; it may break off, or not know ranges."""
+    """A real HTTP server with one file; it may break off, or not support ranges."""
 
     def __init__(self) -> None:
         self.breaks: list[int] = []

@@ -1,4 +1,4 @@
-"""Whole or not at all: through kill -9, a full disk, and many writers at once."""
+"""Whole or not at all: after kill -9, on a full disk, and with many writers at once."""
 
 import errno
 import fcntl
@@ -206,7 +206,7 @@ def test_two_hundred_appenders_at_once_lose_and_mix_nothing(tmp_path: Path) -> N
         for number in range(20):
             append_line(str(log), f"{name} {number} {'x' * 5000}".encode())
 
-    # Each call opens the file anew, so threads contend for the lock exactly as processes do; some are processes too.
+    # Each call opens the file again, so threads contend for the lock exactly as processes do; some are processes too.
     processes = [appender(log, f"p{index}", 20, 5000) for index in range(8)]
     threads = [threading.Thread(target=run, args=(f"t{index}",)) for index in range(192)]
     for thread in threads:
@@ -379,7 +379,7 @@ def end(process: "subprocess.Popen[bytes]") -> None:
     process.communicate()
 
 
-if os.path.exists("/proc/locks"):  # else nobody tells who holds a lock
+if os.path.exists("/proc/locks"):  # else the holder of a lock is unknown
 
     def test_a_lock_that_goes_round_is_waited_for_longer_than_one_that_stays(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -445,7 +445,7 @@ def test_in_an_open_directory_a_link_is_replaced_and_not_followed(tmp_path: Path
     assert (tmp_path / "moved" / "a").read_text() == "ours" and os.listdir(tmp_path / "moved") == ["a"]
 
 
-# Locks that programs see which lock by mkdir...
+# Locks shared with programs that lock by mkdir...
 
 
 def test_our_own_dead_holder_is_taken_over_at_once(tmp_path: Path) -> None:
@@ -466,7 +466,7 @@ def test_a_directory_with_a_used_number_is_not_taken_for_our_own(tmp_path: Path)
     with locked_beside(lock, str(directory)):
         number = directory.stat().st_ino
     for _ in range(50):
-        directory.mkdir()  # another program's; file systems like to give the number again
+        directory.mkdir()  # another program's; file systems often reuse the inode number
         if directory.stat().st_ino == number:
             with pytest.raises(Busy, match="another program"):
                 locked_beside(lock, str(directory), timeout=0.0).__enter__()

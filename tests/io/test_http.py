@@ -17,7 +17,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 
 
 class Service:
-    """Gives its answers in turn and keeps what it was asked. Without `hold` it closes after each of them."""
+    """Sends its answers in turn and keeps the requests. Without `hold` it closes the connection after each."""
 
     def __init__(self, *answers: bytes, hold: bool = False) -> None:
         self.answers = list(answers)
@@ -200,7 +200,7 @@ async def test_a_name_and_password_in_the_address_are_sent_as_such() -> None:
 
 @pytest.fixture
 def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """A server's side of TLS for `localhost`, whose certificate the system trusts."""
+    """The server's side of TLS for `localhost`, with a certificate that the system trusts."""
     pem = certificate(tmp_path, "localhost")
     monkeypatch.setenv("SSL_CERT_FILE", str(pem))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -238,7 +238,7 @@ async def test_an_http_proxy_is_asked_for_the_whole_address(monkeypatch: pytest.
 
 
 def tunnel(port: Callable[[], int], seen: list[bytes]) -> Callable[..., object]:
-    """A proxy that leads every CONNECT to one port."""
+    """A proxy that connects every CONNECT to one port."""
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):

@@ -78,7 +78,7 @@ def test_a_second_name_is_the_same_file_or_where_that_cannot_be_a_copy(tmp_path:
     (tmp_path / "one").write_bytes(b"words")
     opening.link_or_copy(str(tmp_path / "one"), str(tmp_path / "two"))
     assert (tmp_path / "two").samefile(tmp_path / "one")
-    if os.path.ismount("/dev/shm"):  # links do not lead from one file system to another
+    if os.path.ismount("/dev/shm"):  # hard links do not cross file systems
         other = Path("/dev/shm") / f"treadle-test-{os.getpid()}"
         try:
             opening.link_or_copy(str(tmp_path / "one"), str(other))

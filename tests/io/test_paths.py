@@ -1,4 +1,4 @@
-"""Directories are private, and socket paths always fit."""
+"""Directories are private, and socket paths are always short enough."""
 
 import os
 import socket
@@ -37,7 +37,7 @@ def test_a_relative_xdg_path_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("home", ["", "relative", "./x"])
 def test_a_home_that_is_empty_or_relative_is_an_error(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
-    """State and keys would lie wherever one happens to stand."""
+    """State and keys would end up in whatever directory the person is in."""
     for name in ("TREADLE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", home)

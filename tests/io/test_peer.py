@@ -1,4 +1,4 @@
-"""A started program that is spoken to: everything it can do wrong is one error, and leaves no process behind."""
+"""A started program that we talk to: each of its failures is one error, and leaves no process behind."""
 
 import asyncio
 import sys

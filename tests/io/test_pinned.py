@@ -1,4 +1,4 @@
-"""A path is what it was when it was judged, or an error."""
+"""A path still leads where it led when it was judged, or opening it is an error."""
 
 import os
 import subprocess
@@ -74,7 +74,7 @@ print(*said)
 
 
 def test_the_kernels_way_and_the_walk_come_to_the_same(tmp_path: Path) -> None:
-    """The walk is what a kernel without openat2 is left with: one that refuses the call is such a kernel."""
+    """The walk is the fallback for a kernel without openat2; one that refuses the call is treated the same."""
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     ways = [[sys.executable, "-c", WAYS, str(tmp_path / "one")]]

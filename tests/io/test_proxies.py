@@ -1,4 +1,4 @@
-"""Which proxy leads where."""
+"""Which proxy is used for which host."""
 
 from urllib.parse import urlsplit
 

@@ -1,4 +1,4 @@
-"""Whole files: what is in them, or one kind of error."""
+"""Whole files: their content, or one kind of error."""
 
 import hashlib
 import os

@@ -12,7 +12,7 @@ from treadle.wire.common.rpc import Returned, RpcCall, RpcMessage, RpcNotice, Rp
 
 
 class Ends:
-    """Two that talk with each other; what each is told is kept."""
+    """Two ends that talk to each other; what each receives is kept."""
 
     def __init__(self, answer: Any = None) -> None:
         self.heard: list[RpcMessage] = []

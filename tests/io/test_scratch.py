@@ -1,4 +1,4 @@
-"""Temporary directories: those of the living stay, those of the killed go."""
+"""Temporary directories: those of living processes stay, those of killed ones are removed."""
 
 import os
 import signal

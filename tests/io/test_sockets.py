@@ -1,4 +1,4 @@
-"""Unix sockets for this user alone: made in place of dead ones, never of those that are served."""
+"""Unix sockets for this user alone: they replace dead ones, never those that somebody serves."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""The prompt: what was given, what is piped in, and never a wait for a stdin that says nothing."""
+"""The prompt: what was given, what is piped in, and never waiting for a silent stdin."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ notes: list[str] = []
 
 @pytest.fixture
 def piped() -> Iterator[Callable[[bytes | None], int]]:
-    """A pipe with these bytes and its end, or an open and silent one."""
+    """A pipe with these bytes that has ended, or an open and silent one."""
     opened: list[int] = []
 
     def make(data: bytes | None) -> int:

@@ -1,4 +1,4 @@
-"""Every stream gives what was written, pushes back on who writes too fast, and ends cleanly."""
+"""Every stream delivers what was written, slows down a fast writer, and ends cleanly."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Agents put to work from a program."""
+"""Agents used from a program."""
 
 import asyncio
 from pathlib import Path
@@ -36,7 +36,7 @@ async def test_nothing_is_written_unless_somebody_may_say_yes(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("answer", [True, treadle.Answer(decision="allow")])
-async def test_a_callback_answers(tmp_path: Path, model: str, answer: Any) -> None:
+async def test_a_callback_answers_the_agents_questions(tmp_path: Path, model: str, answer: Any) -> None:
     asked: list[treadle.Asked] = []
 
     def on_ask(question: treadle.Asked) -> Any:

@@ -1,4 +1,4 @@
-"""Functions of a program as tools of an agent."""
+"""A program's functions as tools of an agent."""
 
 import asyncio
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_the_signature_is_the_schema() -> None:
     assert made.parameters["required"] == ["city"] and made.parameters["additionalProperties"] is False
 
 
-def test_it_stays_a_function() -> None:
+def test_a_tool_can_still_be_called_as_a_function() -> None:
     assert weather("Rome") == {"city": "Rome", "days": 1}
 
 
@@ -77,7 +77,7 @@ def test_names_and_functions_can_be_given_together() -> None:
     assert taken([]) == ((), ())
 
 
-async def test_an_agent_calls_it(tmp_path: Path) -> None:
+async def test_an_agent_calls_the_function(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(calls("weather", {"city": "Rome"}, when="weather") + says("Sunny.", when="days"))
     model = f"scripted:{tmp_path / 's.toml'}"
     async with treadle.open(cwd=tmp_path, model=model, tools=[weather], on_ask=lambda asked: True) as conversation:

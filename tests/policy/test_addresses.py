@@ -20,5 +20,5 @@ def test_addresses_that_are_not_public(address: str) -> None:
 @pytest.mark.parametrize(
     "address", ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
 )
-def test_addresses_that_are(address: str) -> None:
+def test_addresses_of_the_public_internet_are_public(address: str) -> None:
     assert is_public(parse(address))

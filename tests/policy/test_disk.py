@@ -1,4 +1,4 @@
-"""The file system as rules see it: this machine's, or names alone."""
+"""The file system as rules see it: this machine's, or only the names."""
 
 import os
 from pathlib import Path

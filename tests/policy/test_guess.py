@@ -1,4 +1,4 @@
-"""What strange tools touch."""
+"""What unknown tools touch."""
 
 from typing import Any
 
@@ -44,6 +44,6 @@ VALUES = st.one_of(
 
 @given(st.sampled_from(["read_file", "Bash", "editor", "x", "WebFetch", "str_replace"]), st.dictionaries(KEYS, VALUES))
 def test_a_simple_call_is_guessed_as_a_nested_one_is(name: str, args: dict[str, Any]) -> None:
-    """An empty object among the arguments makes it a nested call, and says nothing."""
+    """An empty object among the arguments makes it a nested call without adding anything."""
     simple, nested = access_of(name, args), access_of(name, {**args, "nested": {}})
     assert replace(nested, args=args) == simple

@@ -46,5 +46,5 @@ def test_an_option_that_runs_or_writes_is_seen(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", listed(HARMLESS))
-def test_everyday_options_are_not(command: str) -> None:
+def test_everyday_options_are_not_risky(command: str) -> None:
     assert not risky(words(command))

@@ -1,4 +1,4 @@
-"""Matching is checked against examples a person would write, overlap against every small path there is."""
+"""Matching is checked against examples that a person would write, overlap against every short path."""
 
 import itertools
 import subprocess

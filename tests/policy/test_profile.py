@@ -48,7 +48,7 @@ def test_what_is_denied_is_denied_in_yolo_too_and_nothing_else_is(repo: Path) ->
     assert judge(bash("make && rm x")).verdict == "deny"
     assert judge(bash("echo x > .env")).verdict == "deny" and judge(file("write", repo / ".env")).verdict == "deny"
     assert judge(bash("git push")).verdict == "allow" and judge(file("write", repo / "a")).verdict == "allow"
-    assert judge(bash("echo 'unclosed")).verdict == "ask"  # nobody can say whether it removes anything
+    assert judge(bash("echo 'unclosed")).verdict == "ask"  # it is unknown whether it removes anything
     assert guard(repo, "yolo", ask=("Bash(git push*)",))(bash("echo 'unclosed")).verdict == "allow"
 
 
@@ -157,7 +157,7 @@ def test_what_may_not_be_read_is_hidden_from_tools_that_look_at_many_files(repo:
 
 
 def test_without_a_mode_what_treadle_keeps_for_itself_is_denied_and_left_out_of_searches(tmp_path: Path) -> None:
-    """An order's workspace and the kept output of its tools lie in there too, and those are its own."""
+    """An order's workspace and the kept output of its tools are in there too, and those are its own."""
     state = tmp_path / "state"
     workspace, outputs = state / "host" / "run" / "workspace", state / "sessions" / "s" / "outputs"
     (state / "keys").mkdir(parents=True)

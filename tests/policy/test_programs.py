@@ -1,4 +1,4 @@
-"""What the words of a command say about files, and what git is told to run."""
+"""Which files the words of a command name, and what git is told to run."""
 
 import pytest
 

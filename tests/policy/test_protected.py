@@ -1,4 +1,4 @@
-"""Files that other programs obey."""
+"""Files that other programs act on."""
 
 import pytest
 

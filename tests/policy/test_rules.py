@@ -33,7 +33,7 @@ def verdict(
 
 @pytest.fixture
 def tree(tmp_path: Path) -> RuleSet:
-    """Rules over a directory in which there is something to be kept."""
+    """Rules for a directory with something to protect."""
     for name in ("secrets/key", "src/a.py", ".env", "x"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -363,7 +363,7 @@ def test_a_rule_about_the_home_directory_is_about_that() -> None:
         ("*", "http://[::1", False),
     ],
 )
-def test_a_rule_about_hosts(pattern: str, url: str, matches: bool) -> None:
+def test_a_rule_about_hosts_matches_the_host_of_a_url(pattern: str, url: str, matches: bool) -> None:
     assert host_matches(pattern, url) is matches
     access = Access(tool="web_fetch", kind="network", url=url)
     assert (verdict(access, allow=(f"WebFetch({pattern})",)) == "allow") is matches

@@ -228,7 +228,7 @@ NOISE = st.sampled_from(
 
 @st.composite
 def commands(draw: st.DrawFn) -> str:
-    """The forbidden program inside of anything, mostly in ways that run it, with a little dirt."""
+    """The forbidden program inside other constructs, mostly in ways that run it, with some random noise."""
     command = draw(st.sampled_from(["forbidden x", "'forbid'den x", "forb\\idden", "./bin/forbidden"]))
     for _ in range(draw(st.integers(1, 3))):
         context = draw(st.sampled_from([*CONTEXTS, *QUOTED, "`"]))
@@ -256,9 +256,9 @@ def cage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runs_it(cage: Path, command: str, patience: float) -> bool:
-    mark = cage / f"mark-{next(NUMBERS)}"  # what an earlier one left in the background may still write its own
+    mark = cage / f"mark-{next(NUMBERS)}"  # an earlier one may still write its own mark in the background
     forbidden = cage / "bin" / "forbidden"
-    forbidden.write_text("#!/bin/sh\n: > $MARK\n")  # an earlier one may have written over it
+    forbidden.write_text("#!/bin/sh\n: > $MARK\n")  # an earlier one may have overwritten it
     forbidden.chmod(0o755)
     process = subprocess.Popen(
         [cage / "bin" / "bash", "-c", command],
@@ -283,7 +283,7 @@ def runs_it(cage: Path, command: str, patience: float) -> bool:
 @given(commands())
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_whatever_a_real_bash_runs_is_found_or_doubted(cage: Path, command: str) -> None:
-    if runs_it(cage, command, 5):  # some wait for ever for what dirt made them read
+    if runs_it(cage, command, 5):  # some wait for ever for input that the noise made them read
         script = read(command)
         assert not script.understood or "forbidden" in [part.name for part in script.parts], script
 

@@ -1,4 +1,4 @@
-"""The words that the reader sees are the words that bash runs: thousands of commands, made up and given to both."""
+"""The words that the reader sees are those that bash runs: thousands of generated commands are given to both."""
 
 import random
 import subprocess
@@ -20,7 +20,7 @@ COUNT = 8_000
 
 
 class Maker:
-    """Commands whose words are known without running anything but themselves: quotes, escapes, lists, structures."""
+    """Generates commands whose words are known without running anything else: quotes, escapes, lists, structures."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -95,11 +95,11 @@ def test_the_words_that_are_seen_are_the_words_that_run() -> None:
     for command, said in zip(commands, ran, strict=False):
         words = seen(command)
         if words is None:
-            lost += 1  # asked about, and never allowed unseen
+            lost += 1  # it would be asked about, never allowed unseen
             continue
         for call in said.split(b"\1")[1:]:
             given = [word.decode("utf-8", "replace") for word in call.split(b"\2")[:-1]]
-            given = [] if given == [""] and ["show"] in words else given  # printf prints once for nothing
+            given = [] if given == [""] and ["show"] in words else given  # printf prints once even without arguments
             assert ["show", *given] in words, (command, given, words)
             checked += 1
     assert checked > COUNT and lost < COUNT / 5, (checked, lost)
@@ -114,7 +114,7 @@ def test_what_the_grammar_does_not_take_is_lost_or_read_but_never_an_error(comma
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\x85", "\v", "\f", "\r", "\x1c", "\x1f"])
 def test_what_only_looks_like_a_blank_is_part_of_a_word(blank: str) -> None:
-    """Bash knows three blanks. A rule that sees two words where bash runs one would judge something else."""
+    """Bash has three blanks. A rule that sees two words where bash runs one would judge something else."""
     asked = f"show x{blank}y{blank}"
     given = subprocess.run(
         [need("bash"), "--norc", "-c", f"show() {{ printf '%s' \"$1\"; }}; {asked}"],

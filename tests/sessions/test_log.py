@@ -1,4 +1,4 @@
-"""The event log: numbers, replay, lossless readers that hold back, observers that do not."""
+"""The event log: numbers, replay, lossless readers that make the session wait, observers that do not."""
 
 import asyncio
 

@@ -17,7 +17,7 @@ Behaviour = Callable[["Playing", Turn], Awaitable[TurnEnded]]
 
 
 class Playing(BaseSession):
-    """A session whose turns do what the test says."""
+    """A session whose turns do what the test tells them."""
 
     def __init__(self, behaviour: Behaviour, **more: object) -> None:
         super().__init__("s1", AgentInfo(name="playing"), **more)  # type: ignore[arg-type]
@@ -290,7 +290,7 @@ async def test_a_question_ends_with_the_turn_that_asked_it() -> None:
 
 
 class Commanding(Playing):
-    """Its commands run until they are let go, or are stopped."""
+    """Its commands run until they are released or stopped."""
 
     def __init__(self) -> None:
         super().__init__(hang)
@@ -301,7 +301,7 @@ class Commanding(Playing):
         try:
             await self.go.wait()
         except asyncio.CancelledError:
-            if args == "patient":  # it still says what it has
+            if args == "patient":  # it still returns what it has
                 await self.go.wait()
                 return CommandResult(message="half")
             raise
@@ -348,7 +348,7 @@ async def test_whoever_waits_for_a_command_and_is_stopped_waits_for_its_end_all_
     session = Commanding()
     waiting = asyncio.create_task(session.command("look", "patient"))
     await session.begun.wait()
-    for _ in range(3):  # the first stops the command, which goes on until it is let go
+    for _ in range(3):  # the first stops the command, which runs until it is released
         waiting.cancel()
         await asyncio.sleep(0)
     assert not waiting.done() and session._commands

@@ -58,7 +58,7 @@ def test_one_unknown_price_makes_the_cost_unknown_for_good() -> None:
 
 @pytest.mark.parametrize("told", [-1.0, -0.0001, float("inf"), float("-inf"), float("nan")])
 def test_a_price_that_cannot_be_is_not_added(told: float) -> None:
-    """A service could pay a budget back with it; what it really cost is unknown."""
+    """With a negative price a service could refund a budget; the real cost is unknown."""
     assert totals([Usage(model="m", cost_usd=told)]).usage.cost_usd is None
     assert totals([Usage(model="m", cost_usd=1.0), Usage(model="m", cost_usd=told)]).usage.cost_usd is None
 

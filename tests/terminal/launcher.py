@@ -1,4 +1,4 @@
-"""A small warm process that starts terminals for tests: forking pytest itself, with its threads, would be a gamble.
+"""A small warm process that starts terminals for tests: forking pytest itself, with its threads, is unsafe.
 
 One JSON object of settings per line on stdin; one line back: the socket's path, or `! ` and why not.
 """

@@ -54,7 +54,7 @@ class Peer:
         self.greeted = False
 
     def act(self) -> None:
-        """One random thing."""
+        """Do one random thing."""
         choice = self.chance.random()
         if not self.open:
             return
@@ -151,7 +151,7 @@ os._exit(code)
 
 
 def one(seed: int, directory: str) -> None:
-    """Run the schedule of this seed; Violation when a promise is broken."""
+    """Run the schedule of this seed; raises Violation when a promise is broken."""
     chance = random.Random(seed)
     count = chance.choice([0, 1, 50, 500, 3000, 8000, 20_000])
     code, how = chance.randrange(256), chance.choice(["exit", "exit", "signal"])
@@ -206,7 +206,7 @@ def _drive(path: str, pid: int, peers: list[Peer], chance: random.Random) -> Non
 
 
 def _freeze(pid: int, chance: random.Random) -> None:
-    """Stop the supervisor while the child fills its terminal and dies, so that everything is due at once."""
+    """Stop the supervisor while the child fills its terminal and dies, so that everything happens at once."""
     time.sleep(chance.choice([0.0, 0.002]))
     os.kill(pid, signal.SIGSTOP)
     time.sleep(chance.choice([0.01, 0.03]))
@@ -214,7 +214,7 @@ def _freeze(pid: int, chance: random.Random) -> None:
 
 
 def _check(peers: list[Peer], count: int, code: int) -> None:
-    # What was typed is echoed first: "go", with the line's end as the terminal writes it.
+    # The typed "go" is echoed first, with the terminal's line ending.
     whole = b"go\r\n" + b"".join(b"%07d\r\n" % number for number in range(count))
     for peer in peers:
         if not peer.stayed:
@@ -228,7 +228,7 @@ def _check(peers: list[Peer], count: int, code: int) -> None:
 
 
 def _in_order(output: bytes, whole: bytes) -> bool:
-    """Whether `output` is `whole` with pieces left out, and ends as it does."""
+    """Whether `output` is `whole` with pieces left out, and has the same end."""
     if whole.endswith(output):
         return True
     at = 0

@@ -1,4 +1,4 @@
-"""What the tests of the terminal share: real supervisors, real clients, and waits that end."""
+"""Shared by the tests of the terminal: real supervisors, real clients, and bounded waits."""
 
 import json
 import os
@@ -19,7 +19,7 @@ WAIT = 50.0
 
 
 def until(true: Callable[[], Any], what: str = "", wait: float = WAIT) -> Any:
-    """Look again and again, but not for ever."""
+    """Check repeatedly until it holds, within a time limit."""
     deadline = time.monotonic() + wait
     while not (found := true()):
         assert time.monotonic() < deadline, f"waited in vain for {what or true}"
@@ -28,7 +28,7 @@ def until(true: Callable[[], Any], what: str = "", wait: float = WAIT) -> Any:
 
 
 class Stage:
-    """A directory with terminals in it, all of which are gone when the test is."""
+    """A directory with terminals, all of which are gone when the test ends."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -75,7 +75,7 @@ def connected(place: Place, timeout: float = WAIT) -> Iterator[Client]:
 
 
 def watch(place: Place) -> tuple[bytes, int]:
-    """All that a subscriber gets, and the exit code."""
+    """Everything that a subscriber gets, and the exit code."""
     with connected(place) as client:
         output = b"".join(client.output(WAIT))
         assert client.exit_code is not None
@@ -83,7 +83,7 @@ def watch(place: Place) -> tuple[bytes, int]:
 
 
 def plain(place: Place) -> socket.socket:
-    """A bare socket, for saying what no client of ours would say."""
+    """A plain socket, for sending what none of our clients would send."""
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(WAIT)
     sock.connect(place.sock)

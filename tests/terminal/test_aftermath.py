@@ -1,4 +1,4 @@
-"""`kill -9` of any part leaves nothing behind."""
+"""`kill -9` of any process leaves nothing behind."""
 
 import json
 import os
@@ -34,7 +34,7 @@ hide(4)
 
 
 def family(place: Place) -> tuple[int, int, list[table.Process]]:
-    """The reaper, the supervisor, and everybody below the reaper."""
+    """The reaper, the supervisor, and everything below the reaper."""
     supervisor, child = place.pids()
     (reaper,) = [process for process in table.processes() if process.parent == supervisor]
     return reaper.pid, supervisor, table.descendants(reaper.pid)
@@ -49,7 +49,7 @@ def hostile(stage: Stage) -> tuple[Place, int, int, list[table.Process]]:
     with connected(place) as client:
         assert b"ready" in next(client.output(50))
     reaper, supervisor, members = family(place)
-    assert len(members) == 5  # the child and four that hide
+    assert len(members) == 5  # the child and four hidden ones
     return place, reaper, supervisor, members
 
 

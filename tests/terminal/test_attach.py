@@ -18,7 +18,7 @@ from treadle.terminal.places import Place
 
 
 class Tmux:
-    """A tmux server of its own, with one window for each person."""
+    """A separate tmux server, with one window for each person."""
 
     def __init__(self, directory: Path) -> None:
         self.socket = str(directory / "tmux")
@@ -81,7 +81,7 @@ def test_detach_leaves_the_program_and_gives_the_terminal_back(stage: Stage, tmu
     tmux.type("me", "C-\\")
     tmux.shows("me", f"[detached from session {place.id}]")
     tmux.shows("me", "code:0")
-    tmux.type("me", "echoed", "Enter")  # `cat` in a terminal that is cooked again
+    tmux.type("me", "echoed", "Enter")  # `cat` in a terminal that is back in cooked mode
     until(lambda: tmux.screen("me").count("echoed") == 2)
     assert alive(place.pids()[1])
 
@@ -133,7 +133,7 @@ def test_one_who_only_watches_types_nothing_and_changes_no_size(stage: Stage, tm
 def test_the_size_follows_the_window_and_is_right_after_coming_back(stage: Stage, tmux: Tmux) -> None:
     code = "trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done"
     place = stage.start("bash", "-c", code, cols=10, rows=5)
-    with connected(place) as client:  # a size that comes before the trap is there would never be told
+    with connected(place) as client:  # a resize before the trap is set would go unnoticed
         client.subscribe()
         next(message for message in client.messages(50) if b"ready" in getattr(message, "data", b""))
     tmux.window("me", attach(place))

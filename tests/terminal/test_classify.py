@@ -1,4 +1,4 @@
-"""Sizes and times in, a state out; the clock is ours."""
+"""Sizes and times go in, a state comes out; the test controls the clock."""
 
 from collections.abc import Iterable
 

@@ -13,14 +13,14 @@ from treadle.terminal.client import Client
 from treadle.wire.terminal import frames as wire
 
 
-def test_ask_type_and_watch(stage: Stage) -> None:
+def test_a_client_can_ask_type_and_watch(stage: Stage) -> None:
     place = stage.start("sh", "-c", "read line; echo got $line; exit 3")
     with Client(place.sock) as client:
         assert client.status().alive == 1
         client.input(b"it\n")
         assert b"got it" in b"".join(client.output(50))
         assert client.exit_code == 3
-        assert client.stop(1e9)["code"] == 3  # more patience than the wire can tell
+        assert client.stop(1e9)["code"] == 3  # longer than the wire can express
 
 
 def test_what_comes_while_an_answer_is_awaited_is_kept_in_order(stage: Stage) -> None:
@@ -99,7 +99,7 @@ def test_a_supervisor_without_our_additions_is_told_apart_by_its_silence(tmp_pat
         thread.join(50)
 
 
-def test_stop_and_kill(stage: Stage) -> None:
+def test_stop_and_kill_both_end_the_program(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     with Client(place.sock) as client:
         report = client.stop(1)

@@ -1,4 +1,4 @@
-"""Our additions: who a client is, what it wants, whose size counts, who answers the program."""
+"""Our additions: who a client is, what it wants, whose size counts, who answers the program's queries."""
 
 import os
 import socket
@@ -34,7 +34,7 @@ def size_of(client: Client) -> tuple[int, int]:
         ("fixed", (100, 50), (100, 50), (100, 50)),
     ],
 )
-def test_whose_size_counts(
+def test_the_policy_decides_whose_size_counts(
     stage: Stage, policy: str, both: tuple[int, int], typed: tuple[int, int], left: tuple[int, int]
 ) -> None:
     place = stage.start("cat", resize_policy=policy, cols=100, rows=50)
@@ -138,14 +138,14 @@ def test_output_is_given_from_an_offset_on_and_what_is_gone_is_told(stage: Stage
         assert missed + sum(len(message.data) for message in found if isinstance(message, wire.ProgramOutput)) == 10
 
 
-if os.geteuid() == 0:  # only root can be somebody else
+if os.geteuid() == 0:  # only root can act as another user
 
     def test_another_user_is_refused_even_where_the_files_would_let_him(stage: Stage) -> None:
         place = stage.start("sleep", "60")
         stage.directory.chmod(0o711)
         os.chmod(place.sock, 0o666)
         directory = os.open(stage.directory, os.O_RDONLY)
-        path = f"/proc/self/fd/{directory}/{os.path.basename(place.sock)}"  # whatever the directories above allow
+        path = f"/proc/self/fd/{directory}/{os.path.basename(place.sock)}"  # whatever the parent directories permit
         child = os.fork()
         if not child:
             try:
@@ -161,7 +161,7 @@ if os.geteuid() == 0:  # only root can be somebody else
         os.close(directory)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if code == 3:
-            return  # a root that may not be somebody else has nobody to refuse
+            return  # a root that cannot change its user cannot test this
         assert code == 0
         until(
             lambda: any(line["event"] == "refused a connection" and line["uid"] == 65534 for line in log_lines(place))

@@ -1,4 +1,4 @@
-"""The supervisor's own screen beside a complete emulator: the same characters at the same places."""
+"""The supervisor's own screen compared with a complete emulator: the same characters in the same places."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""How a screen is judged: what replaces the input box counts, and what is only quoted above it does not."""
+"""How a screen is judged: what replaces the input box counts; what is only quoted above it does not."""
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,7 @@ def test_an_answer_that_quotes_every_dialog_is_still_idle(name: str) -> None:
     over = 3 if detector.box.over else 1
     quoted = lines[: box[0] - over - 1] + [f"     {line}" for line in DIALOGS] + [""] + lines[box[0] - over - 1 :]
     verdict = judge(detector, Evidence(quoted, title="◇  Ready (x)" if agent == "gemini" else ""))
-    assert verdict.state in ("idle", "starting")  # codex wants a title or a report besides
+    assert verdict.state in ("idle", "starting")  # codex also needs a title or a report
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDINGS if "perm" in name and "reports" not in name])

@@ -1,4 +1,4 @@
-"""Starting: what is refused before anything runs, and what is put away first."""
+"""Starting a terminal: what is refused before anything runs, and what is cleaned up first."""
 
 import os
 from pathlib import Path

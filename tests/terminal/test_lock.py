@@ -1,4 +1,4 @@
-"""One supervisor for one id; what the dead left behind is no obstacle."""
+"""One supervisor for each id; what a dead one left behind is no obstacle."""
 
 import fcntl
 import os

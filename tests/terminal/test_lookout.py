@@ -1,4 +1,4 @@
-"""Who is told of the state, and when: once for each change, however much is written meanwhile."""
+"""Who is told about the state, and when: once for each change, however much is written meanwhile."""
 
 from pathlib import Path
 

@@ -54,7 +54,7 @@ def test_empty_rows_at_the_end_are_left_out() -> None:
 def test_what_agents_draw_has_a_glyph() -> None:
     fonts = Fonts()
     if len(fonts.every) < 3:
-        return  # a machine without the DejaVu fonts: it is drawn as well as can be
+        return  # without the DejaVu fonts, it is drawn as well as possible
     drawn = {letter for name in NAMES for letter in load(name).data.decode("utf-8", "ignore") if ord(letter) > 127}
     missing = {letter for letter in drawn - set(map(chr, BRAILLE)) if letter.isprintable() and not fonts.glyph(letter)}
     assert missing == set()

@@ -64,13 +64,13 @@ def test_a_secret_is_taken_out_also_when_it_comes_in_pieces(tmp_path: Path) -> N
 
 
 def test_a_full_disk_costs_events_and_never_half_of_one(tmp_path: Path) -> None:
-    """A limit on the size of files is met as a full disk is: the write that crosses it is cut short, the next fails."""
+    """A file size limit behaves like a full disk: the write that crosses it is cut short, the next one fails."""
     path = tmp_path / "x.cast"
     with limited(1000):
         out = recorder(path)
         begun = path.stat().st_size
         out.output(b"x" * 300 + b"\n", 1.0)
-        out.output(b"y" * (990 - path.stat().st_size) + b"\n", 2.0)  # begins within the limit and ends beyond it
+        out.output(b"y" * (990 - path.stat().st_size) + b"\n", 2.0)  # begins below the limit and ends above it
         out.output(b"z\n", 3.0)
         out.close(0, 4.0)
     kept = [event[2][0] for event in lines(path)[1:]]  # type: ignore[index]

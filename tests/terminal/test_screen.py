@@ -69,7 +69,7 @@ def test_peek_shows_one_that_has_ended_and_gone(stage: Stage) -> None:
 
 def test_when_the_disk_did_not_take_the_output_the_scrollback_has_to_do(stage: Stage) -> None:
     place = stage.start("sh", "-c", f"read x; {BULK}; echo; echo end; read x", rows=4)
-    (stage.directory / f"{place.id}.out.1").mkdir()  # so that it cannot be rotated, and not be written to after that
+    (stage.directory / f"{place.id}.out.1").mkdir()  # so that it can neither be rotated nor written to afterwards
     with connected(place) as client:
         client.input(b"\n")
         until(lambda: client.detail()["output"]["lost"])

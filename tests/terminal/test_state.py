@@ -1,4 +1,4 @@
-"""What the program is doing, from everything that tells: at every labelled moment of real agents' recordings."""
+"""What the program is doing, from all the evidence, at every labelled moment of real agents' recordings."""
 
 import base64
 import os
@@ -33,14 +33,14 @@ def say(watch: Watch, text: str, now: int) -> bytes:
 
 
 def pass_time(watch: Watch, now: int, until: int) -> None:
-    """Look whenever the watch wants to, as a supervisor does."""
+    """Look whenever the watch asks for it, as a supervisor does."""
     while (again := watch.next_change(now, watched=False)) is not None and (again := max(again, now + 10)) < until:
         now = again
         watch.look(now)
 
 
 def judged(recording: Recording, command: str, piece: int = 0) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """The labelled moments of a recording that is played at its own pace, each with what the watch says then."""
+    """The labelled moments of a recording played at its own pace, each with the state at that moment."""
     watch, before = watcher(command=command), 0
     for now, data, moments in recording.parts():
         pass_time(watch, before, now)
@@ -74,7 +74,7 @@ def test_at_every_labelled_moment_the_state_is_the_true_one(name: str, by: str) 
 def test_work_in_words_that_the_table_does_not_know_is_unknown_and_not_idle(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later version may say it in other words: then the screen only moves."""
+    """A later version may use other words: then the only sign is that the screen moves."""
     recording = load(name)
     detector = named(recording.agent)
     known = [sign for sign in detector.signs if sign.state != "working" and sign.where not in ("title", "progress")]
@@ -112,7 +112,7 @@ def test_it_does_not_matter_where_the_output_is_cut(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "perm" in name or "ask" in name])
 def test_a_prompt_is_never_typed_into_a_dialog_at_any_time_of_a_recording(name: str) -> None:
-    """From the moment a dialog is seen until a key is pressed, not one look may let a text through."""
+    """From the moment a dialog is seen until a key is pressed, no check may let a text through."""
     recording = load(name)
     keys = [typed["byte"] for typed in recording.typed]
     asked = [moment["byte"] for moment in recording.moments if moment["truth"] in ("permission", "question")]
@@ -269,7 +269,7 @@ def test_the_time_in_a_state_counts_from_its_change() -> None:
 
 
 @given(st.lists(st.binary(max_size=200) | st.sampled_from([b"\x1b]7501;", b"\x1b[?1049h", b"state=idle", b"\x07"])))
-def test_no_output_breaks_it(parts: list[bytes]) -> None:
+def test_no_output_makes_the_watch_fail(parts: list[bytes]) -> None:
     watch = watcher()
     for now, part in enumerate(parts):
         watch.output(part, now, answered=bool(now % 2))
@@ -280,7 +280,7 @@ def test_no_output_breaks_it(parts: list[bytes]) -> None:
 
 
 def test_a_program_that_asks_for_reports_is_answered_before_the_fence(stage: Stage) -> None:
-    """As Claude Code asks: version, keyboard, status, attributes, all at once. Then it reports, and status shows it."""
+    """Claude Code asks for version, keyboard, status and attributes at once. Then it reports, and status shows it."""
     code = r"""
 import os, sys, tty, select
 tty.setraw(0)

@@ -1,4 +1,4 @@
-"""A summary says what the supervisor would say, and is not believed when that might be something else."""
+"""A summary says what the supervisor would say, and is not trusted when that may have changed."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def test_it_says_what_the_supervisor_says(stage: Stage) -> None:
     assert isinstance(row["state_ms"], int) and isinstance(row["idle_ms"], int)
 
 
-def test_it_follows_the_state(stage: Stage) -> None:
+def test_the_summary_follows_the_state(stage: Stage) -> None:
     place = stage.start("sh", "-c", "PS1='sh$ ' exec sh -i")
     until(lambda: of(place).get("state") == "idle")
     with connected(place) as client:

@@ -1,4 +1,4 @@
-"""The seed's promises, on real ptys and real sockets."""
+"""The promises of the specification, on real ptys and real sockets."""
 
 import json
 import os
@@ -109,7 +109,7 @@ def test_junk_in_a_type_that_the_protocol_does_not_use_is_ignored(stage: Stage, 
     with plain(place) as sock:
         sock.sendall(wire.frame(kind, b"") + wire.frame(kind, b"junk{") + wire.frame(wire.STATUS, b""))
         while (found := receive_frame(sock)[0]) != wire.STATUS_RESP:
-            assert found > wire.EXIT  # an answer of ours to what looked like a question
+            assert found > wire.EXIT  # our answer to what looked like a question
 
 
 def test_an_unknown_frame_is_ignored_before_and_after_subscribing(stage: Stage) -> None:
@@ -137,7 +137,7 @@ def test_a_frame_of_a_mebibyte_is_taken(stage: Stage) -> None:
     place = stage.python(code)
     with connected(place) as client:
         output = client.output(50)
-        assert b"ready" in next(output)  # raw by now: a line discipline would keep 4095 bytes of a line
+        assert b"ready" in next(output)  # raw by now: in line mode the kernel would keep only 4095 bytes of a line
         client.send(wire.Input(bytes(range(32, 96)) * 2**14))
         assert b"1048576" in b"".join(output)
 
@@ -192,7 +192,7 @@ def test_binary_bytes_and_escape_sequences_pass_unchanged(stage: Stage) -> None:
 
 
 def test_replay_then_live_has_no_gap_and_no_repeat(stage: Stage) -> None:
-    """Subscribers come at every moment of a steady stream; each must see a contiguous run of numbers to the end."""
+    """Subscribers connect at every moment of a steady stream; each must see a contiguous run of numbers to the end."""
     place = stage.python("import time\nfor n in range(4000): print(n)\n", scrollback_bytes=2000)
     found: list[bytes] = []
 
@@ -270,7 +270,7 @@ def test_a_subscriber_that_is_there_when_the_supervisor_leaves_has_had_its_exit(
     try:
         assert watch(place) == (b"x\r\n", 2)
     except Exception:
-        assert json.loads(Path(place.exit).read_text())["code"] == 2  # it left before we came
+        assert json.loads(Path(place.exit).read_text())["code"] == 2  # it ended before we subscribed
 
 
 def test_a_command_that_does_not_exist_fails_the_start_and_leaves_127_with_the_reason(stage: Stage) -> None:
@@ -320,7 +320,7 @@ def test_input_reaches_the_program_also_from_a_client_that_does_not_subscribe(st
 
 
 def test_a_large_paste_arrives_whole_and_in_order(stage: Stage) -> None:
-    """A program that reads slowly: the terminal takes 4 KiB at a time, the rest has to wait its turn."""
+    """The program reads slowly: the terminal takes 4 KiB at a time, and the rest has to wait."""
     code = """
 import hashlib, sys, tty, time
 tty.setraw(0); print("ready", flush=True); digest = hashlib.sha256(); n = 0
@@ -479,9 +479,9 @@ def test_the_session_variable_has_the_protocols_name_by_default(stage: Stage) ->
 def test_the_child_has_no_descriptors_and_signals_of_ours(stage: Stage) -> None:
     output, _ = watch(stage.start("sh", "-c", "ls /proc/self/fd; grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status"))
     fds, _, signals = output.decode().partition("Sig")
-    assert fds.split() == ["0", "1", "2", "3"]  # 3 is what ls reads the directory with
+    assert fds.split() == ["0", "1", "2", "3"]  # ls reads the directory with 3
     blocked, ignored = (int(line.split()[1], 16) for line in ("Sig" + signals).splitlines()[:2])
-    ordinary = 0x7FFFFFFF  # those above belong to the C library, and whoever runs the tests may have left them odd
+    ordinary = 0x7FFFFFFF  # higher ones belong to the C library, and the caller of the tests may have changed them
     assert blocked & ordinary == ignored & ordinary == 0
 
 

@@ -1,4 +1,4 @@
-"""One contract for every wire. A new one is found because the folders of `treadle.wire` are listed."""
+"""One contract for every wire. A new wire is found because the test lists the folders of `treadle.wire`."""
 
 import importlib
 import subprocess

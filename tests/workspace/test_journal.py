@@ -1,4 +1,4 @@
-"""Many files changed as one, whoever is killed at whatever moment."""
+"""Many files changed as one step, whichever process is killed at whatever moment."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def apply(root: Path) -> None:
 
 
 def killed(work: Callable[[], object], root: Path, at: int) -> bool:
-    """Whether a process that does this was killed at its `at`th touch of the directory or of the journal."""
+    """Whether a process that does this was killed when it touched the directory or the journal for the `at`th time."""
     pid = os.fork()
     if pid == 0:
         touches = 0
@@ -91,7 +91,7 @@ def test_a_kill_while_it_is_settled_can_be_settled_again(tmp_path: Path) -> None
 
 
 def half_way(tmp_path: Path) -> Path:
-    """Killed after the first file was put in its place."""
+    """Killed after the first file was moved into place."""
     for at in range(1, 200):
         root = fill(tmp_path / str(at), FILES)
         assert killed(lambda root=root: apply(root), root, at)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Changes come back three-way, whole or not at all."""
+"""Changes are merged three-way, completely or not at all."""
 
 import os
 import resource

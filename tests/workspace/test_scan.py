@@ -1,4 +1,4 @@
-"""A first look and a second one: what differs between them, whatever git ignores."""
+"""A first look and a second one: what differs between them, even if git ignores it."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def filled(root: Path) -> Path:
 
 
 def tick(folder: Path) -> None:
-    """Wait until the file system's clock has gone on."""
+    """Wait until the file system's clock has advanced."""
     probe = folder / "probe"
     probe.write_text("")
     first = probe.stat().st_ctime_ns

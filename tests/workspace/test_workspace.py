@@ -1,4 +1,4 @@
-"""Each kind of workspace: what is in it, what changed, and that nothing dirty is deleted."""
+"""Each kind of workspace: what it contains, what changed, and that nothing unsaved is deleted."""
 
 import os
 import socket

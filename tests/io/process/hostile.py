@@ -1,7 +1,7 @@
-"""A program whose processes do all they can to outlive being stopped, and the means to count what is left of it.
+"""A program whose processes do all they can to survive being stopped, and functions that count what is left of it.
 
-`python hostile.py MODE...` starts one process per mode, prints `ready` when all have done their worst, and waits. Each
-gives up by itself after two minutes, so that a failing test leaves nothing for ever.
+`python hostile.py MODE...` starts one process per mode, prints `ready` when all are set up, and waits. Each ends by
+itself after two minutes, so that a failing test leaves nothing behind for ever.
 """
 
 import os
@@ -75,7 +75,7 @@ def bomb(ready: Callable[[], None]) -> None:
 
 
 def chain(ready: Callable[[], None]) -> None:
-    """Never the same process for longer than it takes to fork."""
+    """Forks and exits again and again, so that no process lives longer than a fork takes."""
     ignore()
     ready()
     while time.monotonic() < END:
@@ -85,7 +85,7 @@ def chain(ready: Callable[[], None]) -> None:
 
 
 def couple(ready: Callable[[], None], depth: int = 100) -> None:
-    """Two that start each other again when one dies."""
+    """Two processes that restart each other when one dies."""
     ignore()
     read, write = os.pipe()
     if os.fork() == 0:
@@ -130,7 +130,7 @@ def main() -> None:
 
 
 def left(mark: str) -> list[int]:
-    """The processes that carry this mark in their environment and are not dead."""
+    """The living processes that carry this mark in their environment."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
@@ -147,7 +147,7 @@ def left(mark: str) -> list[int]:
 
 
 def await_none_left(mark: str, patience: float = 60.0) -> list[int]:
-    """Wait until none is left, twice in a row as one may fork while we look; at the end of patience, who is left."""
+    """Wait until none is left, twice in a row because one may fork while we look. Returns those left in the end."""
     deadline = time.monotonic() + patience
     quiet = 0
     while True:

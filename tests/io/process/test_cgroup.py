@@ -1,6 +1,6 @@
-"""Where we are given a cgroup, what is left when everything of ours was killed at once is ended by the next keeper.
+"""If we may create cgroups and everything of ours is killed at once, the next keeper ends what is left.
 
-Making a cgroup takes a machine that lets us. Where it does not, we were given none, and that is what is shown then.
+Not every machine lets us create a cgroup. Where it does not, the tests check that we notice.
 """
 
 import os
@@ -21,7 +21,7 @@ from treadle.io.process import cgroup, table
 
 @pytest.fixture
 def group() -> Iterator[Path | None]:
-    """A cgroup that says of itself that it was given away, or None where nobody may make one."""
+    """A cgroup that is marked as delegated to us, or None where we may not create one."""
     place = made()
     try:
         yield place
@@ -49,7 +49,7 @@ def emptied(place: Path) -> bool:
             inner.rmdir()
         place.rmdir()
     except OSError:
-        return False  # they are killed, and still there
+        return False  # they are killed but not gone yet
     return True
 
 
@@ -91,7 +91,7 @@ def test_what_is_left_of_a_killed_keeper_is_ended_by_the_next(group: Path | None
         until(all_in(place, keeper), "everything to be in the cgroup")
         reapers = [one.pid for one in table.descendants(keeper) if one.name == "treadle-reaper"]
         kill([first.pid, keeper, *reapers])
-        assert left(mark) and place.exists()  # nobody is there who could end them
+        assert left(mark) and place.exists()  # nobody is left who could end them
     finally:
         first.kill()
         first.communicate()

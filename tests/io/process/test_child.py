@@ -1,4 +1,4 @@
-"""A child from asyncio: its streams, its end, and that nothing of it stays."""
+"""A child process from asyncio: its streams, its end, and that nothing of it is left."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from treadle.io.process.child import Child, Tail, start
 
 @pytest.fixture(autouse=True)
 def nothing_stays(mark: str) -> Iterator[None]:
-    tree.spawn(["true"]).stop()  # the keeper's socket is there before we count
+    tree.spawn(["true"]).stop()  # the keeper's socket exists before we count
     before = opened()
     yield
     assert opened() - before == set()
@@ -78,7 +78,7 @@ async def test_who_no_longer_waits_for_a_start_leaves_nothing_running(tmp_path: 
     os.mkfifo(tmp_path / "pid")
     starting = asyncio.create_task(start(["sh", "-c", 'echo $$ > "$0"; exec sleep 1000', str(tmp_path / "pid")]))
     await asyncio.sleep(0)
-    pid = int((tmp_path / "pid").read_text())  # it runs, and the event loop had no moment to hear of it
+    pid = int((tmp_path / "pid").read_text())  # it runs, and the event loop had no chance to notice
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -135,7 +135,7 @@ async def test_cancelling_while_it_starts_leaves_nothing() -> None:
 
 async def test_closing_without_stopping_ends_the_tree_a_moment_later() -> None:
     child = await hostile("deaf", "daemon")
-    child.close()  # that nothing is left is checked at the end of every test here
+    child.close()  # every test here checks at its end that nothing is left
 
 
 async def test_output_written_before_the_stop_can_still_be_read(tmp_path: Path) -> None:

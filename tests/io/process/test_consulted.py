@@ -1,4 +1,4 @@
-"""A program that is told something and says something back."""
+"""A program that is asked something and answers."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from treadle.io.process.consulted import OUTPUT_CAP, Consulted, consult
         ("head -c 100000 /dev/zero | tr '\\0' x", Consulted(exit_code=0, stdout="x" * OUTPUT_CAP)),
     ],
 )
-async def test_what_it_says(tmp_path: Path, command: str, said: Consulted) -> None:
+async def test_what_the_program_prints_is_its_answer(tmp_path: Path, command: str, said: Consulted) -> None:
     async with await start(["sh", "-c", command], cwd=str(tmp_path), stdin="pipe", stdout="pipe") as child:
         assert await consult(child, b"told", 60) == said
 

@@ -24,7 +24,7 @@ print(detach(json.loads(sys.argv[1]), cwd=sys.argv[2], ready=True))
 
 
 def hostile(*modes: str) -> Kept:
-    """A detached hostile tree that has done its worst, as `treadle ps` knows it."""
+    """A detached hostile tree that is set up, as `treadle ps` lists it."""
     pid = detach([sys.executable, "-I", "-S", SELF, *modes], cwd="/", ready=True)
     [kept] = [kept for kept in kept_trees() if kept.pid == pid]
     return kept
@@ -57,7 +57,7 @@ def test_what_it_left_running_ends_when_it_exits(mark: str) -> None:
 
 
 def test_its_keeper_ends_with_it_and_leaves_us_no_zombie(mark: str) -> None:
-    others = {each.pid for each in table.processes()}  # what earlier tests have left is not meant
+    others = {each.pid for each in table.processes()}  # left by earlier tests: not counted
     kept = hostile("daemon")
     os.kill(kept.pid, signal.SIGKILL)
     until(lambda: table.look(kept.keeper) is None, "the keeper to end")

@@ -60,7 +60,7 @@ def test_when_the_keeper_is_killed_its_tree_is_ended_and_then_the_program_runs_t
 def test_what_comes_afterwards_runs_when_the_tree_ends_before_its_killed_keeper_has_quite_ended(
     turn: int, tmp_path: Path, mark: str
 ) -> None:
-    many = "[os.pipe() for _ in range(200)]"  # the terminal hangs up, and the keeper still has all of them to close
+    many = "[os.pipe() for _ in range(200)]"  # the terminal hangs up while the keeper still has to close all of these
     act = f"tree.await_started(); before = {many}; high = os.dup(master); os.close(master); after = {many}"
     assert keep(tmp_path, "exec cat", f"{act}; os.kill(os.getpid(), 9)").returncode == -signal.SIGKILL
     until(lambda: (tmp_path / "after").read_text().startswith("killed:"))

@@ -69,12 +69,12 @@ def test_signals_to_the_owners_group_do_not_reach_the_keeper(signum: int, mark: 
     process, keeper = owner("deaf")
     os.killpg(process.pid, signum)
     process.communicate()
-    assert await_none_left(mark) == []  # so it lived to do its work
+    assert await_none_left(mark) == []  # so it survived long enough to do its work
 
 
 def test_a_killed_reaper_costs_other_trees_nothing(mark: str) -> None:
     first, second = hostile("daemon", "chain"), hostile("daemon")
-    # The command and its daemon: who forked the daemon goes by itself, and must not be counted as killed.
+    # The command and its daemon: the daemon's parent exits by itself, and must not be counted as killed.
     until(lambda: len(second.processes()) == 2, "the daemon's parent to be gone")
     before = {each.pid for each in second.processes()}
     os.kill(first.reaper, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""From fork to exec: the command runs as it was asked for, or the parent learns why it does not."""
+"""From fork to exec: the command runs as requested, or the parent learns why it does not."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from treadle.io.process import launch
 
 
 def started(argv: list[str], stdio: int = 3, **more: Any) -> tuple[tuple[str, int, str] | None, bytes, int]:
-    """Why it could not be started, what it printed, and its exit code."""
+    """Why it could not be started (or None), what it printed, and its exit code."""
     read, write = os.pipe()
     errors, told = os.pipe()
     null = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""A helper program ends, with what it said, or is ended."""
+"""A helper program ends by itself and its output is collected, or it is ended."""
 
 import os
 import sys
@@ -42,12 +42,12 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_no_program_is_taken_from_the_directory_that_it_is_to_work_in(planted: Path) -> None:
-    """An agent may have put it there, and we run it outside of every sandbox."""
+    """An agent may have put the program there, and we would run it outside any sandbox."""
     for cwd in (planted, planted / "sub", planted / "bin"):
         assert run_program(["sh", "-c", "echo good"], cwd=str(cwd)).stdout == b"good\n"
         with pytest.raises(NotFound, match="only-here"):
             run_program(["only-here"], cwd=str(cwd))
-    assert run_program(["sh"], cwd="/").stdout == b"evil\n"  # elsewhere PATH says what a person wants
+    assert run_program(["sh"], cwd="/").stdout == b"evil\n"  # elsewhere, PATH is what a person wants
 
 
 def test_what_is_in_our_own_environment_counts_also_in_a_workspace(

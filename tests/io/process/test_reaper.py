@@ -1,4 +1,4 @@
-"""A reaper does what its owner says, and ends its tree when nobody says anything any more."""
+"""A reaper does what its owner says, and ends its tree when its owner is gone."""
 
 import errno
 import os

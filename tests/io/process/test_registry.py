@@ -1,4 +1,4 @@
-"""The list of what is kept is true: it shows what runs, and notes of the dead go."""
+"""The list of process trees is right: it shows what runs, and notes about dead ones are removed."""
 
 import os
 import select
@@ -66,7 +66,7 @@ def test_the_note_of_a_reaper_that_is_gone_is_removed(mark: str) -> None:
     select.select([handle], [], [], 60)  # the reaper itself ends a moment after its tree
     os.close(handle)
     mine = notes() / str(os.getpid())
-    for stale in (note, mine):  # a number that is free, and one that another process has now
+    for stale in (note, mine):  # a free pid, and one that another process has now
         stale.write_bytes(text)
     assert kept_trees() == []
     assert os.listdir(notes()) == []

@@ -1,4 +1,4 @@
-"""What no reaper holds is asked to end, then killed, and reported."""
+"""Processes without a reaper are asked to end, then killed, and reported."""
 
 import signal
 import subprocess

@@ -62,7 +62,7 @@ def test_descendants_are_found_parents_first_and_branches_can_be_left_out() -> N
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), max_size=12, unique_by=lambda pair: pair[0]))
 def test_any_table_gives_each_descendant_once(pairs: list[tuple[int, int]]) -> None:
-    parents = {pid: parent for pid, parent in pairs if parent < pid}  # as the kernel has it: no circles
+    parents = {pid: parent for pid, parent in pairs if parent < pid}  # as in the kernel: no circles
     running = [table.Process(pid, parent, 1, "S", 0, "") for pid, parent in parents.items()]
 
     def under(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Nothing that was started outlives being stopped, nor us."""
+"""Nothing that was started survives being stopped, or survives us."""
 
 import errno
 import os
@@ -65,7 +65,7 @@ def test_a_command_can_have_a_terminal(mark: str) -> None:
         name = os.ttyname(theirs)
         assert started.wait(60) == 0
         said = b""
-        while said.count(b"\n") < 2:  # a terminal may hand on what was written in pieces
+        while said.count(b"\n") < 2:  # a terminal may split what was written
             said += os.read(ours, 1000)
         assert said.decode().split() == [name, "own"]
         os.close(theirs)
@@ -225,7 +225,7 @@ def test_a_tree_whose_reaper_was_killed_is_ended_all_the_same(mark: str) -> None
 def test_a_tree_whose_reaper_and_keeper_were_killed_at_once_is_not_said_to_be_gone(mark: str) -> None:
     started = hostile("deaf")
     before = started.processes()
-    os.kill(started.reaper, signal.SIGSTOP)  # so that it cannot notice that the keeper is killed
+    os.kill(started.reaper, signal.SIGSTOP)  # so that it cannot notice the death of the keeper
     os.kill(own.pid, signal.SIGKILL)
     os.kill(started.reaper, signal.SIGKILL)
     assert not started.stop().confirmed
@@ -270,7 +270,7 @@ def test_nothing_outlives_kill_9_of_the_owner_or_of_its_group(victim: str, modes
 
 def test_a_fork_of_the_owner_does_not_hide_its_death(mark: str) -> None:
     process, _ = owner("deaf", forks=True)
-    # The owner and its fork have the same words in their command lines, behind -c.
+    # The owner and its fork have the same text in their command lines, after -c.
     trees = [pid for pid in left(mark) if table.command_line(pid)[1:4] == ["-I", "-S", SELF]]
     process.kill()
     process.wait()

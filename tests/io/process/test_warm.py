@@ -1,4 +1,4 @@
-"""A warm parent does what a command would have done, as that one would have done it, and nobody depends on it."""
+"""A warm parent does exactly what the command itself would have done, and nothing depends on it."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ print(warm.run("subprocess", "call", [["sh", "-c", sys.argv[1]]], start=["subpro
 
 
 class Warm:
-    """Those who ask a warm parent of their own."""
+    """Callers with a warm parent of their own."""
 
     def __init__(self, home: Path, source: Path) -> None:
         self.home = home
@@ -35,7 +35,7 @@ class Warm:
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, **more)  # type: ignore[call-overload, no-any-return]
 
     def parents(self) -> list[int]:
-        """Without their copies, one of which may still be ending when whoever asked has its answer."""
+        """The warm parents without their copies, one of which may still be ending after its caller got the answer."""
         found = {process.pid: process.parent for process in table.processes() if process.name == "treadle-warm"}
         own = [pid for pid, parent in found.items() if parent not in found]
         return [pid for pid in own if any(str(self.home) in word for word in table.command_line(pid))]
@@ -95,7 +95,7 @@ def test_one_that_does_not_answer_is_not_waited_for_and_does_nothing_later(
 
 
 def test_it_lets_go_when_its_socket_is_removed_and_nobody_has_asked(warm: Warm) -> None:
-    # On a busy machine it may have left again before it was asked: then the next starts another.
+    # On a busy machine it may have ended before it was asked: then the next call starts another.
     until(lambda: warm.ask("true", "start", seconds="0.5").stdout == "0\n")
     until(lambda: warm.parents() == [])
     assert list((warm.home / "treadle" / "warm").glob("*.sock")) == []

@@ -1,4 +1,4 @@
-"""What tests of process trees share: a mark to count by what is left, hostile trees, and owners to be killed."""
+"""Shared by tests of process trees: a mark by which to count what is left, hostile trees, and owners to kill."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A mark in the environment of all that a test starts; at its end nothing that carries it may be left."""
+    """A mark in the environment of everything that a test starts; nothing that carries it may be left at the end."""
     value = f"mark-{uuid.uuid4()}"
     monkeypatch.setenv("HOSTILE_MARK", value)
     yield value
@@ -43,7 +43,7 @@ def output(argv: list[str], **more: object) -> tuple[bytes, int]:
 
 
 def hostile(*modes: str, env: Mapping[str, str] | None = None) -> tree.Tree:
-    """A hostile tree that has done its worst."""
+    """A hostile tree that is set up."""
     read, write = os.pipe()
     try:
         started = tree.spawn([sys.executable, "-I", "-S", SELF, *modes], stdout=write, env=env)
@@ -71,7 +71,7 @@ time.sleep(100)
 def owner(
     *modes: str, forks: bool = False, env: Mapping[str, str] | None = None
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """A process that owns a hostile tree, leader of a group of its own; and its keeper's number.
+    """A process that owns a hostile tree and leads its own group; and its keeper's pid.
 
     Its fork, if it has one, lives until the stdin of both is closed.
     """

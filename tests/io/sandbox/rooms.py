@@ -50,7 +50,7 @@ async def sh(confinement: Confinement | None, command: str, cwd: Path, **more: o
 
 
 def shown_place() -> Path:
-    """Where a directory can be made that a sandbox shows: not below /tmp and the like, of which it has its own."""
+    """A directory that a sandbox shows: not below /tmp and similar places, of which a sandbox has its own."""
     candidates = [Path(__file__).parent, Path("/opt"), Path("/srv"), Path("/var/lib"), Path.home()]
     for place in candidates:
         if os.access(place, os.W_OK) and not places.is_under(str(place.resolve()), *places.PRIVATE):
@@ -60,7 +60,7 @@ def shown_place() -> Path:
 
 @contextmanager
 def vanishing_socket(bin_directory: Path) -> Iterator[str]:
-    """Somebody listens on a socket that is shown, until the `bwrap` of this PATH begins: then it is gone."""
+    """A visible socket with a listener, which disappears as soon as the `bwrap` of this PATH starts."""
     with tempfile.TemporaryDirectory(dir=shown_place()) as home, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{home}/s")
         listener.listen()

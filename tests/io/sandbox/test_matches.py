@@ -1,4 +1,4 @@
-"""Paths found by name, again and again, while the tree changes."""
+"""Paths that match a pattern, found repeatedly while the tree changes."""
 
 import os
 import tempfile

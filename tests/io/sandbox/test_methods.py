@@ -1,4 +1,4 @@
-"""What a machine can do, and what is said when it cannot."""
+"""How a machine can confine programs, and the messages when it cannot."""
 
 import json
 import os
@@ -40,7 +40,7 @@ print(json.dumps({
 
 
 def ask(before: str = "", **env: str) -> Any:
-    """Of a process on a machine that lacks what it is made to lack."""
+    """Ask a process on a machine that is made to lack something."""
     argv = [sys.executable, "-c", before + ASK]
     done = subprocess.run(argv, env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Which places are git's, ours, somebody's socket."""
+"""Which places belong to git, to us, or are somebody's sockets."""
 
 import os
 import socket

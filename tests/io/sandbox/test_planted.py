@@ -1,4 +1,4 @@
-"""What a command has made that no mount could prevent."""
+"""What a command made although no mount could prevent it."""
 
 import os
 import subprocess

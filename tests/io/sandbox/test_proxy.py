@@ -1,4 +1,4 @@
-"""Chosen hosts through the proxy, with curl's, Python's and raw eyes; judged by what a real server was asked."""
+"""Selected hosts through the proxy, with curl, Python and raw sockets; judged by what a real server was asked."""
 
 import asyncio
 import socket
@@ -54,7 +54,7 @@ if methods.available().network:
             assert done.code == 7
 
     async def test_each_address_of_a_host_is_tried(tmp_path: Path) -> None:
-        """On a machine where localhost has two, and somebody listens on the last of them only."""
+        """On a machine where localhost has two addresses, and somebody listens only on the last of them."""
         hosts, program = tmp_path / "hosts", tmp_path / "program.py"
         hosts.write_text("127.0.0.2 localhost\n127.0.0.1 localhost\n")
         program.write_text(TWO_ADDRESSES)
@@ -114,6 +114,6 @@ async def test_a_listed_name_that_leads_into_the_local_network_opens_nothing() -
     await proxy.start()
     try:
         answer = await ask(proxy, f"CONNECT {name}:22 HTTP/1.1\r\n\r\n".encode())
-        assert b"403" in answer  # this machine's own name is its loopback or local address, or leads nowhere
+        assert b"403" in answer  # this machine's own name is a loopback or local address, or does not resolve
     finally:
         proxy.close()

@@ -1,4 +1,4 @@
-"""The filter as a program: run here by a small machine of its own, and by the kernel in test_start.py."""
+"""The filter as a program: interpreted here, and run by the kernel in test_start.py."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""What a confined program is about to see is what was meant, or it does not begin."""
+"""A confined program sees what was meant, or it does not start."""
 
 import os
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ if methods.available().method == "bubblewrap":
     def test_another_file_of_the_same_name_is_found(
         inside: tuple[int, bubblewrap.Mounts], tmp_path: Path, name: str
     ) -> None:
-        """Outside of the sandbox a mount point can be renamed; the mount goes with it."""
+        """Outside the sandbox a mount point can be renamed, and the mount goes with it."""
         os.rename(tmp_path / name, tmp_path / "old")
         os.symlink(tmp_path / "old", tmp_path / name)
         with pytest.raises(LocalError, match="was moved"):

@@ -68,7 +68,7 @@ async def test_a_program_that_is_not_there_is_an_error_and_not_an_exit_code(tmp_
 
 @pytest.fixture(params=[*(["bubblewrap"] if by_bubblewrap else []), *(["landlock"] if not landlock.problem() else [])])
 def method(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each method that there is here, the second one as on a machine without the first."""
+    """Each available method, the second one as on a machine without the first."""
     if request.param == "landlock":
         monkeypatch.setenv("PATH", path_without("bwrap", tmp_path / "bin"))
     methods.available.cache_clear()
@@ -87,7 +87,7 @@ async def test_asked_to_end_a_program_may_clean_up(method: None, tmp_path: Path)
 
 
 if by_bubblewrap:
-    # What only bubblewrap keeps. Where it does not work, `treadle doctor` says so, and docs/explanation/safety.md too.
+    # What only bubblewrap enforces. Where it does not work, `treadle doctor` and docs/explanation/safety.md say so.
 
     async def test_what_is_hidden_cannot_be_read_and_says_so_loudly(tmp_path: Path) -> None:
         (tmp_path / "secrets").mkdir()
@@ -120,7 +120,7 @@ if by_bubblewrap:
         assert not (tmp_path / ".git" / "hooks" / "pre-commit").exists()
 
     async def test_a_protected_name_that_is_a_link_is_kept_where_it_leads(tmp_path: Path) -> None:
-        """Trap: bubblewrap refuses to mount on a link, and leaving it out would open what editors and git obey."""
+        """Trap: bubblewrap refuses to mount on a link, but unmounted, what editors and git act on would be open."""
         workspace, outside = tmp_path / "w", tmp_path / "out"
         for place in (workspace / "deep" / "editor", workspace / "git", outside):
             place.mkdir(parents=True)
@@ -141,7 +141,7 @@ if by_bubblewrap:
         assert not (workspace / "git" / "hooks" / "post-commit").exists()
 
     async def test_a_writable_place_that_has_become_a_link_does_not_open_where_it_leads(tmp_path: Path) -> None:
-        """Trap: a program at work in the workspace has made a link of `.git` since the confinement was worked out."""
+        """Trap: a program in the workspace has replaced `.git` by a link since the confinement was made."""
         workspace, outside = tmp_path / "w", tmp_path / "out"
         for place in (workspace / ".git" / "hooks", outside):
             place.mkdir(parents=True)
@@ -152,7 +152,7 @@ if by_bubblewrap:
         assert os.listdir(outside) == []
 
     async def test_a_place_that_is_swapped_while_the_sandbox_is_made_opens_nothing(tmp_path: Path) -> None:
-        """Trap: a program at work in the workspace puts a link where something is about to be mounted writable."""
+        """Trap: a program in the workspace puts a link where something is about to be mounted writable."""
         workspace, outside = tmp_path / "w", tmp_path / "out"
         for place in (workspace / ".git" / "hooks", workspace / "secrets", outside / "hooks"):
             place.mkdir(parents=True)
@@ -231,7 +231,7 @@ if by_bubblewrap:
             assert "reached" not in (await sh(room(tmp_path, network="off"), command, tmp_path)).text
 
     async def test_what_the_kernel_lets_root_set_is_read_only(tmp_path: Path) -> None:
-        """Opened and not written: a hole here would change the machine."""
+        """Opened but not written: a hole here would change the machine."""
         tried = " ".join(
             ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/power/state", "/proc/1/oom_adj"]
         )
@@ -307,7 +307,7 @@ if by_bubblewrap:
     async def test_the_environment_that_we_run_from_cannot_be_changed_in_the_workspace(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It would run outside, as we do."""
+        """Changed code would run outside the sandbox, as we do."""
         (tmp_path / ".venv" / "bin").mkdir(parents=True)
         (tmp_path / ".venv" / "bin" / "python").write_text("as it was")
         monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
@@ -318,7 +318,7 @@ if by_bubblewrap:
     async def test_a_wrapper_that_lies_in_the_workspace_is_never_run(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As in an activated environment of the project, which comes first on PATH and which a command can write."""
+        """As in a project's activated environment, which comes first on PATH and which a command can write to."""
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "bwrap").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
         (tmp_path / "bin" / "bwrap").chmod(0o755)
@@ -327,7 +327,7 @@ if by_bubblewrap:
         assert not (tmp_path / "ran").exists()
 
     async def test_a_program_lives_on_when_the_thread_that_started_it_has_ended(tmp_path: Path) -> None:
-        """A wrapper that is to die with its parent dies with the thread that forked it, and ours has no threads."""
+        """A wrapper that dies with its parent dies with the thread that forked it, and our reaper has no threads."""
         command = "until [ -e go ]; do sleep 0.01; done; echo done > here"
         made: list[Child] = []
 

@@ -1,4 +1,4 @@
-"""The tables: which agent a program is, and that each table can be read."""
+"""The tables: which agent a program is, and that each table is valid."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_another_program_is_none_of_them(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_table_is_whole(name: str) -> None:
+def test_every_table_can_see_questions_work_and_errors(name: str) -> None:
     detector = named(name)
     assert isinstance(detector, Detector) and detector.name == name == by_command([name])
     assert all(sign.pattern.search("") is None for sign in detector.signs), "a sign that an empty screen has"

@@ -1,4 +1,4 @@
-"""The recordings, read."""
+"""Reads the recordings."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class Recording:
         self.typed: list[dict[str, Any]] = body["typed"]
 
     def parts(self) -> Iterator[tuple[int, bytes, list[dict[str, Any]]]]:
-        """Each read as (milliseconds, bytes, the moments between it and the next one)."""
+        """Each read as (milliseconds, bytes, the labelled moments before the next one)."""
         at = 0
         moments = list(self.moments)
         for now, upto in [(0, 0), *self.reads]:

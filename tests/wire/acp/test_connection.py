@@ -1,4 +1,4 @@
-"""Which side of the protocol may say what. The rules themselves are tested in tests/wire/common/test_rpc.py."""
+"""Which side of the protocol may send what. The rules themselves are tested in tests/wire/common/test_rpc.py."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Our events as an editor is told them. Every update is held against the official schema."""
+"""Our events as updates for an editor. Every update is checked against the official schema."""
 
 from typing import Any
 

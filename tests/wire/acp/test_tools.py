@@ -1,4 +1,4 @@
-"""A tool call put together from what agents tell of it. The pieces are as seven agents send them."""
+"""A tool call put together from an agent's messages, which are as seven agents send them."""
 
 from typing import Any
 

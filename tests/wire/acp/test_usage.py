@@ -1,4 +1,4 @@
-"""Counts as the agents that were recorded give them, each over another span."""
+"""Counts as recorded agents report them, each over a different span."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who says what to Claude Code; the lines themselves are tested in test_records.py."""
+"""Who sends what to Claude Code; the lines themselves are tested in test_records.py."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The lines of `codex exec --json`, and how they become what the app-server would have told."""
+"""The lines of `codex exec --json`, and how they become the app-server's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whole, byte by byte and in any pieces, the result is the same; the cap costs one line and no other."""
+"""Whole, byte by byte or in any pieces, the result is the same; exceeding the cap costs only that line."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Result = tuple[list[object], bytes]
 
 
 def split(splitter: Splitter, pieces: list[bytes]) -> Result:
-    """What came out, with each error as its type and text so that two runs can be compared."""
+    """What came out, with errors as their type and text, so that two runs can be compared."""
     found = [item for piece in pieces for item in splitter.feed(piece)]
     return [repr(item) if isinstance(item, Exception) else item for item in found], splitter.end()
 

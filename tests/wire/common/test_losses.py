@@ -1,4 +1,4 @@
-"""What is said to be lost is lost, and what is said to be carried is carried."""
+"""What is listed as lost is lost, and what is listed as carried is carried."""
 
 from typing import Any, get_args
 

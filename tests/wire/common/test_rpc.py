@@ -1,4 +1,4 @@
-"""JSON-RPC between two ends that both ask."""
+"""JSON-RPC between two ends that both make calls."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The check of each schema against an independent implementation of JSON Schema, which is the judge."""
+"""Our checker compared with an independent implementation of JSON Schema."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The typed messages: wire texts, and schema and validator as one thing."""
+"""The typed messages: their texts on the wire, and that schema and validator agree."""
 
 import json
 from typing import Any

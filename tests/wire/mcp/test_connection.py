@@ -1,4 +1,4 @@
-"""Who may say what. The rules themselves are tested in tests/wire/common/test_rpc.py."""
+"""Who may send what. The rules themselves are tested in tests/wire/common/test_rpc.py."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Prompts and results in their order, and lines that are no records."""
+"""The order of prompts and results, and lines that are not records."""
 
 import pytest
 

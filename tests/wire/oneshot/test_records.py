@@ -1,4 +1,4 @@
-"""What is written of background work, kind by kind: the wrapper, the names and the places of everything."""
+"""What is written about background work, for each kind: the wrapper, the names and the place of every field."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The two shapes of pi's RPC mode, and who says which."""
+"""The two message shapes of pi's RPC mode, and who sends which."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The sidecar protocol: golden lines, who may say what when, and what is made of lines that are not quite right."""
+"""The sidecar protocol: exact lines, who may send what when, and how lines that are not quite right are read."""
 
 import json
 
@@ -95,7 +95,7 @@ def test_every_envelope_and_event_is_written_exactly_so() -> None:
 
 
 def host() -> Connection:
-    """A host with a run under way."""
+    """A host with a running order."""
     connection = Connection("host")
     connection.receive(HELLO)
     connection.send(Run(id=RUN, work_order=SAMPLE_ORDER))
@@ -114,7 +114,7 @@ RECEIPT = msgspec.to_builtins(SAMPLE_RECEIPT)
 
 
 def final(**changes: object) -> bytes:
-    """A final whose receipt differs in this; None leaves the field out."""
+    """A `final` whose receipt differs in these fields; None removes a field."""
     receipt = {name: value for name, value in {**RECEIPT, **changes}.items() if value is not None}
     return line(t="final", ref_id=RUN, receipt=receipt)
 

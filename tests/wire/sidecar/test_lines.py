@@ -1,4 +1,4 @@
-"""What is wrong with a line that its types do not tell."""
+"""Faults of a line that decoding into types does not find."""
 
 import json
 

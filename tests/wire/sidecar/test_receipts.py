@@ -1,4 +1,4 @@
-"""The normal form and the hash, held against vectors that another implementation made."""
+"""The normal form and the hash, compared with vectors that another implementation made."""
 
 import hashlib
 import json

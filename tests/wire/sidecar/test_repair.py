@@ -1,4 +1,4 @@
-"""What real peers get wrong is read, and said."""
+"""What real peers get wrong is read, and noted."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The shipped schemas are those of the types, and what we write passes them."""
+"""The shipped schemas match the types, and what we write is valid."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What may be said when on the terminal wire, and what becomes of bytes that are wrong."""
+"""What may be sent when on the terminal wire, and how wrong bytes are handled."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The reference page and the message types say the same."""
+"""The reference page and the message types agree."""
 
 import re
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_every_extension_is_named_on_both_pages() -> None:
 
 @pytest.mark.parametrize("kind", [*REQUESTS, *RESPONSES, *EVENTS], ids=tag)
 def test_a_field_without_a_default_is_always_on_the_wire(kind: Any) -> None:
-    """omit_defaults leaves out what has its default, so a field that clients rely on must not have one."""
+    """omit_defaults leaves out default values, so a field that clients rely on must not have a default."""
     always = {
         "event": {"event", "event_seq", "send_id"},
         "result": {"id", "status", "tool_calls_made", "iterations"},
