@@ -16,6 +16,6 @@ TERMINAL = (
     "replay",
     "explain",
 )
-"""Commands that parse their own arguments, as `treadle.cli.terminal` says."""
+"""Commands that parse their own arguments; `treadle.cli.terminal` explains why."""
 PRINT = frozenset(("-p", "--print", "--input-format"))
-"""What makes a command line a one-shot run. The last one: what drives Claude Code leaves out -p when it sends it."""
+"""Options that mean a one-shot run. Programs that drive Claude Code leave out -p when they give the last one."""

@@ -17,7 +17,7 @@ MODULES = (
 
 
 def preload() -> None:
-    """Load it, and make what is the same in every run."""
+    """Load the modules, and build what is the same in every run."""
     import importlib
 
     for name in MODULES:
@@ -60,7 +60,7 @@ def work() -> int:
 
 
 def _begin() -> None:
-    """Look for garbage again, which the warm parent does not."""
+    """Turn garbage collection back on: the warm parent has it off."""
     import gc
 
     from treadle.io.process import lifetime

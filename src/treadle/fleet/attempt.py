@@ -16,7 +16,7 @@ from treadle.fleet.orders import NOT_HERE, OrderLimits, Used, encode
 from treadle.redact import Redactor
 
 OUTAGE_SECONDS = 3600.0
-"""How long a runner goes on, or waits to tell how it ended, while the engine is away."""
+"""How long a runner goes on, or waits to report its end, while the engine is away."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,13 +45,13 @@ class RunningAttempt:
         self.can_resume = self.can_fork = False
         """What the agent can do with a session."""
         self.locks = contextlib.ExitStack()
-        """Locks on what earlier runs left, for as long as we use it."""
+        """Locks on what earlier runs left, held for as long as we use it."""
         self.superseded = asyncio.Event()
         """Set when another attempt has the order: nothing that we do counts any more."""
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
         self.held = ""
-        """Why it stops before the agent's next step, when it does."""
+        """Why it stops before the agent's next step, if it does."""
         self.stopping = asyncio.Event()
         self.stopped: TreadleError | None = None
         self.parked = False
@@ -62,7 +62,7 @@ class RunningAttempt:
         return os.path.join(self.directory, "work")
 
     async def report(self, kind: str, **content: Any) -> None:
-        """Say something that is kept until the scheduler has dealt with it; waits out an engine that is away."""
+        """Send something that is kept until the scheduler has dealt with it; waits while the engine is away."""
         spec, attempt = self.spec.id, self.job.attempt
         body = self.redacted(encode({"order": spec, "attempt": attempt, **content}))
         name = f"{spec}.{attempt}.{kind}.{content.get('number', 0)}"
@@ -77,7 +77,7 @@ class RunningAttempt:
                 await asyncio.sleep(0.2)
 
     def redacted(self, data: bytes) -> bytes:
-        """JSON without the keys of this machine: they stay here, whatever an agent prints."""
+        """JSON without this machine's keys: they stay here, whatever an agent prints."""
         text = data.decode()
         found = self._redactor.text(text)
         if found == text:

@@ -108,7 +108,7 @@ class Execution:
         self._doing, self._since = what, time.time()
 
     async def take(self, event: AnyEvent) -> None:
-        """Each event of the agent's session; while we wait here, the agent is held back."""
+        """Handle each event of the agent's session; while we wait here, the agent is held back."""
         if not self.attempt.superseded.is_set():
             self.attempt.log.append(self.attempt.redacted(msgspec.json.encode(event)))
             await self._look(event)

@@ -45,7 +45,7 @@ class Open(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     until: float
     may: str = "watch"
-    """What people on that machine may do, beside its node: `watch`, or `submit`."""
+    """What people on that machine may do, besides running its node: `watch`, or `submit`."""
     used: bool = False
 
 
@@ -124,7 +124,7 @@ def _set_users(fleet: places.Fleet, users: dict[str, str]) -> places.Fleet:
 
 
 def enrol(id: str) -> Credentials:
-    """The credentials of whoever came with this code, once."""
+    """Exchange a code, once, for the worker's credentials."""
     with _changing():
         found = _open().get(id)
         if found is None or found.used or found.until < time.time():
@@ -139,7 +139,7 @@ def enrol(id: str) -> Credentials:
 
 
 def forget_codes() -> None:
-    """Take away the users of codes that were used or are too old."""
+    """Remove the users of codes that were used or have expired."""
     with _changing():
         past = {id for id, found in _open().items() if found.used or found.until < time.time()}
         fleet = places.load()
@@ -149,7 +149,7 @@ def forget_codes() -> None:
 
 
 def remove(name: str) -> bool:
-    """Take a worker's credentials away: its connections are closed, and it can do nothing more."""
+    """Remove a worker's credentials: its connections are closed, and it can do nothing more."""
     with _changing():
         fleet = places.load()
         left = {role: word for role, word in fleet.users.items() if role != f"worker:{name}"}
@@ -159,7 +159,7 @@ def remove(name: str) -> bool:
 
 
 async def serve(bus: Bus) -> Any:
-    """Let machines in that come with a code; for the node that keeps the engine."""
+    """Let in machines that come with a code; runs on the node that keeps the engine."""
 
     async def let_in(subject: str, data: bytes) -> bytes | None:
         try:

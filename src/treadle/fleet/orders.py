@@ -109,13 +109,13 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.repo or self.root
 
     def first_due(self, now: float) -> float:
-        """When an order that was just given is due."""
+        """When an order that was just submitted is due."""
         if self.cron and not self.series:
             return next_time(self.cron, self.zone, max(self.not_before, now))
         return self.not_before
 
     def due_again(self, began: float, now: float) -> float:
-        """When an order that began then is due again; never before now, so what was missed is not made up for."""
+        """When an order that began then is due again; never before now, so missed times are not made up for."""
         if self.cron:
             return next_time(self.cron, self.zone, now)
         return max(began + self.every, now)

@@ -222,7 +222,7 @@ def explain_wait(book: Book, row: OpenOrder, now: float) -> dict[str, Any]:
 
 
 def reserved(book: Book, scope: str) -> tuple[float, int]:
-    """Money and tokens that orders at work may still use, by their limits."""
+    """The money and tokens that orders at work may still use, by their limits."""
     usd, tokens = 0.0, 0
     for row in book.at_work():
         if scope in budget_scopes(row.spec):
@@ -234,7 +234,7 @@ def reserved(book: Book, scope: str) -> tuple[float, int]:
 
 
 def rate_limited(book: Book, account: str, until: float, why: str) -> None:
-    """A provider has said to wait: everybody on that account does."""
+    """A provider said to wait, so every order on that account waits."""
     old = book.control.parks.get(account)
     if old is not None and old.until >= until:
         return

@@ -14,7 +14,7 @@ from treadle.fleet.api.gate import Gate
 from treadle.fleet.api.listening import Listening, tls_context
 
 IDLE_SECONDS = 15.0
-"""A connection on which no request is completed for so long is closed, however slowly its bytes come."""
+"""A connection on which no request is completed for this long is closed, however slowly its bytes come."""
 CONNECTIONS_MAX = 2000
 MESSAGE_MAX = 64 * 1024
 """The largest message that a tab may send."""

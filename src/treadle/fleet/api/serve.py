@@ -1,4 +1,4 @@
-"""All of it as a server: with the fleet of this machine where there is one, with the terminals always."""
+"""The server: with this machine's fleet if there is one, and always with its terminals."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from treadle.fleet.api.socket import Tab
 from treadle.fleet.api.tokens import Tokens
 
 PUBLIC = ("/login", "/healthz", "/readyz", "/ca", "/ca.crt")
-"""Paths that need no token, beside the page's own files and answer links."""
+"""Paths that need no token, besides the page's own files and answer links."""
 
 
 class WebServer:
