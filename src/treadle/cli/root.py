@@ -8,45 +8,105 @@ import sys
 import click
 
 from treadle.cli import logs
-from treadle.cli.names import PRINT, TERMINAL
-from treadle.cli.summaries import SUMMARIES
+from treadle.cli.names import PRINT
 from treadle.errors import ConfigError, TreadleError
 
-GROUPS: dict[str, dict[str, str]] = {
+TERMINALS = {
+    "run": "Run a program in a terminal that outlives this one.",
+    "attach": "Join a terminal: see what its program shows and type into it.",
+    "ls": "List terminals.",
+    "status": "How a terminal is doing.",
+    "send": "Type into a terminal.",
+    "tail": "Show the end of a terminal's output, also after it has ended.",
+    "peek": "Look at a terminal's screen without attaching, also after it has ended.",
+    "wait": "Wait until a terminal is in a state, or has ended.",
+    "resize": "Change a terminal's size, whatever its policy is.",
+    "rename": "Give a terminal another id.",
+    "kill": "End a terminal's program and all that belongs to it, and say what died.",
+    "clean": "Remove what terminals that have ended left: logs, output and exit records.",
+    "replay": "Play a recording (asciicast 2 or 3) in this terminal.",
+    "explain": "Say why a terminal is taken to be in its state.",
+}
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Work with an agent": {
-        "chat": "treadle.cli.chat.command:chat",
-        "demo": "treadle.cli.demo:demo",
-        "sessions": "treadle.cli.sessions:sessions",
-        "trust": "treadle.cli.trust:trust",
+        "chat": ("treadle.cli.chat.command:chat", "Talk with an agent in this directory."),
+        "demo": ("treadle.cli.demo:demo", "Watch a fleet of agents mend a shop in a temporary repository."),
+        "sessions": (
+            "treadle.cli.sessions:sessions",
+            "Kept sessions: list them (the latest first), show, search, export, remove.",
+        ),
+        "trust": ("treadle.cli.trust:trust", "Trust the project in DIR (default: here) as its files are now."),
     },
     "Offer an agent to another program, or run another's": {
-        "acp": "treadle.cli.acp:acp",
-        "mcp": "treadle.cli.mcp:mcp",
-        "worker": "treadle.cli.worker:worker",
-        "sidecar": "treadle.cli.sidecar:sidecar",
-        "host": "treadle.cli.host:host",
-        "receipt": "treadle.cli.receipt:receipt",
+        "acp": (
+            "treadle.cli.acp:acp",
+            "Serve an agent on stdin and stdout to an editor that speaks the Agent Client Protocol.",
+        ),
+        "mcp": ("treadle.cli.mcp:mcp", "Serve agents on stdin and stdout as tools of an MCP server."),
+        "worker": ("treadle.cli.worker:worker", "Serve an agent on stdin and stdout, one JSON object per line."),
+        "sidecar": (
+            "treadle.cli.sidecar:sidecar",
+            "Serve an agent on stdin and stdout to a control plane that speaks abp/v0.1, one JSON object per line.",
+        ),
+        "host": (
+            "treadle.cli.host:host",
+            "Be a control plane: run any sidecar that speaks abp/v0.1, and get a receipt one can trust.",
+        ),
+        "receipt": ("treadle.cli.receipt:receipt", "Receipts of runs: list, show, compare, verify."),
     },
-    "Keep a program in a terminal": {name: f"treadle.cli.terminal.listed:{name}" for name in TERMINAL},
+    "Keep a program in a terminal": {
+        name: (f"treadle.cli.terminal.listed:{name}", summary) for name, summary in TERMINALS.items()
+    },
     "Run many agents": {
-        "fleet": "treadle.cli.fleet:fleet",
-        "serve": "treadle.cli.serve:serve",
-        "top": "treadle.cli.top:top",
+        "fleet": (
+            "treadle.cli.fleet:fleet",
+            "Run many agents, on one machine or many: orders go in, nothing is lost, nothing collides.",
+        ),
+        "serve": (
+            "treadle.cli.serve:serve",
+            "Serve the page and the HTTP interface: watch and steer the fleet and the terminals from a browser.",
+        ),
+        "top": (
+            "treadle.cli.top:top",
+            "Watch the fleet: who needs you, what works, waits, is done; answer, say something, cancel.",
+        ),
     },
-    "Share a repository": {"coord": "treadle.cli.coord:coord"},
+    "Share a repository": {
+        "coord": (
+            "treadle.cli.coord:coord",
+            "Coordinate agents that share a repository: claims, identities, messages, capsules, the token ledger.",
+        )
+    },
     "See what there is": {
-        "agents": "treadle.cli.agents:agents",
-        "completion": "treadle.cli.completion.command:completion",
-        "docs": "treadle.cli.docs:docs",
-        "doctor": "treadle.cli.doctor:doctor",
-        "man": "treadle.cli.man:man",
-        "models": "treadle.cli.models:models",
-        "ps": "treadle.cli.ps:ps",
-        "warm": "treadle.cli.warm_start:warm_start",
+        "agents": (
+            "treadle.cli.agents:agents",
+            "List the agents that can be put to work here: version, path, how each is driven, what it can do.",
+        ),
+        "completion": (
+            "treadle.cli.completion.command:completion",
+            "Print a completion script for your shell: "
+            "commands, options, terminals, sessions, agents, orders of a fleet.",
+        ),
+        "docs": ("treadle.cli.docs:docs", "List the pages of the documentation, or show one."),
+        "doctor": (
+            "treadle.cli.doctor:doctor",
+            "Say what works on this machine: state, settings, models, agents, optional parts, sandbox, fleet.",
+        ),
+        "man": ("treadle.cli.man:man", "Print the manual page of a command, or write all of them."),
+        "models": (
+            "treadle.cli.models:models",
+            "List the models of every service that is set up, or fetch one that runs on this machine.",
+        ),
+        "ps": (
+            "treadle.cli.ps:ps",
+            "List the process trees that treadle keeps: agents, their tools, terminals, background tasks.",
+        ),
+        "warm": ("treadle.cli.warm_start:warm_start", "Have `treadle -p` and `treadle-worker` start at once."),
     },
 }
-"""Heading -> command name -> "module:attribute" of a click command."""
-COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
+"""Heading -> command name -> "module:attribute" of a click command, and the first line of its help: so `treadle --help`
+imports none of them."""
+COMMANDS = {name: place for group in GROUPS.values() for name, (place, _) in group.items()}
 
 HELP = ["-h", "--help"]
 
@@ -69,7 +129,7 @@ class LazyGroup(click.Group):
         width = max(map(len, COMMANDS))
         for heading, group in GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), SUMMARIES[name]) for name in group])
+                formatter.write_dl([(name.ljust(width), summary) for name, (_, summary) in group.items()])
 
 
 def _meant(word: str) -> str:
