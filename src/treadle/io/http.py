@@ -279,7 +279,7 @@ class Response:
         """The body as it arrives, unpacked if the service compressed it unasked."""
         packed = self.headers.get("content-encoding", "identity").strip().lower()
         if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
-            raise BadAddress(f"the answer is packed as {packed}, which nobody asked for")
+            raise BadAddress(f"the answer is packed as {packed}, which was not requested")
         unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if packed not in ("identity", "") else None
         while data := await self._connection.body():
             if unpack is None:

@@ -117,7 +117,7 @@ class Rpc:
         except TreadleError as error:
             reply = RpcRefused(id=call.id, code=INTERNAL_ERROR, message=str(error), data=error.envelope())
         except Exception as error:
-            log.exception("answering %s failed in a way nobody foresaw", call.method)
+            log.exception("answering %s failed unexpectedly", call.method)
             reply = RpcRefused(id=call.id, code=INTERNAL_ERROR, message=f"{type(error).__name__}: {error}")
         with suppress(TreadleError):  # it is gone, which its reader will notice
             await self._say(reply)

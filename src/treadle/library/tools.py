@@ -41,7 +41,7 @@ def own_tool(function: Callable[..., Any], *, name: str | None, description: str
     arguments = _arguments(function, called)
     doc = description or inspect.getdoc(function) or ""
     if not doc:
-        raise ConfigError(f"the tool {called!r} says nothing of what it does", hint="give the function a docstring")
+        raise ConfigError(f"the tool {called!r} has no description", hint="give the function a docstring")
 
     async def call(given: dict[str, Any]) -> str:
         try:

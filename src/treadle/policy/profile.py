@@ -94,7 +94,7 @@ class Profile:
     def protected(self, access: Access, path: str) -> Decision:
         if not any(map(protected.is_protected, self.rules.places(path))):
             return Decision(verdict="allow", by="mode")
-        reason = f"{access.tool} (write) requires approval: what {path} says is obeyed by other programs"
+        reason = f"{access.tool} (write) requires approval: other programs act on {path}"
         return Decision(verdict="ask", reason=reason, by="mode")
 
     def hides(self, path: str) -> bool:

@@ -303,9 +303,7 @@ class BaseSession(ABC):
         if error is None:
             return task.result()
         if not isinstance(error, TreadleError):
-            log.error(
-                "a turn failed in a way nobody foresaw", exc_info=error, extra={"session": self._id, "turn": turn.id}
-            )
+            log.error("a turn failed unexpectedly", exc_info=error, extra={"session": self._id, "turn": turn.id})
         self.emit(Failed(error=error_info(error), provider=getattr(error, "provider", None) or None))
         outcome: Outcome = "limited" if isinstance(error, LimitReached) else "failed"
         return turn.ending(outcome, error_info(error))

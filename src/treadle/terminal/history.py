@@ -104,7 +104,7 @@ def exit_record(path: str) -> dict[str, Any]:
             record = json.load(file)
     except FileNotFoundError:
         raise NotFound(
-            "it left no exit record", hint="its supervisor, or the machine, went down without a word"
+            "it left no exit record", hint="its supervisor, or the machine, stopped without writing one"
         ) from None
     except (OSError, ValueError) as error:
         raise StorageError(f"the exit record {path} cannot be read: {error}") from None

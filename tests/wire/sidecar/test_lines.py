@@ -54,4 +54,4 @@ def test_a_receipt_needs_ids_and_times_that_can_be_read() -> None:
     meta = SAMPLE_RECEIPT.meta
     assert unusable(meta) is None
     for change in ({"run_id": "run-1"}, {"work_order_id": ""}, {"started_at": "soon"}, {"finished_at": "9999"}):
-        assert "its receipt is not one" in (unusable(replace(meta, **change)) or "")
+        assert "its receipt is not valid" in (unusable(replace(meta, **change)) or "")

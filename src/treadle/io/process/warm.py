@@ -34,7 +34,7 @@ READY, STALE = b"r", b"s"
 PID_BYTES = 4
 ALONE, WATCHED, TIED = 0, 1, 2
 """What ties a copy to its caller: nothing; it reports its exit code; or it also ends with the caller."""
-KILLED = "treadle: the process that was to do this was killed; nobody knows how far it came\n"
+KILLED = "treadle: the process that did this was killed; how far it got is unknown\n"
 _START = "import sys; sys.path[:0] = sys.argv[1].split(':'); import treadle.io.process.warm_parent as it; it.main()"
 
 

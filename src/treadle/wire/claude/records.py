@@ -156,5 +156,5 @@ def _unknown(line: bytes, wrong: Exception) -> UnknownRecord:
         raise InvalidJson("a line is not a JSON object")
     kind = found.get("type")
     if isinstance(kind, str) and kind in _tags:
-        raise Violation(f"a {kind} record is not what it should be: {wrong}")
+        raise Violation(f"a {kind} record is not valid: {wrong}")
     return UnknownRecord(record=found)

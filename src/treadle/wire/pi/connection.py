@@ -83,7 +83,7 @@ class Connection(LineConnection[Message]):
             found: Message = (_said if self.role == "host" else _commands).decode(line)
             return found
         except msgspec.ValidationError as error:
-            raise Violation(f"a message is not what it should be: {error}") from error
+            raise Violation(f"a message is not valid: {error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidJson(f"a line is not JSON: {error}") from error
 

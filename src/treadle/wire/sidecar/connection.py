@@ -299,7 +299,7 @@ class Connection(base.Connection[Message]):
             named = {"id": tree["id"]} if isinstance(tree, dict) and isinstance(tree.get("id"), str) else {}
             if isinstance(error, IncompleteReceipt):
                 named["error_code"] = "contract_invalid_receipt"
-            return Violation(f"a line does not say what it must: {error}", details={**_shown(line), **named})
+            return Violation(f"a line lacks what it must contain: {error}", details={**_shown(line), **named})
 
     def _read_mended(self, line: bytes, error: Exception) -> Message | RemoteProtocolError | None:
         """Half a surrogate pair, which JavaScript's `text.slice` can leave, is replaced; the rest is read."""
@@ -334,7 +334,7 @@ class Connection(base.Connection[Message]):
         message: Message = convert(tree, KINDS[kind], kind, found)
         lacking = [str(note) for note in found if note.blank and not note.where.startswith("final.receipt.trace[")]
         if kind == "final" and lacking:
-            raise IncompleteReceipt(f"its receipt is not one: {'; '.join(lacking[:5])}")
+            raise IncompleteReceipt(f"its receipt is not valid: {'; '.join(lacking[:5])}")
         self.notes += found
         return message
 

@@ -43,7 +43,7 @@ def unusable(meta: ReceiptMeta) -> str | None:
         for text in (meta.started_at, meta.finished_at):
             normal_time(text)
     except ValueError as error:
-        return f"its receipt is not one: {error}"
+        return f"its receipt is not valid: {error}"
     return None
 
 
