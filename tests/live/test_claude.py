@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.drivers.claude.test_gate import saying
+from tests.drivers.claude.test_session import follow
 from tests.drivers.scenarios import DONE, PATIENCE, USED
 from tests.live.agents import agent, recording
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.events import Asked, TaskChanged, TextDelta, ToolDenied, ToolEnded, TurnEnded, TurnStarted
-from treadle.session import Answer, Change, HookVerdict, OwnProgram, OwnTool, Prompt, Session, SessionSpec, Use
+from treadle.session import Answer, Change, HookVerdict, OwnProgram, OwnTool, Prompt, Session, SessionSpec
 from treadle.testing.server import ModelServer
 
 QUESTION = {"question": "Which colour?", "header": "Colour", "multiSelect": False}
@@ -31,28 +33,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-async def follow(session: Session, answer: Answer | None = None, turns: int = 1) -> list[Any]:
-    events: list[Any] = []
-    reader = session.events()
-    await session.prompt(Prompt(text="begin"))
-    async with asyncio.timeout(PATIENCE):
-        async for event in reader:
-            events.append(event)
-            if isinstance(event, Asked) and answer is not None:
-                await session.answer(event.request, answer)
-            turns -= isinstance(event, TurnEnded)
-            if not turns:
-                return events
-    return events
-
-
 async def test_a_background_task_wakes_it_for_a_turn_of_its_own(home: Path, tmp_path: Path) -> None:
     given = {"command": "python3 -c 'import time; time.sleep(1)'", "run_in_background": True, "description": "Wait"}
     async with ModelServer(replies("Bash", given)) as server:
         made = agent("claude", home, server.url, recording("claude", "background"), tmp_path)
         session = await made.open(SessionSpec.of(cwd=str(tmp_path)))
         events = await follow(session, turns=2)
-        await session.close()
     assert [event.source for event in events if isinstance(event, TurnStarted)] == ["user", "task"]
     assert [event.text for event in events if isinstance(event, TurnEnded)] == [DONE, DONE]
     assert [event.change for event in events if isinstance(event, TaskChanged)] == ["started", "completed"]
@@ -63,7 +49,6 @@ async def test_its_question_goes_to_the_person_and_the_answer_to_the_model(home:
         made = agent("claude", home, server.url, recording("claude", "question"), tmp_path)
         session = await made.open(SessionSpec.of(cwd=str(tmp_path), answers=True))
         events = await follow(session, Answer(decision="allow", text="Blue"))
-        await session.close()
     (asked,) = [event for event in events if isinstance(event, Asked)]
     assert (asked.kind, asked.text, asked.options) == ("question", "Which colour?", ("Red", "Blue"))
     assert "Blue" in json.dumps(server.asked[-1].body["messages"][-1])
@@ -75,7 +60,6 @@ async def test_an_answer_may_change_what_runs(home: Path, tmp_path: Path) -> Non
         session = await made.open(SessionSpec.of(cwd=str(tmp_path), answers=True, mode="suggest"))
         changed = {"command": "touch changed.txt", "description": "d"}
         await follow(session, Answer(decision="allow", changed_args=changed))
-        await session.close()
     assert [path.name for path in tmp_path.glob("*.txt")] == ["changed.txt"]
 
 
@@ -85,7 +69,6 @@ async def test_the_model_and_the_mode_change_during_a_session(home: Path, tmp_pa
         session = await made.open(SessionSpec.of(cwd=str(tmp_path), mode="full-auto"))
         await session.configure(Change(model="sonnet", mode="plan"))
         await follow(session)
-        await session.close()
     assert "sonnet" in server.asked[-1].body["model"]
     assert not (tmp_path / "asked.txt").exists(), "in plan mode nothing runs"
 
@@ -102,24 +85,23 @@ async def test_what_is_added_too_late_for_a_step_makes_the_turn_go_on(home: Path
 
 
 async def test_hooks_of_the_program_change_a_call_add_to_its_result_and_see_the_end(home: Path, tmp_path: Path) -> None:
-    program, seen = hooked(HookVerdict(decision="allow", args={"command": "touch hooked.txt", "description": "d"}))
+    seen: list[str] = []
+    program = saying(HookVerdict(decision="allow", args={"command": "touch hooked.txt", "description": "d"}), seen)
     async with ModelServer(replies("Bash", {"command": "touch asked.txt", "description": "d"})) as server:
         made = agent("claude", home, server.url, recording("claude", "hooked"), tmp_path)
         session = await made.open(SessionSpec(cwd=str(tmp_path), mode="suggest", program=program))
         await follow(session)
-        await session.close()
     assert [path.name for path in tmp_path.glob("*.txt")] == ["hooked.txt"]
     assert "noted by the program" in json.dumps(server.asked[-1].body)
     assert seen == ["before Bash touch asked.txt", "after Bash True", "stop completed All is done."]
 
 
 async def test_a_hook_of_the_program_forbids_what_the_rules_allow(home: Path, tmp_path: Path) -> None:
-    program, _ = hooked("not on a Sunday")
+    program = saying("not on a Sunday", [])
     async with ModelServer(replies("Bash", {"command": "touch asked.txt", "description": "d"})) as server:
         made = agent("claude", home, server.url, recording("claude", "forbidden"), tmp_path)
         session = await made.open(SessionSpec(cwd=str(tmp_path), mode="full-auto", program=program))
         events = await follow(session)
-        await session.close()
     assert [(event.by, event.reason) for event in events if isinstance(event, ToolDenied)] == [
         ("hook", "not on a Sunday")
     ]
@@ -135,27 +117,8 @@ async def test_a_tool_of_the_program_is_offered_and_called(home: Path, tmp_path:
         made = agent("claude", home, server.url, recording("claude", "own-tool"), tmp_path)
         session = await made.open(SessionSpec(cwd=str(tmp_path), mode="full-auto", program=OwnProgram(tools=(tool,))))
         events = await follow(session)
-        await session.close()
     assert [event.ok for event in events if isinstance(event, ToolEnded)] == [True]
     assert "the pen weighs 17 grams" in json.dumps(server.asked[-1].body)
-
-
-def hooked(verdict: str | HookVerdict) -> tuple[OwnProgram, list[str]]:
-    """A program whose hook says this before each call, and what its hooks saw."""
-    seen: list[str] = []
-
-    async def before(use: Use) -> str | HookVerdict:
-        seen.append(f"before {use.tool} {use.command}")
-        return verdict
-
-    async def after(use: Use, result: str, ok: bool) -> str:
-        seen.append(f"after {use.tool} {ok}")
-        return "noted by the program"
-
-    async def stop(outcome: str, text: str) -> None:
-        seen.append(f"stop {outcome} {text}")
-
-    return OwnProgram(pre_tool=before, post_tool=after, stop=stop), seen
 
 
 async def steered(session: Session) -> list[Any]:
