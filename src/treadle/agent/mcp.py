@@ -401,7 +401,7 @@ class McpTool:
         return await self._connection.call(self._tool, args.values, context.timeout, shown)
 
     async def ask(self, given: dict[str, Any], timeout: float) -> str:
-        """What it says to the host itself, which is no call of the model."""
+        """Called by the host itself, not by the model."""
         return await self._connection.call(self._tool, given, timeout, lambda image: ())
 
 

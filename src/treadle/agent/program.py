@@ -25,7 +25,7 @@ class ProgramTool:
         return Access(tool=self.name, kind=self.kind, args=args.values)
 
     async def ask(self, given: dict[str, Any], timeout: float) -> str:
-        """What it says to the host itself, which is no call of the model."""
+        """Called by the host itself, not by the model."""
         said = await self._own.call(given)
         return said if isinstance(said, str) else said.text
 

@@ -1,4 +1,4 @@
-"""What a command line is told apart by, before anything heavy is imported."""
+"""Names by which a command line is recognised, before anything heavy is imported."""
 
 TERMINAL = (
     "run",

@@ -1,4 +1,4 @@
-"""One attempt at an order, as the parts of its runner share it: where it works, what it may, what it reports."""
+"""One attempt at an order, shared by the parts of its runner: where it works, what it may do, what it reports."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ class RunningAttempt:
         self.locks = contextlib.ExitStack()
         """Locks on what earlier runs left, held for as long as we use it."""
         self.superseded = asyncio.Event()
-        """Set when another attempt has the order: nothing that we do counts any more."""
+        """Set when another attempt has the order: nothing that this one does counts any more."""
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
         self.held = ""
@@ -55,7 +55,7 @@ class RunningAttempt:
         self.stopping = asyncio.Event()
         self.stopped: TreadleError | None = None
         self.parked = False
-        """Whether it gives its slot back, for another runner to go on when there is an answer."""
+        """Whether it gives its slot back, so that another runner continues once there is an answer."""
         self._redactor = Redactor.of_environment(os.environ)
 
     def new_place(self) -> str:
@@ -85,5 +85,5 @@ class RunningAttempt:
         try:
             msgspec.json.decode(found)
             return found.encode()
-        except msgspec.MsgspecError:  # a secret that looks like a part of the notation
+        except msgspec.MsgspecError:  # a secret looked like a part of the JSON notation
             return encode(self._redactor.tree(msgspec.json.decode(data)))

@@ -3,8 +3,8 @@
 A SQLite file beside the fleet's other files, fed from the engine's two streams. It is only a copy: a file that is
 lost, damaged, or of another fleet or format is rebuilt from the first message on.
 
-    index = OrderIndex(path, fleet="the streams that it is of")
-    index.take_state(entries)                      # each with the place that the next reader goes on from
+    index = OrderIndex(path, fleet="the identity of its streams")
+    index.take_state(entries)                      # each with the position that the next reader continues from
     found = index.orders(OrderFilter(states=("failed",)), count=50)
 """
 
@@ -76,7 +76,7 @@ class OrderIndex:
                 if self.path != ":memory:":
                     os.chmod(self.path, 0o600)
                 db.execute("PRAGMA journal_mode = WAL")
-                db.execute("PRAGMA synchronous = OFF")  # a power cut may damage it, and then it is made anew
+                db.execute("PRAGMA synchronous = OFF")  # a power cut may damage the file; then it is rebuilt
                 if _belongs(db, fleet):
                     unusable.pop_all()
                     return db

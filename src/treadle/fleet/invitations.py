@@ -1,7 +1,7 @@
-"""Codes that let another machine in, once; `joining` is what that machine does with one.
+"""Codes that let another machine join, once; `joining` is what that machine does with one.
 
-The code names a user of the engine that may do one thing: ask to be let in. Who asks first is made a worker with
-credentials of its own, which the code never held; the code is worth nothing from then on, or when its time is up.
+The code names a user of the engine that may do one thing: ask to be let in. Whoever asks first becomes a worker with
+its own credentials, which were never in the code. From then on, or when it expires, the code is worthless.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a code says."""
+    """The contents of a code."""
 
     format: int = FORMAT
     id: str
@@ -56,12 +56,12 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def invite(name: str, *, url: str = "", seconds: float = VALID_SECONDS, may: str = "watch") -> str:
-    """A code for a machine of this name. Only where the fleet's private server is; its users are read again.
+    """A code for a machine of this name. Only where the fleet's private server is, which reads its users again.
 
-    Who may `submit` can have any node run anything, so that a machine gets it only if it is asked for.
+    Whoever may `submit` can make any node run anything, so a machine gets this right only on request.
     """
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} is no name of a node", hint="letters, digits, - and _, at most 40")
+        raise ConfigError(f"{name!r} is not a valid name for a node", hint="letters, digits, - and _, at most 40")
     with _changing():
         fleet = places.load()
         if not fleet.private:

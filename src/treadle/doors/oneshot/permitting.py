@@ -1,6 +1,6 @@
-"""Permission questions that a program answers, and what else it allows or forbids with an answer.
+"""Permission questions that a program answers, and the lasting rules that come with an answer.
 
-`--permission-prompt-tool mcp__SERVER__TOOL` puts them to a tool of an MCP server, which answers in JSON, as for Claude
+`--permission-prompt-tool mcp__SERVER__TOOL` sends them to a tool of an MCP server, which answers in JSON, as for Claude
 Code: `{"behavior": "allow", "updatedInput": {...}}` or `{"behavior": "deny", "message": "..."}`.
 """
 
@@ -21,7 +21,7 @@ AskTool = Callable[[dict[str, Any]], Awaitable[str]]
 
 
 async def apply(updates: Any, session: Session, warn: Warn) -> None:
-    """What a program allows or forbids from now on."""
+    """Apply what a program allows or forbids from now on."""
     for update in updates if isinstance(updates, list) else ():
         table = update if isinstance(update, dict) else {}
         rules = permissions.rules_of(table)
@@ -37,7 +37,7 @@ async def apply(updates: Any, session: Session, warn: Warn) -> None:
 
 
 async def put_to_tool(session: Session, ask: AskTool, warn: Warn) -> None:
-    """Put every permission question of a session to this tool, until the session is closed."""
+    """Ask this tool every permission question of a session, until the session is closed."""
     async with asyncio.TaskGroup() as tasks:
         async for event in session.events(after=-1):
             if isinstance(event, Asked):

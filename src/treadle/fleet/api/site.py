@@ -1,4 +1,4 @@
-"""What all who answer requests share: the fleet, the terminals, tokens, and who is connected."""
+"""What everything that answers requests shares: the fleet, the terminals, tokens, and who is connected."""
 
 import asyncio
 import secrets
