@@ -109,7 +109,7 @@ def test_the_page_of_commands_is_made_from_them() -> None:
     rows = []
     for purpose, group in GROUPS.items():
         rows.append(f"\n| {purpose} | |\n|---|---|\n")
-        rows += [f"| `treadle {name}` | {load(place).get_short_help_str(200)} |\n" for name, place in group.items()]
+        rows += [f"| `treadle {name}` | {summary} |\n" for name, (_, summary) in group.items()]
     made(ROOT / "docs" / "reference" / "commands.md", "commands", "".join(rows))
 
 
