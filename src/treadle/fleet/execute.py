@@ -23,6 +23,7 @@ from treadle.fleet.metering import Meter
 from treadle.fleet.orders import NOT_HERE, OrderLimits, Used
 from treadle.fleet.questions import Questions
 from treadle.session import Agent, Answer, Confinement, SessionSpec
+from treadle.wire.sidecar.receipts import AssistantSaid, Receipt
 
 if TYPE_CHECKING:
     from treadle.host.run import HostRun
@@ -425,9 +426,6 @@ class Execution:
         self.attempt.locks.close()
 
 
-def _last_words(receipt: Any) -> str:
-    for event in reversed(list(receipt.trace)):
-        text = getattr(event, "text", None)
-        if isinstance(text, str) and type(event).__name__ == "AssistantSaid":
-            return text[-2000:]
-    return ""
+def _last_words(receipt: Receipt) -> str:
+    said = [event.text for event in receipt.trace if isinstance(event, AssistantSaid)]
+    return said[-1][-2000:] if said else ""

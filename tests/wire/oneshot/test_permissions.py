@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from treadle.events import Asked
-from treadle.wire.oneshot.permissions import rules_of, suggested
+from treadle.wire.oneshot.permissions import answered, question, rules_of, suggested
 
 
 def asked(**more: Any) -> Asked:
@@ -21,6 +21,24 @@ def test_a_suggestion_says_what_the_rule_would_be_and_comes_back_as_that_rule() 
     [rule] = suggested(asked(always=("mcp__notes__recall",)))
     assert rules_of(rule) == [("allow", "mcp__notes__recall")]
     assert suggested(asked(tool_kind="execute")) == []
+
+
+def test_a_question_has_the_names_of_claude_code_and_what_there_is_of_the_call() -> None:
+    told = question(asked(name="bash", args={"command": "ls"}, call="c1"))
+    assert (told["tool_name"], told["input"], told["tool_use_id"]) == ("Bash", {"command": "ls"}, "c1")
+    told = question(Asked(request="r", kind="plan", text="first this"))
+    assert (told["tool_name"], told["input"], told["tool_use_id"]) == ("plan", {"text": "first this"}, "")
+
+
+def test_everything_but_a_clear_yes_is_a_no() -> None:
+    request = asked(args={"command": "ls"})
+    assert answered({"behavior": "allow", "updatedInput": {"command": "ls"}}, request).changed_args is None
+    assert answered({"behavior": "allow", "updatedInput": {"command": "pwd"}}, request).changed_args == {
+        "command": "pwd"
+    }
+    for said in ({}, {"behavior": "deny", "message": "no"}, {"behavior": True}):
+        answer = answered(said, request)
+        assert (answer.decision, answer.text) == ("deny", said.get("message", ""))
 
 
 @pytest.mark.parametrize(
