@@ -84,13 +84,12 @@ async def _demo(place: Path, model: str | None) -> int:
 
 
 async def _passes(repository: Path) -> bool:
-    """Judge the work by the test, put back as it was (an agent can change that too), in a sandbox if there is one."""
-    shutil.copy(PROJECT / f"{CHECK}.txt", repository / CHECK)
+    """Judge the work by our copy of the test (an agent can change its own), in a sandbox if there is one."""
     asked = Confinement(network="off", write=(str(repository),))
     confinement = asked if wanted(asked, "full-auto") else None
-    async with await start(
-        confinement, [sys.executable, CHECK], cwd=str(repository), env=reduced(os.environ), stdin="pipe"
-    ) as child:
+    argv = [sys.executable, str(PROJECT / f"{CHECK}.txt")]
+    env = {**reduced(os.environ), "PYTHONPATH": str(repository)}
+    async with await start(confinement, argv, cwd=str(repository), env=env, stdin="pipe") as child:
         return (await consult(child, b"", timeout=60)).exit_code == 0
 
 
