@@ -12,7 +12,7 @@ def treadle(*arguments: str, program: str = TREADLE, **more: Any) -> subprocess.
     """Run it to its end."""
     if not {"input", "stdin"} & more.keys():
         more["stdin"] = subprocess.DEVNULL
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 60}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 100}
     return subprocess.run([program, *arguments], **{**streams, **more})
 
 

@@ -141,3 +141,18 @@ def test_a_line_of_thousands_is_looked_through_only_as_far_as_there_is_room() ->
     began = time.perf_counter()
     assert place_all(book, 0.0) == 3 and place_all(book, 0.0) == 0
     assert time.perf_counter() - began < 60
+
+
+def test_a_stall_in_the_setup_is_told_once_and_the_agent_is_interrupted_only_when_there_is_one() -> None:
+    book = book_with(spec("o", on_stall="interrupt", stall_seconds=1.0))
+    place_all(book, 0.0)
+    row = book.rows["o"]
+    book.started(row, 0.0, {})
+    row.activity = {"last_event": time.time() - 9, "began": False}
+    book.tick(0.0)
+    book.tick(0.0)
+    assert [say.subject for say in book.says] == ["fleet.notice.o"]
+    row.activity["began"] = True
+    book.tick(0.0)
+    book.tick(0.0)
+    assert [say.subject for say in book.says] == ["fleet.notice.o", "fleet.notice.o", "fleet.tell.n1.o"]

@@ -57,8 +57,8 @@ class OpenOrder:
         self.surfaces = [Surface(text) for text in spec.claims]
         self.asks: dict[str, dict[str, Any]] = {}
         self.activity: dict[str, Any] = {}
-        self.escalated = 0
-        """The last attempt that was found to be stuck."""
+        self.escalated = (0, False)
+        """The last attempt that was found to be stuck, and whether its agent had begun."""
 
 
 class NodeView:
@@ -460,13 +460,14 @@ class Book:
             self.fate = {name: state for name, state in self.fate.items() if name in self.children}
 
     def _check_stalled(self, row: OpenOrder) -> None:
-        """Once for each attempt, do what was asked for when it stalls or loops."""
+        """Once while an attempt is set up, and once while its agent works, do what was asked for when it stalls."""
         found, do = stuck(row.activity, row.spec.stall_seconds), row.spec.on_stall
-        if not found or row.escalated == row.order.attempt:
+        begun = row.activity.get("began") is not False  # runners of an older version do not say it
+        if not found or row.escalated == (row.order.attempt, begun):
             return
-        if do == "interrupt" and not row.activity.get("began"):
-            return  # while it is set up there is no agent to interrupt
-        row.escalated = row.order.attempt
+        row.escalated = (row.order.attempt, begun)
+        if do == "interrupt" and not begun:
+            do = "notify"  # there is no agent yet to interrupt
         self.change(row, notes=self.note(row, "fleet", f"{found}; so: {do}"))
         self.says.append(Say(f"fleet.notice.{row.spec.id}", encode({"order": row.spec.id, "what": found, "do": do})))
         if do == "interrupt":

@@ -22,7 +22,7 @@ def test_what_a_later_version_says_is_passed_on_whole_and_may_be_sent_again() ->
 
 
 def test_only_the_agent_speaks_for_the_model() -> None:
-    with pytest.raises(LocalProtocolError, match="a host does not send Assistant"):
+    with pytest.raises(LocalProtocolError, match="a host does not send assistant"):
         Connection("host").send(Assistant(message={"content": []}))
 
 

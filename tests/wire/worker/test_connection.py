@@ -162,7 +162,7 @@ def test_sends_that_share_an_id_each_get_their_own_result() -> None:
     end.send(result("2"))
     end.send(EventLine(ContentDelta("a"), 0, "2"))
     end.send(result("2"))
-    with pytest.raises(LocalProtocolError):
+    with pytest.raises(LocalProtocolError, match="no result is due for request"):
         end.send(result("2"))
 
 

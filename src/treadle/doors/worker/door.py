@@ -1,7 +1,7 @@
 """Any agent as a worker process: requests in, responses and events out.
 
 Requests are served in the order they came, one after the other, with four exceptions that act at once even while a send
-runs: `cancel`, `status`, `answer` and `steer`. The wire's own rules are in wire/worker.py; a line that breaks them is
+runs: `cancel`, `status`, `answer` and `steer`. The wire's own rules are in wire/worker/; a line that breaks them is
 answered in its turn and changes nothing.
 """
 

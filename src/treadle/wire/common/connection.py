@@ -100,9 +100,9 @@ class Connection(Generic[M]):
         """Why `sender` may not say this now; None when it may."""
         kind = self.kind(sender, message)
         if kind not in self.SAYS[sender]:
-            return f"a {sender} does not send {_named(kind)}"
+            return f"a {sender} does not send {name_of(kind)}"
         if (self.state, kind) not in self.TRANSITIONS:
-            return f"{_named(kind)} may not be sent while {self.state}"
+            return f"{name_of(kind)} may not be sent while {self.state}"
         return None
 
     def refused(self, message: M, reason: str) -> RemoteProtocolError:
@@ -139,5 +139,7 @@ class LineConnection(Connection[M]):
         return self.judge([self.read(rest)]) if rest.strip() else []
 
 
-def _named(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind)
+def name_of(kind: Any) -> str:
+    """What the protocol calls this kind of message: its tag there, if it has one."""
+    config = getattr(kind, "__struct_config__", None)
+    return str(config.tag if config and config.tag else getattr(kind, "__name__", kind))

@@ -200,7 +200,7 @@ class Connection(base.Connection[Message]):
                 return "Shutting down." if (self.state, kind) not in TRANSITIONS else None
         refusal = super().refusal(sender, message)
         if refusal is None and kind in WORKER and not self._awaited(message):
-            return f"no {kind.__name__} is due for request {message.id!r}"
+            return f"no {base.name_of(kind)} is due for request {message.id!r}"
         return refusal
 
     def _event_refusal(self, sender: str, line: EventLine) -> str | None:
