@@ -40,6 +40,15 @@ def test_a_submodule_has_files_of_its_own_that_git_obeys(tmp_path: Path) -> None
     assert str(tmp_path / ".git" / "modules" / "sub" / "config") in places.protected_in(str(tmp_path))
 
 
+def test_behind_a_writable_place_that_has_become_a_link_nothing_can_be_written_either(tmp_path: Path) -> None:
+    work, extra, outside = (tmp_path / name for name in ("w", "extra", "out"))
+    for place in (work / "kept" / ".git", extra, outside / ".git"):
+        place.mkdir(parents=True)
+    (work / "sub").symlink_to(outside)
+    given = [str(place) for place in (work / "sub" / ".git", work / "sub", work, work / "kept" / ".git", extra)]
+    assert places.writable(given) == [str(work), str(work / "kept" / ".git"), str(extra)]
+
+
 def test_sockets_that_somebody_listens_on_are_found(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     with socket.socket(socket.AF_UNIX) as listener:

@@ -45,7 +45,7 @@ class Mounts:
     """Which parts of the machine are visible, and how. Each path is real, without links."""
 
     def __init__(self, confinement: Confinement) -> None:
-        self.write = [*dict.fromkeys(_writable(confinement.write))]
+        self.write = places.writable(confinement.write)
         self.pins = [place for place in _pins(self.write, _with_real_paths(confinement)) if place not in self.write]
         self.read_only = [*dict.fromkeys(_protected(confinement.read_only, self.write))]
         self.hidden = _masks(confinement, tuple(self.write))
@@ -140,18 +140,6 @@ def _resolver() -> list[str]:
     """The file in which /etc configures name lookup, which on many machines is a link into /run."""
     real = os.path.realpath("/etc/resolv.conf")
     return ["--ro-bind", real, real] if places.is_under(real, *places.PRIVATE) and os.path.isfile(real) else []
-
-
-def _writable(given: tuple[str, ...]) -> list[str]:
-    """The real paths to write to. One inside another, such as `.git`, may have become a link that leads elsewhere since
-    the confinement was made: it is left out."""
-    found = []
-    for place in filter(os.path.exists, given):
-        real = os.path.realpath(place)
-        around = [os.path.realpath(other) for other in given if other != place and places.is_under(place, other)]
-        if places.is_under(real, *around) or not around:
-            found.append(real)
-    return found
 
 
 def _with_real_paths(confinement: Confinement) -> list[str]:

@@ -16,6 +16,18 @@ def is_under(path: str, *bases: str) -> bool:
     return any(path == base or path.startswith(base.rstrip("/") + "/") for base in bases)
 
 
+def writable(given: Sequence[str]) -> list[str]:
+    """The real paths to write to. One inside another, such as `.git`, may have become a link that leads elsewhere since
+    the confinement was made: it is left out, and so is what lies behind it."""
+    found: dict[str, str] = {}
+    for place in sorted(filter(os.path.exists, given), key=len):  # so that the one outside is judged first
+        around = [other for other in given if other != place and is_under(place, other)]
+        real = os.path.realpath(place)
+        if not around or is_under(real, *(found[other] for other in around if other in found)):
+            found[place] = real
+    return [*dict.fromkeys(found[place] for place in given if place in found)]
+
+
 def git_directories(workspace: str) -> tuple[str, ...]:
     """The git directory of a workspace and, for a worktree, the one it shares with others. Empty: no repository."""
     place = os.path.join(workspace, ".git")
