@@ -86,6 +86,20 @@ async def test_asked_to_end_a_program_may_clean_up(method: None, tmp_path: Path)
         assert await child.stdio.read() == b"cleaned\n"
 
 
+async def test_a_writable_place_that_has_become_a_link_does_not_open_where_it_leads(
+    method: None, tmp_path: Path
+) -> None:
+    """Trap: a program in the workspace has replaced `.git` by a link since the confinement was made."""
+    workspace, outside = tmp_path / "w", tmp_path / "out"
+    for place in (workspace / ".git" / "hooks", outside):
+        place.mkdir(parents=True)
+    walls = room(workspace)
+    (workspace / ".git").rename(workspace / "real")
+    (workspace / ".git").symlink_to(outside)
+    await sh(walls, "echo x > .git/planted", workspace)
+    assert os.listdir(outside) == []
+
+
 if by_bubblewrap:
     # What only bubblewrap enforces. Where it does not work, `treadle doctor` and docs/explanation/safety.md say so.
 
@@ -139,17 +153,6 @@ if by_bubblewrap:
         assert os.listdir(workspace / "deep" / "editor") == [] and os.listdir(outside) == []
         assert (workspace / "git" / "config").read_bytes() == config
         assert not (workspace / "git" / "hooks" / "post-commit").exists()
-
-    async def test_a_writable_place_that_has_become_a_link_does_not_open_where_it_leads(tmp_path: Path) -> None:
-        """Trap: a program in the workspace has replaced `.git` by a link since the confinement was made."""
-        workspace, outside = tmp_path / "w", tmp_path / "out"
-        for place in (workspace / ".git" / "hooks", outside):
-            place.mkdir(parents=True)
-        walls = room(workspace)
-        (workspace / ".git").rename(workspace / "real")
-        (workspace / ".git").symlink_to(outside)
-        await sh(walls, "echo x > .git/planted", workspace)
-        assert os.listdir(outside) == []
 
     async def test_a_place_that_is_swapped_while_the_sandbox_is_made_opens_nothing(tmp_path: Path) -> None:
         """Trap: a program in the workspace puts a link where something is about to be mounted writable."""

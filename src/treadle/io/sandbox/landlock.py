@@ -12,8 +12,7 @@ import os
 import sys
 
 from treadle.io.paths import state_dir
-from treadle.io.sandbox import seccomp
-from treadle.io.sandbox.places import CAP_DAC_OVERRIDE, needs_override
+from treadle.io.sandbox import places, seccomp
 from treadle.light import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -45,11 +44,12 @@ def problem() -> str | None:
 
 def command(confinement: Confinement) -> list[str]:
     """Everything up to the program to run. The helper reports when it is confined and waits for our signal."""
-    devices = [f"/dev/{name}" for name in DEVICES]
-    places = [*confinement.write, *devices, *([confinement.temp] if confinement.temp else [])]
-    places += [state_dir()] if confinement.state else []
-    writable = list(dict.fromkeys(os.path.realpath(place) for place in places if os.path.exists(place)))
-    plan = {"writable": writable, "keep": [CAP_DAC_OVERRIDE] if needs_override(confinement.write) else []}
+    write = places.writable(confinement.write)
+    ours = [*(f"/dev/{name}" for name in DEVICES), *([confinement.temp] if confinement.temp else [])]
+    ours += [state_dir()] if confinement.state else []
+    real = [os.path.realpath(place) for place in ours if os.path.exists(place)]
+    keep = [places.CAP_DAC_OVERRIDE] if places.needs_override(write) else []
+    plan = {"writable": [*dict.fromkeys((*write, *real))], "keep": keep}
     return [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock", json.dumps(plan)]
 
 
