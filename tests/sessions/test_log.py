@@ -2,10 +2,12 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from treadle.events import TextDelta, ToolEnded, Warned
+from treadle.events import Event, TaskChanged, TextDelta, ToolEnded, ToolStarted, Warned
 from treadle.sessions.log import LATEST, EventLog
 
 
@@ -129,3 +131,21 @@ async def test_long_texts_are_forgotten_once_every_lossless_reader_has_seen_them
     assert isinstance(gap, Warned) and gap.code == "gap" and kept[-1].seq == 302
     assert LATEST <= len(kept) < 100
     assert [event.seq for event in reader.ready()] == [302]
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        ToolStarted(call="c", name="edit", args={"edits": [{"old": "x" * 50, "new": "x" * 50}]}),
+        TaskChanged(task_id="1", change="tool_start", data={"args": {"edits": [{"old": "x" * 50, "new": "x" * 50}]}}),
+        TaskChanged(task_id="1", change="tool_end", data={"result": "x" * 100}),
+        TaskChanged(task_id="1", change="text", data={"delta": "x" * 100}),
+    ],
+    ids=["call", "call of a subagent", "its result", "its words"],
+)
+async def test_all_long_texts_count_wherever_an_event_has_them(long: Event) -> None:
+    log = EventLog(most=10_000)
+    for _ in range(300):
+        log.append(replace(long), "t")
+    gap, *kept = log.read().ready()
+    assert isinstance(gap, Warned) and LATEST <= len(kept) <= 101

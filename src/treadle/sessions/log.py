@@ -23,6 +23,7 @@ from treadle.events import (
     TaskChanged,
     ToolEnded,
     ToolOutput,
+    ToolStarted,
     TurnEnded,
     Warned,
 )
@@ -35,6 +36,7 @@ MOST = 32 << 20
 LATEST = 64
 
 _LONG: dict[type, str] = {
+    ToolStarted: "args",
     ToolEnded: "result",
     ToolOutput: "text",
     FileChanged: "diff",
@@ -192,9 +194,16 @@ class LogReader:
 
 
 def _size(event: Event) -> int:
-    if isinstance(event, TaskChanged):
-        return len(event.data.get("delta", ""))
-    return len(getattr(event, _LONG[type(event)]))
+    """The length of all texts in the field that can be long, which may hold a tool's arguments."""
+    size, parts = 0, [getattr(event, _LONG[type(event)])]
+    for part in parts:
+        if isinstance(part, str):
+            size += len(part)
+        elif isinstance(part, dict):
+            parts += part.values()
+        elif isinstance(part, list | tuple):
+            parts += part
+    return size
 
 
 def _wake(waiting: list[asyncio.Future[None]]) -> None:
