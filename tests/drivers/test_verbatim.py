@@ -32,7 +32,8 @@ async def test_claude_code_is_told_that_nobody_typed_it(tmp_path: Path) -> None:
     assert '"client_composed": true' in told
 
 
-async def test_an_agent_that_cannot_be_told_refuses_what_begins_with_a_slash() -> None:
-    session = await replayed(cards()["gemini"], "text").open(SessionSpec(cwd=os.getcwd()))
+@pytest.mark.parametrize("name", ["gemini", "pi"])
+async def test_an_agent_that_cannot_be_told_refuses_what_begins_with_a_slash(name: str) -> None:
+    session = await replayed(cards()[name], "text").open(SessionSpec(cwd=os.getcwd()))
     with pytest.raises(Unsupported, match="begins with a slash"):
         await ended(session, "/clear [[hello]]")

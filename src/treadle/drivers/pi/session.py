@@ -9,7 +9,7 @@ import msgspec
 
 from treadle.drivers.card import Card
 from treadle.drivers.session import DrivenSession
-from treadle.errors import LineTooLong, RemoteError, RemoteProtocolError, TreadleError
+from treadle.errors import RemoteError, RemoteProtocolError, TreadleError
 from treadle.events import (
     CommandRun,
     ContextCompacted,
@@ -33,7 +33,7 @@ MARK = "treadle:"
 
 
 class PiSession(DrivenSession):
-    FATAL = (LineTooLong,)
+    OBEYS = True
 
     def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any]) -> None:
         super().__init__(session_id, card, spec, peer)
