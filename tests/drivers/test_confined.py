@@ -17,7 +17,7 @@ from treadle.events import AnyEvent, Event, Warned
 from treadle.io.paths import state_dir
 from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
-from treadle.session import Change, Confinement, SessionSpec
+from treadle.session import Change, Confinement, Instructions, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.wire.codex.records import CodexOutput
 
@@ -87,6 +87,15 @@ def test_the_settings_of_a_person_decide_before_the_mode(tmp_path: Path, wish: b
     for mode in ("suggest", "full-auto"):
         found = decided(SessionSpec(cwd=str(tmp_path), mode=mode), os.environ)  # type: ignore[arg-type]
         assert found.confinement.use == ("on" if wish else "off")
+
+
+@pytest.mark.parametrize(("sources", "use"), [(None, "off"), (("user",), "on" if can else "auto")])
+def test_a_project_whose_settings_are_not_asked_for_decides_nothing(tmp_path: Path, sources: Any, use: str) -> None:
+    (tmp_path / ".treadle").mkdir()
+    (tmp_path / ".treadle" / "config.toml").write_text("sandbox = false\nnetwork = 'off'\n")
+    asked = SessionSpec(cwd=str(tmp_path), mode="full-auto", trusted=True, instructions=Instructions(sources=sources))
+    found = decided(asked, os.environ).confinement
+    assert (found.use, found.network) == (use, "on" if sources else "off")
 
 
 @pytest.mark.parametrize(

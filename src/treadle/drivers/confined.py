@@ -59,7 +59,8 @@ class Enclosure(Confining):
 
 def decided(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
     """The spec with `confinement.use` "on" where a person, the settings or the mode want the agent confined."""
-    files = config.load(spec.cwd, {**environ, **spec.env}, trusted=True if spec.trusted else None)
+    trusted, sources = True if spec.trusted else None, spec.instructions.sources
+    files = config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=sources)
     asked = settled(spec.confinement, files.settings)
     if methods.wanted(asked, spec.mode):
         asked = replace(asked, use="on")
