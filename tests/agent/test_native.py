@@ -38,7 +38,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.io import paths
-from treadle.session import Access, Agent, Answer, Change, Limits, Prompt, Rules, Session, SessionSpec
+from treadle.session import Access, Agent, Answer, Change, Limits, OwnTool, Prompt, Rules, Session, SessionSpec
 from treadle.sessions.session import Turn, run_turn
 from treadle.settings import config
 
@@ -317,6 +317,24 @@ async def test_a_subagent_shares_the_tools_of_servers(opened: Opened) -> None:
     assert "mcp__sky__weather" in session.info.tools
     task = await session.tasks.run_agent("ask", label="x", agent_type=None, background=False)
     assert task.output == "take a coat"
+
+
+async def test_a_subagent_may_call_no_tool_that_is_withheld_from_its_parent(opened: Opened) -> None:
+    async def call(given: dict[str, Any]) -> str:
+        return ""
+
+    names = ("mcp__auth__ask", "mcp__sky__weather", "mcp__sea__tide")
+    session = await opened(SUBAGENT, mode=None)
+    await session.add_tools(tuple(OwnTool(name=name, description="d", parameters={}, call=call) for name in names))
+    session.reserve_tool("mcp__auth__ask", there=True)
+    await session.switch_server("sky", on=False)
+    task = await session.tasks.run_agent("count the files", label="x", agent_type=None, background=False)
+    assert task.output == "there are three"
+    child = await session.open_child("agent_9", AGENT_TYPES["general-purpose"], task)
+    assert [name for name in child.info.tools if name in names] == ["mcp__sea__tide"]
+    await session.switch_server("sea", on=False)
+    assert "mcp__sea__tide" not in child.info.tools and child.tools.known("mcp__sea__tide") is None
+    await child.close()
 
 
 async def test_a_changed_model_is_the_one_that_a_resumed_session_has(opened: Opened, tmp_path: Path) -> None:

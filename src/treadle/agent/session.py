@@ -380,7 +380,7 @@ class NativeSession(BaseSession):
         for name in tools:
             if name not in child.tools:  # a server's tool: the server runs once, for all
                 child.tools.add(self.tools.get(name))
-        child._knowledge = self._knowledge
+        child._knowledge, child.tools.withheld = self._knowledge, self.tools.withheld
         return child
 
     def _task_finished(self, task: Task) -> None:

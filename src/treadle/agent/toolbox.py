@@ -140,7 +140,7 @@ class Toolbox:
     def _usable(self, tool: AnyTool, *, answers: bool, skills: bool) -> bool:
         if tool is SEARCH or tool.name == "skill" and not skills or tool.name == "ask_user" and not answers:
             return False
-        return not self._withheld(tool.name) and not self.forbidden(tool)
+        return tool.name in self.registry and not self.forbidden(tool)
 
     def _withheld(self, name: str) -> bool:
         return name in self._reserved or name.startswith("mcp__") and name.split("__")[1] in self._off

@@ -58,7 +58,8 @@ class Registry:
         return len(self._tools)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._tools
+        """Whether the model may call it."""
+        return name in self._tools and not self.withheld(name)
 
     @property
     def names(self) -> tuple[str, ...]:
