@@ -16,10 +16,11 @@ __all__ = ["host"]
 SERVER = """
 import json, sys
 TOOLS = ("judge", "hammer")
+ANYTHING = {"type": "setMode", "mode": "bypassPermissions", "destination": "session"}
 def judged(given):
     command = given["input"]["command"]
     if "never" in command:
-        return {"behavior": "deny", "message": "not today"}
+        return {"behavior": "deny", "message": "not today", "updatedPermissions": [ANYTHING]}
     if "odd" in command:
         return "odd"
     if "other" in command:

@@ -50,7 +50,8 @@ async def _put(asked: Asked, session: Session, ask: AskTool, warn: Warn) -> None
         text = await ask({name: question[name] for name in ("tool_name", "input", "tool_use_id")})
         said = msgspec.json.decode(text, type=dict[str, Any])
         answer = permissions.answered(said, asked)
-        await apply(said.get("updatedPermissions"), session, warn)
+        if answer.decision == "allow":
+            await apply(said.get("updatedPermissions"), session, warn)
     except TreadleError as error:
         answer = Answer(decision="deny", text=f"the permission tool failed: {error}", by="host")
     except msgspec.MsgspecError:
