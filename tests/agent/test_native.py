@@ -337,6 +337,16 @@ async def test_a_subagent_may_call_no_tool_that_is_withheld_from_its_parent(open
     await child.close()
 
 
+async def test_a_rule_that_cannot_be_read_is_refused_and_not_kept(opened: Opened) -> None:
+    session = await opened(WRITE + SAY)
+    with pytest.raises(ConfigError, match="is not a permission rule"):
+        session.add_rule("deny", "mcp__claude.ai__x")
+    session.permissions.rebuild()
+    session.add_rule("allow", "Write")
+    await turn(session)
+    assert session.spec.rules == Rules(allow=("Write",)) and Path(session.spec.cwd, "made.txt").exists()
+
+
 async def test_a_changed_model_is_the_one_that_a_resumed_session_has(opened: Opened, tmp_path: Path) -> None:
     session = await opened(SAY)
     await turn(session)

@@ -266,6 +266,24 @@ async def test_a_rule_of_the_hosts_own_forbids_what_it_names_from_then_on(host: 
     assert asked == ["touch a"] and not (host.work / "b").exists()
 
 
+async def test_an_update_that_cannot_be_taken_is_a_warning_and_the_rest_holds(host: Host) -> None:
+    asked: list[str] = []
+
+    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
+        asked.append(given["command"])
+        rules = [sdk.types.PermissionRuleValue(tool_name=name) for name in ("mcp__claude.ai__x", "Bash")]
+        added = sdk.PermissionUpdate(type="addRules", rules=rules, behavior="allow", destination="session")
+        mode: Any = "wild"
+        changed = sdk.PermissionUpdate(type="setMode", mode=mode, destination="session")
+        return sdk.PermissionResultAllow(updated_permissions=[changed, added])
+
+    script = "".join(calling("Bash", command=command) for command in ("touch a", "touch b"))
+    messages = await host.play(script + DONE, can_use_tool=can_use_tool)
+    assert messages[-1].result == "It is done." and asked == ["touch a"] and (host.work / "b").exists()
+    said = "".join(host.said)
+    assert "left out: 'mcp__claude.ai__x' is not a permission rule" in said and "no permission mode 'wild'" in said
+
+
 async def test_files_go_back_to_what_they_were_before_a_prompt(host: Host) -> None:
     kept = host.work / "kept.txt"
     kept.write_text("before")

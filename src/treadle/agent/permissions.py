@@ -38,18 +38,19 @@ class Permissions:
         """`ask` puts a question to a person; None when there is nobody. `readable` are further directories that may
         be read, such as those of skills. What is allowed for the rest of a session is also allowed in its `parent`."""
         self.mode = configuration.spec.mode
-        self._configuration = configuration
+        self.configuration = configuration
         self._ask = ask
         self._deadline = deadline
         self._emit = emit
         self._readable = readable
         self._confining = confining
         self._parent = parent
-        self.guard = self._build(parent.remembered if parent is not None else ())
+        self.guard = self._build(configuration, parent.remembered if parent is not None else ())
         confining.obey(self.guard.rules, self.mode)
 
-    def _build(self, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None) -> Profile:
-        configuration = self._configuration
+    def _build(
+        self, configuration: Configuration, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None
+    ) -> Profile:
         guard = build_guard(
             configuration.spec.cwd,
             rules or configuration.rules,
@@ -66,8 +67,9 @@ class Permissions:
 
     def rebuild(self, configuration: Configuration | None = None) -> None:
         """Build the guard again, after something that it is made from has changed."""
-        self._configuration = configuration or self._configuration
-        self.guard = self._build(self.remembered)
+        configuration = configuration or self.configuration
+        self.guard = self._build(configuration, self.remembered)
+        self.configuration = configuration
         self._confining.obey(self.guard.rules, self.mode)
 
     def set_mode(self, mode: Mode) -> None:
@@ -76,7 +78,7 @@ class Permissions:
 
     @property
     def rules(self) -> Rules:
-        return self._configuration.rules
+        return self.configuration.rules
 
     @property
     def remembered(self) -> set[tuple[str, str]]:
@@ -151,7 +153,7 @@ class Permissions:
         """Keep it as a rule in the person's own settings, if a rule can express it and no other would still ask."""
         added = as_rules(access)
         rules = msgspec.structs.replace(self.rules, allow=self.rules.allow + added)
-        if self._build(rules=rules)(access).verdict != "allow":
+        if self._build(self.configuration, rules=rules)(access).verdict != "allow":
             self._emit(Warned(message="allowed for this session only: no allow rule can make that last"))
             return
         try:

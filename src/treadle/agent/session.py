@@ -191,9 +191,9 @@ class NativeSession(BaseSession):
         """Add a permission rule for the rest of this session."""
         rules = self.spec.rules
         rules = msgspec.structs.replace(rules, **{verdict: (*getattr(rules, verdict), rule)})
-        self.spec = msgspec.structs.replace(self.spec, rules=rules)
-        self.configuration = msgspec.structs.replace(self.configuration, spec=self.spec)
-        self.permissions.rebuild(self.configuration)
+        spec = msgspec.structs.replace(self.spec, rules=rules)
+        self.permissions.rebuild(msgspec.structs.replace(self.configuration, spec=spec))  # refuses an invalid rule
+        self.spec, self.configuration = spec, self.permissions.configuration
 
     def _warn(self, message: str) -> None:
         self.emit(Warned(message=message))

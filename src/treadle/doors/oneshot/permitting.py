@@ -5,7 +5,8 @@ Code: `{"behavior": "allow", "updatedInput": {...}}` or `{"behavior": "deny", "m
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -21,19 +22,29 @@ AskTool = Callable[[dict[str, Any]], Awaitable[str]]
 
 
 async def apply(updates: Any, session: Session, warn: Warn) -> None:
-    """Apply what a program allows or forbids from now on."""
+    """Apply what a program allows or forbids from now on. What cannot be applied is a warning: the run goes on."""
     for update in updates if isinstance(updates, list) else ():
         table = update if isinstance(update, dict) else {}
         rules = permissions.rules_of(table)
         if table.get("type") == "setMode":
-            await session.configure(Change(mode=parse_mode(str(table.get("mode")))))
+            with _warned(warn):
+                await session.configure(Change(mode=parse_mode(str(table.get("mode")))))
         elif rules and isinstance(session, Adaptable):
             for verdict, rule in rules:
-                session.add_rule(verdict, rule)
+                with _warned(warn):
+                    session.add_rule(verdict, rule)
             if table.get("destination") != "session":
                 warn("the rules of a permission update hold for this session and are not kept")
         else:
             warn("a permission update of the host is left out: such calls are asked about again")
+
+
+@contextmanager
+def _warned(warn: Warn) -> Iterator[None]:
+    try:
+        yield
+    except TreadleError as error:
+        warn(f"a permission update of the host is left out: {error}")
 
 
 async def put_to_tool(session: Session, ask: AskTool, warn: Warn) -> None:
