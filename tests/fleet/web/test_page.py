@@ -261,6 +261,7 @@ async def test_everything_is_reached_with_the_keyboard_alone(web: Web, bus: Bus,
     await expect(page.get_by_role("heading", name="Money", exact=True)).to_be_visible()
     await page.keyboard.press("?")
     await page.get_by_label("single keys do something").uncheck()
+    await expect(page.locator("#keys")).to_have_text("Keys are off (Settings)")
     await page.locator("body").press("o")
     await expect(page.get_by_role("heading", name="Settings")).to_be_visible()
     assert {first, second}

@@ -5,7 +5,7 @@ import { order, reveal, select, selectedId, showList } from "./list.js";
 import { showOrder } from "./order.js";
 import * as search from "./search.js";
 import { connect, follow, link, lostSince, post, signIn } from "./server.js";
-import { board, keep, setting, takeBoard } from "./store.js";
+import { board, setting, takeBoard } from "./store.js";
 import { announce, complain, copyable, el, fill, setText } from "./text.js";
 import { clock, nowOf, short, span } from "./words.js";
 
@@ -230,7 +230,9 @@ document.addEventListener("answered", (event) => {
 async function begin() {
   document.documentElement.dataset.theme = setting("theme", "");
   $("find").addEventListener("click", toSearch);
-  setText($("keys"), setting("keys", "on") === "off" ? "Keys are off (Settings)" : KEYS);
+  const showKeys = () => setText($("keys"), setting("keys", "on") === "off" ? "Keys are off (Settings)" : KEYS);
+  addEventListener("keys", showKeys);
+  showKeys();
   showList($("list"));
   const code = location.hash.slice(1);
   if (code && !code.startsWith("/")) {
@@ -254,5 +256,4 @@ async function begin() {
   show();
 }
 
-export const setKeys = (/** @type {boolean} */ on) => { keep("keys", on ? "on" : "off"); setText($("keys"), on ? KEYS : "Keys are off (Settings)"); };
 begin();

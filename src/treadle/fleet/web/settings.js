@@ -1,6 +1,5 @@
 // Keys, looks, devices.
 
-import { setKeys } from "./app.js";
 import { get, link, post, remove } from "./server.js";
 import { keep, setting } from "./store.js";
 import { showPush } from "./push.js";
@@ -13,7 +12,7 @@ const KEYS = [["j k", "next, previous order"], ["y", "allow what is asked, once"
 /** @param {HTMLElement} where */
 export function show(where) {
   const devices = el("div"), push = el("div"), problem = el("p", { class: "problem", role: "alert" });
-  const on = el("input", { type: "checkbox", onchange: () => setKeys(on.checked) });
+  const on = el("input", { type: "checkbox", onchange: () => { keep("keys", on.checked ? "on" : "off"); dispatchEvent(new Event("keys")); } });
   on.checked = setting("keys", "on") === "on";
   const theme = el("select", { "aria-label": "Looks", onchange: () => { keep("theme", theme.value); document.documentElement.dataset.theme = theme.value; } }, el("option", { value: "" }, "as the system"), el("option", { value: "light" }, "light"), el("option", { value: "dark" }, "dark"));
   theme.value = setting("theme", "");
