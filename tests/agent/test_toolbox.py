@@ -10,7 +10,8 @@ from treadle.agent.subagents import kinds
 from treadle.agent.toolbox import Toolbox
 from treadle.agent.tools.base import AnyArgs, AnyTool
 from treadle.errors import NotFound
-from treadle.session import Access, Rules, SessionSpec
+from treadle.session import Access, OwnTool, Rules, SessionSpec
+from treadle.wire.mcp.names import tool_name
 
 
 class Remote:
@@ -80,3 +81,19 @@ async def test_the_kinds_of_subagent_are_named_where_the_model_chooses_one(tmp_p
 async def test_a_server_that_is_not_there_cannot_be_switched(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no MCP server 'archive'"):
         await (await toolbox(tmp_path)).switch("archive", on=False)
+
+
+@pytest.mark.parametrize("server", ["notes", "claude.ai Notes", "a__b", "n" * 70])
+async def test_a_server_that_is_switched_off_takes_its_tools_along_whatever_its_name(
+    tmp_path: Path, server: str
+) -> None:
+    async def call(given: dict[str, Any]) -> str:
+        return ""
+
+    box, name, other = await toolbox(tmp_path), tool_name(server, "recall"), tool_name("other", "recall")
+    box.add_own(OwnTool(name=name, description="d", parameters={}, call=call) for name in (name, other))
+    await box.switch(server, on=False)
+    assert box.registry.known(name) is None and box.registry.known(other) == other
+    assert not {name} & names(box.offered(answers=False, skills=False)) and box.states == {server: "disabled"}
+    await box.switch(server, on=True)
+    assert box.registry.known(name) == name

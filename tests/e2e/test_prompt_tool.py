@@ -104,7 +104,7 @@ async def test_a_tool_in_the_process_of_the_host_is_asked(host: Host) -> None:
             "content": [{"type": "text", "text": json.dumps({"behavior": "allow", "updatedInput": given["input"]})}]
         }
 
-    server = sdk.create_sdk_mcp_server("gate", tools=[judge])
+    server = sdk.create_sdk_mcp_server("the.gate", tools=[judge])
     script = calling("Bash", command="touch made") + DONE
-    await host.play(script, mcp_servers={"gate": server}, permission_prompt_tool_name="mcp__gate__judge")
-    assert seen == ["touch made"] and (host.work / "made").exists() and "mcp__gate__judge" not in host.offered
+    await host.play(script, mcp_servers={"the.gate": server}, permission_prompt_tool_name="mcp__the_gate__judge")
+    assert seen == ["touch made"] and (host.work / "made").exists() and "mcp__the_gate__judge" not in host.offered

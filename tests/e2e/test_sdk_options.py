@@ -132,28 +132,28 @@ async def test_an_mcp_server_in_the_process_of_the_host(host: Host) -> None:
         return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}, picture]}
 
     server = sdk.create_sdk_mcp_server("calculator", tools=[add])
-    script = calling("mcp__calc__add", a=2, b=3) + calling("mcp__calc__add", a=-1, b=3) + DONE
+    script = calling("mcp__my_calc__add", a=2, b=3) + calling("mcp__my_calc__add", a=-1, b=3) + DONE
 
     async def then(client: Any, messages: list[Any]) -> None:
         [state] = (await client.get_mcp_status())["mcpServers"]
         assert (state["name"], state["status"], [tool["name"] for tool in state["tools"]]) == (
-            "calc",
+            "my calc",
             "connected",
             ["add"],
         )
 
-        await client.toggle_mcp_server("calc", enabled=False)
+        await client.toggle_mcp_server("my calc", enabled=False)
         [state] = (await client.get_mcp_status())["mcpServers"]
         assert (state["status"], state["tools"]) == ("disabled", [])
 
-    messages = await host.play(script, then=then, mcp_servers={"calc": server}, allowed_tools=["mcp__calc__add"])
+    messages = await host.play(script, then=then, mcp_servers={"my calc": server}, allowed_tools=["mcp__my_calc__add"])
     assert called == [{"a": 2, "b": 3}, {"a": -1, "b": 3}]
     shown, failed = results(messages)
     assert "5\\n[image 1:" in shown and encoded(png()) in shown and failed == "Error: no negatives"
     assert (
         encoded(png()) in json.dumps(host.sent(1))
         and failed == "Error: no negatives"
-        and uses(messages) == ["mcp__calc__add"] * 2
+        and uses(messages) == ["mcp__my_calc__add"] * 2
     )
     assert messages[-1].result == "It is done."
 

@@ -21,6 +21,7 @@ from treadle.agent.tools.tool_search import TOOL as SEARCH
 from treadle.errors import NotFound
 from treadle.policy.rules import parse_rule
 from treadle.session import Access, Confinement, OwnTool
+from treadle.wire.mcp.names import server_prefix
 
 
 class Toolbox:
@@ -96,7 +97,7 @@ class Toolbox:
     async def switch(self, server: str, *, on: bool) -> None:
         """Leave out the tools of a server, or connect to it again and offer them."""
         ours = server in self.servers.states
-        if not ours and not any(tool.name.startswith(f"mcp__{server}__") for tool in self.registry):
+        if not ours and not any(tool.name.startswith(server_prefix(server)) for tool in self.registry):
             raise NotFound(f"there is no MCP server {server!r}", hint=", ".join(self.servers.states) or None)
         if not on:
             self._off.add(server)
@@ -143,7 +144,7 @@ class Toolbox:
         return tool.name in self.registry and not self.forbidden(tool)
 
     def _withheld(self, name: str) -> bool:
-        return name in self._reserved or name.startswith("mcp__") and name.split("__")[1] in self._off
+        return name in self._reserved or name.startswith(tuple(map(server_prefix, self._off)))
 
     def forbidden(self, tool: AnyTool) -> bool:
         """Whether a rule denies every call of it."""

@@ -231,10 +231,12 @@ def _permitting(spec: SessionSpec, tool: str | None, *, talk: bool) -> tuple[Ses
 def _put_to_tool(session: Session, tool: str, hosted: tuple[str, ...]) -> Coroutine[Any, Any, None]:
     from treadle.doors.oneshot.adaptable import Adaptable
     from treadle.doors.oneshot.permitting import put_to_tool
+    from treadle.wire.mcp.names import server_prefix
 
     if not isinstance(session, Adaptable):
         raise ConfigError(f"{session.info.name} cannot ask an MCP tool for permission", hint="the native agent can")
-    return put_to_tool(session, session.reserve_tool(tool, there=tool.split("__")[1] not in hosted), _note)
+    there = not tool.startswith(tuple(map(server_prefix, hosted)))
+    return put_to_tool(session, session.reserve_tool(tool, there=there), _note)
 
 
 async def _one(text: str, runner: OneShot, hooks: HostHooks | None) -> int:

@@ -1,7 +1,7 @@
 """The control requests of Claude Code's SDKs, each answered from the session; what cannot be done is refused."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from treadle.doors.oneshot.adaptable import Adaptable, Extensible
@@ -11,7 +11,7 @@ from treadle.doors.oneshot.host_tools import HostServer, Request
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, TreadleError, Unsupported
 from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, parse_mode
-from treadle.wire.mcp.names import tool_name
+from treadle.wire.mcp.names import server_prefix, tool_name
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.names import THEIRS
 
@@ -164,11 +164,7 @@ class HostRequests:
         info = self._session.info
         states = {**self._servers, **info.mcp_servers}
         return [
-            {
-                "name": name,
-                "status": state,
-                "tools": [{"name": tool.split("__", 2)[2]} for tool in info.tools if tool.startswith(f"mcp__{name}__")],
-            }
+            {"name": name, "status": state, "tools": [{"name": tool} for tool in _tools_of(name, info.tools)]}
             for name, state in states.items()
         ]
 
@@ -193,3 +189,8 @@ class HostRequests:
 
 def _count(tokens: Any) -> int | None:
     return tokens if isinstance(tokens, int) and tokens >= 0 else None
+
+
+def _tools_of(server: str, tools: Iterable[str]) -> list[str]:
+    prefix = server_prefix(server)
+    return [tool.removeprefix(prefix) for tool in tools if tool.startswith(prefix)]
