@@ -1,10 +1,14 @@
 """A program's own tools and hooks, as the loop meets them."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.program import ProgramHooks, ProgramTool
 from treadle.agent.tools.base import AnyArgs
+from treadle.errors import ToolError
 from treadle.session import Access, HookVerdict, OwnProgram, OwnTool, Use
 from treadle.settings.config import Hook, HookSettings
 
@@ -51,6 +55,16 @@ def test_a_tool_of_a_program_is_judged_by_its_kind() -> None:
     tool = ProgramTool(OwnTool(name="t", description="d", parameters={}, call=call, kind="network"))
     access = tool.access(AnyArgs({"a": 1}), Path)
     assert (access.tool, access.kind, access.args) == ("t", "network", {"a": 1})
+
+
+async def test_a_tool_of_a_program_that_does_not_answer_the_host_in_time_has_failed() -> None:
+    async def call(given: dict[str, object]) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    tool = ProgramTool(OwnTool(name="t", description="d", parameters={}, call=call))
+    with pytest.raises(ToolError, match="t did not answer within 0.01 s"):
+        await asyncio.wait_for(tool.ask({}, 0.01), 60)
 
 
 async def test_a_program_is_asked_once_how_a_turn_ended_and_may_want_more(tmp_path: Path) -> None:

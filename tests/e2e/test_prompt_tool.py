@@ -1,6 +1,8 @@
 """`--permission-prompt-tool mcp__SERVER__TOOL`: a tool of an MCP server gives permission; judged by what runs."""
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,8 @@ import claude_agent_sdk as sdk
 import pytest
 
 from tests.e2e.test_sdk_options import DONE, Host, calling, host
-from tests.installed import treadle
+from tests.installed import started, treadle
+from tests.waiting import until
 
 __all__ = ["host"]
 
@@ -21,6 +24,8 @@ def judged(given):
     command = given["input"]["command"]
     if "never" in command:
         return {"behavior": "deny", "message": "not today", "updatedPermissions": [ANYTHING]}
+    if "wait" in command:
+        sys.stdin.read()
     if "odd" in command:
         return "odd"
     if "other" in command:
@@ -108,3 +113,53 @@ async def test_a_tool_in_the_process_of_the_host_is_asked(host: Host) -> None:
     script = calling("Bash", command="touch made") + DONE
     await host.play(script, mcp_servers={"the.gate": server}, permission_prompt_tool_name="mcp__the_gate__judge")
     assert seen == ["touch made"] and (host.work / "made").exists() and "mcp__the_gate__judge" not in host.offered
+
+
+def test_a_signal_ends_the_run_while_a_tool_in_the_process_of_the_host_is_asked(tmp_path: Path) -> None:
+    told = {"tools/list": {"tools": [{"name": "judge", "inputSchema": {"type": "object"}}]}}
+    entry = {"mcpServers": {"gate": {"type": "sdk", "name": "gate"}}}
+    given = ["--input-format", "stream-json", "--mcp-config", json.dumps(entry)]
+    with waiting_for_permission(tmp_path, *given, stdin=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        say(run, type="control_request", request_id="r1", request={"subtype": "initialize"})
+        say(run, type="user", message={"role": "user", "content": "go"})
+        for line in run.stdout:
+            record = json.loads(line)
+            if record["type"] != "control_request":
+                continue
+            message = record["request"]["message"]
+            if message["method"] == "tools/call":
+                break
+            answer = {"mcp_response": {"result": told.get(message["method"], {})}}
+            response = {"subtype": "success", "request_id": record["request_id"], "response": answer}
+            say(run, type="control_response", response=response)
+        ended_by_a_signal(run)
+
+
+async def test_a_signal_ends_the_run_while_a_tool_of_a_server_is_asked(tmp_path: Path, servers: list[str]) -> None:
+    with waiting_for_permission(tmp_path, "go", *servers) as run:
+        await until((tmp_path / "log").exists)
+        ended_by_a_signal(run)
+
+
+def waiting_for_permission(tmp_path: Path, *arguments: str, **more: Any) -> subprocess.Popen[str]:
+    (tmp_path / "script.toml").write_text(calling("bash", command="touch wait") + DONE)
+    wanted = ["--permission-prompt-tool", "mcp__gate__judge", "--model", f"scripted:{tmp_path / 'script.toml'}"]
+    return started("-p", "--output-format", "stream-json", *wanted, *arguments, cwd=tmp_path, **more)
+
+
+def say(run: subprocess.Popen[str], **record: Any) -> None:
+    assert run.stdin is not None
+    run.stdin.write(json.dumps(record) + "\n")
+    run.stdin.flush()
+
+
+def ended_by_a_signal(run: subprocess.Popen[str]) -> None:
+    run.send_signal(signal.SIGTERM)
+    try:
+        run.wait(30)
+    finally:
+        run.kill()
+    assert run.stdout is not None and run.stderr is not None
+    result = json.loads(run.stdout.read().splitlines()[-1])
+    assert (result["type"], run.returncode) == ("result", 0) and "came too late" not in run.stderr.read()

@@ -1,11 +1,13 @@
 """Tools and hooks inside the process of the program that opened the session (`session.OwnProgram`)."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.tools.base import AnyArgs, ToolContext
+from treadle.errors import ToolError
 from treadle.session import Access, HookVerdict, OwnProgram, OwnTool, Use
 
 
@@ -26,7 +28,11 @@ class ProgramTool:
 
     async def ask(self, given: dict[str, Any], timeout: float) -> str:
         """Called by the host itself, not by the model."""
-        said = await self._own.call(given)
+        try:
+            async with asyncio.timeout(timeout):
+                said = await self._own.call(given)
+        except TimeoutError:
+            raise ToolError(f"{self.name} did not answer within {timeout:g} s") from None
         return said if isinstance(said, str) else said.text
 
     async def run(self, args: AnyArgs, context: ToolContext) -> str:

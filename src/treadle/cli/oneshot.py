@@ -190,10 +190,13 @@ async def _run(
             work, interrupt = _one(text, runner, hooks), runner.interrupt
         return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if strict_exit else 1)
     finally:
+        if permissions is not None:
+            permissions.cancel()  # what is still asked needs no answer, and a host that answers is no longer read
         await session.close()
         await telling
         if permissions is not None:
-            await permissions
+            with suppress(asyncio.CancelledError):
+                await permissions
 
 
 def _check(json_schema: str | None) -> SchemaCheck | None:
