@@ -1,6 +1,7 @@
 """Terminals of orders over the engine: a shell in a worktree, and an agent kept in a terminal."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +16,10 @@ from treadle.fleet import client, runs
 from treadle.fleet.bus import Bus
 from treadle.fleet.interactive import command
 from treadle.fleet.orders import Spec
-from treadle.fleet.terminals import Carried
+from treadle.fleet.terminals import Carried, start
+from treadle.io import sockets
 from treadle.terminal.client import Client
+from treadle.terminal.places import Place
 
 
 @asynccontextmanager
@@ -111,3 +114,12 @@ async def test_what_has_no_terminal_or_worktree_says_so(bus: Bus, start_node: St
 def test_an_agent_for_a_person_is_its_program_alone() -> None:
     assert command("acp:my agent") == ["/bin/sh", "-c", "my agent"]
     assert "treadle.cli" in command("native")[3]
+
+
+async def test_a_terminal_has_started_when_it_takes_connections_not_when_its_socket_is_made(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), "slow")
+    slow = "import select, socket, sys; s = socket.socket(1); wait = lambda seconds: select.select([], [], [], seconds)"
+    slow += "; s.bind(sys.argv[1]); wait(1); s.listen(); wait(60)"
+    made = await start([sys.executable, "-c", slow, place.sock], place)
+    sockets.connect(place.sock).close()
+    await made.stop()

@@ -22,6 +22,7 @@ from treadle.fleet import runs
 from treadle.fleet.bus import Bus, Unreachable
 from treadle.fleet.checkpoints import read_state
 from treadle.fleet.orders import encode
+from treadle.io import sockets
 from treadle.io.process import child
 from treadle.terminal.places import Place, default_directory
 
@@ -196,7 +197,7 @@ async def start(argv: list[str], place: Place) -> child.Child:
     """Start a terminal that ends with this process. Returns when its socket answers."""
     made = await child.start(argv, stdout=None)
     deadline = time.monotonic() + START_SECONDS
-    while not os.path.exists(place.sock):
+    while not sockets.is_served(place.sock):
         if made.exit_code is not None or time.monotonic() > deadline:
             await made.stop()
             raise LocalError(f"the terminal did not start: {made.tail.text.strip()[-300:] or 'it said nothing'}")

@@ -21,7 +21,7 @@ def listen(path: str, backlog: int = BACKLOG, *, owned: bool = False) -> socket.
     if owned:
         return _listen(path, backlog)
     with files.locked(path + ".lock"):
-        if os.path.exists(path) and _is_served(path):
+        if os.path.exists(path) and is_served(path):
             raise StorageError(f"{path} is already served by another process")
         return _listen(path, backlog)
 
@@ -43,7 +43,8 @@ def _listen(path: str, backlog: int) -> socket.socket:
     return handle
 
 
-def _is_served(path: str) -> bool:
+def is_served(path: str) -> bool:
+    """Whether somebody takes connections there. That the file exists does not say so: it is made a moment earlier."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as handle:
         return handle.connect_ex(path) == 0
 
