@@ -14,12 +14,16 @@ from tests.certificates import certificate
 from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, HttpClient, TooSilent
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
+HALF = OK[:20]
 
 
 class Service:
-    """Sends its answers in turn and keeps the requests. Without `hold` it closes the connection after each."""
+    """Sends its answers in turn and keeps the requests. Without `hold` it closes the connection after each.
 
-    def __init__(self, *answers: bytes, hold: bool = False) -> None:
+    With `hold` it does so after None, which is no answer, and after half of one.
+    """
+
+    def __init__(self, *answers: bytes | None, hold: bool = False) -> None:
         self.answers = list(answers)
         self.asked: list[bytes] = []
         self.connections = 0
@@ -35,9 +39,10 @@ class Service:
                     (int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0
                 )
                 self.asked.append(head + await reader.readexactly(size))
-                writer.write(self.answers.pop(0))
+                answer = self.answers.pop(0)
+                writer.write(answer or b"")
                 await writer.drain()
-                if not self.hold:
+                if not self.hold or answer in (None, HALF):
                     return
             await reader.read()
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -98,6 +103,27 @@ async def test_a_connection_that_was_closed_meanwhile_is_not_used_again() -> Non
         assert await get(http, url) == (200, b"hi")
         assert await get(http, url) == (200, b"hi")
     assert service.connections == 2
+
+
+async def test_a_connection_that_is_closed_while_we_ask_again_is_replaced_unseen() -> None:
+    service = Service(OK, None, OK, hold=True)
+    async with serving(service) as url, client() as http:
+        assert [await get(http, url, b"x") for _ in range(2)] == [(200, b"hi")] * 2
+    assert service.connections == 2 and len(service.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked"),
+    [((None,), 1), ((OK, None, None), 3), ((OK, HALF, OK), 2)],
+    ids=["a new connection", "two in a row", "half an answer"],
+)
+async def test_a_request_is_not_repeated_after(answers: tuple[bytes | None, ...], asked: int) -> None:
+    service = Service(*answers, hold=True)
+    async with serving(service) as url, client() as http:
+        with pytest.raises(BrokenAnswer):
+            for _ in answers:
+                await get(http, url, b"x")
+    assert len(service.asked) == asked
 
 
 async def test_small_chunks_that_came_together_are_given_together() -> None:

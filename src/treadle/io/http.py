@@ -55,6 +55,10 @@ class BrokenAnswer(HttpError):
     """The connection broke, or what arrived was not HTTP."""
 
 
+class StaleConnection(BrokenAnswer):
+    """The service closed a kept connection instead of answering: it did so while we sent, and has not seen this."""
+
+
 class HttpClient:
     """Connections to services. `direct`: use no proxy. `socket`: connect to this Unix socket whatever the address."""
 
@@ -80,7 +84,12 @@ class HttpClient:
         parts = _address(url)
         connection = await self._connection(parts)
         try:
-            response = await connection.ask(method, parts, self._headers, body)
+            try:
+                response = await connection.ask(method, parts, self._headers, body)
+            except StaleConnection:
+                connection.abort()
+                connection = await self._new_connection(parts)
+                response = await connection.ask(method, parts, self._headers, body)
             yield response
         except BaseException:
             connection.abort()
@@ -102,6 +111,9 @@ class HttpClient:
             if connection.target == wanted and connection.fresh():
                 return connection
             connection.abort()
+        return await self._new_connection(parts)
+
+    async def _new_connection(self, parts: SplitResult) -> HttpConnection:
         proxy = None if self._direct or self._socket else proxy_for(parts)
         try:
             async with asyncio.timeout(self._connect_seconds):
@@ -154,6 +166,8 @@ class HttpConnection:
         self._writer = writer
         self._idle = idle
         self._since = time.monotonic()
+        self._kept = self._heard = False
+        """Whether it has served a request before, and whether anything came for this one."""
         self._ended: h11.EndOfMessage | None = None
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
 
@@ -168,8 +182,13 @@ class HttpConnection:
             path = f"{parts.scheme}://{_host(parts)}{path}"
             if self.proxy.username is not None:
                 said["proxy-authorization"] = _basic(self.proxy)
-        await self._send(h11.Request(method=method, target=path, headers=list(said.items())), body)
-        return Response(self, await self._head())
+        try:
+            await self._send(h11.Request(method=method, target=path, headers=list(said.items())), body)
+            return Response(self, await self._head())
+        except BrokenAnswer as error:
+            if self._kept and not self._heard:
+                raise StaleConnection(str(error)) from error
+            raise
 
     async def tunnel(self, parts: SplitResult, proxy: SplitResult, tls: ssl.SSLContext) -> None:
         """Ask the proxy for a tunnel to the service, then speak TLS with the service."""
@@ -209,7 +228,9 @@ class HttpConnection:
 
     async def _more(self) -> None:
         try:
-            self._http.receive_data(await self._within_idle_limit(self._reader.read(CHUNK)))
+            data = await self._within_idle_limit(self._reader.read(CHUNK))
+            self._heard = self._heard or bool(data)
+            self._http.receive_data(data)
         except h11.RemoteProtocolError as error:
             raise BrokenAnswer(str(error)) from error
 
@@ -221,7 +242,7 @@ class HttpConnection:
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
-        self._ended = None
+        self._ended, self._kept, self._heard = None, True, False
         self._since = time.monotonic()
         return True
 
