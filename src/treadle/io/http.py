@@ -56,7 +56,7 @@ class BrokenAnswer(HttpError):
 
 
 class StaleConnection(BrokenAnswer):
-    """The service closed a kept connection instead of answering: it did so while we sent, and has not seen this."""
+    """A kept connection was closed without a word of an answer, most likely before the service saw this request."""
 
 
 class HttpClient:
