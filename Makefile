@@ -63,7 +63,7 @@ cover: setup
 # The pictures in the docs, drawn anew from the program as it is now.
 pictures: setup
 	$(BIN)/python -m tests.pictures
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/fleet/web/pictures.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/serve/web/pictures.py
 
 # The types in the page's scripts. TypeScript is fetched once; without Node, or a way to fetch it, this is left out and says so.
 PAGE_TYPES = $(VENV)/page
@@ -71,7 +71,7 @@ check-page: setup
 	@test -e $(PAGE_TYPES)/.ready || ! command -v npm >/dev/null || { timeout 180 npm install --silent --no-fund --no-audit \
 		--fetch-retries=0 --fetch-timeout=20000 --prefix $(PAGE_TYPES) typescript@5.9 >/dev/null 2>&1 && touch $(PAGE_TYPES)/.ready; } || true
 	@if test -e $(PAGE_TYPES)/.ready; then node $(PAGE_TYPES)/node_modules/typescript/bin/tsc --noEmit --checkJs --allowJs \
-		--strict --target es2022 --module es2022 --moduleResolution bundler --lib es2023,dom,dom.iterable src/treadle/fleet/web/*.js \
+		--strict --target es2022 --module es2022 --moduleResolution bundler --lib es2023,dom,dom.iterable src/treadle/serve/web/*.js \
 		&& echo "the page's types are right"; else echo "the page's types are not checked: that needs node, npm and typescript from its registry"; fi
 
 # Wheel and sdist, built, installed in an environment of their own and tried there.

@@ -14,8 +14,8 @@ import tempfile
 import time
 
 from treadle.fleet import client, up
-from treadle.fleet.bus import Bus
-from treadle.fleet.events import AttemptLog
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.events import AttemptLog
 from treadle.fleet.orders import Spec, new_id
 
 ORDERS = 1000

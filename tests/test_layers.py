@@ -11,6 +11,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src"
 LAYERS = [
     {"cli"},
+    {"serve"},
     {"fleet"},
     {"host", "library"},
     {"agents"},
@@ -133,7 +134,7 @@ ACT_THEMSELVES = {
     # Ctrl-Z: it stops itself, as every program in the foreground does.
     "terminal/attach.py": 1,
     # The metadata of the installed package, which only look like files that are read.
-    "fleet/bringing.py": 1,
+    "fleet/join/bringing.py": 1,
 }
 """How often a module outside of io opens, starts, signals, renames or locks by itself, and why."""
 

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from treadle.fleet import client, up
-from treadle.fleet.api import background
-from treadle.fleet.api.tokens import Tokens
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import Spec, new_id
+from treadle.serve import background
+from treadle.serve.tokens import Tokens
 
 
 def size(name: str, usual: int) -> int:
@@ -66,7 +66,7 @@ class Busy:
 async def fleet_with_page(*, browser: bool = True, slots: int = 1, lease: float = 30.0) -> AsyncIterator[Bench]:
     from playwright.async_api import async_playwright
 
-    await up.up(name="bench", slots=slots, lease=lease, page=True)
+    await up.up(name="bench", slots=slots, lease=lease)
     try:
         async with client.connected("admin") as bus:
             note = background.start()

@@ -13,9 +13,10 @@ import httpx2
 from benchmarks.page._asking import asking, make_repository
 from benchmarks.page._fleet import Bench, fleet_with_page, run, size
 from treadle.errors import TreadleError
-from treadle.fleet import client, places, server, up
-from treadle.fleet.api import background
-from treadle.fleet.api.tokens import Tokens
+from treadle.fleet import client, up
+from treadle.fleet.engine import places, server
+from treadle.serve import background
+from treadle.serve.tokens import Tokens
 
 ASKS = size("ASKS", 1000)
 ORDERS = 10

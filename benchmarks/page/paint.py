@@ -3,7 +3,7 @@
 import statistics
 
 from benchmarks.page._fleet import fleet_with_page, run
-from treadle.fleet.api.tokens import Tokens
+from treadle.serve.tokens import Tokens
 
 FOUND = """() => {
   const all = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];

@@ -11,9 +11,9 @@ from websockets.asyncio.client import connect
 
 from benchmarks.page._fleet import Bench, fleet_with_page, rss, run, size
 from treadle.fleet import client
-from treadle.fleet.api.tokens import Tokens
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import Spec, new_id
+from treadle.serve.tokens import Tokens
 
 WATCHERS = size("WATCHERS", 200)
 RATE, SECONDS = 20_000, 5

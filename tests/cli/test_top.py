@@ -12,8 +12,9 @@ from tests.fleet.repositories import work
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage, until
 from treadle.cli.top import lines, top
-from treadle.fleet import client, layout, server
-from treadle.fleet.bus import Bus
+from treadle.fleet import client
+from treadle.fleet.engine import layout, server
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.glance import Glance, GlanceRow
 from treadle.terminal.client import Client
 from treadle.terminal.screen import snapshot

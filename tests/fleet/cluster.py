@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from treadle.fleet import server
+from treadle.fleet.engine import server
 
 PASSWORD = "secret"
 

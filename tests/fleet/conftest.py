@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from treadle.fleet import client, layout, node, places, server, up
-from treadle.fleet.api import background
-from treadle.fleet.bus import Bus
+from treadle.fleet import client, node, up
+from treadle.fleet.engine import layout, places, server
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import Order, Spec, new_id
 from treadle.io.process import table, warm
+from treadle.serve import background
 
 
 def end_late_runners(home: str, rounds: int) -> None:
@@ -126,7 +127,7 @@ def await_gone(pid: int) -> None:
 
 
 async def runner_pid(name: str, attempt: int = 1) -> int:
-    from treadle.fleet import runs
+    from treadle.fleet.run import runs
 
     async with asyncio.timeout(60):
         while (note := runs.runner_of(runs.directory(name, attempt))) is None:

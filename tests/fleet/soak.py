@@ -7,8 +7,9 @@ import signal
 import time
 from typing import Any
 
-from treadle.fleet import client, node, server, up
-from treadle.fleet.bus import Bus
+from treadle.fleet import client, node, up
+from treadle.fleet.engine import server
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import ENDED, Spec, new_id
 from treadle.io.process import table
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from tests.fleet.conftest import Start, give, until_state
 from tests.fleet.repositories import DONE, model, work
-from tests.fleet.test_book import book_with
-from tests.fleet.test_book import spec as plain_spec
+from tests.fleet.schedule.test_book import book_with
+from tests.fleet.schedule.test_book import spec as plain_spec
 from treadle.fleet import accounts, client
-from treadle.fleet.book import Book
-from treadle.fleet.bus import Bus
 from treadle.fleet.control import Budget
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import OrderLimits, Used
-from treadle.fleet.placing import over_budget, place_all, reserved
+from treadle.fleet.schedule.book import Book
+from treadle.fleet.schedule.placing import over_budget, place_all, reserved
 
 
 @given(

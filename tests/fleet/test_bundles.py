@@ -9,7 +9,7 @@ import msgspec
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, work
 from treadle.fleet import bundles, client, results
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 
 
 async def test_a_repository_travels_to_a_node_that_has_no_copy(

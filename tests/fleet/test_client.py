@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
-from tests.fleet.test_bus import restart
+from tests.fleet.engine.test_bus import restart
 from treadle.errors import LocalError
-from treadle.fleet import client, places
-from treadle.fleet.bus import Bus
+from treadle.fleet import client
+from treadle.fleet.engine import places
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import OrderLimits
 
 
@@ -98,7 +99,7 @@ async def test_a_restarted_node_adopts_its_runners(bus: Bus, start_node: Start) 
 
 
 async def _pid_of(bus: Bus, name: str) -> int:
-    from treadle.fleet import runs
+    from treadle.fleet.run import runs
 
     with open(os.path.join(runs.directory(name, 1), "runner.json"), "rb") as file:
         return int(msgspec.json.decode(file.read())["pid"])

@@ -9,8 +9,9 @@ import pytest
 from tests.fleet import cluster
 from tests.fleet.conftest import spec
 from treadle.errors import LocalError, TreadleError
-from treadle.fleet import client, layout, places, up
-from treadle.fleet.bus import EVENTS, STATE, Bus
+from treadle.fleet import client, up
+from treadle.fleet.engine import layout, places
+from treadle.fleet.engine.bus import EVENTS, STATE, Bus
 
 
 async def joined(url: str, **options: object) -> None:

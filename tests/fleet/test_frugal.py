@@ -9,7 +9,7 @@ from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
 from treadle.fleet import client, frugal
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 
 
 async def test_an_order_is_told_what_those_before_it_left_and_leaves_the_same(

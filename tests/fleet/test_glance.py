@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import edits, work
 from treadle.fleet import client, glance
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 
 
 async def test_who_asks_comes_first_and_everybody_is_shown_once(

@@ -10,8 +10,9 @@ import pytest
 
 from tests.conftest import need
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
-from treadle.fleet import client, node, runs
-from treadle.fleet.bus import Bus
+from treadle.fleet import client, node
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.run import runs
 from treadle.io.process import warm
 
 
@@ -84,7 +85,8 @@ def test_what_is_known_of_a_runner_that_left_no_report(tmp_path: Path) -> None:
 FULL_DISK = """
 import asyncio, os, sys
 from treadle.errors import StorageError, TreadleError
-from treadle.fleet import client, places, up
+from treadle.fleet import client, up
+from treadle.fleet.engine import places
 from treadle.fleet.orders import Spec, new_id
 
 def order(name):

@@ -7,7 +7,7 @@ import pytest
 from tests.fleet.conftest import Start, give, spec
 from treadle.errors import NotFound
 from treadle.fleet import client, races
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 
 
 def row(state: str = "done", verified: bool | None = True, files: int = 1, usd: float | None = 1.0) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, git, work
 from treadle.errors import WorkspaceError
 from treadle.fleet import client, results
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 from treadle.io.sandbox import methods
 
 

@@ -3,8 +3,8 @@
 import json
 
 from tests.fleet.soak import Soak
-from treadle.fleet import places
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine import places
+from treadle.fleet.engine.bus import Bus
 
 
 async def test_nothing_is_lost_or_doubled_while_everything_is_killed_at_random(fleet: places.Fleet, bus: Bus) -> None:

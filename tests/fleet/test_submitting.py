@@ -5,7 +5,7 @@ import pytest
 from tests.fleet.conftest import Start, give, spec, until_state
 from treadle.errors import ConfigError
 from treadle.fleet import client
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
 
 

@@ -9,7 +9,8 @@ import pytest
 from tests.fleet.conftest import give, runner_pid, spec, until_state
 from tests.fleet.conftest import nothing_left as nothing_left
 from treadle.errors import LocalError, NotFound
-from treadle.fleet import client, places, server, up
+from treadle.fleet import client, up
+from treadle.fleet.engine import places, server
 from treadle.io.process import table
 
 

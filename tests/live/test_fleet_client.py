@@ -8,7 +8,7 @@ from tests.cli.fleet.commands import fleet
 from tests.cli.fleet.conftest import nothing_left, running  # noqa: F401
 from tests.conftest import need
 from tests.drivers.programs import HOME
-from treadle.fleet import places
+from treadle.fleet.engine import places
 
 
 def test_a_program_in_go_gives_an_order_and_waits_for_it(running: None) -> None:  # noqa: F811

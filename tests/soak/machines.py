@@ -15,8 +15,8 @@ from typing import Any
 
 from tests.fleet.cluster import Server
 from tests.fleet.soak import LEASE, Soak
-from treadle.fleet import server
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine import server
+from treadle.fleet.engine.bus import Bus
 from treadle.io.process import table
 
 FAR = "10.88.7"
@@ -155,7 +155,7 @@ class Machines(Soak):
             self.faults[kind] = self.faults.get(kind, 0) + 1
 
     def _runner(self) -> int:
-        living = [pid for name in self.names for pid in self._of(name, "treadle.fleet.runner")]
+        living = [pid for name in self.names for pid in self._of(name, "treadle.fleet.run.runner")]
         return self.random.choice(living) if living else 0
 
     def _kill_runner(self) -> bool:

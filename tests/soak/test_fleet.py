@@ -12,8 +12,8 @@ from tests.fleet.conftest import bus, fleet, nothing_left  # noqa: F401
 from tests.fleet.soak import Soak, quantiles
 from tests.soak.machines import Machines, possible
 from treadle.errors import TreadleError
-from treadle.fleet import layout, places
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine import layout, places
+from treadle.fleet.engine.bus import Bus
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "3600"))
 

@@ -215,7 +215,7 @@ def sandbox(offline: bool) -> Iterator[Finding]:
 
 
 def fleet(offline: bool) -> Iterator[Finding]:
-    from treadle.fleet import server
+    from treadle.fleet.engine import server
 
     try:
         found = server.find_program()

@@ -44,8 +44,8 @@ def serve(as_json: bool, link: bool, token: bool, devices: bool, revoke: str, ri
 
     It needs no fleet: without one it shows the terminals, and finds a fleet that comes up later.
     """
-    from treadle.fleet.api import running
-    from treadle.fleet.api.tokens import Tokens
+    from treadle.serve import running
+    from treadle.serve.tokens import Tokens
 
     tokens = Tokens()
     if revoke:
@@ -77,11 +77,11 @@ def _devices(tokens: Any, as_json: bool) -> None:
 
 
 def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> None:
-    from treadle.fleet.api import running
+    from treadle.serve import running
 
     try:
-        from treadle.fleet.api.listening import Listening
-        from treadle.fleet.api.serve import WebServer, served
+        from treadle.serve.listening import Listening
+        from treadle.serve.server import WebServer, served
     except ImportError:
         raise MissingExtra("the page and the HTTP interface", "fleet") from None
 

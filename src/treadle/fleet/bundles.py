@@ -6,8 +6,8 @@ import os
 from msgspec.structs import replace
 
 from treadle.errors import WorkspaceError
-from treadle.fleet import objects
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine import objects
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import Spec
 from treadle.io import scratch
 from treadle.io.reading import read

@@ -18,13 +18,13 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, Denied, LocalError, NotFound, StorageError, TimedOut
-from treadle.fleet import events as event_log
-from treadle.fleet import places
-from treadle.fleet.bus import STATE, Bus, Entry, Stale, Unreachable
 from treadle.fleet.control import Control
-from treadle.fleet.events import Seen
+from treadle.fleet.engine import events as event_log
+from treadle.fleet.engine import places
+from treadle.fleet.engine.bus import STATE, Bus, Entry, Stale, Unreachable
+from treadle.fleet.engine.events import Seen
+from treadle.fleet.engine.pull import Pull
 from treadle.fleet.orders import Order, OrderReceipt, Spec, begun, encode, new_id, read_order, read_spec
-from treadle.fleet.pull import Pull
 from treadle.fleet.submitting import Given as Given
 from treadle.fleet.submitting import submit as submit
 

@@ -13,7 +13,7 @@ from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
 from treadle.errors import NotFound, TreadleError
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import Order, Spec, Used, read_order, read_spec
 
 FOLLOWED = 30

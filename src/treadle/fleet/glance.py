@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
-from treadle.fleet import client, liveness
-from treadle.fleet.bus import Bus
-from treadle.fleet.order_rows import row_of
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.find.order_rows import row_of
 from treadle.fleet.orders import AT_WORK
+from treadle.fleet.schedule import liveness
 
 NEWEST = 200
 DONE_SHOWN = 10

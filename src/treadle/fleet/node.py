@@ -20,12 +20,14 @@ import msgspec
 
 from treadle import __version__
 from treadle.errors import LocalError, StorageError, TreadleError
-from treadle.fleet import invitations, layout, machines, null, places, runs, server, tasks
-from treadle.fleet.bus import STATE, Bus, Unreachable
+from treadle.fleet.engine import layout, places, server, tasks
+from treadle.fleet.engine.bus import STATE, Bus, Unreachable
+from treadle.fleet.engine.pull import Pull
+from treadle.fleet.join import invitations, machines
 from treadle.fleet.orders import encode, read_order, read_spec
-from treadle.fleet.pull import Pull
-from treadle.fleet.scheduler import Scheduler
-from treadle.fleet.terminals import OrderTerminals
+from treadle.fleet.run import null, runs
+from treadle.fleet.run.terminals import OrderTerminals
+from treadle.fleet.schedule.scheduler import Scheduler
 from treadle.io import files
 from treadle.io.files import locked, write_atomic
 from treadle.io.process import child, warm
@@ -39,7 +41,7 @@ FORMAT = 1
 RECORD_SECONDS = 15.0
 DISK_LEAST = 16 * 1024 * 1024
 """How many bytes must be free where runs are kept, before anything is placed here."""
-WARM = ("treadle.fleet.runner", "nats", "nats.js", "ssl")
+WARM = ("treadle.fleet.run.runner", "nats", "nats.js", "ssl")
 """What a warm parent of runners has loaded."""
 RUNNERS = "runners"
 COPY_SECONDS = 20.0
@@ -343,7 +345,9 @@ def _start_runner(directory: str) -> int:
     with contextlib.ExitStack() as stack:
         fd = files.open_append(log)
         stack.callback(os.close, fd)
-        if warm.spawn("treadle.fleet.runner", "forked", [directory], [fd], start=WARM, name=f"{RUNNERS}-{_stamp()}"):
+        if warm.spawn(
+            "treadle.fleet.run.runner", "forked", [directory], [fd], start=WARM, name=f"{RUNNERS}-{_stamp()}"
+        ):
             deadline = time.monotonic() + COPY_SECONDS
             while time.monotonic() < deadline:
                 if (found := runs.runner_of(directory)) is not None:
@@ -351,7 +355,7 @@ def _start_runner(directory: str) -> int:
                 if os.path.exists(os.path.join(directory, "runner.json")):
                     raise LocalError("its runner ended at once")
                 time.sleep(0.01)
-    return detach([sys.executable, "-P", "-m", "treadle.fleet.runner", directory], cwd=directory, log=log)
+    return detach([sys.executable, "-P", "-m", "treadle.fleet.run.runner", directory], cwd=directory, log=log)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from treadle.errors import ConfigError, StorageError
-from treadle.fleet.bus import Entry
+from treadle.fleet.engine.bus import Entry
 from treadle.fleet.schedules import next_time
 
 FORMAT = 1

@@ -4,7 +4,7 @@ from typing import Any
 
 from treadle.errors import NotFound
 from treadle.fleet import client
-from treadle.fleet.bus import Bus
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import read_spec
 
 LOOKED_AT = 5000

@@ -9,9 +9,11 @@ import os
 import msgspec
 
 from treadle.errors import LocalError, NotFound, WorkspaceError
-from treadle.fleet import client, objects, trees
-from treadle.fleet.bus import Bus
+from treadle.fleet import client
+from treadle.fleet.engine import objects
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import Order
+from treadle.fleet.run import trees
 from treadle.io import scratch
 from treadle.io.opening import write
 from treadle.workspace.git import Repository, git

@@ -7,8 +7,8 @@ import msgspec
 
 from treadle.errors import ConfigError
 from treadle.fleet import client, results
-from treadle.fleet.bus import Bus
 from treadle.fleet.client import Given
+from treadle.fleet.engine.bus import Bus
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _COMMENT = re.compile(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\s*(?P<text>\S.*)")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from treadle.errors import StorageError
-from treadle.fleet.bus import STATE, TIMEOUT, Bus, Stale, Unreachable
+from treadle.fleet.engine.bus import STATE, TIMEOUT, Bus, Stale, Unreachable
 from treadle.fleet.orders import Spec, checked, encode
 
 IN_FLIGHT = 64

@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 
 from treadle.errors import LocalError, NotFound, TreadleError
-from treadle.fleet import layout, node, places, runs, server
-from treadle.fleet.api import background, running
-from treadle.fleet.bus import Bus, Unreachable, shown
+from treadle.fleet import node
+from treadle.fleet.engine import layout, places, server
+from treadle.fleet.engine.bus import Bus, Unreachable, shown
 from treadle.fleet.orders import encode
+from treadle.fleet.run import runs
 from treadle.io.files import is_locked, read_at_most
 from treadle.io.process import table, warm
 from treadle.io.process.detached import daemon
@@ -38,15 +39,14 @@ async def up(
     replicas: int = 1,
     lease: float = 0.0,
     sync: str = "",
-    page: bool = False,
     say: Progress = lambda text: None,
 ) -> dict[str, Any]:
-    """Start the missing ones of engine, streams, node and page here, and wait until the fleet takes orders.
+    """Start the missing ones of engine, streams and node here, and wait until the fleet takes orders.
 
     A machine that has joined another machine's fleet starts its own nodes again, as they were.
     """
     fleet = _fleet(url, creds, ca, replicas, lease)
-    if fleet.users and "admin" not in fleet.users:
+    if fleet.joined:
         return await _up_as_worker(fleet, say)
     if fleet.private:
         started = await asyncio.to_thread(server.start, fleet, sync=sync)
@@ -60,8 +60,6 @@ async def up(
         began = start_node(settings)
         say(f"node    {here} {'started' if began else 'found'}, {slots} slots")
         status = await await_scheduler(bus, here)
-        if page:
-            status["page"] = await asyncio.to_thread(_page, say)
         say(f"ready   {status['scheduler']} schedules")
         return status
     finally:
@@ -102,20 +100,6 @@ def _fleet(url: str, creds: str, ca: str, replicas: int, lease: float) -> places
         made = places.Fleet(url=f"nats://127.0.0.1:{server.free_port()}", users=users, lease=lease or 5.0)
     places.save(made)
     return made
-
-
-def _page(say: Progress) -> str | None:
-    """A link to the page, started unless it runs. Orders do not need the page, so it may fail."""
-    from treadle.fleet.api.tokens import Tokens
-
-    try:
-        background.start()
-        url = running.link(Tokens(), "all")
-    except TreadleError as error:
-        say(f"page    not started: {error}")
-        return None
-    say(f"page    {url}  (opens once, within ten minutes; `treadle serve --link` prints another)")
-    return url
 
 
 def start_node(settings: node.NodeSettings) -> bool:
@@ -183,8 +167,6 @@ async def status() -> dict[str, Any]:
     found["runners_here"] = [
         {"order": order, "attempt": attempt, "pid": note.pid} for order, attempt, note in live_runners()
     ]
-    page = running.find()
-    found["page"] = None if page is None else page.address
     found["scheduler"] = None
     try:
         bus = await Bus.connect(fleet.address(fleet.widest()), name="treadle fleet status")
@@ -209,7 +191,7 @@ async def status() -> dict[str, Any]:
 async def down(*, say: Progress = lambda text: None, forget: bool = False) -> dict[str, Any]:
     """Stop the fleet on this machine in order: runners, which give their orders back, then nodes, then the engine.
 
-    Returns what was stopped: how many runners and nodes, and whether the page and the engine.
+    Returns what was stopped: how many runners and nodes, and whether the engine.
     """
     fleet = places.load()
     await _announce(fleet)
@@ -224,9 +206,6 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> di
         _signal(process.pid, process.start, signal.SIGTERM)
     await _gone([(process.pid, process.start) for process in nodes])
     say(f"nodes   {len(nodes)} stopped")
-    page = bool(await asyncio.to_thread(background.stop))
-    if page:
-        say("page    stopped")
     await asyncio.to_thread(warm.dismiss, node.RUNNERS)
     engine = fleet.private and await asyncio.to_thread(server.stop)
     if engine:
@@ -236,7 +215,7 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> di
 
         shutil.rmtree(places.root(), ignore_errors=True)
         say("all that was stored is removed")
-    return {"runners": len(runners), "nodes": len(nodes), "page": page, "engine": engine}
+    return {"runners": len(runners), "nodes": len(nodes), "engine": engine}
 
 
 async def _announce(fleet: places.Fleet) -> None:

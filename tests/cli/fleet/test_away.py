@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 from treadle.cli.fleet.away import phone
-from treadle.fleet.api import running
-from treadle.fleet.api.listening import Listening
-from treadle.fleet.api.tokens import Tokens
+from treadle.serve import running
+from treadle.serve.listening import Listening
+from treadle.serve.tokens import Tokens
 
 
 @pytest.fixture

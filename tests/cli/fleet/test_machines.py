@@ -11,9 +11,10 @@ import pytest
 
 from tests.cli.fleet.commands import as_json, fleet
 from tests.installed import TREADLE
-from treadle.fleet import server, up
-from treadle.fleet.api import running as running_page
+from treadle.fleet import up
+from treadle.fleet.engine import server
 from treadle.io.process import table
+from treadle.serve import running as running_page
 
 
 def typed(*arguments: str, code: int = 0) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.cli.fleet.commands import as_json, fleet
 from tests.conftest import need
-from treadle.fleet import places
+from treadle.fleet.engine import places
 
 
 def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None:

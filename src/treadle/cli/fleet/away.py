@@ -17,7 +17,7 @@ from treadle.errors import ConfigError
 @json_option
 def search(words: tuple[str, ...], kind: str | None, count: int, as_json: bool) -> None:
     """Search what orders were asked, what was said and run in them, and the files they touched. Best hits first."""
-    from treadle.fleet.searching import up_to_date
+    from treadle.fleet.find.searching import up_to_date
 
     async def work(bus: Any) -> Any:
         async with up_to_date(bus) as index:
@@ -49,8 +49,8 @@ def phone(name: str, right: Any, as_json: bool) -> None:
     The server must be one that the phone reaches, over TLS: a browser gives a page on plain http neither
     notifications nor a place on the home screen. See `treadle serve --help`, or use the name of a proxy or tailnet.
     """
-    from treadle.fleet.api import running
-    from treadle.fleet.api.tokens import Tokens
+    from treadle.serve import running
+    from treadle.serve.tokens import Tokens
 
     note = running.find()
     if note is not None and note.address.startswith("http://"):

@@ -13,7 +13,7 @@ import click
 from treadle.cli.render import one_line, short_time
 
 if TYPE_CHECKING:
-    from treadle.fleet.bus import Bus
+    from treadle.fleet.engine.bus import Bus
 
 T = TypeVar("T")
 FAILED, CANCELLED, LATE = 3, 4, 124

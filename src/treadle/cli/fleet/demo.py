@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from treadle.fleet.bus import Bus
+    from treadle.fleet.engine.bus import Bus
 
 SECONDS = 110.0
 
@@ -56,9 +56,9 @@ async def _demo(place: Path) -> int:
 
 @asynccontextmanager
 async def _page(say: Callable[[str], None]) -> AsyncIterator[None]:
-    from treadle.fleet.api.listening import Listening
-    from treadle.fleet.api.serve import WebServer, served
-    from treadle.fleet.api.tokens import Tokens
+    from treadle.serve.listening import Listening
+    from treadle.serve.server import WebServer, served
+    from treadle.serve.tokens import Tokens
 
     tokens, listening = Tokens(), Listening(port=0)
     async with served(WebServer(address=listening.address, names=listening.names, tokens=tokens), listening):
@@ -156,7 +156,8 @@ async def _collision(bus: Bus, order: str) -> str:
 
 async def _kill(bus: Bus, order: str, say: Callable[[str], None]) -> None:
     """Kill the runner with SIGKILL as soon as its agent has begun."""
-    from treadle.fleet import client, runs
+    from treadle.fleet import client
+    from treadle.fleet.run import runs
     from treadle.io.process import table
 
     async for seen in client.events(bus, order, follow=True):

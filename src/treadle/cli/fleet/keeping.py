@@ -14,7 +14,7 @@ from treadle.cli.fleet.common import with_bus
 from treadle.errors import ConfigError
 
 if TYPE_CHECKING:
-    from treadle.fleet.bus import Bus
+    from treadle.fleet.engine.bus import Bus
 
 
 @click.command("backup")
@@ -25,7 +25,7 @@ def backup(directory: str, as_json: bool) -> None:
 
     They are the server's own snapshots, taken through its API.
     """
-    from treadle.fleet import backups
+    from treadle.fleet.engine import backups
 
     size = with_bus(lambda bus: backups.backup(bus, directory, say=_say))
     show_json({"bytes": size}) if as_json else click.echo(f"{size / 1e6:.1f} MB in {directory}")
@@ -39,7 +39,7 @@ def restore(directory: str, as_json: bool) -> None:
 
     Without a fleet here, one is made with the credentials of the backup, so that machines that had joined come back.
     """
-    from treadle.fleet import backups
+    from treadle.fleet.engine import backups
 
     asyncio.run(backups.restore(directory, say=_say))
     if as_json:
@@ -113,7 +113,7 @@ def clean(
 async def _old(bus: Bus, age: float, archive: str | None) -> list[str]:
     import msgspec
 
-    from treadle.fleet.cleaning import ended_before, records
+    from treadle.fleet.schedule.cleaning import ended_before, records
     from treadle.io.files import append_lines
 
     names = []

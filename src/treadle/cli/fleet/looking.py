@@ -29,7 +29,7 @@ from treadle.errors import TimedOut
 def ls(as_json: bool, watch: bool, **options: Any) -> None:
     """List orders, the one that changed last first."""
     from treadle.fleet import client
-    from treadle.fleet.bus import Bus
+    from treadle.fleet.engine.bus import Bus
     from treadle.fleet.orders import read_order
 
     async def work(bus: Bus) -> list[Any]:
@@ -134,7 +134,7 @@ def _attempt(attempt: dict[str, Any]) -> str:
 def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
     """Show what happened in an order's runs: all attempts, in order. --json prints one event a line."""
     from treadle.fleet import client
-    from treadle.fleet.bus import Bus
+    from treadle.fleet.engine.bus import Bus
 
     async def work(bus: Bus) -> None:
         order = await client.resolve(bus, name)
@@ -202,7 +202,8 @@ class _Shown:
 @json_option
 def explain(name: str, as_json: bool) -> None:
     """Say why an order waits, or what it does now, on what evidence, and what happens next."""
-    from treadle.fleet import client, liveness
+    from treadle.fleet import client
+    from treadle.fleet.schedule import liveness
 
     found = liveness.judged(with_order(name, client.why))
     if as_json:
@@ -218,7 +219,7 @@ def explain(name: str, as_json: bool) -> None:
 def wait(names: tuple[str, ...], timeout: float | None, as_json: bool) -> None:
     """Wait until these orders have ended; the exit code says how."""
     from treadle.fleet import client
-    from treadle.fleet.bus import Bus
+    from treadle.fleet.engine.bus import Bus
 
     async def work(bus: Bus) -> list[Any]:
         return [await client.wait(bus, await client.resolve(bus, name), timeout) for name in names]

@@ -45,9 +45,15 @@ def up(as_json: bool, **options: Any) -> None:
     another's fleet starts its node again, as it was.
     """
     from treadle.fleet import up as machine
+    from treadle.fleet.engine import places
 
-    labels = tuple(options.pop("labels"))
-    found = asyncio.run(machine.up(labels=labels, say=_progress(as_json or not sys.stderr.isatty()), **options))
+    labels, page = tuple(options.pop("labels")), options.pop("page")
+    say = _progress(as_json or not sys.stderr.isatty())
+    found = asyncio.run(machine.up(labels=labels, say=say, **options))
+    if page and not places.load().joined:
+        from treadle.serve import background
+
+        found["page"] = background.started_link(say)
     if as_json:
         show_json(found)
 
@@ -59,12 +65,17 @@ def up(as_json: bool, **options: Any) -> None:
 def down(forget: bool, yes: bool, as_json: bool) -> None:
     """Stop all of the fleet on this machine, in order. Orders at work are given back and go on with the next `up`."""
     from treadle.fleet import up as machine
+    from treadle.serve import background
 
     if forget and not yes:
         click.confirm("Remove all orders, events and results of this fleet?", abort=True)
-    stopped = asyncio.run(machine.down(say=_progress(as_json or not sys.stderr.isatty()), forget=forget))
+    say = _progress(as_json or not sys.stderr.isatty())
+    page = background.stop()
+    if page:
+        say("page    stopped")
+    stopped = asyncio.run(machine.down(say=say, forget=forget))
     if as_json:
-        show_json({**stopped, "forgotten": forget})
+        show_json({**stopped, "page": page, "forgotten": forget})
 
 
 @click.command("status")
@@ -72,8 +83,10 @@ def down(forget: bool, yes: bool, as_json: bool) -> None:
 def status(as_json: bool) -> None:
     """Say what is up, where, since when, and how much disk it uses. Exits with 1 when no scheduler answers."""
     from treadle.fleet import up as machine
+    from treadle.serve import running
 
-    found = asyncio.run(machine.status())
+    page = running.find()
+    found = asyncio.run(machine.status()) | {"page": page.address if page else None}
     if as_json:
         show_json(found)
     else:
@@ -128,7 +141,7 @@ def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: t
 
     from treadle.errors import ConfigError
     from treadle.fleet import node as nodes
-    from treadle.fleet import places
+    from treadle.fleet.engine import places
 
     most = {}
     for limit in limits:
@@ -180,7 +193,7 @@ def nodes(as_json: bool) -> None:
 def drain(name: str, undo: bool, why: str, wait: bool, as_json: bool) -> None:
     """Let a node finish what it has and take nothing more."""
     from treadle.fleet import client
-    from treadle.fleet.bus import Bus
+    from treadle.fleet.engine.bus import Bus
 
     async def work(bus: Bus) -> None:
         await client.drain(bus, name, why=why, undo=undo)
@@ -213,7 +226,7 @@ def add(url: str, as_json: bool, **options: Any) -> None:
     Looks for the program there and brings this version when it is missing, lets the machine in with a code that is
     used at once, and starts its node under the user's systemd, or in the background where there is none.
     """
-    from treadle.fleet import machines as far
+    from treadle.fleet.join import machines as far
 
     options["labels"] = tuple(options["labels"])
     name = far.add(url, say=_progress(as_json or not sys.stderr.isatty()), **options)
@@ -229,7 +242,7 @@ def remove(name: str, as_json: bool) -> None:
     Its orders go to other nodes. Drain it first to let it finish them.
     """
     from treadle.errors import NotFound
-    from treadle.fleet import machines as far
+    from treadle.fleet.join import machines as far
 
     if not far.remove(name):
         raise NotFound(f"there are no credentials of a worker {name!r}", hint="`treadle fleet nodes` lists the nodes")
@@ -246,7 +259,7 @@ def remove(name: str, as_json: bool) -> None:
 def invite(name: str, url: str, valid: str, may: str, as_json: bool) -> None:
     """Print a code with which one machine joins, once, as the worker NODE."""
     from treadle.cli.terminal import duration
-    from treadle.fleet import invitations
+    from treadle.fleet.join import invitations
 
     seconds = duration(valid)
     code = invitations.invite(name, url=url, seconds=seconds, may=may)
@@ -268,7 +281,7 @@ def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> N
     `ssh -L 4222:127.0.0.1:PORT first-machine`, and invite with --url nats://127.0.0.1:4222; or let the first machine
     do all of it: `treadle fleet add ssh://THIS`.
     """
-    from treadle.fleet import joining
+    from treadle.fleet.join import joining
 
     given = sys.stdin.readline() if code == "-" else code
     name, kept = asyncio.run(joining.join(given, labels=tuple(labels), **options))

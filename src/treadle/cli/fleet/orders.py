@@ -81,7 +81,7 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, **op
     printf '%s\\n' '{"task": "a"}' '{"task": "b"}' | treadle fleet submit --file -
     """
     from treadle.fleet import client
-    from treadle.fleet.bus import Bus
+    from treadle.fleet.engine.bus import Bus
 
     specs = list(_specs(options))
     if dry_run:
@@ -205,7 +205,7 @@ def _when(text: str | None) -> float:
 def _spec(fields: dict[str, Any]) -> Any:
     from treadle.fleet.client import me
     from treadle.fleet.orders import Spec, new_id
-    from treadle.fleet.sources import commit_of
+    from treadle.fleet.run.sources import commit_of
 
     key = fields.pop("key", "") or ""
     root = os.path.abspath(os.path.expanduser(fields["root"])) if fields.get("root") else ""

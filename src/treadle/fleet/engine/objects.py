@@ -1,0 +1,68 @@
+"""Large results in the engine's object store: patches, bundles, transcripts. Read by pull, checked by digest."""
+
+import base64
+import hashlib
+import secrets
+from typing import Any
+
+import msgspec
+
+from treadle.errors import NotFound, StorageError
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.layout import OBJECTS
+from treadle.fleet.engine.pull import Pull
+
+CHUNK = 128 * 1024
+
+
+async def put(bus: Bus, name: str, data: bytes, *, slot: str = "") -> dict[str, Any]:
+    """Store an object under a name, replacing what was there; any NATS object store client can read it.
+
+    The old chunks expire with the stream's age. An object that is written often alternates between two slots: its
+    chunks replace those of the write before last, so the last one stays whole until the new one is complete.
+    """
+    nuid = hashlib.sha256(f"{name} {slot}".encode()).hexdigest()[:22] if slot else secrets.token_hex(11)
+    chunks = 0
+    for start in range(0, len(data), CHUNK):
+        first = {"Nats-Rollup": "sub"} if slot and not chunks else None
+        await bus.publish(f"$O.fleet.C.{nuid}", data[start : start + CHUNK], first)
+        chunks += 1
+    digest = "SHA-256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
+    info = {
+        "name": name,
+        "bucket": "fleet",
+        "nuid": nuid,
+        "size": len(data),
+        "chunks": chunks,
+        "digest": digest,
+        "options": {"max_chunk_size": CHUNK},
+    }
+    await bus.publish(_meta(name), msgspec.json.encode(info), {"Nats-Rollup": "sub"})
+    return info
+
+
+async def get(bus: Bus, name: str) -> bytes:
+    message = await bus.look(f"$JS.API.DIRECT.GET.{OBJECTS}.{_meta(name)}")
+    if (message.headers or {}).get("Status"):
+        raise NotFound(f"there is no object {name!r}", hint="results are kept for 30 days")
+    info = msgspec.json.decode(message.data)
+    parts: list[bytes] = []
+    if info["chunks"]:
+        pull = Pull(bus, OBJECTS, filters=(f"$O.fleet.C.{info['nuid']}",))
+        try:
+            while len(parts) < info["chunks"]:
+                some = await pull.next(10.0)
+                if not some:
+                    raise StorageError(f"the object {name!r} has only {len(parts)} of its {info['chunks']} parts")
+                parts += [each.data for each in some]
+        finally:
+            await pull.close()
+    data = b"".join(parts)
+    digest = "SHA-256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
+    if len(data) != info["size"] or digest != info["digest"]:
+        raise StorageError(f"the object {name!r} is damaged: its digest does not fit")
+    return data
+
+
+def _meta(name: str) -> str:
+    return "$O.fleet.M." + base64.urlsafe_b64encode(name.encode()).decode()

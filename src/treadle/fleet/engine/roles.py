@@ -1,0 +1,89 @@
+"""Who may do what on the engine: the roles of a fleet as permissions of the server.
+
+    admin   everything; kept on the machine that started the fleet
+    submit  give orders, wishes (cancel, pause...) and answers, and look at everything
+    watch   look at everything
+    node:NAME    be a node of this name: take its work, tell what became of it, be the scheduler
+    worker:NAME  the same without being the scheduler
+    enrol:ID     ask once to be made a worker
+
+A node can be elected scheduler, so it can write the state of every order. A worker can not: it may report only as
+itself, on what was placed on it.
+"""
+
+from collections.abc import Mapping
+
+from treadle.fleet.engine.bus import EVENTS, STATE
+from treadle.fleet.engine.layout import OBJECTS
+
+_LOOK = [
+    f"$JS.API.STREAM.INFO.{STATE}",
+    f"$JS.API.STREAM.INFO.{EVENTS}",
+    f"$JS.API.STREAM.INFO.{OBJECTS}",
+    f"$JS.API.DIRECT.GET.{STATE}",
+    f"$JS.API.DIRECT.GET.{STATE}.>",
+    f"$JS.API.DIRECT.GET.{EVENTS}",
+    f"$JS.API.DIRECT.GET.{EVENTS}.>",
+    f"$JS.API.DIRECT.GET.{OBJECTS}.>",
+    *(
+        f"$JS.API.CONSUMER.{verb}.{stream}.>"
+        for stream in (STATE, EVENTS, OBJECTS)
+        for verb in ("CREATE", "INFO", "DELETE", "MSG.NEXT")
+    ),
+    "$JS.API.INFO",
+    "fleet.ask.>",
+]
+_SUBMIT = [
+    "$KV.fleet.spec.*",
+    "$KV.fleet.answer.>",
+    "$KV.fleet.taken.>",
+    "$KV.fleet.say.>",
+    "fleet.in.wish.>",
+    "fleet.term.>",
+    "$O.fleet.C.>",
+    "$O.fleet.M.>",
+]
+
+
+def permissions(role: str) -> dict[str, list[str]] | None:
+    """What a role may publish and subscribe to; None means everything."""
+    kind, _, name = role.partition(":")
+    inbox = f"_INBOX_{role.replace(':', '_')}.>"
+    if kind in ("admin", "node"):
+        return None
+    if kind == "watch":
+        return {"publish": _LOOK, "subscribe": [inbox]}
+    if kind == "submit":
+        return {"publish": [*_LOOK, *_SUBMIT], "subscribe": [inbox]}
+    if kind == "worker":
+        mine = [
+            f"$KV.fleet.node.{name}",
+            "$KV.fleet.say.>",
+            "$KV.fleet.taken.>",
+            f"fleet.in.node.{name}.>",
+            f"fleet.beat.{name}.>",
+            f"fleet.ev.*.*.{name}",
+            "$O.fleet.C.>",
+            "$O.fleet.M.>",
+        ]
+        return {"publish": [*_LOOK, *mine], "subscribe": [inbox, f"fleet.tell.{name}.>", f"fleet.term.{name}.>"]}
+    if kind == "enrol":
+        return {"publish": [f"fleet.enrol.{name}"], "subscribe": [inbox]}
+    raise ValueError(f"there is no role {role!r}")
+
+
+def authorization(users: Mapping[str, str]) -> str:
+    """The part of a server's settings that says who may connect and do what."""
+    rows = []
+    for role, password in users.items():
+        allowed = permissions(role)
+        rights = ""
+        if allowed is not None:
+            publish, subscribe = _list(allowed["publish"]), _list(allowed["subscribe"])
+            rights = f", permissions: {{publish: {publish}, subscribe: {subscribe}, allow_responses: true}}"
+        rows.append(f'    {{user: "{role.replace(":", "_")}", password: "{password}"{rights}}}')
+    return "authorization {\n  users: [\n" + "\n".join(rows) + "\n  ]\n}"
+
+
+def _list(subjects: list[str]) -> str:
+    return "[" + ", ".join(f'"{subject}"' for subject in subjects) + "]"

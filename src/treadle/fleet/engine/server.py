@@ -1,0 +1,239 @@
+"""The private NATS server of a fleet on one machine: how it is found, started, joined and stopped.
+
+The server holds a lock beside its store for as long as it lives: two servers on one store lose acknowledged messages,
+and the server itself does not check. Its port is chosen once and kept, since clients reconnect only to an address that
+they know.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from treadle.errors import Busy, ConfigError, LocalError, NotFound, StorageError, TreadleError
+from treadle.fleet.engine import places, roles
+from treadle.fleet.engine.bus import Bus
+from treadle.io.files import is_locked, locked, write_atomic
+from treadle.io.opening import opened
+from treadle.io.process import table
+from treadle.io.process.detached import detach
+from treadle.io.process.programs import run_program
+from treadle.io.reading import read
+
+VERSION = (2, 12)
+"""The oldest server with atomic batches and message expiry."""
+START_SECONDS = 30.0
+STOP_SECONDS = 20.0
+
+
+class Program(NamedTuple):
+    path: str
+    version: str
+    source: str
+    """`PATH`, or `wheel` for the one that was installed with us."""
+
+
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
+    """What we note about the server that we started."""
+
+    pid: int
+    start: int
+    started: float
+    version: str = ""
+
+
+def find_program() -> Program:
+    """The server on PATH, else the one from the wheel; one that is too old is refused."""
+    beside = os.path.join(os.path.dirname(sys.executable), "nats-server")
+    found = shutil.which("nats-server")
+    for path, source in ((found, "PATH"), (beside, "wheel")):
+        if path and os.access(path, os.X_OK):
+            if os.path.realpath(path) == os.path.realpath(beside):
+                source = "wheel"
+            said = run_program([path, "--version"], timeout=20).stdout.decode(errors="replace")
+            version = said.strip().rpartition("v")[2]
+            numbers = version.split(".")
+            try:
+                new_enough = (int(numbers[0]), int(numbers[1])) >= VERSION
+            except (ValueError, IndexError):
+                new_enough = False
+            if new_enough:
+                return Program(path, version, source)
+            if source == "wheel":
+                raise ConfigError(f"{path} says it is {said.strip()!r}; {VERSION[0]}.{VERSION[1]} or newer is needed")
+    raise NotFound("there is no nats-server on this machine", hint="pip install 'treadle[fleet]' brings one")
+
+
+def directory() -> str:
+    return places.inside("engine")
+
+
+def lock_path() -> str:
+    return os.path.join(directory(), "lock")
+
+
+def is_up() -> bool:
+    """Whether a server holds the store, ready or not."""
+    return is_locked(lock_path())
+
+
+def running() -> RunningServer | None:
+    """The server of this store, if it lives."""
+    try:
+        noted = msgspec.json.decode(read(os.path.join(directory(), "server.json")), type=RunningServer)
+    except (StorageError, msgspec.MsgspecError):
+        return None
+    return noted if table.lives(noted.pid, noted.start) else None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def configure(fleet: places.Fleet, *, sync: str = "") -> str:
+    """Write the server's settings and return their path. With sync "always" every write also survives a power cut."""
+    here = directory()
+    port = fleet.url.rpartition(":")[2]
+    text = f"""# Written by treadle; changed by it again at each start.
+server_name: "treadle-{fleet.name}-{port}"
+listen: "127.0.0.1:{port}"
+max_payload: 8MB
+max_connections: 8192
+max_pending: 128MB
+ping_interval: "10s"
+logfile: "{here}/server.log"
+logfile_size_limit: 16MB
+jetstream {{
+  store_dir: "{here}/js"
+  max_file_store: 64GB
+  max_memory_store: 256MB
+  {f'sync_interval: "{sync}"' if sync else ""}
+}}
+{roles.authorization(fleet.users)}
+"""
+    path = os.path.join(here, "server.conf")
+    write_atomic(path, text.encode())
+    return path
+
+
+def start(fleet: places.Fleet, *, sync: str = "") -> bool:
+    """Start the server unless one holds the store. False when there was one."""
+    config = configure(fleet, sync=sync)
+    program = find_program()
+    try:
+        holding = locked(lock_path(), 0).__enter__()
+    except Busy:
+        return False
+    try:
+        # The lock belongs to the open file, so the server holds it as soon as it inherits that.
+        log = os.path.join(directory(), "start.log")
+        pid = detach([program.path, "-c", config], cwd=directory(), log=log, fds=(holding.fd,))
+    finally:
+        os.close(holding.fd)
+    note = RunningServer(pid=pid, start=table.start_time(pid), started=time.time(), version=program.version)
+    write_atomic(os.path.join(directory(), "server.json"), msgspec.json.encode(note))
+    return True
+
+
+async def await_ready(fleet: places.Fleet, role: str = "admin", seconds: float = START_SECONDS) -> Bus:
+    """Connect to the server as soon as it answers."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            bus = await Bus.connect(fleet.address(role), name="treadle fleet")
+            try:
+                await bus.api("INFO")
+                return bus
+            except TreadleError:
+                await bus.close()
+                raise
+        except TreadleError as error:
+            if time.monotonic() > deadline or (fleet.private and not is_up()):
+                raise LocalError(f"the engine does not start: {_complaint() or error}") from error
+            await asyncio.sleep(0.05)
+
+
+def _complaint() -> str:
+    for name in ("start.log", "server.log"):
+        try:
+            with opened(os.path.join(directory(), name)) as file:
+                lines = [line.decode(errors="replace").strip() for line in file.readlines()[-20:]]
+        except OSError:
+            continue
+        wrong = [line for line in lines if "[FTL]" in line or "[ERR]" in line or name == "start.log" and line]
+        if wrong:
+            return wrong[-1]
+    return ""
+
+
+def reload() -> None:
+    """Have the server read its users again; connections stay open."""
+    found = running()
+    if found is not None:
+        _signal(found, signal.SIGHUP)
+
+
+def await_user(fleet: places.Fleet, role: str, seconds: float = 10.0) -> None:
+    """Wait until the private server has read its users again and lets this one in. Blocks."""
+    deadline = time.monotonic() + seconds
+    while not _accepts_user(fleet, role):
+        if time.monotonic() > deadline:
+            raise LocalError("the engine does not take its new users", hint=f"see {directory()}/server.log")
+        time.sleep(0.02)
+
+
+def _accepts_user(fleet: places.Fleet, role: str) -> bool:
+    address = fleet.address(role)
+    host, _, port = address.url.rpartition("//")[2].rpartition(":")
+    words = {"user": address.user, "pass": address.password, "verbose": False, "pedantic": False, "lang": "python"}
+    try:
+        with socket.create_connection((host, int(port)), timeout=2.0) as connection:
+            connection.sendall(b"CONNECT " + msgspec.json.encode(words) + b"\r\nPING\r\n")
+            said = b""
+            while b"PONG" not in said and b"-ERR" not in said and (more := connection.recv(4096)):
+                said += more
+            return b"PONG" in said
+    except OSError:
+        return False
+
+
+def stop(seconds: float = STOP_SECONDS) -> bool:
+    """End the server of this store and wait for it. False when there was none."""
+    found = running()
+    if found is None:
+        return False
+    _signal(found, signal.SIGTERM)
+    deadline = time.monotonic() + seconds
+    while (now := running()) == found or (now is None and is_up()):  # another one: a node has restarted it
+        if time.monotonic() > deadline:
+            _signal(found, signal.SIGKILL)
+            deadline = time.monotonic() + seconds
+        time.sleep(0.02)
+    return True
+
+
+def _signal(found: RunningServer, signum: int) -> None:
+    process = table.look(found.pid)
+    if process is not None and process.start == found.start:
+        table.send(process, signum)
+
+
+def disk_used() -> int:
+    """Bytes that the store takes on disk."""
+    total = 0
+    for here, _, files in os.walk(os.path.join(directory(), "js")):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(here, name)).st_blocks * 512
+            except OSError:
+                continue  # compacted away just now
+    return total

@@ -1,0 +1,416 @@
+"""All orders and what was said in their runs, in a form that can be filtered, counted and searched.
+
+A SQLite file beside the fleet's other files, fed from the engine's two streams. It is only a copy: a file that is
+lost, damaged, or of another fleet or format is rebuilt from the first message on.
+
+    index = OrderIndex(path, fleet="the identity of its streams")
+    index.take_state(entries)                      # each with the position that the next reader continues from
+    found = index.orders(OrderFilter(states=("failed",)), count=50)
+"""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.errors import StorageError
+from treadle.fleet.engine.bus import Entry
+from treadle.fleet.find.order_rows import Chunk, Listed, OrderFilter, OrderRow, SearchHit, row_of
+from treadle.fleet.find.searched import is_error, texts_of
+from treadle.fleet.orders import begun, encode, read_order, read_spec
+
+FORMAT = 4
+TEXT_MAX = 20_000
+"""How many characters of one text are searched."""
+FACETS = ("state", "agent", "project", "node")
+COUNTED = (*FACETS, "needs")
+"""Columns by which orders are counted as they change, so that counting need not read all of them."""
+
+
+def _count(which: str, step: int) -> str:
+    values = ", ".join(f"{which}.{name}" for name in COUNTED)
+    return f"INSERT INTO counts VALUES ({values}, {step}) ON CONFLICT DO UPDATE SET n = n + {step};"
+
+
+_SCHEMA = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE orders (id TEXT PRIMARY KEY, revision INTEGER, state TEXT, agent TEXT, project TEXT, place TEXT,
+  node TEXT, title TEXT, labels TEXT, needs TEXT, changed REAL, row BLOB) WITHOUT ROWID;
+CREATE INDEX orders_by_revision ON orders (revision);
+CREATE INDEX orders_by_state ON orders (state, revision);
+CREATE TABLE counts ({", ".join(COUNTED)}, n INTEGER, PRIMARY KEY ({", ".join(COUNTED)})) WITHOUT ROWID;
+CREATE TRIGGER orders_added AFTER INSERT ON orders BEGIN {_count("new", 1)} END;
+CREATE TRIGGER orders_changed AFTER UPDATE ON orders BEGIN {_count("old", -1)} {_count("new", 1)} END;
+CREATE TRIGGER orders_removed AFTER DELETE ON orders BEGIN {_count("old", -1)} END;
+CREATE INDEX orders_by_needs ON orders (needs, revision) WHERE needs != '';
+CREATE TABLE asks (key TEXT PRIMARY KEY, body BLOB, answer BLOB) WITHOUT ROWID;
+CREATE TABLE chunks (seq INTEGER PRIMARY KEY, of TEXT, attempt INTEGER, first INTEGER, count INTEGER);
+CREATE INDEX chunks_by_order ON chunks (of, seq);
+CREATE TABLE errors (of TEXT, seq INTEGER, n INTEGER, PRIMARY KEY (of, seq, n)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE texts USING fts5 (text, of UNINDEXED, kind UNINDEXED, seq UNINDEXED);
+"""
+
+
+_rows = msgspec.json.Decoder(OrderRow)
+
+
+class OrderIndex:
+    def __init__(self, path: str, fleet: str) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._db = self._open(fleet)
+
+    def _open(self, fleet: str) -> sqlite3.Connection:
+        for anew in (False, True):
+            if anew:
+                _forget(self.path)
+            with suppress(sqlite3.DatabaseError), ExitStack() as unusable:
+                db = sqlite3.connect(self.path, timeout=10.0, isolation_level=None, check_same_thread=False)
+                unusable.callback(db.close)
+                if self.path != ":memory:":
+                    os.chmod(self.path, 0o600)
+                db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = OFF")  # a power cut may damage the file; then it is rebuilt
+                if _belongs(db, fleet):
+                    unusable.pop_all()
+                    return db
+        raise StorageError(f"the index {self.path} cannot be made", hint="is the disk full?")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    # Feeding it...
+
+    @property
+    def state_at(self) -> int:
+        """The revision from which the state must be read."""
+        return int(self._meta("state_at", 1))
+
+    @property
+    def events_at(self) -> int:
+        return int(self._meta("events_at", 1))
+
+    def take_state(self, entries: Sequence[Entry]) -> list[OrderRow]:
+        """Take in changes of `order.*`, `spec.*`, `ask.>` and `answer.>`, and return the rows that they changed.
+
+        An entry without a value means that the key was removed; removing a `spec` removes the whole order.
+        """
+        changed: dict[str, OrderRow] = {}
+        removed: list[str] = []
+        with self._writing() as db:
+            at = self._cursor(db, "state_at")
+            for entry in entries:
+                if entry.revision < at:
+                    continue
+                kind, _, name = entry.key.partition(".")
+                if not entry.value:
+                    removed += [name] if kind == "spec" else []
+                elif kind == "order":
+                    row = row_of(read_order(entry), entry.revision)
+                    changed[row.id] = row
+                    _put(db, row)
+                elif kind == "spec":
+                    if (new := _take_spec(db, entry, name)) is not None:
+                        changed[new.id] = new
+                elif kind == "ask":
+                    db.execute(
+                        "INSERT INTO asks (key, body) VALUES (?, ?) "
+                        "ON CONFLICT (key) DO UPDATE SET body = excluded.body",
+                        (name, entry.value),
+                    )
+                elif kind == "answer":
+                    db.execute(
+                        "INSERT INTO asks (key, answer) VALUES (?, ?) "
+                        "ON CONFLICT (key) DO UPDATE SET answer = excluded.answer",
+                        (name, entry.value),
+                    )
+            _remove(db, removed)
+            if entries:
+                _set(db, "state_at", max(at, entries[-1].revision + 1))
+        return [row for name, row in changed.items() if name not in removed]
+
+    def take_events(self, messages: Iterable[tuple[str, int, bytes]]) -> None:
+        """Take in messages of the event stream: subject, sequence, body."""
+        with self._writing() as db:
+            at = self._cursor(db, "events_at")
+            last = at - 1
+            for subject, seq, data in messages:
+                if seq < at:
+                    continue
+                last = seq
+                _, _, order, attempt, _ = subject.split(".", 4)
+                body = msgspec.json.decode(data)
+                events = body.get("events", [])
+                db.execute(
+                    "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)",
+                    (seq, order, int(attempt), body.get("n", 0), len(events)),
+                )
+                for number, event in enumerate(events, body.get("n", 1)):
+                    for kind, text in texts_of(event):
+                        db.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (text[:TEXT_MAX], order, kind, seq))
+                    if is_error(event):
+                        db.execute("INSERT OR IGNORE INTO errors VALUES (?, ?, ?)", (order, seq, number))
+            _set(db, "events_at", last + 1)
+
+    # Asking it...
+
+    def orders(self, wanted: OrderFilter, *, count: int, before: int | None = None, facets: bool = False) -> Listed:
+        where, values = _where(wanted)
+        with self._reading() as db:
+            table = _counts(db, wanted)
+            total = _total(db, table, wanted)
+            more = where + (" AND " if where else "WHERE ") + "revision < ?" if before is not None else where
+            bound = [*values, before] if before is not None else values
+            found = db.execute(
+                f"SELECT row FROM orders {more} ORDER BY revision DESC LIMIT ?", [*bound, count + 1]
+            ).fetchall()
+            rest = 0
+            rows = [_rows.decode(data) for (data,) in found[:count]]
+            if len(found) > count and before is None:
+                rest = total - count
+            elif len(found) > count:
+                last = rows[-1].revision
+                tail = where + (" AND " if where else "WHERE ") + "revision < ?"
+                (rest,) = db.execute(f"SELECT count(*) FROM orders {tail}", [*values, last]).fetchone()
+            counts = {name: _facet(db, table, wanted, name) for name in FACETS} if facets else {}
+        return Listed(
+            orders=rows, total=total, left_out=rest, next=rows[-1].revision if rest and rows else None, facets=counts
+        )
+
+    def window(self, wanted: OrderFilter, offset: int, count: int) -> list[OrderRow]:
+        """Rows by their position in the list, for a table that is scrolled."""
+        where, values = _where(wanted)
+        # Skip rows in the narrow index, without reading them whole.
+        place = f"SELECT id FROM orders {where} ORDER BY revision DESC LIMIT ? OFFSET ?"
+        query = f"SELECT row FROM orders WHERE id IN ({place}) ORDER BY revision DESC"
+        with self._reading() as db:
+            return [_rows.decode(data) for (data,) in db.execute(query, [*values, count, offset])]
+
+    def counts(self) -> dict[str, int]:
+        with self._reading() as db:
+            return dict(db.execute("SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0"))
+
+    def spent(self, hours: int = 168) -> list[dict[str, Any]]:
+        """What orders used, by the hour in which they last changed."""
+        query = """SELECT CAST(changed / 3600 AS INTEGER) * 3600.0, coalesce(sum(j ->> '$.usd'), 0),
+                   coalesce(sum(j ->> '$.tokens'), 0), count(*)
+                   FROM (SELECT changed, CAST(row AS TEXT) AS j FROM orders WHERE changed > ?)
+                   GROUP BY 1 ORDER BY 1"""
+        with self._reading() as db:
+            found = db.execute(query, (time.time() - hours * 3600,)).fetchall()
+        return [{"hour": hour, "usd": usd, "tokens": tokens, "orders": count} for hour, usd, tokens, count in found]
+
+    def totals(self) -> dict[str, float]:
+        """Sums over all orders, for figures that only grow."""
+        sums = {
+            "tokens": "sum(j ->> '$.tokens')",
+            "usd": "sum(j ->> '$.usd')",
+            "retries": "sum(max(0, coalesce(j ->> '$.attempt', 0) - 1))",
+            "lost": "sum(j ->> '$.lost')",
+            "waited": "sum(CASE WHEN j ->> '$.started' > 0 THEN max(0, j ->> '$.started' - (j ->> '$.created')) END)",
+            "started": "count(j ->> '$.started')",
+            "ran": "sum(j ->> '$.ran')",
+            "runs": "sum(j ->> '$.runs')",
+        }
+        query = f"SELECT {', '.join(sums.values())} FROM (SELECT CAST(row AS TEXT) AS j FROM orders)"
+        with self._reading() as db:
+            found = db.execute(query).fetchone()
+        return {name: float(value or 0) for name, value in zip(sums, found, strict=True)}
+
+    def row(self, name: str) -> OrderRow | None:
+        with self._reading() as db:
+            found = db.execute("SELECT row FROM orders WHERE id = ?", (name,)).fetchone()
+        return _rows.decode(found[0]) if found else None
+
+    def ask(self, key: str) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+        """A question, with its answer if it has one."""
+        with self._reading() as db:
+            found = db.execute("SELECT body, answer FROM asks WHERE key = ?", (key,)).fetchone()
+        if not found or found[0] is None:
+            return None
+        answer = None if found[1] is None else msgspec.json.decode(found[1])
+        return msgspec.json.decode(found[0]), None if answer is None or "withdrawn" in answer else answer
+
+    def chunks(self, order: str, *, before: int | None = None, after: int = 0, most: int = 100) -> list[Chunk]:
+        """Where an order's events are: the last chunks before a position, or the first after one; earliest first."""
+        with self._reading() as db:
+            if before is not None or not after:
+                query = (
+                    "SELECT seq, attempt, first, count FROM chunks WHERE of = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+                )
+                limit = 1 << 62 if before is None else before
+                found = db.execute(query, (order, limit, most)).fetchall()[::-1]
+            else:
+                query = "SELECT seq, attempt, first, count FROM chunks WHERE of = ? AND seq > ? ORDER BY seq LIMIT ?"
+                found = db.execute(query, (order, after, most)).fetchall()
+        return [Chunk(seq=seq, attempt=attempt, first=first, count=count) for seq, attempt, first, count in found]
+
+    def event_count(self, order: str) -> int:
+        with self._reading() as db:
+            return int(db.execute("SELECT coalesce(sum(count), 0) FROM chunks WHERE of = ?", (order,)).fetchone()[0])
+
+    def first_error(self, order: str) -> tuple[int, int] | None:
+        with self._reading() as db:
+            found = db.execute("SELECT seq, n FROM errors WHERE of = ? ORDER BY seq, n LIMIT 1", (order,)).fetchone()
+        return (found[0], found[1]) if found else None
+
+    def search(self, words: str, *, count: int = 25, kind: str = "") -> tuple[list[SearchHit], int]:
+        """The best hits, one for each order and kind, and the number of all matching texts."""
+        query = " ".join('"' + word.replace('"', '""') + '"*' for word in words.replace("\0", " ").split())
+        if not query:
+            return [], 0
+        only, values = (" AND kind = ?", [query, kind]) if kind else ("", [query])
+        with self._reading() as db:
+            (total,) = db.execute(f"SELECT count(*) FROM texts WHERE texts MATCH ?{only}", values).fetchone()
+            found = db.execute(
+                "SELECT t.of, o.title, o.state, t.kind, t.seq, snippet(texts, 0, char(1), char(2), '…', 16) "
+                f"FROM texts t LEFT JOIN orders o ON o.id = t.of WHERE texts MATCH ?{only.replace('kind', 't.kind')} "
+                "ORDER BY rank LIMIT 500",
+                values,
+            ).fetchall()
+        hits: dict[tuple[str, str], SearchHit] = {}
+        for of, title, state, which, seq, text in found:
+            hits.setdefault(
+                (of, which), SearchHit(order=of, title=title or "", state=state or "", kind=which, text=text, seq=seq)
+            )
+        return list(hits.values())[:count], total
+
+    def _meta(self, name: str, default: int) -> Any:
+        with self._reading() as db:
+            return self._cursor(db, name, default)
+
+    def _cursor(self, db: sqlite3.Connection, name: str, default: int = 1) -> int:
+        found = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return int(found[0]) if found else default
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._db
+            except sqlite3.Error as error:
+                raise StorageError(f"the index {self.path} cannot be read: {error}") from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, also across processes, since a command may feed the same file."""
+        with self._reading() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+
+# The file...
+
+
+def _belongs(db: sqlite3.Connection, fleet: str) -> bool:
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if not tables:
+        db.executescript("BEGIN;" + _SCHEMA + "COMMIT;")
+        _set(db, "fleet", f"{FORMAT} {fleet}")
+    found = db.execute("SELECT value FROM meta WHERE name = 'fleet'").fetchone()
+    return bool(found) and found[0] == f"{FORMAT} {fleet}"
+
+
+def _forget(path: str) -> None:
+    for end in ("", "-wal", "-shm"):
+        try:
+            os.unlink(path + end)
+        except FileNotFoundError:
+            pass
+
+
+def _set(db: sqlite3.Connection, name: str, value: Any) -> None:
+    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+
+def _remove(db: sqlite3.Connection, names: list[str]) -> None:
+    """Remove all of these orders at once: finding their texts means looking at every text."""
+    if not names:
+        return
+    every = msgspec.json.encode(names).decode()
+    for table, column in (("orders", "id"), ("chunks", "of"), ("errors", "of"), ("texts", "of")):
+        db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (every,))
+    for name in names:
+        db.execute("DELETE FROM asks WHERE key >= ? AND key < ?", (f"{name}.", f"{name}/"))
+
+
+def _put(db: sqlite3.Connection, row: OrderRow) -> None:
+    labels = "".join(f"\n{label}\n" for label in row.labels)
+    values = (row.id, row.revision, row.state, row.agent, row.project, row.place, row.node)
+    names = ("revision", "state", "agent", "project", "place", "node", "title", "labels", "needs", "changed", "row")
+    db.execute(
+        f"INSERT INTO orders VALUES ({', '.join('?' * 12)}) ON CONFLICT (id) DO UPDATE SET "
+        + ", ".join(f"{name} = excluded.{name}" for name in names),
+        (*values, row.title, labels, row.needs, row.changed, encode(row)),
+    )
+
+
+def _take_spec(db: sqlite3.Connection, entry: Entry, name: str) -> OrderRow | None:
+    try:
+        spec = read_spec(entry.value)
+    except StorageError:
+        return None  # the scheduler says so in the order
+    db.execute("INSERT INTO texts VALUES (?, ?, 'task', 0)", (f"{spec.title}\n{spec.task}"[:TEXT_MAX], name))
+    if db.execute("SELECT 1 FROM orders WHERE id = ?", (name,)).fetchone():
+        return None
+    row = row_of(begun(spec), entry.revision)
+    _put(db, row)
+    return row
+
+
+def _where(wanted: OrderFilter) -> tuple[str, list[Any]]:
+    parts: list[str] = []
+    values: list[Any] = []
+    if wanted.states:
+        parts.append(f"state IN ({', '.join('?' * len(wanted.states))})")
+        values += wanted.states
+    for name in ("agent", "project", "place", "node", "needs"):
+        if value := getattr(wanted, name):
+            parts.append(f"{name} = ?")
+            values.append(value)
+    if wanted.label:
+        parts.append("instr(labels, ?) > 0")
+        values.append(f"\n{wanted.label}\n")
+    if wanted.text:
+        parts.append("instr(lower(title || ' ' || id), lower(?)) > 0")
+        values.append(wanted.text)
+    return ("WHERE " + " AND ".join(parts) if parts else ""), values
+
+
+def _counts(db: sqlite3.Connection, wanted: OrderFilter) -> str:
+    """The table of counts by combination. Reads every order only when a filter makes it necessary."""
+    if not (wanted.place or wanted.label or wanted.text):
+        return "counts"
+    names = ", ".join(COUNTED)
+    where, values = _where(OrderFilter(place=wanted.place, label=wanted.label, text=wanted.text))
+    db.execute("DROP TABLE IF EXISTS temp.narrowed")
+    db.execute(
+        f"CREATE TEMP TABLE narrowed AS SELECT {names}, count(*) AS n FROM orders {where} GROUP BY {names}", values
+    )
+    return "temp.narrowed"
+
+
+def _total(db: sqlite3.Connection, table: str, wanted: OrderFilter) -> int:
+    where, values = _where(replace(wanted, place="", label="", text=""))
+    return int(db.execute(f"SELECT coalesce(sum(n), 0) FROM {table} {where}", values).fetchone()[0])
+
+
+def _facet(db: sqlite3.Connection, table: str, wanted: OrderFilter, name: str) -> dict[str, int]:
+    """How many orders each value would give without this filter, most first."""
+    field: dict[str, Any] = {"states": ()} if name == "state" else {name: ""}
+    where, values = _where(replace(wanted, place="", label="", text="", **field))
+    query = f"""SELECT {name}, sum(n) AS many FROM {table} {where}
+                GROUP BY {name} HAVING many > 0 ORDER BY many DESC LIMIT 50"""
+    return {str(value): count for value, count in db.execute(query, values)}

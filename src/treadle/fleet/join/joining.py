@@ -1,0 +1,89 @@
+"""This machine made a worker of another's fleet, with a code that was made there (`invitations`)."""
+
+import asyncio
+import contextlib
+import os
+import time
+
+import msgspec
+
+from treadle.errors import Denied, LocalError, NotFound
+from treadle.fleet import node, up
+from treadle.fleet.engine import places, server
+from treadle.fleet.engine.bus import Bus, Unreachable, shown
+from treadle.fleet.join import services
+from treadle.fleet.join.invitations import Credentials, Invitation, read
+from treadle.io.files import write_atomic
+
+
+async def join(
+    code: str,
+    *,
+    slots: int = 4,
+    labels: tuple[str, ...] = (),
+    service: bool = False,
+    ca: str = "",
+    patience: float = 5.0,
+) -> tuple[str, str]:
+    """Join the code's fleet as a worker. Returns the node's name, once the scheduler knows it, and its keeper."""
+    found = read(code)
+    with contextlib.suppress(NotFound):
+        known = places.load()
+        if known.url != found.url:
+            raise LocalError(
+                f"this machine belongs to the fleet at {shown(known.url)}", hint="`treadle fleet down --forget`"
+            )
+    if found.ca and not ca:
+        ca = os.path.join(places.inside(), "ca.pem")
+        write_atomic(ca, found.ca.encode())
+    given = await _ask_in(found, ca, patience)
+    fleet = places.Fleet(url=found.url, private=False, lease=given.lease, ca=ca, users=given.users)
+    places.save(fleet)
+    bus = await server.await_ready(fleet, fleet.widest(), seconds=10)
+    try:
+        role = f"worker:{given.name}"
+        settings = node.NodeSettings(name=given.name, slots=slots, labels=labels, role=role, schedule=False)
+        kept = await asyncio.to_thread(services.start_node, settings) if service else ""
+        if not kept:
+            up.start_node(settings)
+        await up.await_scheduler(bus, given.name)
+    finally:
+        await bus.close()
+    return given.name, kept or "a process of its own"
+
+
+async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:
+    role = f"enrol:{found.id}"
+    asking = places.Fleet(url=found.url, private=False, ca=ca, users={role: found.secret})
+    deadline = time.monotonic() + patience
+    while True:
+        bus = await _reached(asking, role, patience)
+        try:
+            answer = await bus.ask(f"fleet.enrol.{found.id}", timeout=10.0)
+            break
+        except Unreachable:  # also happens for a moment while the engine reads its new users
+            if time.monotonic() > deadline:
+                hint = "`treadle fleet up` on the machine that made the code"
+                text = f"the engine at {shown(found.url)} is up, and nobody there lets machines in"
+                raise Unreachable(text, hint=hint) from None
+        finally:
+            await bus.close()
+        await asyncio.sleep(0.2)
+    if "error" in answer:
+        raise Denied(str(answer["error"]))
+    return msgspec.convert(answer, Credentials)
+
+
+async def _reached(asking: places.Fleet, role: str, patience: float) -> Bus:
+    """Wait for the engine: it may become reachable only now, for example over a tunnel that is being made."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return await Bus.connect(asking.address(role), name="treadle fleet join", lasting=False)
+        except Denied:
+            hint = "`treadle fleet invite` makes another"
+            raise Denied("this code was used already or its time is up", hint=hint) from None
+        except Unreachable:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)

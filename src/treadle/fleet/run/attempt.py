@@ -1,0 +1,89 @@
+"""One attempt at an order, shared by the parts of its runner: where it works, what it may do, what it reports."""
+
+import asyncio
+import contextlib
+import os
+import time
+from typing import Any
+
+import msgspec
+
+from treadle.errors import TreadleError
+from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.engine.events import AttemptLog
+from treadle.fleet.orders import NOT_HERE, OrderLimits, Used, encode
+from treadle.fleet.run import runs, trees
+from treadle.redact import Redactor
+
+OUTAGE_SECONDS = 3600.0
+"""How long a runner goes on, or waits to report its end, while the engine is away."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    outcome: str
+    why: str = ""
+    retryable: bool = False
+    used: Used = Used()
+    result: dict[str, Any] = {}
+    receipt: Any = None
+    approvals: list[dict[str, Any]] = []
+
+
+class RunningAttempt:
+    def __init__(self, directory: str, job: runs.RunJob, bus: Bus) -> None:
+        self.directory = directory
+        self.job = job
+        self.bus = bus
+        self.spec = job.spec
+        self.limits: OrderLimits = job.order.limits
+        self.earlier = [each for each in job.order.attempts[:-1] if each.outcome != NOT_HERE]
+        self.root = self.spec.root
+        self.tree: trees.WorkTree | None = None
+        self.log = AttemptLog(
+            os.path.join(directory, "events.jsonl"), bus, f"fleet.ev.{self.spec.id}.{job.attempt}.{job.node}"
+        )
+        self.can_resume = self.can_fork = False
+        """What the agent can do with a session."""
+        self.locks = contextlib.ExitStack()
+        """Locks on what earlier runs left, held for as long as we use it."""
+        self.superseded = asyncio.Event()
+        """Set when another attempt has the order: nothing that this one does counts any more."""
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+        self.held = ""
+        """Why it stops before the agent's next step, if it does."""
+        self.stopping = asyncio.Event()
+        self.stopped: TreadleError | None = None
+        self.parked = False
+        """Whether it gives its slot back, so that another runner continues once there is an answer."""
+        self._redactor = Redactor.of_environment(os.environ)
+
+    def new_place(self) -> str:
+        return os.path.join(self.directory, "work")
+
+    async def report(self, kind: str, **content: Any) -> None:
+        """Send something that is kept until the scheduler has dealt with it; waits while the engine is away."""
+        spec, attempt = self.spec.id, self.job.attempt
+        body = self.redacted(encode({"order": spec, "attempt": attempt, **content}))
+        name = f"{spec}.{attempt}.{kind}.{content.get('number', 0)}"
+        deadline = time.monotonic() + OUTAGE_SECONDS
+        while not self.superseded.is_set():
+            try:
+                await self.bus.publish(f"fleet.in.node.{self.job.node}.{kind}", body, {"Nats-Msg-Id": name})
+                return
+            except Unreachable:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+
+    def redacted(self, data: bytes) -> bytes:
+        """JSON without this machine's keys: they stay here, whatever an agent prints."""
+        text = data.decode()
+        found = self._redactor.text(text)
+        if found == text:
+            return data
+        try:
+            msgspec.json.decode(found)
+            return found.encode()
+        except msgspec.MsgspecError:  # a secret looked like a part of the JSON notation
+            return encode(self._redactor.tree(msgspec.json.decode(data)))

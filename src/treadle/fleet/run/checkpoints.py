@@ -1,0 +1,170 @@
+"""Keeps how far an attempt has come while it runs, so that the next one continues from there.
+
+On the node, `state.json` in the run's directory names its session and worktree. In the object store,
+`checkpoint.ORDER.ATTEMPT` holds what another machine needs: the worktree as a commit, and the agent's session.
+"""
+
+import asyncio
+import logging
+import os
+import time
+
+import msgspec
+
+from treadle.errors import NotFound, StorageError, TreadleError
+from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded
+from treadle.fleet.engine import objects
+from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.run import transcripts, trees
+from treadle.fleet.run.attempt import RunningAttempt
+from treadle.io.files import write_atomic
+from treadle.io.reading import read_if_there
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+SECONDS = 5.0
+"""Seconds between two checkpoints of a run."""
+MOST = 64 * 1024 * 1024
+DONE_MAX = 40
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """What belongs to this run on its node."""
+
+    format: int = FORMAT
+    agent: str
+    tree: trees.WorkTree
+    session: str = ""
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    agent: str
+    cwd: str
+    session: str = ""
+    start: str = ""
+    """The commit that the order's work starts from."""
+    head: str = ""
+    commit: str = ""
+    """The worktree as it was, on top of what was committed at `head`."""
+    bundle: bytes = b""
+    files: dict[str, bytes] = {}
+    """The session's files, as the agent keeps them."""
+    words: str = ""
+    done: tuple[str, ...] = ()
+    """Its last tool calls, for the brief of an agent that cannot resume a session."""
+
+
+def name_of(order: str, attempt: int) -> str:
+    return f"checkpoint.{order}.{attempt}"
+
+
+async def fetch(bus: Bus, order: str, attempt: int) -> Checkpoint | None:
+    """What an attempt left in the object store; None when there is nothing we can read."""
+    try:
+        data = await objects.get(bus, name_of(order, attempt))
+        found = msgspec.msgpack.decode(data, type=Checkpoint)
+    except (NotFound, StorageError, msgspec.MsgspecError):
+        return None
+    return found if found.format == FORMAT else None
+
+
+def read_state(directory: str) -> RunState | None:
+    data = read_if_there(os.path.join(directory, "state.json"))
+    try:
+        return None if data is None else msgspec.json.decode(data, type=RunState)
+    except msgspec.MsgspecError:
+        return None
+
+
+class Checkpoints:
+    """The checkpoints of one run: it hears the run's events and stores one after something was done, not too often."""
+
+    def __init__(self, attempt: RunningAttempt) -> None:
+        self._attempt = attempt
+        self.session = ""
+        self.changed: tuple[str, ...] = ()
+        """What had changed in the worktree at the last checkpoint."""
+        self._words = ""
+        self._done: list[str] = []
+        self._more = asyncio.Event()
+        self._slot = "a"
+        self._task: asyncio.Task[None] | None = None
+        self._keeping = asyncio.Lock()
+
+    def look(self, event: AnyEvent) -> None:
+        if isinstance(event, ToolStarted):
+            said = f"{event.name} {event.command or ' '.join(event.paths)}".strip()
+            self._done = [*self._done, said[:200]][-DONE_MAX:]
+        elif isinstance(event, Message) and event.text.strip():
+            self._words = event.text[-2000:]
+        if isinstance(event, ToolEnded | TurnEnded | Message):
+            self._more.set()
+
+    def opened(self, session: str) -> None:
+        """The agent has opened this session, so it can be resumed from now on."""
+        tree = self._attempt.tree
+        if session != self.session and session and tree is not None:
+            self.session = session
+            state = RunState(agent=self._attempt.spec.agent, tree=tree, session=session)
+            write_atomic(os.path.join(self._attempt.directory, "state.json"), msgspec.json.encode(state))
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep_on())
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _keep_on(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            await self.keep()
+            await asyncio.sleep(SECONDS)
+
+    async def keep(self) -> bool:
+        """Store how far the run is. False when that is not possible now; the run goes on either way."""
+        if self._attempt.tree is None or self._attempt.superseded.is_set():
+            return False
+        async with self._keeping:
+            try:
+                began = time.monotonic()
+                data = msgspec.msgpack.encode(await asyncio.to_thread(self._made, self._attempt.tree))
+                if len(data) > MOST:
+                    log.warning("the checkpoint has %d bytes, which are too many", len(data))
+                    return False
+                name = name_of(self._attempt.spec.id, self._attempt.job.attempt)
+                await objects.put(self._attempt.bus, name, data, slot=self._slot)
+                self._slot = "b" if self._slot == "a" else "a"
+                log.info("checkpoint of %d bytes in %.2f s", len(data), time.monotonic() - began)
+                return True
+            except (Unreachable, TreadleError) as error:
+                log.warning("no checkpoint: %s", error)
+                return False
+
+    def _made(self, tree: trees.WorkTree) -> Checkpoint:
+        spec = self._attempt.spec
+        # The session first: an agent may find more done than it remembers, but never less.
+        files = transcripts.collect(spec.agent, self.session, tree.root, os.environ)
+        head = commit = ""
+        bundle = b""
+        if tree.top:
+            head = trees.head_of(tree)
+            commit = trees.snapshot(tree, spec.bring)
+            self.changed = trees.changed(tree, commit)
+            if commit != tree.start:
+                bundle = trees.bundle(tree, commit, os.path.join(self._attempt.directory, "checkpoint.bundle"))
+        return Checkpoint(
+            agent=spec.agent,
+            cwd=tree.root,
+            session=self.session,
+            start=tree.start,
+            head=head,
+            commit=commit,
+            bundle=bundle,
+            files=files,
+            words=self._words,
+            done=tuple(self._done),
+        )

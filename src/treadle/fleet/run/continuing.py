@@ -1,0 +1,180 @@
+"""What an attempt continues from: the session and the files of the attempt before, if there was one.
+
+On the same machine, when the runner before is gone, its worktree and its agent's session are taken over where they are.
+On another machine, or when that runner may still be alive, both come from the checkpoint in the object store. An agent
+that cannot resume a session gets the files and a brief of what was done.
+"""
+
+import asyncio
+import contextlib
+import os
+import time
+from typing import Literal
+
+import msgspec
+
+from treadle.errors import Busy, StorageError, TreadleError
+from treadle.fleet import client
+from treadle.fleet.run import runs, transcripts, trees
+from treadle.fleet.run.attempt import RunningAttempt
+from treadle.fleet.run.checkpoints import Checkpoint, RunState, fetch, read_state
+from treadle.io.files import locked
+from treadle.io.process import table
+
+SETTLE_SECONDS = 5.0
+"""How long the earlier runner's processes may take to leave its worktree."""
+TASK_MAX = 4000
+
+
+class Before(msgspec.Struct, frozen=True, kw_only=True):
+    """What there was before this attempt."""
+
+    how: Literal["", "session", "brief"] = ""
+    session: str = ""
+    fork: bool = False
+    """Continue with a copy: the earlier runner may be asleep, and would write into the same session."""
+    cwd: str = ""
+    words: str = ""
+    done: tuple[str, ...] = ()
+    restored: bool = False
+    """Whether the files are as it left them."""
+    tree: trees.WorkTree | None = None
+
+
+async def prepare(attempt: RunningAttempt, source: str) -> Before:
+    """The worktree for this attempt, with everything of the earlier attempt that is available."""
+    for order, number in await _earlier(attempt):
+        if (found := await _from_this_machine(attempt, order, number, source)) is not None:
+            return found
+        if (kept := await fetch(attempt.bus, order, number)) is not None:
+            return await _from_store(attempt, kept, source)
+    tree = await asyncio.to_thread(trees.prepare, attempt.spec, source, attempt.new_place())
+    return Before(how="brief" if attempt.earlier else "", tree=tree)
+
+
+async def _earlier(attempt: RunningAttempt) -> list[tuple[str, int]]:
+    """The attempts that this one could continue from, latest first."""
+    spec = attempt.spec
+    found = [(spec.id, each.number) for each in reversed(attempt.earlier)]
+    if spec.continues:
+        with contextlib.suppress(TreadleError):
+            order = await client.get_order(attempt.bus, spec.continues)
+            found.append((order.id, order.attempt))
+    return found
+
+
+async def _from_this_machine(attempt: RunningAttempt, order: str, number: int, source: str) -> Before | None:
+    """Its own worktree and session on this machine; None when there are none, or somebody may still use them."""
+    directory = runs.directory(order, number)
+    state = read_state(directory)
+    if state is None or state.agent != attempt.spec.agent:
+        return None
+    holding = locked(runs.lock_of(directory), SETTLE_SECONDS)
+    try:
+        await asyncio.to_thread(holding.__enter__)
+    except (Busy, StorageError):
+        return None
+    attempt.locks.callback(holding.__exit__, None, None, None)
+    if not await asyncio.to_thread(_is_unused, state.tree.top or state.tree.root):
+        return None
+    tree = await asyncio.to_thread(_tree_of, attempt, state, order, source)
+    how: Literal["session", "brief"] = "session" if attempt.can_resume and state.session else "brief"
+    return Before(how=how, session=state.session, cwd=tree.root, restored=True, tree=tree)
+
+
+def _tree_of(attempt: RunningAttempt, state: RunState, order: str, source: str) -> trees.WorkTree:
+    """The worktree in its old place: as it was left, or made again when its order has ended and it was removed."""
+    old, spec = state.tree, attempt.spec
+    if old.top and not os.path.isdir(old.top):
+        return trees.prepare(spec, source, old.top)
+    if order != spec.id and old.top:
+        trees.restore(old, spec.base, spec.base)
+        return msgspec.structs.replace(old, start=spec.base)
+    return old
+
+
+def _is_unused(place: str) -> bool:
+    """Whether nothing works there any more: the keeper ends what a killed runner had started."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while any(_inside(process.pid, place) for process in table.processes()):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _inside(pid: int, place: str) -> bool:
+    try:
+        cwd = os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return False
+    return cwd == place or cwd.startswith(place + "/")
+
+
+async def _from_store(attempt: RunningAttempt, kept: Checkpoint, source: str) -> Before:
+    """Take it from the object store."""
+    spec = attempt.spec
+    tree = await asyncio.to_thread(trees.prepare, spec, source, attempt.new_place())
+    restored = False
+    if tree.top and kept.commit and kept.start == tree.start:
+        try:
+            if kept.bundle:
+                path = os.path.join(attempt.directory, "in.bundle")
+                await asyncio.to_thread(trees.fetch, tree, kept.bundle, path)
+            await asyncio.to_thread(trees.restore, tree, kept.head, kept.commit)
+            restored = True
+        except TreadleError:
+            await asyncio.to_thread(trees.restore, tree, tree.start, tree.start)
+    goes_on = bool(kept.session) and kept.agent == spec.agent and attempt.can_resume
+    # A session that remembers changes which are not there would build on nothing.
+    if goes_on and (restored or kept.commit in ("", kept.start) or bool(spec.continues)):
+        goes_on = await asyncio.to_thread(transcripts.put_back, kept.files, spec.agent, tree.root, os.environ)
+    else:
+        goes_on = False
+    return Before(
+        how="session" if goes_on else "brief",
+        session=kept.session,
+        fork=attempt.can_fork,
+        cwd=kept.cwd,
+        words=kept.words,
+        done=kept.done,
+        restored=restored,
+        tree=tree,
+    )
+
+
+def told(attempt: RunningAttempt, before: Before, brief: str) -> str:
+    """The first message to the agent: the task, or how to continue from what was done before."""
+    spec = attempt.spec
+    lost = "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in attempt.earlier)
+    if before.how == "session":
+        return _going_on(attempt, before, lost)
+    parts = [spec.task, brief] if brief else [spec.task]
+    if spec.comments:
+        where = "its files are as that left them" if spec.base else "its files may be as that left them"
+        parts.append(f"This was done before, and {where}. A reviewer says:\n\n{spec.comments}")
+    if lost:
+        files = "The files are as that left them." if before.restored else "The files are as at the start."
+        parts.append(f"This was begun before and not finished: {lost}. {files}")
+    if before.done and lost:
+        parts.append("What was done then, the last of it:\n" + "\n".join(f"- {each}" for each in before.done))
+    if before.words and lost:
+        parts.append(f"What was said last then:\n{before.words}")
+    return "\n\n".join(parts)
+
+
+def _going_on(attempt: RunningAttempt, before: Before, lost: str) -> str:
+    spec = attempt.spec
+    parts = []
+    if lost:
+        parts.append(f"You were interrupted and go on now: {lost}. The files are as you left them.")
+    elif spec.comments:
+        parts.append(f"A reviewer has looked at what you did and says:\n\n{spec.comments}")
+    if before.tree is not None and before.cwd and before.cwd != before.tree.root:
+        parts.append(f"You work in {before.tree.root} now; that is what {before.cwd} was before. Use the new path.")
+    if lost:
+        task = spec.task if len(spec.task) <= TASK_MAX else spec.task[:TASK_MAX] + " ..."
+        parts.append(f"Look at what is done, and do the rest of the task:\n\n{task}")
+        if spec.comments:
+            parts.append(f"A reviewer had said:\n\n{spec.comments}")
+    return "\n\n".join(parts)

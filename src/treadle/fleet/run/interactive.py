@@ -1,0 +1,105 @@
+"""An order whose agent runs in a terminal, for a person to watch and type into. It ends when the program does."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from treadle.errors import TreadleError
+from treadle.fleet.run import terminals
+from treadle.fleet.run.attempt import Ended, RunningAttempt
+from treadle.io.process.programs import run_program
+from treadle.terminal.client import Client
+from treadle.terminal.places import Place
+
+READY_SECONDS = 60.0
+LOOK_SECONDS = 0.5
+Seen = Callable[[str, float], None]
+"""Told what the program seems to do, and for how many seconds it has written nothing."""
+
+
+def command(agent: str) -> list[str]:
+    """The command that starts the agent for a person."""
+    from treadle.agents import AGENTS, agent_settings, find_card
+    from treadle.drivers.launch import launch_of
+
+    if agent in AGENTS:
+        return terminals.treadle()
+    settings = agent_settings()
+    card, given = find_card(agent, settings)
+    if card.name in ("worker", "acp", "sidecar") and given:
+        return ["/bin/sh", "-c", given]
+    return [launch_of(card, settings.get(card.name), given).program()]
+
+
+async def run(attempt: RunningAttempt, words: str, seen: Seen) -> Ended:
+    """Start the agent in the worktree, type the task, and wait for its end."""
+    from treadle.host.confine import confined_check
+
+    spec = attempt.spec
+    place = terminals.place_of(spec.id, "agent")
+    options = ["--foreground", "--id", place.id, "--workdir", attempt.root, "--linger", "0"]
+    record = os.path.join(attempt.directory, "terminal.cast")
+    argv = terminals.treadle("run", *options, "--record", record, "--", *command(spec.agent))
+    kept = await terminals.start(argv, place)
+    try:
+        await _type(place, words)
+        watching = asyncio.create_task(_watch(seen, place.sock))
+        stopping = asyncio.create_task(attempt.stopping.wait())
+        ending = asyncio.create_task(kept.wait())
+        await asyncio.wait({stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (watching, stopping, ending):
+            task.cancel()
+        await asyncio.gather(watching, stopping, ending, return_exceptions=True)
+    finally:
+        await kept.stop()
+    stopped = attempt.stopped
+    verified = None
+    if spec.verify and stopped is None:
+        verified = (await confined_check(spec.verify, attempt.root)).ok
+    result = {"verified": verified, "exit_code": kept.exit_code, "terminal": True}
+    if stopped is not None:
+        outcome, why = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped)
+    elif verified is False:
+        outcome, why = "failed", f"its work was not verified: {spec.verify} failed"
+    elif kept.exit_code:
+        outcome, why = "failed", f"the program ended with code {kept.exit_code}"
+    else:
+        outcome, why = "done", ""
+    return Ended(outcome=outcome, why=why, result=result)
+
+
+async def _type(place: Place, words: str) -> None:
+    """Type the task once the program has drawn itself and waits for input."""
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline and not await asyncio.to_thread(_idle, place.sock):
+        await asyncio.sleep(0.1)
+    argv = terminals.treadle("send", place.id, "--enter", "--anyway", "--file", "-")
+    await asyncio.to_thread(run_program, argv, stdin=words.encode(), timeout=60.0)
+
+
+def _idle(path: str) -> bool:
+    try:
+        with Client(path, timeout=5.0) as client:
+            status = client.status()
+            return not status.alive or status.idle_ms > 700
+    except TreadleError:
+        return False
+
+
+async def _watch(seen: Seen, path: str) -> None:
+    """Report with each beat what the terminal's program seems to do."""
+    while True:
+        try:
+            detail = await asyncio.to_thread(_detail, path)
+            state = detail.get("state") or {}
+            seen(str(state.get("name") or "?"), float(detail.get("idle_ms") or 0.0) / 1000)
+        except TreadleError:
+            pass
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _detail(path: str) -> dict[str, Any]:
+    with Client(path, timeout=5.0) as client:
+        return client.detail()

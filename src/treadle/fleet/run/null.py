@@ -1,0 +1,27 @@
+"""The null agent, for trials and measurements: `null` does nothing, `null:SECONDS:EVENTS` does it slowly."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from treadle.events import Message
+from treadle.fleet.run.attempt import Ended, RunningAttempt
+
+NAME = "null"
+
+
+async def run(attempt: RunningAttempt, take: Callable[[Message], Awaitable[None]]) -> Ended:
+    _, _, rest = attempt.spec.agent.partition(":")
+    seconds, _, count = rest.partition(":")
+    events = int(count or 1) if rest else 0
+    for number in range(events):
+        await take(Message(text=f"{number + 1} of {events}", seq=number + 1))
+        try:
+            async with asyncio.timeout(float(seconds or 0) / events):
+                await attempt.stopping.wait()
+        except TimeoutError:
+            continue
+        break
+    if attempt.stopped is not None:
+        outcome = "cancelled" if attempt.stopped.code == "cancelled" else "failed"
+        return Ended(outcome=outcome, why=str(attempt.stopped))
+    return Ended(outcome="done", result={"says": "nothing was to be done"})

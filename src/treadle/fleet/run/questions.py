@@ -1,0 +1,223 @@
+"""An agent's questions as records that anybody may answer: a rule given beforehand, a person, or the deadline."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from treadle.agent.asked import diff_of, headline, reason
+from treadle.errors import TreadleError
+from treadle.events import Asked
+from treadle.fleet.engine.bus import STATE, Stale, Unreachable
+from treadle.fleet.engine.pull import Pull
+from treadle.fleet.run.attempt import RunningAttempt
+from treadle.io.disk import DISK
+from treadle.policy.rules import RuleSet
+from treadle.session import Access, Answer, Rules
+
+
+class Questions:
+    def __init__(
+        self,
+        attempt: RunningAttempt,
+        answer: Callable[[str, Answer], Awaitable[None]],
+        park: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._attempt = attempt
+        self._answer = answer
+        self._give_back = park
+        self.given: list[dict[str, Any]] = []
+        """Who answered what and when, for the receipt."""
+        self.open: dict[str, Asked] = {}
+        self._numbers: dict[str, asyncio.Future[str]] = {}
+        self._count = 0
+        self._left_open = attempt.job.order.open_ask
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def numbered(self, request: str, key: str) -> None:
+        """The scheduler has stored the question under this key."""
+        waiting = self._numbers.get(request)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(key)
+
+    def ask(self, asked: Asked) -> None:
+        task = asyncio.create_task(self._settle_question(asked))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _settle_question(self, asked: Asked) -> None:
+        answer = self._by_rule(asked)
+        if answer is None:
+            self.open[asked.request] = asked
+            try:
+                answer = await self._ask_people(asked)
+            finally:
+                self.open.pop(asked.request, None)
+        self.given.append(
+            {
+                "text": asked.text,
+                "tool": asked.name,
+                "command": asked.command,
+                "decision": answer.decision,
+                "by": answer.by,
+                "said": answer.text,
+                "at": time.time(),
+            }
+        )
+        try:
+            await self._answer(asked.request, answer)
+        except TreadleError:
+            pass  # the agent no longer waits for it
+
+    def _by_rule(self, asked: Asked) -> Answer | None:
+        """The answer of the first matching rule; deny rules come first."""
+        spec = self._attempt.spec
+        access = Access(
+            tool=asked.name or "", kind=asked.tool_kind, paths=asked.paths, command=asked.command, args=asked.args
+        )
+        for verdict in ("deny", "allow"):
+            words = tuple(rule.partition(" ")[2] for rule in spec.rules if rule.partition(" ")[0] == verdict)
+            if not words:
+                continue
+            rules = RuleSet(Rules(**{verdict: words}), self._attempt.root, DISK)
+            decision = rules.judge(access)
+            if decision is not None and decision.verdict == verdict:
+                return Answer(
+                    decision="allow" if verdict == "allow" else "deny", by=f"rule {verdict}", text=decision.reason
+                )
+        return None
+
+    async def _ask_people(self, asked: Asked) -> Answer:
+        spec, root = self._attempt.spec, self._attempt.root
+        number = self._numbers[asked.request] = asyncio.get_running_loop().create_future()
+        content = {
+            "request": asked.request,
+            "kind": asked.kind,
+            "text": asked.text,
+            "headline": headline(asked, root),
+            "why": reason(asked, root),
+            "diff": await asyncio.to_thread(_diff, asked, root),
+            "confined": asked.confined and asked.confined.replace(os.path.realpath(root), "its worktree"),
+            "tool": asked.name,
+            "tool_kind": asked.tool_kind,
+            "paths": list(asked.paths),
+            "command": asked.command,
+            "options": list(asked.options),
+            "always": list(asked.always),
+            "claims": list(spec.claims),
+            "mode": spec.mode,
+            "args": asked.args,
+        }
+        again = await self._asked_before(content)
+        self._count += 1
+        nth = self._count
+        await self._attempt.report("asked", ask=content, number=asked.request, again=again, nth=nth)
+        key = again or await self._key(number)
+        parking = asyncio.create_task(self._park()) if spec.park is not None and self._attempt.can_resume else None
+        try:
+            answer = await self._answered(key)
+        finally:
+            if parking is not None:
+                parking.cancel()
+        await self._attempt.report("resumed", number=asked.request, nth=nth)
+        decision = "allow" if answer.get("decision") == "allow" else "deny"
+        return Answer(
+            decision=decision,  # type: ignore[arg-type]
+            text=str(answer.get("text", "")),
+            scope=answer.get("scope", "once"),
+            by=str(answer.get("by", spec.by or "somebody")),
+        )
+
+    async def _asked_before(self, content: dict[str, Any]) -> str:
+        """The key of the question that was open when the earlier attempt ended, if this is the same one."""
+        key, self._left_open = self._left_open, ""
+        entry = await self._attempt.bus.get(f"ask.{key}") if key else None
+        before = msgspec.json.decode(entry.value) if entry is not None else {}
+        same = all(before.get(name) == content[name] for name in ("kind", "tool", "command", "text"))
+        return key if before and same else ""
+
+    async def forget(self) -> None:
+        """The agent starts over, so the earlier attempt's question is no longer its own."""
+        if self._left_open:
+            self._left_open = ""
+            await self._attempt.report("resumed", number="before")
+
+    async def before(self) -> str:
+        """What the agent is told about the question it had asked when it was cut off."""
+        key = self._left_open
+        bus = self._attempt.bus
+        ask, answer = (await bus.get(f"ask.{key}"), await bus.get(f"answer.{key}")) if key else (None, None)
+        if ask is None or answer is None:
+            return ""
+        asked, given = msgspec.json.decode(ask.value), msgspec.json.decode(answer.value)
+        if "withdrawn" in given:
+            return ""
+        what = asked.get("command") or asked.get("text") or asked.get("tool")
+        said = f" with the words: {given['text']}" if given.get("text") else ""
+        if given.get("decision") == "allow":
+            return f"You had asked for permission: {what}. It was given{said}. Do it now if it is still needed."
+        return f"You had asked for permission: {what}. It was refused{said}. Do without it."
+
+    async def _park(self) -> None:
+        """Give the slot back when nobody answers for a while; the session continues when somebody has."""
+        await asyncio.sleep(self._attempt.spec.park or 0.0)
+        await self._give_back()
+
+    async def _key(self, number: asyncio.Future[str]) -> str:
+        """The key, as the scheduler sent it; looked up if that message was lost."""
+        name = self._attempt.spec.id
+        while True:
+            try:
+                async with asyncio.timeout(1.0):
+                    return await asyncio.shield(number)
+            except TimeoutError:
+                pass
+            try:
+                entry = await self._attempt.bus.get(f"order.{name}")
+            except Unreachable:
+                continue
+            found = msgspec.json.decode(entry.value) if entry else {}
+            if found.get("open_ask") and found.get("attempt") == self._attempt.job.attempt:
+                return str(found["open_ask"])
+
+    async def _take(self, key: str, revision: int) -> bool:
+        """Take this answer for good. False when whoever gave it has withdrawn it."""
+        job, bus = self._attempt.job, self._attempt.bus
+        mine = msgspec.json.encode({"by": job.node, "attempt": job.attempt})
+        while True:
+            try:
+                await bus.put(f"taken.{key}.{revision}", mine, expect=0)
+                return True
+            except Stale:
+                # Either ours, from a try whose reply was lost, or of the earlier attempt, which did not get to act on
+                # it.
+                entry = await bus.get(f"taken.{key}.{revision}")
+                return entry is not None and "withdrawn" not in msgspec.json.decode(entry.value)
+            except Unreachable:
+                await asyncio.sleep(0.2)
+
+    async def _answered(self, key: str) -> dict[str, Any]:
+        bus = self._attempt.bus
+        pull = Pull(bus, STATE, filters=(f"$KV.fleet.answer.{key}",))
+        try:
+            while True:
+                for message in await pull.next(30.0):
+                    found: dict[str, Any] = msgspec.json.decode(message.data)
+                    if "withdrawn" not in found and await self._take(key, message.metadata.sequence.stream):
+                        return found
+        finally:
+            await pull.close()
+
+
+def _diff(asked: Asked, root: str) -> str:
+    """What an edit inside the worktree would change. Other files may hold what watchers must not see."""
+    top = os.path.realpath(root)
+    inside = [os.path.realpath(os.path.join(root, path)).startswith(top + os.sep) for path in asked.paths]
+    return diff_of(asked, root) if inside and all(inside) and not asked.command else ""

@@ -1,0 +1,217 @@
+"""A runner: the process of one attempt at an order. It outlives the node that started it, and ends with its attempt.
+
+It tells the scheduler that it lives, learns whether it still holds its order, and reports how it ended. While the
+engine is away it goes on and keeps its events on disk. When it could not report for one lease, another runner may
+have taken over, so it stops before the agent's next step until it knows.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+from treadle.errors import Cancelled, TreadleError
+from treadle.fleet.engine import places, tasks
+from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.run import runs
+from treadle.fleet.run.attempt import OUTAGE_SECONDS, Ended, RunningAttempt
+from treadle.fleet.run.execute import Execution
+from treadle.io.files import locked
+from treadle.io.process import warm_parent
+from treadle.io.process.private import hold_secrets
+
+log = logging.getLogger(__name__)
+
+SEND_SECONDS = 60.0
+
+
+class Runner:
+    def __init__(self, attempt: RunningAttempt) -> None:
+        self.attempt = attempt
+        self.job = attempt.job
+        self.bus = attempt.bus
+        self.execution = Execution(attempt)
+        self.leaving = ""
+        """Why the order is to be given back."""
+        self._heard = time.monotonic()
+        self._paused = False
+
+    # Talking to the scheduler...
+
+    async def _beat(self) -> None:
+        subject = f"fleet.beat.{self.job.node}.{self.job.spec.id}.{self.job.attempt}"
+        while not self.attempt.superseded.is_set():
+            try:
+                answer = await self.bus.ask(subject, self.execution.activity(), timeout=self.job.lease / 3)
+                self._heard = time.monotonic()
+                await self._obey(answer)
+            except (Unreachable, msgspec.MsgspecError):
+                if self.attempt.log.closed_by_another:
+                    self._supersede()
+            silent = time.monotonic() - self._heard
+            if silent > OUTAGE_SECONDS:
+                self.leaving = "the engine was away for too long"
+                await self.execution.stop(Cancelled(self.leaving))
+            self._gate(silent > self.job.lease)
+            await asyncio.sleep(self.job.lease / 5)
+
+    def _gate(self, alone: bool) -> None:
+        if alone or self._paused:
+            self.attempt.may_go_on.clear()
+        else:
+            self.attempt.may_go_on.set()
+
+    async def _obey(self, answer: dict[str, Any]) -> None:
+        if not answer.get("holds"):
+            return self._supersede()
+        parked = float(answer.get("hold_until") or 0.0) > time.time()
+        self._paused = bool(answer.get("paused")) or parked
+        self.attempt.held = "a rate limit of its account" if parked else "it is paused" if self._paused else ""
+        await self.execution.learn(answer)
+        if why := answer.get("cancel"):
+            await self.execution.stop(Cancelled(str(why)))
+
+    def _supersede(self) -> None:
+        self.attempt.superseded.set()
+        self.attempt.may_go_on.set()
+        self.execution.kill()
+
+    async def _told(self, subject: str, data: bytes) -> bytes | None:
+        """`fleet.tell.NODE.ORDER`: what cannot wait for the next beat."""
+        said = msgspec.json.decode(data)
+        do = said.get("do")
+        if do == "cancel":
+            await self.execution.stop(Cancelled(str(said.get("why", "cancelled"))))
+        elif do == "leave" and said.get("attempt") == self.job.attempt:
+            self._supersede()
+        elif do == "hand_back":
+            self.leaving = str(said.get("why", "handed back"))
+            await self.execution.stop(Cancelled(self.leaving))
+        elif do in ("hold", "go_on"):
+            self._paused = do == "hold"
+            self._gate(False)
+        elif do == "nudge":
+            await self.execution.nudge(str(said.get("why", "")))
+        elif do == "ask":
+            self.execution.questions.numbered(str(said.get("request")), str(said["ask"]))
+        return b"{}"
+
+    # The run...
+
+    async def run(self) -> None:
+        told = await self.bus.serve(f"fleet.tell.{self.job.node}.{self.job.spec.id}", self._told)
+        await self.attempt.report("started")
+        beating = asyncio.create_task(self._beat())
+        try:
+            ended = await self.execution.run()
+            if not self.attempt.superseded.is_set():
+                await self._conclude(ended)
+        finally:
+            await tasks.end([beating])
+            with contextlib.suppress(Exception):
+                await told.unsubscribe()
+
+    def leave(self) -> None:
+        """Give the order back, so that another runner continues it."""
+        self.leaving = self.leaving or "its runner was asked to end"
+        self._leaving_task = asyncio.ensure_future(self.execution.stop(Cancelled(self.leaving)))
+
+    async def _conclude(self, ended: Ended) -> None:
+        await self.attempt.log.finish(SEND_SECONDS if self.bus.connected else OUTAGE_SECONDS)
+        if self.attempt.log.closed_by_another:
+            return
+        if self.attempt.parked and (ask := self.execution.meter.asks_for_more):
+            await self.attempt.report("asked", ask=ask, number="budget")
+        outcome = ended.outcome
+        if outcome != "done" and (self.leaving or self.attempt.parked):
+            outcome = "handed_back" if self.leaving else "parked"
+        await self.attempt.report(
+            "ended",
+            outcome=outcome,
+            why=self.leaving if outcome == "handed_back" else ended.why,
+            retryable=ended.retryable,
+            used=msgspec.to_builtins(ended.used),
+            result=ended.result,
+            receipt=ended.receipt,
+            approvals=ended.approvals,
+            resumed=self.execution.before.how,
+        )
+        await self.execution.settle(await self._counted())
+
+    async def _counted(self) -> bool:
+        """Whether our end became the order's end: only then is there a branch."""
+        deadline = time.monotonic() + 3 * self.job.lease
+        while time.monotonic() < deadline:
+            try:
+                entry = await self.bus.get(f"order.{self.job.spec.id}")
+            except Unreachable:
+                entry = None
+            if entry is not None:
+                order = msgspec.json.decode(entry.value)
+                if order.get("attempt") != self.job.attempt or order["state"] == "queued":
+                    return False
+                if order["state"] in ("done", "failed", "cancelled"):
+                    return True
+            await asyncio.sleep(0.02)
+        return False
+
+
+async def main(directory: str) -> int:
+    job = runs.read_job(directory)
+    with locked(runs.lock_of(directory), 0):
+        runs.note_runner(directory)
+        bus = await _connect(job)
+        try:
+            runner = Runner(RunningAttempt(directory, job, bus))
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, runner.leave)
+            await runner.run()
+            return 0
+        finally:
+            await bus.close()
+
+
+async def _connect(job: runs.RunJob) -> Bus:
+    address = places.load().address(job.role)
+    deadline = time.monotonic() + OUTAGE_SECONDS
+    while True:
+        try:
+            return await Bus.connect(address, name=f"runner {job.spec.id}.{job.attempt}")
+        except Unreachable:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+
+
+def forked(directory: str, log_fd: int) -> None:
+    """Run in a copy of a warm parent, which shares most of its memory with the other copies."""
+    import gc
+
+    os.setsid()
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+    os.close(log_fd)
+    sys.stdout = sys.stderr = warm_parent.stream(2, "w")
+    gc.enable()
+    sys.argv = ["treadle.fleet.run.runner", directory]
+    start()
+
+
+def start() -> None:
+    """`python -m treadle.fleet.run.runner DIRECTORY`."""
+    hold_secrets()
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    try:
+        sys.exit(asyncio.run(main(sys.argv[1])))
+    except TreadleError as error:
+        print(f"treadle: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    start()

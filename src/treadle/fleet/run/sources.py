@@ -1,0 +1,109 @@
+"""The files that an order works on, on this node: its own directory, or a repository brought here in a bundle."""
+
+import asyncio
+import hashlib
+import os
+
+import msgspec
+
+from treadle.errors import WorkspaceError
+from treadle.fleet.engine import objects, places
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import Spec, read_order
+from treadle.fleet.run import trees
+from treadle.io import scratch
+from treadle.io.files import locked, write_atomic
+from treadle.wire.sidecar.connection import PolicyProfile
+from treadle.workspace.git import Repository, git
+
+
+class NotHere(WorkspaceError):
+    """This node lacks what the order needs; another one may have it."""
+
+
+def commit_of(root: str) -> str:
+    """The current commit of a directory's repository, for an order to start from; empty where there is none."""
+    found = Repository.find(root) if os.path.isdir(root) else None
+    return found.commit() if found is not None else ""
+
+
+def policy_of(spec: Spec) -> PolicyProfile:
+    return msgspec.convert({name: spec.policy.get(name, []) for name in PolicyProfile.__struct_fields__}, PolicyProfile)
+
+
+async def find(bus: Bus, spec: Spec) -> str:
+    """The directory that the order is about, on this node."""
+    if spec.root and os.path.isdir(spec.root):
+        repository = await asyncio.to_thread(Repository.find, spec.root)
+        has = not spec.base if repository is None else await _has_base(bus, spec, repository)
+        if spec.in_place or has:
+            return spec.root
+    place = ""
+    if spec.bundle:
+        place = await asyncio.to_thread(_unpack, await objects.get(bus, spec.bundle), spec)
+    elif spec.repo:
+        place = await asyncio.to_thread(_fetch, spec)
+    if place:
+        repository = await asyncio.to_thread(Repository.find, place)
+        if repository is not None and not await _has_base(bus, spec, repository):
+            raise WorkspaceError(f"the repository that was brought here has no commit {spec.base}")
+        return place
+    at = f" at {spec.base[:12]}" if spec.base else ""
+    raise NotHere(
+        f"this node has no {spec.root or 'directory for the order'}{at}",
+        hint="submit with --bundle, or --repo URL, or a label of a node that has it",
+    )
+
+
+async def _has_base(bus: Bus, spec: Spec, repository: Repository) -> bool:
+    """Whether the work's base commit is here; fetched, if necessary, from the order that made it."""
+    if not spec.base or await asyncio.to_thread(_has, repository, spec.base):
+        return True
+    if not spec.continues or (entry := await bus.get(f"order.{spec.continues}")) is None:
+        return False
+    made = read_order(entry).result
+    if made.get("commit") != spec.base or not made.get("bundle"):
+        return False
+    data = await objects.get(bus, str(made["bundle"]))
+    return await asyncio.to_thread(_fetch_made, repository, data, spec.base)
+
+
+def _fetch_made(repository: Repository, data: bytes, commit: str) -> bool:
+    with scratch.directory("bundle") as here:
+        path = os.path.join(here, "made.bundle")
+        write_atomic(path, data, sync=False)
+        words = ["--quiet", "--no-write-fetch-head", path, f"+{trees.BUNDLED}:refs/treadle/{commit}"]
+        with repository.lock():
+            return git("fetch", *words, cwd=repository.top, timeout=600, check=False).code == 0
+
+
+def _has(repository: Repository, commit: str) -> bool:
+    return git("cat-file", "-e", f"{commit}^{{commit}}", cwd=repository.top, check=False).code == 0
+
+
+def _copy_of(name: str) -> str:
+    return places.inside("repositories", hashlib.blake2b(name.encode(), digest_size=10).hexdigest())
+
+
+def _unpack(data: bytes, spec: Spec) -> str:
+    here = _copy_of(spec.place)
+    with locked(os.path.join(here, "lock"), 300):
+        path = os.path.join(here, "in.bundle")
+        write_atomic(path, data, sync=False)
+        top = os.path.join(here, "repository")
+        if not os.path.isdir(top):
+            git("init", "--quiet", top, cwd=here)
+        git("fetch", "--quiet", "--no-write-fetch-head", path, "+refs/treadle/*:refs/treadle/*", cwd=top, timeout=600)
+        os.unlink(path)
+    return top
+
+
+def _fetch(spec: Spec) -> str:
+    here = _copy_of(spec.repo)
+    with locked(os.path.join(here, "lock"), 600):
+        top = os.path.join(here, "repository")
+        if not os.path.isdir(top):
+            git("clone", "--quiet", "--no-checkout", spec.repo, top, cwd=here, timeout=1800)
+        else:
+            git("fetch", "--quiet", "--all", cwd=top, timeout=1800)
+    return top

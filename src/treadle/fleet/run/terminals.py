@@ -1,0 +1,260 @@
+"""Terminals of orders, reached from any machine: the socket of a terminal's supervisor is forwarded over the engine.
+
+On the node, `fleet.term.NODE.ORDER` is asked to open a connection to the order's own terminal (`agent`) or to a shell
+in its worktree (`shell`), to write to it, and to read what came after a position. A read waits a while for something
+to come. Nothing is stored, a slow reader costs nobody anything, and one that is gone is forgotten.
+"""
+
+import asyncio
+import base64
+import logging
+import os
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from treadle.errors import LocalError, NotFound, TreadleError
+from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.orders import encode
+from treadle.fleet.run import runs
+from treadle.fleet.run.checkpoints import read_state
+from treadle.io import sockets
+from treadle.io.process import child
+from treadle.terminal.places import Place, default_directory
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 10.0
+"""How long a read waits for something to come."""
+FORGET_SECONDS = 40.0
+HELD_MAX = 256 * 1024
+"""How many bytes may wait for a reader; at this many, nothing more is read from the terminal."""
+CHUNK = 64 * 1024
+START_SECONDS = 30.0
+
+
+def treadle(*words: str) -> list[str]:
+    """The command that starts this very program, whatever is on PATH."""
+    return [sys.executable, "-P", "-c", "import sys; from treadle.cli import main; sys.exit(main())", *words]
+
+
+def place_of(order: str, what: str) -> Place:
+    return Place(default_directory(), f"fleet-{order}" + ("-shell" if what == "shell" else ""))
+
+
+class TerminalStream:
+    """One connection to a terminal's socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer
+        self.asked = time.monotonic()
+        self._reader = reader
+        self._held = b""
+        self._ended = False
+        self._more = asyncio.Event()
+        self._room = asyncio.Event()
+        self._task = asyncio.create_task(self._fill())
+
+    async def _fill(self) -> None:
+        while data := await self._reader.read(CHUNK):
+            self._held += data
+            self._more.set()
+            while len(self._held) > HELD_MAX:
+                self._room.clear()
+                await self._room.wait()
+        self._ended = True
+        self._more.set()
+
+    async def read(self) -> tuple[bytes, bool]:
+        """What has come, and whether it has ended."""
+        self.asked = time.monotonic()
+        if not self._held and not self._ended:
+            self._more.clear()
+            try:
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await self._more.wait()
+            except TimeoutError:
+                pass
+        data, self._held = self._held[:CHUNK], self._held[CHUNK:]
+        self._room.set()
+        return data, self._ended and not self._held
+
+    async def write(self, data: bytes) -> None:
+        self.asked = time.monotonic()
+        self.writer.write(data)
+        await self.writer.drain()
+
+    def close(self) -> None:
+        self._task.cancel()
+        self.writer.close()
+
+
+class OrderTerminals:
+    """What a node offers of its orders' terminals."""
+
+    def __init__(self, node: str, report: Callable[..., Awaitable[None]]) -> None:
+        self.node = node
+        self._report = report
+        self._streams: dict[str, TerminalStream] = {}
+        self._shells: dict[str, child.Child] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+
+    async def serve(self, bus: Bus) -> Any:
+        async def on_message(message: Any) -> None:
+            # In a task of its own: a read may wait, and the next write must not wait behind it.
+            task = asyncio.create_task(self._answer(message))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+
+        return await bus.client.subscribe(f"fleet.term.{self.node}.*", cb=on_message)
+
+    async def close(self) -> None:
+        for task in self._answering:
+            task.cancel()
+        for stream in self._streams.values():
+            stream.close()
+        for shell in self._shells.values():
+            await shell.stop()
+
+    async def _answer(self, message: Any) -> None:
+        try:
+            order = message.subject.rpartition(".")[2]
+            said = await self._do(order, msgspec.json.decode(message.data))
+        except (TreadleError, OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
+            said = {"error": str(error)}
+        try:
+            await message.respond(encode(said))
+        except Exception:  # whoever asked is gone, or the engine is
+            log.debug("nobody hears the answer about a terminal")
+
+    async def _do(self, order: str, said: dict[str, Any]) -> dict[str, Any]:
+        self._forget()
+        do = said["do"]
+        if do == "open":
+            return {"id": await self._open(order, said)}
+        stream = self._streams.get(str(said["id"]))
+        if stream is None:
+            raise NotFound("this connection to the terminal is not there any more")
+        if do == "write":
+            await stream.write(base64.b64decode(said["data"]))
+            return {}
+        if do == "read":
+            data, ended = await stream.read()
+            return {"data": base64.b64encode(data).decode(), "ended": ended}
+        stream.close()
+        del self._streams[str(said["id"])]
+        return {}
+
+    def _forget(self) -> None:
+        for name, stream in list(self._streams.items()):
+            if time.monotonic() - stream.asked > FORGET_SECONDS:
+                stream.close()
+                del self._streams[name]
+
+    async def _open(self, order: str, said: dict[str, Any]) -> str:
+        what = "shell" if said.get("what") == "shell" else "agent"
+        place = place_of(order, what)
+        if what == "shell":
+            await self._shell(order, place, str(said.get("by", "somebody")))
+        try:
+            reader, writer = await asyncio.open_unix_connection(place.sock)
+        except OSError:
+            raise NotFound(
+                f"the order {order} has no terminal here", hint="only orders with --terminal have one"
+            ) from None
+        name = secrets.token_hex(8)
+        self._streams[name] = TerminalStream(reader, writer)
+        return name
+
+    async def _shell(self, order: str, place: Place, by: str) -> None:
+        """A shell in the order's worktree, started unless there is one; the order's history will say so."""
+        running = self._shells.get(order)
+        if running is not None and running.exit_code is None and os.path.exists(place.sock):
+            return
+        attempt, tree = _worktree(order)
+        await self._report("touched", order, attempt, by=by, number=secrets.token_hex(4))
+        shell = os.environ.get("SHELL") or "/bin/sh"
+        argv = treadle("run", "--foreground", "--id", place.id, "--workdir", tree, "--linger", "0", "--", shell)
+        self._shells[order] = await start(argv, place)
+
+
+def _worktree(order: str) -> tuple[int, str]:
+    """The latest attempt at an order on this machine whose worktree still exists."""
+    for name, attempt, directory in sorted(runs.all_here(), key=lambda each: -each[1]):
+        state = read_state(directory) if name == order else None
+        if state is not None and os.path.isdir(state.tree.root):
+            return attempt, state.tree.root
+    raise NotFound(
+        f"there is no worktree of the order {order} on this machine", hint="its result: `treadle fleet diff`"
+    )
+
+
+async def start(argv: list[str], place: Place) -> child.Child:
+    """Start a terminal that ends with this process. Returns when its socket answers."""
+    made = await child.start(argv, stdout=None)
+    deadline = time.monotonic() + START_SECONDS
+    while not sockets.is_served(place.sock):
+        if made.exit_code is not None or time.monotonic() > deadline:
+            await made.stop()
+            raise LocalError(f"the terminal did not start: {made.tail.text.strip()[-300:] or 'it said nothing'}")
+        await asyncio.sleep(0.02)
+    return made
+
+
+# From elsewhere...
+
+
+class Carried:
+    """A local socket that leads to an order's terminal on another machine: `treadle attach` sees no difference."""
+
+    def __init__(self, bus: Bus, node: str, order: str, what: str, by: str) -> None:
+        self.subject = f"fleet.term.{node}.{order}"
+        self.bus = bus
+        self.what = what
+        self.by = by
+        self.problem = ""
+
+    async def ask(self, **said: Any) -> dict[str, Any]:
+        reply = await self.bus.request(self.subject, encode(said), timeout=WAIT_SECONDS + 5)
+        answer: dict[str, Any] = msgspec.json.decode(reply.data)
+        if "error" in answer:
+            raise LocalError(str(answer["error"]))
+        return answer
+
+    async def open(self) -> str:
+        try:
+            return str((await self.ask(do="open", what=self.what, by=self.by))["id"])
+        except Unreachable:
+            raise Unreachable("the node of this order does not answer", hint="`treadle fleet nodes`") from None
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward one connection until either side has ended it."""
+        try:
+            name = await self.open()
+            up = asyncio.create_task(self._forward_input(name, reader))
+            down = asyncio.create_task(self._down(name, writer))
+            await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (up, down):
+                task.cancel()
+            await asyncio.gather(up, down, return_exceptions=True)
+            await self.ask(do="close", id=name)
+        except TreadleError as error:
+            self.problem = str(error)
+        finally:
+            writer.close()
+
+    async def _forward_input(self, name: str, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(CHUNK):
+            await self.ask(do="write", id=name, data=base64.b64encode(data).decode())
+
+    async def _down(self, name: str, writer: asyncio.StreamWriter) -> None:
+        while True:
+            answer = await self.ask(do="read", id=name)
+            writer.write(base64.b64decode(answer["data"]))
+            await writer.drain()
+            if answer["ended"]:
+                return

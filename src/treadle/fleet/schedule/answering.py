@@ -1,0 +1,154 @@
+"""What the scheduler answers at once from memory: beats of nodes and runners, and questions about the present."""
+
+import asyncio
+import time
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from treadle.fleet.control import scopes
+from treadle.fleet.orders import AT_WORK, Used, encode
+from treadle.fleet.schedule.book import Book, NodeView
+from treadle.fleet.schedule.placing import explain_wait, over_budget
+
+WHYS_AT_WORK, WHYS_WAITING = 500, 100
+"""How many orders `fleet.ask.all` reports."""
+
+
+class Answering:
+    def __init__(self, book: Book, scheduler: str, since: float, wake: asyncio.Event) -> None:
+        self.book = book
+        self.scheduler = scheduler
+        self.since = since
+        self.wake = wake
+
+    async def beat(self, subject: str, data: bytes) -> bytes | None:
+        """Handle `fleet.beat.NODE.node` or `fleet.beat.NODE.ORDER.ATTEMPT`."""
+        parts = subject.split(".")
+        said = msgspec.json.decode(data)
+        if parts[3] == "node":
+            return encode(self._node(parts[2], said))
+        return encode(self._runner(parts[2], parts[3], int(parts[4]), said))
+
+    def _node(self, name: str, said: dict[str, Any]) -> dict[str, Any]:
+        book = self.book
+        view = book.node(name, time.monotonic())
+        free = view.free
+        view.heard = time.monotonic()
+        view.slots = int(said.get("slots", 0))
+        view.labels = frozenset(said.get("labels", ()))
+        agents = said.get("agents")
+        view.agents = None if agents is None else frozenset(agents)
+        view.limits = dict(said.get("limits") or {})
+        view.leaving = str(said.get("leaving", ""))
+        if view.free > max(free, 0):
+            self.wake.set()
+        mine = [
+            [row.spec.id, row.order.attempt]
+            for each in view.at_work
+            if (row := book.rows.get(each)) and row.order.node == name
+        ]
+        return {"scheduler": self.scheduler, "holds": mine}
+
+    def _runner(self, node: str, order: str, attempt: int, said: dict[str, Any]) -> dict[str, Any]:
+        book = self.book
+        row = book.rows.get(order)
+        if row is None or row.order.node != node or row.order.attempt != attempt or row.order.state not in AT_WORK:
+            return {"holds": False}
+        row.heard = time.monotonic()
+        row.activity = said
+        book.spend(row, msgspec.convert(said.get("used") or {}, Used))
+        answer: dict[str, Any] = {"holds": True, "state": row.order.state, "limits": row.order.limits}
+        if row.order.cancel is not None:
+            answer["cancel"] = row.order.cancel.what
+        park = book.control.parks.get(row.spec.account)
+        if park is not None and park.until > time.time():
+            answer["hold_until"] = park.until
+        held = [*scopes(row.spec, row.order), f"node:{node}"]
+        answer["paused"] = any(scope in book.control.pauses for scope in held) or bool(over_budget(book, row))
+        answer["claims"] = book.claims_of_others(row)
+        answer["collisions"] = book.collisions(row)
+        return answer
+
+    async def ask(self, subject: str, data: bytes) -> bytes | None:
+        """Answer `fleet.ask.why.ORDER`, `fleet.ask.all`, `fleet.ask.nodes` or `fleet.ask.status`."""
+        parts = subject.split(".")
+        if parts[2] == "why":
+            return encode(self._why(parts[3]))
+        if parts[2] == "all":
+            return encode(self._all())
+        if parts[2] == "nodes":
+            return encode([self._view(view) for view in self.book.nodes.values()])
+        if parts[2] == "status":
+            return encode(self._status())
+        return encode({"error": f"nobody answers {subject}"})
+
+    def _why(self, name: str) -> dict[str, Any]:
+        book = self.book
+        row = book.rows.get(name)
+        if row is None:
+            return {}
+        now = time.monotonic()
+        if row.order.state == "queued":
+            return explain_wait(book, row, now)
+        if row.order.parked:
+            ask = row.asks.get(row.order.open_ask, {})
+            text = f"an answer: {ask.get('command') or ask.get('text', '')}; it has no runner meanwhile"
+            return {"state": "asking", "waits": {"kind": "asking", "text": text, "until": ask.get("deadline")}}
+        return {
+            "state": row.order.state,
+            "node": row.order.node,
+            "attempt": row.order.attempt,
+            "heard_seconds_ago": round(now - row.heard, 2),
+            "lease": book.lease,
+            "stall": row.spec.stall_seconds,
+            "activity": row.activity,
+            "collisions": book.collisions(row),
+            "over_budget": over_budget(book, row),
+        }
+
+    def _all(self) -> dict[str, Any]:
+        """Why each order waits or what it does, for as many orders as somebody can look at."""
+        book = self.book
+        at_work = [name for name, row in book.rows.items() if row.order.state in AT_WORK][:WHYS_AT_WORK]
+        waiting = [row.spec.id for row in islice(book.queued(), WHYS_WAITING)]
+        return {name: self._why(name) for name in (*at_work, *waiting)}
+
+    def _view(self, view: NodeView) -> dict[str, Any]:
+        book = self.book
+        ago = time.monotonic() - view.heard
+        waiting = sum(len(line) for line in book.queue.values())
+        drained, paused = book.control.drained.get(view.name), book.control.pauses.get(f"node:{view.name}")
+        idle = ""
+        if ago > book.lease:
+            idle = f"not heard for {ago:.0f} s"
+        elif drained or paused:
+            note = drained or paused
+            assert note is not None
+            idle = f"{'drained' if drained else 'paused'} by {note.by}"
+        elif view.leaving:
+            idle = view.leaving
+        elif view.free <= 0:
+            idle = "all slots are taken"
+        elif not waiting:
+            idle = "nothing waits"
+        else:
+            idle = "what waits does not fit or may not start: `treadle fleet explain ORDER`"
+        return {
+            "name": view.name,
+            "slots": view.slots,
+            "at_work": sorted(view.at_work),
+            "labels": sorted(view.labels),
+            "agents": None if view.agents is None else sorted(view.agents),
+            "alive": ago <= book.lease,
+            "heard_seconds_ago": round(ago, 2),
+            "says": idle,
+        }
+
+    def _status(self) -> dict[str, Any]:
+        book = self.book
+        states: dict[str, int] = {}
+        for row in book.rows.values():
+            states[row.order.state] = states.get(row.order.state, 0) + 1
+        return {"scheduler": self.scheduler, "since": self.since, "orders": states}

@@ -1,0 +1,497 @@
+"""All that the scheduler knows, and every rule by which orders change state. It does no I/O: given what was heard and
+the time, it says what must be written.
+
+An order is `queued`, then `placed` on a node, then `running`, perhaps `asking` in between, then ended. What a node says
+counts only for the order's current attempt, on the node where it was placed. This is the fence: the attempt's number
+only grows.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.coordination.surfaces import Surface
+from treadle.errors import TreadleError
+from treadle.fleet import accounts
+from treadle.fleet.control import Control
+from treadle.fleet.engine.bus import Write
+from treadle.fleet.orders import (
+    AT_WORK,
+    GIVEN_BACK,
+    NOT_HERE,
+    Attempt,
+    Note,
+    Order,
+    OrderLimits,
+    OrderReceipt,
+    Spec,
+    State,
+    Used,
+    ask_record,
+    begun,
+    encode,
+    new_id,
+)
+from treadle.fleet.schedule.liveness import stuck
+
+START_SECONDS = 60.0
+"""How long a node that is alive has to start the runner of an order placed on it."""
+NOTES_MAX = 200
+BACK_SECONDS = 2.0
+"""Seconds between two orders on an account that was parked, until the first ones have succeeded."""
+
+
+class OpenOrder:
+    """An order that has not ended."""
+
+    __slots__ = ("spec", "order", "revision", "heard", "surfaces", "asks", "activity", "escalated")
+
+    def __init__(self, spec: Spec, order: Order, revision: int, heard: float) -> None:
+        self.spec = spec
+        self.order = order
+        self.revision = revision
+        self.heard = heard
+        self.surfaces = [Surface(text) for text in spec.claims]
+        self.asks: dict[str, dict[str, Any]] = {}
+        self.activity: dict[str, Any] = {}
+        self.escalated = (0, False)
+        """The last attempt that was found to be stuck, and whether its agent had begun."""
+
+
+class NodeView:
+    """A node as the scheduler sees it."""
+
+    def __init__(self, name: str, heard: float) -> None:
+        self.name = name
+        self.heard = heard
+        self.slots = 0
+        self.labels: frozenset[str] = frozenset()
+        self.agents: frozenset[str] | None = None
+        """None means any."""
+        self.limits: dict[str, int] = {}
+        self.at_work: set[str] = set()
+        self.leaving = ""
+        """Why it takes nothing more, as it says itself."""
+
+    @property
+    def free(self) -> int:
+        return self.slots - len(self.at_work)
+
+    def serves(self, spec: Spec) -> bool:
+        return self.agents is None or spec.agent.partition(":")[0] in self.agents
+
+
+class Unit(NamedTuple):
+    """Changes that belong together: all of them are written, or none."""
+
+    writes: list[Write]
+    row: OpenOrder | None
+
+
+class Say(NamedTuple):
+    """A message to send once the change that led to it is stored. `stored` says whether it goes to a stream."""
+
+    subject: str
+    data: bytes
+    stored: bool = False
+
+
+class Book:
+    def __init__(self, lease: float) -> None:
+        self.lease = lease
+        self.rows: dict[str, OpenOrder] = {}
+        self.queue: dict[int, dict[str, None]] = {priority: {} for priority in range(9, -1, -1)}
+        self.nodes: dict[str, NodeView] = {}
+        self.children: dict[str, set[str]] = {}
+        self.fate: dict[str, State] = {}
+        """How orders ended that other orders come after."""
+        self.control = Control()
+        self.control_revision = 0
+        self.back_at: dict[str, float] = {}
+        """Account -> when the next order on it may start, after it was parked."""
+        self.units: dict[str, Unit] = {}
+        self.says: list[Say] = []
+        self.control_changed = False
+        self.unanswered: list[tuple[str, bytes]] = []
+        """Answers given by deadlines, by key; they count only if nobody answered first."""
+
+    # What is in it...
+
+    def add(self, spec: Spec, order: Order, revision: int, heard: float) -> OpenOrder:
+        row = self.rows[spec.id] = OpenOrder(spec, order, revision, heard)
+        for parent in order.after:
+            self.children.setdefault(parent, set()).add(spec.id)
+        if order.state == "queued":
+            self._enqueue(row)
+        elif order.state in AT_WORK and order.node:
+            self.node(order.node, heard).at_work.add(spec.id)
+        return row
+
+    def at_work(self) -> Iterator[OpenOrder]:
+        """Every order that holds files and claims now: on a node, or parked."""
+        return (row for row in self.rows.values() if row.order.state in AT_WORK)
+
+    def _in_same_repository(self, row: OpenOrder) -> Iterator[OpenOrder]:
+        """The other orders at work in the same repository."""
+        if not row.spec.place:
+            return iter(())
+        return (other for other in self.at_work() if other is not row and other.spec.place == row.spec.place)
+
+    def claims_of_others(self, row: OpenOrder) -> dict[str, list[str]]:
+        return {other.spec.id: list(other.spec.claims) for other in self._in_same_repository(row) if other.spec.claims}
+
+    def collisions(self, row: OpenOrder) -> dict[str, list[str]]:
+        """The conflict radar: files that both this order and another change, by the other order."""
+        mine = set(row.activity.get("changed") or ())
+        found = {}
+        for other in self._in_same_repository(row) if mine else ():
+            if both := mine.intersection(other.activity.get("changed") or ()):
+                found[other.spec.id] = sorted(both)
+        return found
+
+    def node(self, name: str, now: float) -> NodeView:
+        if name not in self.nodes:
+            self.nodes[name] = NodeView(name, now)
+        return self.nodes[name]
+
+    def queued(self) -> Iterator[OpenOrder]:
+        for line in self.queue.values():
+            for name in list(line):
+                yield self.rows[name]
+
+    def _enqueue(self, row: OpenOrder, *, first: bool = False) -> None:
+        line = self.queue[row.order.priority]
+        if first:
+            self.queue[row.order.priority] = {row.spec.id: None, **line}
+        else:
+            line[row.spec.id] = None
+
+    def _dequeue(self, row: OpenOrder) -> None:
+        for line in self.queue.values():
+            line.pop(row.spec.id, None)
+
+    def _leave_node(self, row: OpenOrder) -> None:
+        view = self.nodes.get(row.order.node)
+        if view is not None:
+            view.at_work.discard(row.spec.id)
+
+    # Changing it...
+
+    def change(self, row: OpenOrder, *more: Write, **fields: Any) -> None:
+        """Set these fields of an order, and write `also` in the same batch."""
+        row.order = replace(row.order, changed=time.time(), **fields)
+        before = self.units.get(row.spec.id)
+        rest = [write for write in before.writes if not write.key.startswith("order.")] if before else []
+        keys = {write.key for write in more}
+        rest = [write for write in rest if write.key not in keys]
+        head = Write(f"order.{row.spec.id}", encode(row.order), row.revision)
+        self.units[row.spec.id] = Unit([head, *rest, *more], row)
+
+    def change_control(self, **fields: Any) -> None:
+        self.control = replace(self.control, **fields)
+        self.control_changed = True
+
+    def spend(self, row: OpenOrder, used: Used) -> None:
+        """Count in what an attempt has used so far: with the budgets in one stroke, so that nothing counts twice."""
+        if (budgets := accounts.charged(self.control.budgets, row.spec, row.order.counted, used)) is not None:
+            self.change(row, counted=used)
+            self.change_control(budgets=budgets)
+
+    def note(self, row: OpenOrder, by: str, what: str) -> tuple[Note, ...]:
+        return (*row.order.notes, Note(at=time.time(), by=by, what=what))[-NOTES_MAX:]
+
+    # Orders come in...
+
+    def accept(self, spec: Spec, now: float) -> None:
+        """Take in an order that was submitted and checked. A known order changes nothing."""
+        if spec.id in self.rows:
+            return
+        order = replace(begun(spec), not_before=spec.first_due(time.time()))
+        row = self.add(spec, order, 0, now)
+        self.change(row, Write(f"active.{spec.id}", b"{}"))
+        if spec.retry_of:
+            self.follow_retry(spec.retry_of, spec.id)
+        for parent in spec.after:
+            if parent in self.fate:
+                self._parent_ended(row, parent)
+
+    def follow_retry(self, old: str, new: str) -> None:
+        """Orders that wait for an order which is tried again wait for the new one."""
+        for child in self.children.pop(old, set()):
+            row = self.rows.get(child)
+            if row is not None and row.order.state == "queued":
+                after = tuple(new if parent == old else parent for parent in row.order.after)
+                self.change(row, after=after)
+                self.children.setdefault(new, set()).add(child)
+
+    # Nodes report...
+
+    def started(self, row: OpenOrder, now: float, said: dict[str, Any]) -> None:
+        row.heard = now
+        if row.order.state != "placed":
+            return
+        self.change(row, state="running", attempts=self._last_attempt(row, started=time.time()))
+
+    def finished(self, row: OpenOrder, said: dict[str, Any]) -> None:
+        """The runner's final report on its attempt."""
+        outcome, why = str(said.get("outcome", "failed")), str(said.get("why", ""))
+        used = msgspec.convert(said.get("used") or {}, Used)
+        self.spend(row, used)
+        total = row.order.used.plus(used)
+        resumed = str(said.get("resumed", ""))
+        attempts = self._last_attempt(row, ended=time.time(), outcome=outcome, why=why, used=used, resumed=resumed)
+        self.change(row, attempts=attempts, used=total, counted=Used())
+        if outcome == "parked" and row.order.open_ask:
+            return self._park(row)
+        if outcome in GIVEN_BACK or outcome == NOT_HERE and self._has_other_node(row):
+            return self._queue_again(row)
+        if outcome == NOT_HERE:
+            why = "; ".join(f"{node}: {lacks}" for node, lacks in row.order.turned_down.items())
+        if outcome == "failed" and said.get("retryable") and row.order.tries < row.spec.attempts:
+            return self._queue_again(row)
+        state: State = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
+        self.end(row, state, why, said)
+
+    def _has_other_node(self, row: OpenOrder) -> bool:
+        """Whether some node could do it that has not reported to lack what the order needs."""
+        return any(
+            view.name not in row.order.turned_down and view.labels.issuperset(row.spec.labels) and view.serves(row.spec)
+            for view in self.nodes.values()
+        )
+
+    def lost(self, row: OpenOrder, why: str) -> None:
+        """The runner is gone or silent: start the next attempt, or end the order."""
+        order = row.order
+        marker = encode({"end": "superseded", "why": why})
+        self.says.append(Say(f"fleet.ev.{order.id}.{order.attempt}.{order.node}", marker, stored=True))
+        self.says.append(Say(f"fleet.tell.{order.node}.{order.id}", encode({"do": "leave", "attempt": order.attempt})))
+        # The work is lost, but what it had used was paid for.
+        resumed = str(row.activity.get("resumed", ""))
+        attempts = self._last_attempt(
+            row, ended=time.time(), outcome="lost", why=why, used=order.counted, resumed=resumed
+        )
+        self.change(row, attempts=attempts, used=order.used.plus(order.counted), counted=Used())
+        if order.cancel is not None:
+            self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then")
+        elif row.order.tries >= row.spec.attempts:
+            self.end(row, "failed", f"given up after {row.order.tries} attempts, the last of them lost: {why}")
+        else:
+            self._queue_again(row)
+
+    def _queue_again(self, row: OpenOrder) -> None:
+        """Queue the order again. An open question stays open, and the next runner takes its answer."""
+        self._leave_node(row)
+        work = [Write(f"work.{row.order.node}.{row.spec.id}", purge=True)] if row.order.node else []
+        self.change(row, *work, state="queued", node="")
+        self._enqueue(row, first=True)
+
+    def _park(self, row: OpenOrder) -> None:
+        self._leave_node(row)
+        work = Write(f"work.{row.order.node}.{row.spec.id}", purge=True)
+        self.change(row, work, state="asking", node="")
+
+    def unpark(self, row: OpenOrder, answer: dict[str, Any]) -> None:
+        """There is an answer, so the order goes on. If it asked for a higher limit, it gets that or ends."""
+        ask = row.asks.get(row.order.open_ask, {})
+        if ask.get("kind") != "budget":
+            return self._queue_again(row)
+        by = str(answer.get("by", "somebody"))
+        row.asks.clear()
+        if answer.get("decision") != "allow":
+            return self.end(row, "failed", f"its budget was not raised: refused by {by}")
+        more = accounts.raised(row.order.limits, row.spec.limits)
+        words = f"raised its limits: {accounts.amount(row.order.limits)} -> {accounts.amount(more)}"
+        self.change(row, limits=more, open_ask="", notes=self.note(row, by, words))
+        self._queue_again(row)
+
+    def _last_attempt(self, row: OpenOrder, **fields: Any) -> tuple[Attempt, ...]:
+        return (*row.order.attempts[:-1], replace(row.order.attempts[-1], **fields)) if row.order.attempts else ()
+
+    def end(self, row: OpenOrder, state: State, why: str, said: dict[str, Any] | None = None) -> None:
+        """The single end of an order, with its single receipt."""
+        said = said or {}
+        order, name = row.order, row.spec.id
+        result = {**order.result, **(said.get("result") or {})}
+        receipt = OrderReceipt(
+            order=name,
+            outcome=state,
+            why=why,
+            attempts=order.attempts,
+            notes=order.notes,
+            used=order.used,
+            result=result,
+            approvals=said.get("approvals") or [],
+            run=said.get("receipt"),
+            ended=time.time(),
+        )
+        writes = [Write(f"receipt.{name}", encode(receipt.sealed()), 0), Write(f"active.{name}", purge=True)]
+        if order.node:
+            writes.append(Write(f"work.{order.node}.{name}", purge=True))
+        self._leave_node(row)
+        self._dequeue(row)
+        self.change(row, *writes, state=state, why=why, result=result, open_ask="")
+        del self.rows[name]
+        self.fate[name] = state
+        self.says.append(Say(f"fleet.ended.{name}", encode({"state": state, "why": why})))
+        for child in sorted(self.children.get(name, ())):
+            if child in self.rows:
+                self._parent_ended(self.rows[child], name)
+        if (row.spec.every or row.spec.cron) and state != "cancelled":
+            self._repeat(row)
+
+    def _parent_ended(self, row: OpenOrder, parent: str) -> None:
+        if self.fate[parent] != "done" and row.spec.if_failed == "skip" and row.order.state == "queued":
+            self.end(row, "skipped", f"it comes after {parent}, which {_past(self.fate[parent])}")
+
+    def _repeat(self, row: OpenOrder) -> None:
+        first = row.spec.series or row.spec.id
+        began = row.order.attempts[0].placed if row.order.attempts else time.time()
+        try:
+            due = row.spec.due_again(began, time.time())
+        except TreadleError as error:  # this machine does not know the time zone, which another one knew
+            return self.change(row, notes=self.note(row, "fleet", f"it is not repeated: {error}"))
+        spec = replace(row.spec, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=time.time())
+        unit = self.units[row.spec.id]
+        self.units[row.spec.id] = Unit([*unit.writes, Write(f"spec.{spec.id}", encode(spec))], unit.row)
+
+    # Questions...
+
+    def asked(self, row: OpenOrder, said: dict[str, Any]) -> None:
+        """The agent asks something that a person, or the deadline, must answer."""
+        newest = (row.order.attempt, int(said.get("nth", 0)))
+        if said.get("again") and said["again"] == row.order.open_ask:
+            return self.change(row, state="asking", newest_ask=newest)
+        if newest[1] and newest <= row.order.newest_ask:  # reported again; its runner may not know its number
+            return self._number(row) if newest == row.order.newest_ask else None
+        row.asks.clear()
+        number = row.order.asks + 1
+        key = f"{row.spec.id}.{number}"
+        row.asks[key] = ask = ask_record(row.spec, row.order, said.get("ask") or {}, number)
+        write = Write(f"ask.{key}", encode(ask), 0)
+        self.change(row, write, state="asking", asks=number, open_ask=key, newest_ask=newest)
+        self._number(row)
+
+    def _number(self, row: OpenOrder) -> None:
+        key = row.order.open_ask
+        if key:
+            answer = {"do": "ask", "request": row.asks.get(key, {}).get("request"), "ask": key}
+            self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(answer)))
+
+    def resumed(self, row: OpenOrder, nth: int = 0) -> None:
+        """It was answered, and the agent goes on; without `nth`, the agent starts over and has asked nothing."""
+        at = (row.order.attempt, nth)
+        if nth and at < row.order.newest_ask:
+            return  # a report about an earlier question, sent again: the open one stays open
+        row.asks.clear()
+        if row.order.open_ask or nth:
+            self.change(row, state="running", open_ask="", newest_ask=max(at, row.order.newest_ask))
+
+    # People wish...
+
+    def wish(self, row: OpenOrder, do: str, by: str, said: dict[str, Any]) -> None:
+        why = str(said.get("why", ""))
+        if do == "cancel":
+            self._cancel(row, by, why)
+        elif do == "set":
+            self._set(row, by, why, said)
+        elif do == "result":  # such as that it was merged or thrown away
+            notes = self.note(row, by, str(said.get("what", "")))
+            self.change(row, notes=notes, result={**row.order.result, **(said.get("result") or {})})
+
+    def _cancel(self, row: OpenOrder, by: str, why: str) -> None:
+        words = f"cancelled by {by}" + (f": {why}" if why else "")
+        note = Note(at=time.time(), by=by, what=words)
+        if row.order.state == "queued" or row.order.parked:
+            self.change(row, cancel=note, notes=self.note(row, by, words))
+            return self.end(row, "cancelled", words)
+        self.change(row, cancel=note, notes=self.note(row, by, words))
+        self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode({"do": "cancel", "why": words})))
+
+    def _set(self, row: OpenOrder, by: str, why: str, said: dict[str, Any]) -> None:
+        fields: dict[str, Any] = {}
+        told = []
+        if (priority := said.get("priority")) is not None:
+            told.append(f"priority {row.order.priority} -> {priority}")
+            fields["priority"] = int(priority)
+        if limits := said.get("limits"):
+            new = replace(row.order.limits, **limits)
+            told += [f"{name} {getattr(row.order.limits, name)} -> {value}" for name, value in limits.items()]
+            fields["limits"] = msgspec.convert(msgspec.to_builtins(new), OrderLimits)
+        words = f"set {', '.join(told)}" + (f" ({why})" if why else "")
+        waiting = row.order.state == "queued"
+        if waiting:
+            self._dequeue(row)
+        self.change(row, notes=self.note(row, by, words), **fields)
+        if waiting:
+            self._enqueue(row)
+
+    # Time passes...
+
+    def tick(self, now: float) -> None:
+        """What happens because time passes: silent runners, unanswered questions, expired limits."""
+        for row in list(self.rows.values()):
+            if row.order.state == "placed":
+                self._check_placed(row, now)
+            elif row.order.state in AT_WORK and row.order.node and now - row.heard > self.lease:
+                self.lost(row, f"its runner on {row.order.node} was not heard for {now - row.heard:.1f} s")
+            elif row.order.state == "running":
+                self._check_stalled(row)
+            for key, ask in list(row.asks.items()):
+                if ask["deadline"] <= time.time():
+                    text = "nobody answered in time"
+                    answer = {"decision": ask["default"], "by": "deadline", "text": text, "at": time.time()}
+                    self.unanswered.append((f"answer.{key}", encode(answer)))
+                    del row.asks[key]
+        self._forget_fates()
+        wall = time.time()
+        parks = {name: park for name, park in self.control.parks.items() if park.until > wall - 3600}
+        if len(parks) != len(self.control.parks):
+            self.change_control(parks=parks)
+
+    def _forget_fates(self) -> None:
+        """Forget how orders ended that nobody waits for; it is read again when an order comes after one."""
+        if len(self.fate) > 1000 + 2 * len(self.rows):
+            self.children = {
+                parent: alive for parent, names in self.children.items() if (alive := names & self.rows.keys())
+            }
+            self.fate = {name: state for name, state in self.fate.items() if name in self.children}
+
+    def _check_stalled(self, row: OpenOrder) -> None:
+        """Once while an attempt is set up, and once while its agent works, do what was asked for when it stalls."""
+        found, do = stuck(row.activity, row.spec.stall_seconds), row.spec.on_stall
+        begun = row.activity.get("began") is not False  # runners of an older version do not say it
+        if not found or row.escalated == (row.order.attempt, begun):
+            return
+        row.escalated = (row.order.attempt, begun)
+        if do == "interrupt" and not begun:
+            do = "notify"  # there is no agent yet to interrupt
+        self.change(row, notes=self.note(row, "fleet", f"{found}; so: {do}"))
+        self.says.append(Say(f"fleet.notice.{row.spec.id}", encode({"order": row.spec.id, "what": found, "do": do})))
+        if do == "interrupt":
+            said = {"do": "nudge", "why": found}
+            self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(said)))
+        elif do == "retry":
+            self.lost(row, found)
+        elif do == "cancel":
+            self._cancel(row, "fleet", found)
+
+    def _check_placed(self, row: OpenOrder, now: float) -> None:
+        view = self.node(row.order.node, now)
+        if now - max(view.heard, row.heard) > self.lease:
+            self.lost(row, f"{view.name} was gone before it could start it")
+        elif now - row.heard > START_SECONDS:
+            self.lost(row, f"{view.name} did not start it within {START_SECONDS:g} s")
+
+    def everybody_heard(self, now: float) -> None:
+        """Count everybody as heard now: after an outage, or a change of scheduler, nobody is to blame for silence."""
+        for row in self.rows.values():
+            row.heard = now
+        for view in self.nodes.values():
+            view.heard = now
+
+
+def _past(state: State) -> str:
+    return {"failed": "failed", "cancelled": "was cancelled", "skipped": "was skipped"}.get(state, state)

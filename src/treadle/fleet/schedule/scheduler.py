@@ -1,0 +1,368 @@
+"""The scheduler: an elected node, and the only one that writes the state of orders.
+
+It holds a lease: a key that expires unless it is renewed. Every batch that it writes renews the lease on condition
+that it still holds it, so a scheduler that slept through its own replacement can write nothing. It knows all orders
+that have not ended; its decisions are stored before anybody is told. Whatever goes wrong, it steps down and starts
+over from what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from treadle.errors import TreadleError
+from treadle.fleet.control import Control
+from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
+from treadle.fleet.engine.pull import Pull
+from treadle.fleet.orders import AT_WORK, Order, Spec, checked, encode, read_order, read_spec
+from treadle.fleet.schedule import wishes
+from treadle.fleet.schedule.answering import Answering
+from treadle.fleet.schedule.book import Book, OpenOrder, Unit
+from treadle.fleet.schedule.cleaning import Cleaning
+from treadle.fleet.schedule.placing import place_all, rate_limited
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+log = logging.getLogger(__name__)
+
+LEASE = "lease.scheduler"
+_FOLLOWED = 20
+"""How many retries of an order are followed to find the latest."""
+
+
+class Scheduler:
+    """A candidate. `run` waits until it is elected, leads until it is not, and starts over."""
+
+    def __init__(self, bus: Bus, name: str, lease: float) -> None:
+        self.bus = bus
+        self.name = name
+        self.lease = lease
+        self.leading = asyncio.Event()
+        self.book = Book(lease)
+        self.cleaning = Cleaning(bus, self.book)
+        self.wake = asyncio.Event()
+        self.since = 0.0
+        self._revision = 0
+        self._renewed = 0.0
+        self._careful = False
+        self._early: set[str] = set()
+        """Orders that were loaded because somebody wanted something of them, before their own message came."""
+        bus.returned.append(self._returned)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._elect()
+                log.info("%s is the scheduler now", self.name)
+                await self._lead()
+            except Stale as error:
+                log.warning("%s is the scheduler no more: another wrote %s", self.name, error)
+                self._careful = True
+            except Unreachable as error:
+                log.warning("%s cannot lead: %s", self.name, error)
+            except TreadleError as error:
+                log.error("%s cannot lead: %s", self.name, error)
+            finally:
+                self.leading.clear()
+            await asyncio.sleep(self.lease / 5)
+
+    async def resign(self) -> None:
+        """Let another take over at once."""
+        if self.leading.is_set():
+            try:
+                await self.bus.purge(LEASE, expect=self._revision)
+            except (Stale, TreadleError):
+                pass
+
+    def _returned(self) -> None:
+        self.book.everybody_heard(time.monotonic())
+        self.wake.set()
+
+    # The lease...
+
+    async def _elect(self) -> None:
+        while True:
+            try:
+                self._revision = await self.bus.put(LEASE, self._lease_value(), expect=0, ttl=self._ttl)
+                self._renewed = time.monotonic()
+                self.since = time.time()
+                return
+            except (Stale, Unreachable):
+                await asyncio.sleep(self.lease / 8)
+
+    @property
+    def _ttl(self) -> int:
+        return max(1, math.ceil(self.lease))
+
+    def _lease_value(self) -> bytes:
+        return encode({"name": self.name, "since": self.since, "at": time.time()})
+
+    # Leading...
+
+    async def _lead(self) -> None:
+        self.book = await self._load()
+        self.cleaning = Cleaning(self.bus, self.book)
+        answers = Answering(self.book, self.name, self.since, self.wake)
+        inputs = [
+            Pull(self.bus, STATE, durable="intake", batch=500, arrived=self.wake),
+            Pull(self.bus, INBOX, durable="inbox", batch=500, arrived=self.wake),
+        ]
+        serving = [
+            await self.bus.serve("fleet.beat.>", answers.beat),
+            await self.bus.serve("fleet.ask.>", answers.ask),
+        ]
+        self.leading.set()
+        ticked, late = time.monotonic(), False
+        try:
+            while True:
+                self.wake.clear()
+                specs, said = [await pull.ready() for pull in inputs]
+                if not specs and not said:
+                    await self._wait()
+                    specs, said = [await pull.ready() for pull in inputs]
+                await self._take(specs, said)
+                now = time.monotonic()
+                if now - ticked > self.lease / 8:
+                    # Where our process stood still, what the runners said meanwhile is read first.
+                    late = not late and now - ticked > self.lease / 2
+                    ticked = now
+                    if not late:
+                        self.book.tick(now)
+                        await self._look_for_answers()
+                        await self.cleaning.step(now)
+                place_all(self.book, now)
+                await self._commit()
+                for message in (*specs, *said):
+                    await message.ack()
+                await self._tell()
+        finally:
+            for subscription in serving:
+                try:
+                    await subscription.unsubscribe()
+                except Exception:  # the connection is gone
+                    pass
+            for pull in inputs:
+                await pull.close()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self.lease / 10):
+                await self.wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _load(self) -> Book:
+        """Load all orders that have not ended, and what applies to the fleet."""
+        self._early.clear()
+        book = Book(self.lease)
+        now = time.monotonic()
+        control = await self.bus.get("control", latest=True)
+        if control is not None:
+            book.control = msgspec.json.decode(control.value, type=Control)
+            book.control_revision = control.revision
+        names = [key.partition(".")[2] for key in await self.bus.keys("active.*")]
+        entries = await self.bus.named([f"{kind}.{name}" for name in names for kind in ("order", "spec")])
+        rows = []
+        for name in names:
+            order, spec = entries.get(f"order.{name}"), entries.get(f"spec.{name}")
+            if order is not None and spec is not None and not (found := read_order(order)).ended:
+                rows.append((read_spec(spec.value), found, order.revision))
+        for spec_, found, revision in sorted(rows, key=lambda row: row[1].created):
+            row = book.add(spec_, found, revision, now)
+            if found.open_ask and (ask := await self.bus.get(f"ask.{found.open_ask}")):
+                row.asks[found.open_ask] = msgspec.json.decode(ask.value)
+        for _, found, _ in rows:
+            for parent in found.after:
+                await self._learn_fate(book, parent)
+        return book
+
+    async def _look_for_answers(self) -> None:
+        """Look for answers to orders that gave their slot back while they wait for one."""
+        parked = {f"answer.{row.order.open_ask}": row for row in self.book.rows.values() if row.order.parked}
+        found = await self.bus.named(list(parked)) if parked else {}
+        for key, entry in found.items():
+            self.book.unpark(parked[key], msgspec.json.decode(entry.value))
+
+    # What comes in...
+
+    async def _take(self, specs: list[Msg], said: list[Msg]) -> None:
+        for message in specs:
+            if message.headers and message.headers.get("KV-Operation"):
+                continue
+            await self._take_spec(message)
+        for message in said:
+            try:
+                content = msgspec.json.decode(message.data) if message.data else {}
+                await self._hear(message.subject.split("."), content)
+            except (msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
+                log.warning("what was said on %s makes no sense: %s", message.subject, error)
+
+    async def _take_spec(self, message: Msg) -> None:
+        name = message.subject.rpartition(".")[2]
+        if name in self._early:
+            return self._early.remove(name)
+        if self._careful or message.metadata.num_delivered != 1:
+            if await self.bus.get(f"order.{name}", latest=True) is not None:
+                return
+        await self._take_in(name, message.data)
+
+    async def _take_in(self, name: str, data: bytes) -> None:
+        try:
+            spec = read_spec(data)
+            if spec.id != name:
+                raise ValueError(f"the order {spec.id!r} was stored as {name!r}")
+            checked(spec)
+        except (TreadleError, ValueError) as error:
+            spec = Spec(id=name, task="unreadable", created=time.time())
+            row = self.book.add(spec, Order(id=name, state="queued", changed=time.time()), 0, time.monotonic())
+            self.book.change(row)
+            self.book.end(row, "failed", f"this is no order: {error}")
+            return
+        for parent in spec.after:
+            await self._learn_fate(self.book, parent)
+        if spec.retry_of:
+            await self._mark_retried(spec)
+        self.book.accept(spec, time.monotonic())
+
+    async def _learn_fate(self, book: Book, parent: str) -> None:
+        """How an order ended that others come after; an order that was retried counts as its latest retry."""
+        name = parent
+        for _ in range(_FOLLOWED):
+            if name in book.rows or name in book.fate:
+                break
+            entry = await self.bus.get(f"order.{name}")
+            if entry is None:
+                return
+            order = read_order(entry)
+            if not order.retried_as:
+                if order.ended:
+                    book.fate[parent] = order.state
+                return
+            name = order.retried_as
+        if name in book.fate:
+            book.fate[parent] = book.fate[name]
+
+    async def _mark_retried(self, spec: Spec) -> None:
+        row = await self._ended(spec.retry_of)
+        if row is not None and not row.order.retried_as:
+            words = f"tried again as {spec.id} by {spec.by}"
+            self.book.change(row, retried_as=spec.id, notes=self.book.note(row, spec.by, words))
+
+    async def _find(self, name: str) -> OpenOrder | None:
+        """An order that has not ended. A message about an order may come before the order's own: after a crash the
+        engine holds back for a while what the last scheduler was given.
+        """
+        if name not in self.book.rows and name not in self.book.units:
+            spec = await self.bus.get(f"spec.{name}", latest=True)
+            if spec is not None and await self.bus.get(f"order.{name}", latest=True) is None:
+                self._early.add(name)
+                await self._take_in(name, spec.value)
+        return self.book.rows.get(name)
+
+    async def _ended(self, name: str) -> OpenOrder | None:
+        """An order that has ended, to note something on it."""
+        if name in self.book.units:
+            return self.book.units[name].row  # none when it is being removed
+        entry, spec = await self.bus.get(f"order.{name}", latest=True), await self.bus.get(f"spec.{name}")
+        if entry is None or spec is None:
+            return None
+        return OpenOrder(read_spec(spec.value), read_order(entry), entry.revision, time.monotonic())
+
+    async def _hear(self, subject: list[str], said: dict[str, Any]) -> None:
+        """Handle `fleet.in.node.NAME.KIND`, from a node or its runner, or `fleet.in.wish.WHAT`, from a person."""
+        if subject[2] == "wish":
+            return await self._wished(said)
+        node, kind = subject[3], subject[4]
+        if kind == "rate":
+            return rate_limited(self.book, str(said["account"]), float(said["until"]), str(said.get("why", "")))
+        row = self.book.rows.get(str(said["order"]))
+        if kind == "touched":
+            return await self._touched(row or await self._ended(str(said["order"])), node, str(said.get("by", "")))
+        if row is None or row.order.node != node or row.order.attempt != said["attempt"]:
+            return  # it is about a superseded attempt and does not count
+        if row.order.state not in AT_WORK:
+            return
+        now = time.monotonic()
+        row.heard = now
+        if kind == "started":
+            self.book.started(row, now, said)
+        elif kind == "ended":
+            self.book.finished(row, said)
+        elif kind == "lost":
+            self.book.lost(row, str(said.get("why", "")))
+        elif kind == "asked":
+            self.book.asked(row, said)
+        elif kind == "resumed":
+            self.book.resumed(row, int(said.get("nth", 0)))
+
+    async def _wished(self, said: dict[str, Any]) -> None:
+        do = str(said["do"])
+        if do not in wishes.OF_ORDERS:
+            return await wishes.apply(self.book, self.cleaning, said)
+        row = await self._find(str(said["order"]))
+        if row is None and do == "result":
+            row = await self._ended(str(said["order"]))
+        if row is not None:
+            self.book.wish(row, do, str(said.get("by", "somebody")), said)
+
+    async def _touched(self, row: OpenOrder | None, node: str, by: str) -> None:
+        """Note it with the order, and so in its receipt: not all of the work is the agent's."""
+        if row is not None:
+            self.book.change(row, notes=self.book.note(row, by, f"opened a shell in its worktree on {node}"))
+
+    # What goes out...
+
+    async def _commit(self) -> None:
+        """Store everything that was decided. Each batch renews the lease, and is refused when another holds it."""
+        book = self.book
+        units, book.units = list(book.units.values()), {}
+        if book.control_changed:
+            book.control_changed = False
+            units.append(Unit([Write("control", encode(book.control), book.control_revision)], None))
+        now = time.monotonic()
+        if not units and now - self._renewed < self.lease / 3:
+            return
+        batch: list[Unit] = []
+        size = 1
+        for unit in units:
+            if size + len(unit.writes) > BATCH_MAX - 10:
+                await self._write(batch)
+                batch, size = [], 1
+            batch.append(unit)
+            size += len(unit.writes)
+        await self._write(batch)
+
+    async def _write(self, units: list[Unit]) -> None:
+        writes = [Write(LEASE, self._lease_value(), self._revision, self._ttl)]
+        writes += [write for unit in units for write in unit.writes]
+        last = await self.bus.batch(writes)
+        self._renewed = time.monotonic()
+        self._revision = last - len(writes) + 1
+        revision = self._revision
+        for unit in units:
+            if unit.row is not None:
+                unit.row.revision = revision + 1
+            elif unit.writes[0].key == "control":
+                self.book.control_revision = revision + 1
+            revision += len(unit.writes)
+
+    async def _tell(self) -> None:
+        says, self.book.says = self.book.says, []
+        for say in says:
+            if say.stored:
+                await self.bus.publish(say.subject, say.data)
+            else:
+                await self.bus.tell(say.subject, say.data)
+        answers, self.book.unanswered = self.book.unanswered, []
+        for key, value in answers:
+            try:
+                await self.bus.put(key, value, expect=0)
+            except Stale:
+                pass  # somebody answered at the last moment

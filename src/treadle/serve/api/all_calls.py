@@ -1,0 +1,11 @@
+"""Every call of the HTTP interface: importing this module imports those that define them."""
+
+from treadle.serve.api import devices, machines, orders, questions, reviews, terminals
+from treadle.serve.api.calls import TABLE, ApiCall
+from treadle.serve.notify import push
+
+MODULES = (devices, machines, orders, push, questions, reviews, terminals)
+
+
+def every() -> list[ApiCall]:
+    return TABLE

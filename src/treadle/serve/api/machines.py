@@ -1,0 +1,154 @@
+"""Nodes, claims, money, pauses: calls about the whole fleet."""
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from treadle.fleet import client
+from treadle.fleet.control import Control
+from treadle.fleet.engine import places
+from treadle.fleet.find.order_rows import SearchHit
+from treadle.fleet.join import invitations
+from treadle.serve.api.board import ClaimRow
+from treadle.serve.api.calls import Asking, Done, call
+from treadle.serve.api.orders import Reason
+
+Scope = Annotated[str, Meta(min_length=1, max_length=300)]
+
+
+@call("GET", "/nodes", returns=list[dict[str, Any]])
+async def list_nodes(asking: Asking) -> list[dict[str, Any]]:
+    """All nodes that were ever heard of, also those that are gone, and why each takes nothing more."""
+    return await client.nodes(asking.bus)
+
+
+@call("POST", "/nodes/{id}/drain", right="all", body=Reason, optional_body=True)
+async def drain_node(asking: Asking) -> Done:
+    """Let a node finish what it has and take nothing more."""
+    await client.drain(asking.bus, asking.path("id"), why=asking.body.why, by=asking.by)
+    return Done()
+
+
+@call("POST", "/nodes/{id}/undrain", right="all")
+async def undrain_node(asking: Asking) -> Done:
+    """Let a node take orders again."""
+    await client.drain(asking.bus, asking.path("id"), by=asking.by, undo=True)
+    return Done()
+
+
+class NewInvitation(msgspec.Struct, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,40}$")]
+    """The node that the machine will be."""
+
+
+class Invited(msgspec.Struct, frozen=True, kw_only=True):
+    command: str
+    """What to type on that machine. It holds a code that works once, within the hour."""
+    url: str
+    """The address at which that machine must reach the engine."""
+
+
+@call("POST", "/invitations", right="all", body=NewInvitation, returns=Invited, status=201)
+async def invite_node(asking: Asking) -> Invited:
+    """Make a code with which one machine joins as a node. Only possible where the fleet's private engine is."""
+    code = await asyncio.to_thread(invitations.invite, asking.body.name)
+    return Invited(command=f"treadle fleet join {code}", url=places.load().url)
+
+
+@call("GET", "/control", returns=Control)
+async def show_control(asking: Asking) -> Control:
+    """Pauses, parked accounts, budgets and what is spent of them, limits."""
+    return await client.control(asking.bus)
+
+
+class NewPause(msgspec.Struct, frozen=True, kw_only=True):
+    scope: Scope = "fleet"
+    why: Annotated[str, Meta(max_length=2000)] = ""
+    now: bool = False
+
+
+@call("POST", "/pause", right="all", body=NewPause, optional_body=True)
+async def pause_scope(asking: Asking) -> Done:
+    """Start nothing more in a scope; with `now`, also hold what runs."""
+    given: NewPause = asking.body
+    await client.pause(asking.bus, given.scope, why=given.why, now=given.now, by=asking.by)
+    return Done()
+
+
+class ScopeOnly(msgspec.Struct, frozen=True, kw_only=True):
+    scope: Scope = "fleet"
+
+
+@call("POST", "/resume", right="all", body=ScopeOnly, optional_body=True)
+async def resume_scope(asking: Asking) -> Done:
+    """Undo a pause of the same scope."""
+    await client.resume(asking.bus, asking.body.scope, by=asking.by)
+    return Done()
+
+
+class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
+    scope: Scope = "fleet"
+    usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    tokens: Annotated[int, Meta(ge=0, le=1 << 53)] | None = None
+
+
+@call("PUT", "/budgets", right="all", body=NewBudget)
+async def set_budget(asking: Asking) -> Done:
+    """Set the budget of the fleet or a project; with neither figure it is removed."""
+    given: NewBudget = asking.body
+    await client.set_budget(asking.bus, given.scope, usd=given.usd, tokens=given.tokens, by=asking.by)
+    return Done()
+
+
+class NewLimit(msgspec.Struct, frozen=True, kw_only=True):
+    scope: Scope
+    most: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+
+
+@call("PUT", "/limits", right="all", body=NewLimit)
+async def set_limit(asking: Asking) -> Done:
+    """Set how many orders may run at once for agent:A, credential:C or repo:PATH."""
+    await client.set_limit(asking.bus, asking.body.scope, asking.body.most, by=asking.by)
+    return Done()
+
+
+@call("GET", "/claims", returns=list[ClaimRow])
+async def list_claims(asking: Asking) -> list[ClaimRow]:
+    """Who holds which files, and who waits for them."""
+    return await asking.site.board.claims()
+
+
+class SpentInHour(msgspec.Struct, frozen=True, kw_only=True):
+    """What was used in one hour."""
+
+    hour: float
+    usd: float
+    tokens: int
+    orders: int
+
+
+@call("GET", "/money", returns=list[SpentInHour])
+async def show_money(asking: Asking) -> list[SpentInHour]:
+    """What orders used, by the hour in which they last changed, for the last week."""
+    return [SpentInHour(**row) for row in asking.site.fleet.require_index().spent()]
+
+
+class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
+    q: Annotated[str, Meta(max_length=500)] = ""
+    kind: Annotated[str, Meta(pattern="^(|task|turn|command|file)$")] = ""
+    count: Annotated[int, Meta(ge=1, le=100)] = 25
+
+
+class MachinesFound(msgspec.Struct, frozen=True, kw_only=True):
+    hits: list[SearchHit]
+    total: int
+
+
+@call("GET", "/search", query=SearchQuery, returns=MachinesFound)
+async def search_runs(asking: Asking) -> MachinesFound:
+    """Search tasks, turns, commands and files touched."""
+    given: SearchQuery = asking.query
+    hits, total = asking.site.fleet.require_index().search(given.q, count=given.count, kind=given.kind)
+    return MachinesFound(hits=hits, total=total)

@@ -1,0 +1,230 @@
+"""Orders: submit, list, look at, change; their events, receipts and messages."""
+
+import asyncio
+import os
+import time
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from treadle.errors import ConfigError, NotFound
+from treadle.fleet import client, races, sample
+from treadle.fleet.client import Given
+from treadle.fleet.engine import places
+from treadle.fleet.find.order_rows import Listed, OrderFilter
+from treadle.fleet.orders import Order, OrderReceipt, Spec, begun, checked, new_id
+from treadle.fleet.run.sources import commit_of
+from treadle.fleet.schedule import liveness
+from treadle.serve.api.calls import Asking, Done, call
+from treadle.serve.api.event_pages import EventPage, event_page, one_event
+from treadle.serve.envelope import answer
+from treadle.serve.site import Site
+
+Count = Annotated[int, Meta(ge=1, le=1000)]
+Text = Annotated[str, Meta(min_length=1, max_length=100_000)]
+Name = Annotated[str, Meta(max_length=200)]
+State = Annotated[str, Meta(pattern="^(queued|placed|running|asking|done|failed|cancelled|skipped)$")]
+
+
+class OrdersQuery(OrderFilter, frozen=True, kw_only=True, rename={"states": "state"}):
+    states: tuple[State, ...] = ()
+    count: Count = 50
+    cursor: Annotated[int, Meta(ge=1, le=1 << 62)] | None = None
+    facets: bool = False
+
+
+@call("GET", "/orders", query=OrdersQuery, returns=Listed)
+async def list_orders(asking: Asking) -> Listed:
+    """List orders, most recently changed first; filtered before the list is cut, with the number of those left out."""
+    given: OrdersQuery = asking.query
+    index = asking.site.fleet.require_index()
+    return await asyncio.to_thread(index.orders, given, count=given.count, before=given.cursor, facets=given.facets)
+
+
+class NewOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """An order as `treadle fleet submit --dry-run` shows it; only the task is required."""
+
+    task: Text
+    title: Name = ""
+    agent: Name = "native"
+    model: Name | None = None
+    mode: Name | None = None
+    root: str = ""
+    repo: str = ""
+    base: Name = ""
+    claims: tuple[str, ...] = ()
+    policy: dict[str, Any] = {}
+    limits: dict[str, float] = {}
+    """seconds, turns, tokens, usd."""
+    verify: str = ""
+    setup: str = ""
+    bring: tuple[str, ...] = ()
+    in_place: bool = False
+    priority: Annotated[int, Meta(ge=0, le=9)] = 5
+    labels: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    if_failed: Annotated[str, Meta(pattern="^(block|skip|run)$")] = "block"
+    not_before: float = 0.0
+    every: float = 0.0
+    cron: Name = ""
+    zone: Name = ""
+    credential: Name = ""
+    project: Name = ""
+    attempts: Annotated[int, Meta(ge=1, le=100)] = 3
+    answer_seconds: Annotated[float, Meta(gt=0, le=31_536_000)] = 3600.0
+    answer_default: Annotated[str, Meta(pattern="^(allow|deny)$")] = "deny"
+    rules: tuple[str, ...] = ()
+
+
+@call("POST", "/orders", right="all", body=NewOrder, returns=Given, status=201)
+async def submit_order(asking: Asking) -> Any:
+    """Submit an order. Repeating the request with the same `Idempotency-Key` header returns the same order, always."""
+    key = asking.request.headers.get("idempotency-key", "")
+    fields = msgspec.to_builtins(asking.body)
+    root = os.path.abspath(os.path.expanduser(asking.body.root)) if asking.body.root else ""
+    fields |= {"id": new_id(key), "created": time.time(), "by": asking.by, "root": root}
+    try:
+        spec = msgspec.convert(fields, Spec)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"this cannot be an order: {error}") from None
+    if spec.root and not spec.base and not spec.in_place:
+        spec = msgspec.structs.replace(spec, base=await asyncio.to_thread(commit_of, spec.root))
+    (given,) = await client.submit(asking.bus, [checked(spec)])
+    return answer(given, 201 if given.new else 200)
+
+
+@call("POST", "/demo", right="all", returns=Given, status=201)
+async def submit_demo(asking: Asking) -> Given:
+    """Submit an order that needs no key: a scripted model fixes a small repository of its own, and asks once."""
+    spec = await asyncio.to_thread(sample.first_order, places.inside("demo"), by=asking.by)
+    (given,) = await client.submit(asking.bus, [spec])
+    return given
+
+
+class OrderDetail(msgspec.Struct, frozen=True, kw_only=True):
+    spec: Spec
+    order: Order
+    receipt: OrderReceipt | None
+    messages: list[dict[str, Any]]
+    ask: dict[str, Any] | None
+    answer: dict[str, Any] | None
+    why: dict[str, Any]
+    events: int
+    first_error: tuple[int, int] | None
+
+
+async def detail(site: Site, name: str) -> OrderDetail:
+    bus, index = site.fleet.require_bus(), site.fleet.require_index()
+    spec = await client.get_spec(bus, name)
+    order = await client.get_order(bus, name)
+    receipt = await client.get_receipt(bus, name) if order.ended else None
+    said = [{**message, "key": key} for key, message in await client.messages(bus, name)]
+    found = index.ask(order.open_ask) if order.open_ask else None
+    why = liveness.judged(site.board.whys.get(name) or await client.why(bus, name)) if not order.ended else {}
+    return OrderDetail(
+        spec=spec,
+        order=order if order.title else begun(spec),
+        receipt=receipt,
+        messages=said,
+        ask=found[0] if found else None,
+        answer=found[1] if found else None,
+        why=why or {"state": order.state, "why": order.why},
+        events=index.event_count(name),
+        first_error=index.first_error(name),
+    )
+
+
+@call("GET", "/orders/{id}", returns=OrderDetail)
+async def show_order(asking: Asking) -> OrderDetail:
+    """An order with everything that belongs to it: task, state, attempts, messages, question, receipt."""
+    return await detail(asking.site, await asking.order())
+
+
+@call("GET", "/orders/{id}/why", returns=dict[str, Any])
+async def explain_order(asking: Asking) -> dict[str, Any]:
+    """Say why an order waits, or what it does now, on what evidence, and what happens next."""
+    return liveness.judged(await client.why(asking.bus, await asking.order()))
+
+
+@call("GET", "/orders/{id}/receipt", returns=OrderReceipt)
+async def show_receipt(asking: Asking) -> OrderReceipt:
+    """The receipt of an order that has ended."""
+    found = await client.get_receipt(asking.bus, await asking.order())
+    if found is None:
+        raise NotFound("this order has no receipt yet")
+    return found
+
+
+@call("GET", "/orders/{id}/race", returns=list[dict[str, Any]])
+async def show_race(asking: Asking) -> list[dict[str, Any]]:
+    """The orders of this order's race, the best first."""
+    return await races.standings(asking.bus, await asking.order())
+
+
+class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    before: Annotated[int, Meta(ge=1, le=1 << 62)] | None = None
+    after: Annotated[int, Meta(ge=1, le=1 << 62)] | None = None
+    count: Count = 200
+
+
+@call("GET", "/orders/{id}/events", query=EventsQuery, returns=EventPage)
+async def list_events(asking: Asking) -> EventPage:
+    """A page of an order's events: the newest, or those before or after a position. Long texts are cut and marked."""
+    given: EventsQuery = asking.query
+    name = await asking.order()
+    return await event_page(
+        asking.bus, asking.site.fleet.require_index(), name, before=given.before, after=given.after, count=given.count
+    )
+
+
+class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
+    seq: Annotated[int, Meta(ge=1, le=1 << 62)] = 1
+    n: Annotated[int, Meta(ge=1, le=1 << 62)] = 1
+
+
+@call("GET", "/orders/{id}/event", query=EventQuery, returns=dict[str, Any])
+async def show_event(asking: Asking) -> dict[str, Any]:
+    """One whole event, by the position and number given in a page."""
+    return await one_event(asking.bus, await asking.order(), asking.query.seq, asking.query.n)
+
+
+# Changing it...
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    why: Annotated[str, Meta(max_length=2000)] = ""
+
+
+@call("POST", "/orders/{id}/cancel", right="all", body=Reason, optional_body=True)
+async def cancel_order(asking: Asking) -> Done:
+    """End an order: one that waits leaves the queue, one that runs is stopped with everything it has started."""
+    await client.cancel(asking.bus, await asking.order(), why=asking.body.why, by=asking.by)
+    return Done()
+
+
+@call("POST", "/orders/{id}/retry", right="all", returns=Given)
+async def retry_order(asking: Asking) -> Given:
+    """Submit an order that has ended again, as a new one."""
+    return await client.retry(asking.bus, await asking.order(), by=asking.by)
+
+
+class NewFields(msgspec.Struct, frozen=True, kw_only=True):
+    priority: Annotated[int, Meta(ge=0, le=9)] | None = None
+    seconds: float | None = None
+    turns: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    why: Annotated[str, Meta(max_length=2000)] = ""
+
+
+@call("POST", "/orders/{id}/set", right="all", body=NewFields)
+async def change_order(asking: Asking) -> Done:
+    """Change the priority or the limits of an order; who, why, old and new are kept with it."""
+    given: NewFields = asking.body
+    names = ("seconds", "turns", "tokens", "usd")
+    limits = {name: value for name in names if (value := getattr(given, name)) is not None}
+    await client.set_fields(
+        asking.bus, await asking.order(), priority=given.priority, limits=limits, why=given.why, by=asking.by
+    )
+    return Done()

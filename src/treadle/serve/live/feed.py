@@ -1,0 +1,107 @@
+"""Reads both streams of the engine once for all watchers: first into the index, then to the watchers.
+
+So a watcher can look up whatever it hears of, and further watchers cost neither the engine nor a run anything.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from treadle.errors import TreadleError
+from treadle.fleet.engine import tasks
+from treadle.fleet.engine.bus import EVENTS, STATE, Bus, Entry
+from treadle.fleet.engine.pull import Pull
+from treadle.fleet.find.index import OrderIndex
+from treadle.fleet.find.order_rows import OrderRow
+from treadle.fleet.find.searching import value_of
+
+log = logging.getLogger(__name__)
+
+KEYS = ("order.*", "spec.*", "ask.>", "answer.>", "say.>", "control", "node.*")
+BATCH = 1000
+FEW = 64
+"""Up to this many changes are indexed on the event loop itself; more of them in a thread."""
+
+OnState = Callable[[list[Entry], list[OrderRow]], None]
+OnEvents = Callable[[str, int, int, dict[str, Any]], None]
+
+
+class Feed:
+    def __init__(self, bus: Bus, index: OrderIndex) -> None:
+        self.bus = bus
+        self.index = index
+        self.on_state: set[OnState] = set()
+        self.on_events: set[OnEvents] = set()
+        """Called with order, sequence, attempt and body of each message of the event stream."""
+        self.caught_up = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._state()), asyncio.create_task(self._events())]
+
+    async def close(self) -> None:
+        await tasks.end(self._tasks)
+
+    async def _state(self) -> None:
+        end = await self.bus.last_revision()
+        pull = Pull(
+            self.bus,
+            STATE,
+            filters=tuple(f"$KV.fleet.{key}" for key in KEYS),
+            start=await asyncio.to_thread(lambda: self.index.state_at),
+            batch=BATCH,
+        )
+        try:
+            if pull.position > end:
+                self.caught_up.set()
+            while True:
+                messages = await pull.next(1.0)
+                entries = [
+                    Entry(each.subject.removeprefix("$KV.fleet."), value_of(each), each.metadata.sequence.stream)
+                    for each in messages
+                ]
+                if entries:
+                    rows = await self._take_in(self.index.take_state, entries)
+                    for listener in list(self.on_state):
+                        listener(entries, rows)
+                if not self.caught_up.is_set() and (not messages or pull.position > end):
+                    self.caught_up.set()
+        finally:
+            await pull.close()
+
+    async def _events(self) -> None:
+        pull = Pull(
+            self.bus,
+            EVENTS,
+            filters=("fleet.ev.>",),
+            start=await asyncio.to_thread(lambda: self.index.events_at),
+            batch=BATCH,
+        )
+        try:
+            while True:
+                messages = await pull.next(5.0)
+                if not messages:
+                    continue
+                plain = [(each.subject, each.metadata.sequence.stream, each.data) for each in messages]
+                await self._take_in(self.index.take_events, plain)
+                if self.on_events:
+                    for subject, seq, data in plain:
+                        self._tell(subject, seq, data)
+        finally:
+            await pull.close()
+
+    def _tell(self, subject: str, seq: int, data: bytes) -> None:
+        _, _, order, attempt, _ = subject.split(".", 4)
+        body = msgspec.json.decode(data)
+        for listener in list(self.on_events):
+            listener(order, seq, int(attempt), body)
+
+    async def _take_in(self, take: Callable[[list[Any]], Any], given: list[Any]) -> Any:
+        try:
+            return take(given) if len(given) <= FEW else await asyncio.to_thread(take, given)
+        except TreadleError:
+            log.exception("what the engine told could not be taken into the index")
+            return []

@@ -1,0 +1,187 @@
+"""The engine as the fleet uses it. Most of these are traps that somebody fell into."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+from msgspec.structs import replace
+
+from tests.fleet.conftest import await_gone
+from tests.waiting import until
+from treadle.errors import Denied
+from treadle.fleet.engine import places, server
+from treadle.fleet.engine.bus import STATE, Address, Bus, Stale, Unreachable, Write
+
+
+async def test_a_key_is_created_once(bus: Bus) -> None:
+    async def create(value: bytes) -> bool:
+        try:
+            await bus.put("order.a", value, expect=0)
+        except Stale:
+            return False
+        return True
+
+    won = await asyncio.gather(*(create(b"%d" % number) for number in range(32)))
+    assert sum(won) == 1
+
+
+async def test_a_key_is_replaced_only_at_the_revision_that_was_read(bus: Bus) -> None:
+    first = await bus.put("order.a", b"1", expect=0)
+    second = await bus.put("order.a", b"2", expect=first)
+    with pytest.raises(Stale):
+        await bus.put("order.a", b"3", expect=first)
+    entry = await bus.get("order.a")
+    assert entry is not None and (entry.value, entry.revision) == (b"2", second)
+    assert await bus.get("order.a", latest=True) == entry
+
+
+async def test_a_lease_that_is_renewed_still_ends_when_it_is_not(bus: Bus) -> None:
+    revision = await bus.put("lease.x", b"me", expect=0, ttl=1)
+    for _ in range(3):
+        await asyncio.sleep(0.4)
+        revision = await bus.put("lease.x", b"me", expect=revision, ttl=1)
+    assert await bus.get("lease.x") is not None
+    async with asyncio.timeout(30):
+        while await bus.get("lease.x") is not None:
+            await asyncio.sleep(0.05)
+    assert await bus.put("lease.x", b"another", expect=0, ttl=1) > revision
+
+
+async def test_what_has_ended_by_time_shows_no_older_value(bus: Bus) -> None:
+    await bus.put("lease.x", b"old")
+    await bus.put("lease.x", b"new", ttl=1)
+    async with asyncio.timeout(30):
+        while (entry := await bus.get("lease.x")) is not None:
+            assert entry.value == b"new"
+            await asyncio.sleep(0.05)
+
+
+async def test_a_batch_is_written_whole_or_not_at_all(bus: Bus) -> None:
+    revision = await bus.put("order.a", b"1", expect=0)
+    with pytest.raises(Stale):
+        await bus.batch([Write("order.b", b"1", 0), Write("order.a", b"2", revision + 5)])
+    assert await bus.get("order.b") is None
+    last = await bus.batch([Write("order.a", b"2", revision), Write("order.b", b"1", 0), Write("active.a", purge=True)])
+    first, second = await bus.get("order.a"), await bus.get("order.b")
+    assert first is not None and second is not None
+    assert (first.revision, second.revision) == (last - 2, last - 1)
+
+
+async def test_a_purged_key_is_gone_and_can_be_created_again(bus: Bus) -> None:
+    await bus.put("work.n.a", b"1")
+    await bus.purge("work.n.a")
+    assert await bus.get("work.n.a") is None and await bus.named(["work.n.*"]) == {}
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await bus.put("work.n.a", b"2", expect=0)
+                break
+            except Stale:  # until its tombstone has gone too
+                await asyncio.sleep(0.1)
+
+
+async def test_a_dead_port_is_told_at_once() -> None:
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match="nobody answers"):
+        await Bus.connect(Address(url=f"nats://127.0.0.1:{server.free_port()}"))
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("how", ["before it says anything", "after its greeting"])
+async def test_an_engine_that_hangs_up_is_asked_again_and_told_when_it_goes_on(fleet: places.Fleet, how: str) -> None:
+    """As it does with whoever comes in the moment in which it reads its users again."""
+    host, _, port = fleet.url.removeprefix("nats://").rpartition(":")
+    hangs_up, asked = 1, 0
+
+    async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        while data := await source.read(65536):
+            target.write(data)
+        target.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        there, back = await asyncio.open_connection(host, int(port))
+        if asked <= hangs_up:
+            if how.startswith("after"):
+                writer.write(await there.readline())
+            back.close()
+            return writer.close()
+        await asyncio.gather(pass_on(reader, back), pass_on(there, writer), return_exceptions=True)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as between:
+        address = replace(fleet.address("admin"), url=f"nats://127.0.0.1:{between.sockets[0].getsockname()[1]}")
+        bus = await Bus.connect(address, patience=60)
+        assert await bus.get("order.none") is None
+        await bus.close()
+        hangs_up = asked + 1000
+        with pytest.raises(Unreachable, match="nobody answers"):
+            await Bus.connect(address, patience=0.5)
+        assert asked > 4
+
+
+async def test_wrong_credentials_are_told_and_not_tried_for_ever(fleet: places.Fleet) -> None:
+    with pytest.raises(Denied, match="credentials"):
+        await Bus.connect(Address(url=fleet.url, user="admin", password="wrong"))
+
+
+async def test_a_write_that_is_not_allowed_is_told_as_that(fleet: places.Fleet) -> None:
+    watching = await Bus.connect(fleet.address("watch"))
+    try:
+        with pytest.raises(Denied, match="may not write"):
+            await watching.publish("$KV.fleet.order.a", b"1", None)
+        assert await watching.get("order.a") is None
+    finally:
+        await watching.close()
+
+
+async def test_what_listens_is_called_when_the_engine_is_back_even_if_another_fails(
+    fleet: places.Fleet, bus: Bus
+) -> None:
+    calls = []
+
+    def broken() -> None:
+        raise RuntimeError("a listener of ours is broken")
+
+    bus.returned += [broken, lambda: calls.append(1)]
+    restart(fleet)
+    await until(lambda: calls)
+    assert await bus.put("order.a", b"1", expect=0)
+
+
+async def test_a_request_that_nobody_answers_ends(fleet: places.Fleet, bus: Bus) -> None:
+    with pytest.raises(Unreachable):
+        await bus.ask("fleet.ask.nothing", timeout=1)
+    server.stop()
+    with pytest.raises(Unreachable):
+        await bus.request("$JS.API.INFO", timeout=0.5)
+
+
+async def test_the_newest_keys_are_found_whatever_lies_before_them(bus: Bus) -> None:
+    for number in range(30):
+        await bus.put(f"order.o{number}", b"%d" % number)
+        for other in range(5):
+            await bus.put(f"node.x{other}", b"-")
+    await bus.put("order.o3", b"again")
+    found = await bus.newest("order.*", 4)
+    assert [entry.key for entry in found] == ["order.o3", "order.o29", "order.o28", "order.o27"]
+    rest = await bus.newest("order.*", 100, before=found[-1].revision)
+    assert len(rest) == 26 and rest[0].key == "order.o26" and rest[-1].key == "order.o0"
+    assert len(await bus.keys("order.*")) == 30
+    assert set(await bus.named(["order.o1", "order.none"])) == {"order.o1"}
+
+
+async def test_more_than_a_thousand_readers_fit(bus: Bus) -> None:
+    info = await bus.api(f"STREAM.INFO.{STATE}")
+    assert info["config"]["max_consumers"] >= 10_000
+
+
+def restart(fleet: places.Fleet) -> None:
+    """Kill the engine and start it again."""
+    found = server.running()
+    assert found is not None
+    os.kill(found.pid, signal.SIGKILL)
+    await_gone(found.pid)
+    server.start(fleet)

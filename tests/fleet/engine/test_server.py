@@ -1,0 +1,85 @@
+"""The private server: one for each store, found again, and never two."""
+
+import os
+import signal
+
+import pytest
+
+from tests.fleet.conftest import await_gone, make_fleet
+from treadle.errors import LocalError
+from treadle.fleet.engine import layout, places, server
+from treadle.fleet.engine.bus import Bus
+from treadle.io.process import table
+
+
+def test_the_server_is_found_and_its_version_is_checked() -> None:
+    found = server.find_program()
+    assert os.access(found.path, os.X_OK) and found.source in ("PATH", "wheel")
+    assert tuple(map(int, found.version.split(".")[:2])) >= server.VERSION
+
+
+async def test_two_servers_never_share_a_store(fleet: places.Fleet) -> None:
+    first = server.running()
+    assert server.start(fleet) is False
+    assert server.running() == first and server.is_up()
+
+
+async def test_the_lock_is_held_by_the_server_itself_and_is_free_when_that_was_killed(fleet: places.Fleet) -> None:
+    found = server.running()
+    assert found is not None
+    process = table.look(found.pid)
+    assert process is not None
+    table.send(process, signal.SIGKILL)
+    await_gone(found.pid)
+    assert not server.is_up() and server.running() is None
+    assert server.start(fleet) is True
+    bus = await server.await_ready(fleet)
+    await bus.close()
+
+
+async def test_what_was_acknowledged_is_there_after_kill_9(fleet: places.Fleet, bus: Bus) -> None:
+    revision = await bus.put("order.a", b"1", expect=0)
+    found = server.running()
+    assert found is not None
+    os.kill(found.pid, signal.SIGKILL)
+    await_gone(found.pid)
+    server.start(fleet)
+    again = await server.await_ready(fleet)
+    entry = await again.get("order.a")
+    await again.close()
+    assert entry is not None and (entry.value, entry.revision) == (b"1", revision)
+
+
+async def test_stopping_leaves_no_process_and_a_free_store(fleet: places.Fleet) -> None:
+    found = server.running()
+    assert found is not None and server.stop()
+    assert not server.is_up() and not server.stop()
+
+
+async def test_a_server_that_cannot_start_says_why(state_home: object) -> None:
+    made = make_fleet()
+    port = made.url.rpartition(":")[2]
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", int(port)))
+        taken.listen()
+        server.start(made)
+        with pytest.raises(LocalError, match="does not start"):
+            await server.await_ready(made, seconds=5)
+
+
+async def test_streams_are_there_after_a_second_start_with_the_same_settings(fleet: places.Fleet, bus: Bus) -> None:
+    await layout.ensure(bus, lease=fleet.lease)
+    assert server.disk_used() > 0
+
+
+async def test_a_reload_lets_new_users_in_and_keeps_who_is_connected(fleet: places.Fleet, bus: Bus) -> None:
+    import msgspec
+
+    more = msgspec.structs.replace(fleet, users={**fleet.users, "worker:n2": "new"})
+    server.configure(more)
+    server.reload()
+    joined = await server.await_ready(more, "worker:n2")
+    await joined.close()
+    assert await bus.api("INFO")

@@ -1,0 +1,203 @@
+"""The index: filters as if one looked at every order, finds what was said, and is made anew when it is lost."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.fleet.engine.bus import Entry
+from treadle.fleet.find.index import OrderIndex
+from treadle.fleet.find.order_rows import OrderFilter, row_of
+from treadle.fleet.find.searched import is_error, texts_of
+from treadle.fleet.orders import Attempt, Order, Spec, Used, encode
+
+STATES = ("queued", "running", "done", "failed")
+
+
+def order(name: str, revision: int, **fields: object) -> Entry:
+    made = Order(id=name, **{"state": "queued", "changed": 1.0, **fields})  # type: ignore[arg-type]
+    return Entry(f"order.{name}", encode(made), revision)
+
+
+def spec_of(name: str, task: str, revision: int) -> Entry:
+    return Entry(f"spec.{name}", encode(Spec(id=name, task=task)), revision)
+
+
+def event(order: str, seq: int, *events: object, first: int = 1) -> tuple[str, int, bytes]:
+    return f"fleet.ev.{order}.1.n1", seq, msgspec.json.encode({"n": first, "events": events})
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from("abcdefgh"), st.sampled_from(STATES), st.sampled_from(["p", "q", ""]), st.sampled_from("xy")
+    ),
+    max_size=40,
+)
+
+
+@given(changes, st.sets(st.sampled_from(STATES)), st.sampled_from(["p", "q", ""]), st.integers(1, 5))
+def test_a_list_is_what_looking_at_every_order_gives(
+    made: list[tuple[str, str, str, str]], states: set[str], project: str, count: int
+) -> None:
+    index = OrderIndex(":memory:", "f")
+    latest: dict[str, tuple[int, str, str]] = {}
+    entries = []
+    for revision, (name, state, where, agent) in enumerate(made, 1):
+        entries.append(order(name, revision, state=state, project=where, agent=agent, title=f"the id of {name}"))
+        latest[name] = (revision, state, where)
+    index.take_state(entries)
+    wanted = OrderFilter(states=tuple(states), project=project)
+    fitting = sorted(
+        (
+            (revision, name)
+            for name, (revision, state, where) in latest.items()
+            if (not states or state in states) and (not project or where == project)
+        ),
+        reverse=True,
+    )
+    seen: list[str] = []
+    before = None
+    while True:
+        page = index.orders(wanted, count=count, before=before)
+        assert page.total == len(fitting)
+        seen += [row.id for row in page.orders]
+        assert page.left_out == len(fitting) - len(seen)
+        before = page.next
+        if before is None:
+            break
+    assert seen == [name for _, name in fitting]
+    assert [row.id for row in index.window(wanted, 1, 3)] == [name for _, name in fitting[1:4]]
+    kept = list(latest.values())
+    of_project = [state for _, state, where in kept if not project or where == project]
+    of_states = [where for _, state, where in kept if not states or state in states]
+    for narrowed in (wanted, msgspec.structs.replace(wanted, text="id of ")):
+        facets = index.orders(narrowed, count=1, facets=True).facets
+        assert facets["state"] == Counter(of_project) and facets["project"] == Counter(of_states)
+    assert index.counts() == Counter(state for _, state, _ in kept)
+    index.close()
+
+
+def test_what_was_taken_in_is_not_taken_in_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "index.sqlite")
+    index = OrderIndex(path, "f")
+    entries = [spec_of("a", "mend the loom", 1), order("a", 2, title="mend")]
+    index.take_state(entries)
+    index.take_state(entries)
+    index.take_events([event("a", 1, {"type": "message", "text": "the shuttle is stuck"})])
+    index.take_events([event("a", 1, {"type": "message", "text": "the shuttle is stuck"})])
+    assert index.search("shuttle")[1] == 1 and index.search("loom")[1] == 1
+    assert (index.state_at, index.events_at) == (3, 2)
+    index.close()
+    again = OrderIndex(path, "f")
+    assert (again.state_at, again.row("a") is not None) == (3, True)
+    again.close()
+    assert os.stat(path).st_mode & 0o077 == 0
+
+
+def test_an_index_of_another_fleet_or_a_damaged_one_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    first = OrderIndex(str(path), "f")
+    first.take_state([order("a", 5)])
+    first.close()
+    other = OrderIndex(str(path), "g")
+    assert other.state_at == 1 and other.row("a") is None
+    other.close()
+    path.write_bytes(b"this is no database" * 100)
+    third = OrderIndex(str(path), "g")
+    assert third.state_at == 1
+    third.close()
+
+
+def test_who_needs_a_person_is_read_off_the_order() -> None:
+    def needs(**fields: object) -> str:
+        return row_of(Order(id="a", **{"state": "done", "changed": 1.0, **fields}), 1).needs  # type: ignore[arg-type]
+
+    assert needs(state="asking", open_ask="a.1") == "asks" and needs(state="failed") == "failed"
+    assert needs(result={"patch": "p"}) == "review" and needs() == "" and needs(state="cancelled") == ""
+    for seen in ({"merged": "c"}, {"discarded": True}, {"reviewed": "ana"}):
+        assert needs(result={"patch": "p", **seen}) == ""
+    assert needs(state="failed", retried_as="b") == ""
+
+
+def test_hits_are_the_best_of_each_order_and_words_are_not_commands() -> None:
+    index = OrderIndex(":memory:", "f")
+    index.take_state([spec_of("a", "weave a blue cloth", 1), spec_of("b", "weave a red one", 2)])
+    index.take_events(
+        [
+            event("a", 1, {"type": "tool_started", "command": "git push --force", "paths": ["src/loom.py"]}),
+            event(
+                "a", 2, {"type": "message", "text": "weaving", "kind": "thinking"}, {"type": "message", "text": "wove"}
+            ),
+        ]
+    )
+    hits, total = index.search("weave")
+    assert {hit.order for hit in hits} == {"a", "b"} and total == 2
+    assert index.search("push", kind="command")[0][0].order == "a"
+    assert index.search("src/loom.py", kind="file")[0][0].seq == 1
+    assert index.search("weaving")[1] == 0
+    for words in ('"', "NEAR(", "a OR b", "text:weave", "*", "'; DROP TABLE texts", "\x00", "-"):
+        index.search(words)
+    assert index.search("weave", count=1)[0][0].text.count("\x01") == 1
+    index.close()
+
+
+def test_chunks_and_errors_tell_where_to_read() -> None:
+    index = OrderIndex(":memory:", "f")
+    bad = {"type": "tool_ended", "ok": False}
+    index.take_events([event("a", seq, {"type": "message"}, bad, first=2 * seq - 1) for seq in (3, 5, 9)])
+    assert [chunk.seq for chunk in index.chunks("a")] == [3, 5, 9]
+    assert [chunk.seq for chunk in index.chunks("a", before=9, most=1)] == [5]
+    assert [chunk.seq for chunk in index.chunks("a", after=3)] == [5, 9]
+    assert index.event_count("a") == 6 and index.first_error("a") == (3, 6) and index.first_error("b") is None
+    index.close()
+
+
+def test_a_question_knows_its_answer_unless_that_was_withdrawn() -> None:
+    index = OrderIndex(":memory:", "f")
+    index.take_state([Entry("ask.a.1", b'{"text":"may I?"}', 1)])
+    assert index.ask("a.1") == ({"text": "may I?"}, None) and index.ask("a.2") is None
+    index.take_state([Entry("answer.a.1", b'{"by":"ana"}', 2)])
+    assert index.ask("a.1") == ({"text": "may I?"}, {"by": "ana"})
+    index.take_state([Entry("answer.a.1", b'{"by":"ana","withdrawn":1}', 3)])
+    assert index.ask("a.1") == ({"text": "may I?"}, None)
+    index.close()
+
+
+def test_sums_are_over_all_orders() -> None:
+    index = OrderIndex(":memory:", "f")
+    attempts = (
+        Attempt(number=1, node="n", placed=12.0, ended=15.0, outcome="lost"),
+        Attempt(number=2, node="n", placed=16.0, ended=20.0),
+    )
+    used = Used(input_tokens=100, usd=0.5)
+    index.take_state(
+        [order("a", 1, created=10.0, attempts=attempts, attempt=2, used=used, state="done"), order("b", 2)]
+    )
+    totals = index.totals()
+    assert totals["tokens"] == 100 and totals["usd"] == 0.5 and totals["retries"] == totals["lost"] == 1
+    assert totals["waited"] == 2.0 and totals["ran"] == 7.0 and totals["runs"] == 2 and totals["started"] == 1
+    assert index.counts() == {"done": 1, "queued": 1}
+    index.close()
+
+
+def test_only_what_a_person_would_look_for_is_searched() -> None:
+    assert list(texts_of({"type": "usage"})) == [] and list(texts_of({})) == []
+    assert list(texts_of({"type": "file_changed", "path": "a"})) == [("file", "a")]
+    assert is_error({"type": "command_run", "exit_code": 1}) and not is_error({"type": "command_run", "exit_code": 0})
+
+
+def test_an_order_that_was_removed_is_neither_listed_nor_counted_nor_found_any_more() -> None:
+    index = OrderIndex(":memory:", "f")
+    ask = Entry("ask.a.1", b"{}", 4)
+    index.take_state([spec_of("a", "weave a cloth", 1), order("a", 2, state="done"), order("ab", 3), ask])
+    index.take_events([event("a", 1, {"type": "message", "text": "the shuttle is stuck"})])
+    assert index.search("cloth")[1] == index.search("shuttle")[1] == 1
+    left = [Entry(f"{kind}.a", b"", 5 + number) for number, kind in enumerate(("order", "receipt", "spec"))]
+    assert index.take_state(left) == []
+    assert [row.id for row in index.orders(OrderFilter(), count=9).orders] == ["ab"]
+    assert index.counts() == {"queued": 1} and index.search("cloth")[1] == index.search("shuttle")[1] == 0
+    assert index.state_at == 8 and index.ask("a.1") is None
+    index.close()

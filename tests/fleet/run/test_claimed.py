@@ -1,0 +1,104 @@
+"""Claims of other orders bind what an order writes; what two change is told to both."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.conftest import Start, give, spec, until_state
+from tests.fleet.repositories import DONE, SLOW, bash, model, read, says, work, write
+from treadle.errors import Denied
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.run.claimed import Claimed
+from treadle.session import Access, Decision, Guards
+
+
+@pytest.fixture
+def claimed(repository: Path) -> Claimed:
+    made = Claimed(str(repository), str(repository))
+    made.learn({"o2": ["src/**", "b.txt"]})
+    return made
+
+
+def writing(*paths: str) -> Access:
+    return Access(tool="write_file", kind="write", paths=paths)
+
+
+def test_a_write_into_what_another_holds_is_refused(claimed: Claimed) -> None:
+    judge = claimed.guards(Guards()).judge
+    assert judge is not None
+    assert judge(writing(f"{claimed.top}/a.txt")).verdict == "allow"
+    refused = judge(writing(f"{claimed.top}/src/x.py"))
+    assert refused.verdict == "deny" and "claimed by order o2" in refused.reason
+    assert judge(Access(tool="read", kind="read", paths=(f"{claimed.top}/src/x.py",))).verdict == "allow"
+    claimed.learn({})
+    assert judge(writing(f"{claimed.top}/src/x.py")).verdict == "allow"
+
+
+def test_the_session_s_own_guard_is_asked_first(claimed: Claimed) -> None:
+    judge = claimed.guards(Guards(judge=lambda access: Decision(verdict="deny", reason="policy"))).judge
+    assert judge is not None and judge(writing(f"{claimed.top}/a.txt")).reason == "policy"
+
+
+def test_what_a_command_wrote_there_is_found(claimed: Claimed) -> None:
+    watching = claimed.guards(Guards()).watching
+    assert watching is not None
+    check = watching()
+    Path(claimed.top, "a.txt").write_text("mine\n")
+    check()
+    Path(claimed.top, "b.txt").write_text("not mine\n")
+    with pytest.raises(Denied, match="b.txt is claimed by order o2"):
+        check()
+
+
+def test_a_collision_is_told_once(claimed: Claimed) -> None:
+    assert "a.txt (order o3)" in claimed.collisions({"o3": ["a.txt"]})
+    assert claimed.collisions({"o3": ["a.txt"]}) == ""
+    assert "b.txt" in claimed.collisions({"o3": ["a.txt", "b.txt"]})
+
+
+async def test_an_order_without_claims_cannot_write_what_a_running_one_holds(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    await start_node("n1", slots=1, labels=("first",))
+    await start_node("n2", slots=1, labels=("second",))
+    holder = spec(SLOW, root=str(repository), claims=("src/**",), labels=("first",))
+    await give(bus, holder)
+    await until_state(bus, holder.id, "running")
+    writes = says("I write.", write("src/x.py"), read("a.txt"), write("a.txt"), turn=1)
+    order = work(repository, model(tmp_path, writes, DONE), labels=("second",))
+    await give(bus, order)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and ended.result["changed"] == ["a.txt"], ended
+    assert (await client.get_order(bus, holder.id)).state == "running"
+    denied = [each.event for each in [one async for one in client.events(bus, order.id)] if each.event]
+    assert any("claimed by order" in str(event) for event in denied)
+
+
+async def test_two_orders_that_change_the_same_file_are_both_warned(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    await start_node(slots=2)
+    writes = says("I write.", read("a.txt"), write("a.txt"), turn=1)
+    scripted = model(tmp_path, writes, says("I wait.", bash("sleep 300"), turn=2), DONE)
+    one, two = (work(repository, scripted, rules=("allow Bash",)) for _ in range(2))
+    await give(bus, one, two)
+
+    async def warned(name: str) -> None:
+        async with asyncio.timeout(60):
+            async for seen in client.events(bus, name, follow=True):
+                if (seen.event or {}).get("code") == "collision":
+                    return
+
+    await asyncio.gather(warned(one.id), warned(two.id))
+    assert (await client.why(bus, one.id))["collisions"] == {two.id: ["a.txt"]}
+    for order in (one, two):
+        await client.cancel(bus, order.id)
+        await client.wait(bus, order.id, 60)

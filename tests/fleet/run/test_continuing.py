@@ -1,0 +1,180 @@
+"""An attempt that goes on from the one before: in the agent's own session where it can, else with a brief."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
+from tests.fleet.repositories import DONE, bash, model, read, says, work, write
+from treadle.errors import ConfigError
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import Spec
+from treadle.fleet.run import checkpoints, runs
+
+CUT_OFF = (
+    says("I go on.", read("b.txt"), write("b.txt", "whole"), when="You were interrupted", turn=2),
+    says("I start over.", write("c.txt", "brief"), when="This was begun before", turn=1),
+    says("never said", when="half|whole|brief|[Ww]rote|[Cc]reated", turn=2, delay=120),
+    says("I begin.", write("half.txt", "half"), turn=1),
+    DONE,
+)
+
+
+async def until_written(order: Spec, name: str, attempt: int = 1) -> None:
+    """Until the agent has written a file, and a checkpoint of that was kept."""
+    place = Path(runs.directory(order.id, attempt)) / "work" / name
+    async with asyncio.timeout(60):
+        while not place.exists():
+            await asyncio.sleep(0.02)
+
+
+async def until_kept(bus: Bus, order: Spec, attempt: int = 1) -> checkpoints.Checkpoint:
+    async with asyncio.timeout(60):
+        while True:
+            kept = await checkpoints.fetch(bus, order.id, attempt)
+            if kept is not None and kept.session and kept.files and kept.commit != kept.start:
+                return kept
+            await asyncio.sleep(0.05)
+
+
+async def test_a_killed_runner_s_session_and_files_are_gone_on_with(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    await start_node()
+    order = work(repository, model(tmp_path, *CUT_OFF))
+    await give(bus, order)
+    await until_written(order, "half.txt")
+    os.kill(await runner_pid(order.id), signal.SIGKILL)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and [one.resumed for one in ended.attempts] == ["", "session"], ended.why
+    assert ended.result["changed"] == ["b.txt", "half.txt"]
+
+
+async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_its_checkpoint(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    await start_node()
+    order = work(repository, model(tmp_path, *CUT_OFF))
+    await give(bus, order)
+    await until_kept(bus, order)
+    stale = await runner_pid(order.id)
+    os.kill(stale, signal.SIGSTOP)
+    try:
+        ended = await client.wait(bus, order.id, 90)
+    finally:
+        os.kill(stale, signal.SIGCONT)
+    assert ended.state == "done" and [one.resumed for one in ended.attempts] == ["", "session"], ended.why
+    assert ended.result["changed"] == ["b.txt", "half.txt"]
+    assert os.path.isdir(os.path.join(runs.directory(order.id, 1), "work"))
+
+
+async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_brief(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    node = await start_node()
+    order = work(repository, model(tmp_path, *CUT_OFF))
+    await give(bus, order)
+    kept = await until_kept(bus, order)
+    pid = await runner_pid(order.id)
+    node.settings = type(node.settings)(name="n1", slots=0)
+    os.kill(pid, signal.SIGSTOP)  # so that nothing more is written to the session that we take away
+    sessions = Path(os.environ["TREADLE_HOME"]) / "sessions" / kept.session
+    (sessions / "history.jsonl").unlink()
+    sessions.rmdir() if not list(sessions.iterdir()) else [each.unlink() for each in sessions.iterdir()]
+    os.kill(pid, signal.SIGKILL)
+    node.settings = type(node.settings)(name="n1", slots=1)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and ended.attempts[1].resumed == "brief", ended.why
+    assert ended.result["changed"] == ["c.txt", "half.txt"]
+
+
+async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    await start_node()
+    replies = [
+        says("Gladly.", write("c.txt", "three"), when="(?s)A reviewer has looked.*also write c.txt", turn=3),
+        says("I write.", read("a.txt"), write("a.txt", "two"), turn=1),
+        DONE,
+    ]
+    order = work(repository, model(tmp_path, *replies))
+    await give(bus, order)
+    first = await client.wait(bus, order.id, 90)
+    again = await client.send_back(bus, order.id, "also write c.txt", by="ana")
+    second = await client.wait(bus, again.id, 90)
+    assert second.state == "done" and second.attempts[0].resumed == "session", second
+    assert second.result["base"] == first.result["commit"] and second.result["changed"] == ["c.txt"]
+    assert (await client.get_spec(bus, again.id)).comments == "also write c.txt"
+    with pytest.raises(ConfigError):
+        await client.send_back(bus, order.id, " ")
+
+
+def asks(goes_on: str) -> tuple[dict[str, Any], ...]:
+    """It asks, and does it when it is told, in these words, how to go on."""
+    return (
+        says("Then I do it.", bash("touch asked.txt"), when=goes_on),
+        says("May I?", bash("touch asked.txt"), when="do it", turn=1),
+        DONE,
+    )
+
+
+async def test_a_parked_order_holds_no_slot_and_goes_on_with_the_answer(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    await start_node(slots=1)
+    order = work(repository, model(tmp_path, *asks("It was given")), park=0.1, claims=("asked.txt",))
+    other, clash = spec(), spec(root=str(repository), claims=("asked.txt",))
+    await give(bus, order)
+    async with asyncio.timeout(60):
+        while not (await client.get_order(bus, order.id)).parked:
+            await asyncio.sleep(0.02)
+    await give(bus, other, clash)
+    assert (await client.wait(bus, other.id, 60)).state == "done"
+    held = await client.why(bus, clash.id)
+    assert held["waits"]["holder"] == order.id
+    assert "no runner meanwhile" in (await client.why(bus, order.id))["waits"]["text"]
+    (ask,) = await client.approvals(bus)
+    assert ask["command"] == "touch asked.txt"
+    await client.answer(bus, order.id, "allow", by="ana")
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and "asked.txt" in ended.result["changed"], ended.why
+    assert [(one.outcome, one.resumed) for one in ended.attempts] == [("parked", ""), ("done", "session")]
+    receipt = await client.get_receipt(bus, order.id)
+    assert receipt is not None and [one["by"] for one in receipt.approvals] == ["ana"]
+    assert (await client.wait(bus, clash.id, 60)).state == "done"
+
+
+async def test_a_question_outlives_the_runner_that_asked_it(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    await start_node()
+    order = work(repository, model(tmp_path, *asks("You were interrupted")))
+    await give(bus, order)
+    await until_state(bus, order.id, "asking")
+    os.kill(await runner_pid(order.id), signal.SIGKILL)
+    await client.answer(bus, order.id, "allow", by="ana", number=1)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and ended.asks == 1 and "asked.txt" in ended.result["changed"], ended

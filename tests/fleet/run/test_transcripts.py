@@ -1,0 +1,46 @@
+"""The files of an agent's session, found on one machine and put where the agent looks on another."""
+
+import re
+from pathlib import Path
+
+from treadle.fleet.run import transcripts
+
+
+def test_a_session_of_claude_travels_to_another_directory_of_another_home(tmp_path: Path) -> None:
+    here, there = {"HOME": str(tmp_path / "a")}, {"HOME": str(tmp_path / "b")}
+    old, new = tmp_path / "old.work", tmp_path / "new"
+    slug = re.sub("[^A-Za-z0-9]", "-", str(old))
+    kept = tmp_path / "a" / ".claude" / "projects" / slug / "s1.jsonl"
+    kept.parent.mkdir(parents=True)
+    kept.write_text('{"said": 1}\n')
+    files = transcripts.collect("claude", "s1", str(old), here)
+    assert list(files) == ["s1.jsonl"]
+    assert transcripts.put_back(files, "claude", str(new), there)
+    assert transcripts.collect("claude", "s1", str(new), there) == files
+    assert transcripts.collect("claude", "s2", str(old), here) == {}
+
+
+def test_a_session_of_codex_keeps_its_date(tmp_path: Path) -> None:
+    here, there = {"CODEX_HOME": str(tmp_path / "a")}, {"CODEX_HOME": str(tmp_path / "b")}
+    kept = tmp_path / "a" / "sessions" / "2026" / "11" / "15" / "rollout-2026-11-15T20-00-00-t1.jsonl"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("x\n")
+    files = transcripts.collect("codex", "t1", "/any", here)
+    assert transcripts.put_back(files, "codex", "/other", there)
+    assert (tmp_path / "b" / "sessions" / "2026" / "11" / "15" / kept.name).read_text() == "x\n"
+
+
+def test_keys_stay_on_their_machine(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "MY_API_KEY": "very-secret-1", "SHORT_TOKEN": "x"}
+    kept = tmp_path / ".claude" / "projects" / "-w" / "s1.jsonl"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("printed very-secret-1 x\n")
+    assert transcripts.collect("claude", "s1", "/w", environ) == {"s1.jsonl": b"printed [redacted] x\n"}
+
+
+def test_what_would_be_written_elsewhere_and_what_nobody_keeps_is_refused(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    assert not transcripts.put_back({"../../../out": b"x"}, "claude", "/w", environ)
+    assert not transcripts.put_back({"a": b"x"}, "gemini", "/w", environ)
+    assert not transcripts.put_back({}, "claude", "/w", environ)
+    assert transcripts.collect("gemini", "s1", "/w", environ) == {} and not list(tmp_path.iterdir())

@@ -1,0 +1,61 @@
+"""What the scheduler answers from memory: to runners, to nodes, and to people who ask."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from tests.fleet.schedule.test_book import book_with, spec
+from treadle.fleet.orders import Note
+from treadle.fleet.schedule.answering import Answering
+from treadle.fleet.schedule.placing import place_all
+
+
+def answering(*names: str, slots: int = 2) -> Answering:
+    book = book_with(*(spec(name) for name in names), slots=slots)
+    place_all(book, 0.0)
+    return Answering(book, "n1", 1.0, asyncio.Event())
+
+
+async def beat(answers: Answering, subject: str, **said: Any) -> Any:
+    found = await answers.beat(f"fleet.beat.{subject}", msgspec.json.encode(said))
+    return msgspec.json.decode(found or b"")
+
+
+async def ask(answers: Answering, what: str) -> Any:
+    return msgspec.json.decode(await answers.ask(f"fleet.ask.{what}", b"") or b"")
+
+
+async def test_only_the_attempt_that_the_order_is_at_holds_it() -> None:
+    answers = answering("a")
+    assert (await beat(answers, "n1.a.1", doing="model"))["holds"] is True
+    assert answers.book.rows["a"].activity["doing"] == "model"
+    for stranger in ("n1.a.2", "n2.a.1", "n1.unknown.1"):
+        assert await beat(answers, stranger) == {"holds": False}
+
+
+async def test_a_runner_is_paused_with_its_node_and_told_of_a_cancel() -> None:
+    answers = answering("a")
+    row = answers.book.rows["a"]
+    assert (await beat(answers, "n1.a.1"))["paused"] is False
+    answers.book.change_control(pauses={"node:n1": Note(at=1.0, by="ana", what="lunch")})
+    assert (await beat(answers, "n1.a.1"))["paused"] is True
+    answers.book.wish(row, "cancel", "ana", {"why": "enough"})
+    assert "enough" in (await beat(answers, "n1.a.1"))["cancel"]
+
+
+async def test_a_node_that_has_more_room_wakes_the_scheduler_and_hears_what_it_holds() -> None:
+    answers = answering("a", "b", slots=1)
+    said = await beat(answers, "n1.node", slots=1)
+    assert said == {"scheduler": "n1", "holds": [["a", 1]]} and not answers.wake.is_set()
+    await beat(answers, "n1.node", slots=2)
+    assert answers.wake.is_set()
+
+
+async def test_who_asks_hears_why_orders_wait_and_how_many_there_are() -> None:
+    answers = answering("a", "b", slots=1)
+    assert (await ask(answers, "why.b"))["state"] == "queued" and await ask(answers, "why.none") == {}
+    assert set(await ask(answers, "all")) == {"a", "b"}
+    assert (await ask(answers, "status"))["orders"] == {"placed": 1, "queued": 1}
+    assert (await ask(answers, "nodes"))[0]["at_work"] == ["a"]
+    assert "error" in await ask(answers, "nonsense")

@@ -1,0 +1,158 @@
+"""The rules by which orders move, tried with any sequence of what can be heard."""
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.fleet.orders import AT_WORK, ENDED, Spec, Used
+from treadle.fleet.schedule.book import Book
+from treadle.fleet.schedule.placing import place_all
+
+LEASE = 5.0
+
+
+def book_with(*specs: Spec, slots: int = 2) -> Book:
+    book = Book(LEASE)
+    book.node("n1", 0.0).slots = slots
+    for spec in specs:
+        book.accept(spec, 0.0)
+    return book
+
+
+def spec(name: str, **fields: object) -> Spec:
+    return Spec(id=name, task="t", **{"agent": "null", **fields})  # type: ignore[arg-type]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from("place started ended failed lost cancel silence asked resumed set".split()),
+        st.integers(0, 3),
+        st.booleans(),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_every_order_ends_once_with_one_receipt_and_attempts_only_grow(steps: list[tuple[str, int, bool]]) -> None:
+    specs = [spec(f"o{number}", root="/r", claims=(f"{number % 2}/**",), attempts=2) for number in range(4)]
+    book = book_with(*specs)
+    now, receipts, attempts = 0.0, dict[str, int](), dict[str, int]()
+    for do, which, stale in steps:
+        name = f"o{which}"
+        row = book.rows.get(name)
+        now += 0.1
+        book.nodes["n1"].heard = now
+        if do == "place":
+            place_all(book, now)
+        elif do == "silence":
+            now += LEASE * 2
+            book.nodes["n1"].heard = now
+            book.tick(now)
+        elif row is None:
+            continue
+        elif do == "cancel":
+            book.wish(row, "cancel", "ana", {})
+        elif do == "set":
+            book.wish(row, "set", "ana", {"priority": which})
+        elif row.order.state in AT_WORK and not stale:
+            if do == "started":
+                book.started(row, now, {})
+            elif do in ("ended", "failed"):
+                book.finished(row, {"outcome": "done" if do == "ended" else "failed", "retryable": True})
+            elif do == "lost":
+                book.lost(row, "gone")
+            elif do == "asked":
+                book.asked(row, {})
+            elif do == "resumed":
+                book.resumed(row)
+        for unit in book.units.values():
+            receipts |= {w.key: receipts.get(w.key, 0) + 1 for w in unit.writes if w.key.startswith("receipt.")}
+            assert unit.row is not None and attempts.get(unit.row.spec.id, 0) <= unit.row.order.attempt
+            attempts[unit.row.spec.id] = unit.row.order.attempt
+            assert (unit.row.order.state in ENDED) == any(w.key.startswith("receipt.") for w in unit.writes)
+        book.units.clear()
+        working = [row for row in book.rows.values() if row.order.state in AT_WORK]
+        assert {row.spec.id for row in working} == book.nodes["n1"].at_work and len(working) <= 2
+        assert len({row.spec.claims for row in working}) == len(working), "two at work on one claim"
+        queued = [row.spec.id for row in book.queued()]
+        assert sorted(queued) == sorted(row.spec.id for row in book.rows.values() if row.order.state == "queued")
+    assert all(count == 1 for count in receipts.values())
+
+
+def test_nobody_is_lost_in_a_silence_in_which_nobody_could_be_heard() -> None:
+    book = book_with(spec("a"))
+    place_all(book, 1.0)
+    book.started(book.rows["a"], 1.0, {})
+    book.everybody_heard(100.0)
+    book.tick(100.0 + LEASE - 0.1)
+    assert book.rows["a"].order.state == "running"
+    book.tick(100.0 + LEASE + 0.1)
+    assert book.rows["a"].order.attempts[0].outcome == "lost"
+
+
+def test_a_lost_attempt_is_paid_for_and_its_events_are_closed() -> None:
+    book = book_with(spec("a"))
+    place_all(book, 1.0)
+    row = book.rows["a"]
+    book.spend(row, Used(input_tokens=70, usd=0.5))
+    book.lost(row, "gone")
+    assert row.order.used.tokens == 70 and book.control.budgets["fleet"].spent_usd == 0.5
+    assert [say.subject for say in book.says if say.stored] == ["fleet.ev.a.1.n1"]
+
+
+def test_what_has_no_price_is_counted_apart_and_never_as_free() -> None:
+    book = book_with(spec("a", project="p"))
+    place_all(book, 1.0)
+    book.spend(book.rows["a"], Used(input_tokens=10))
+    budget = book.control.budgets["project:p"]
+    assert budget.spent_usd == 0.0 and budget.unpriced_tokens == 10
+
+
+def test_the_same_order_taken_in_twice_changes_nothing() -> None:
+    book = book_with(spec("a"))
+    book.units.clear()
+    book.accept(spec("a"), 1.0)
+    assert book.units == {} and len(book.rows) == 1
+
+
+def test_a_question_that_is_told_again_stays_the_one_that_is_open() -> None:
+    book = book_with(spec("a"))
+    place_all(book, 1.0)
+    row = book.rows["a"]
+    book.started(row, 1.0, {})
+    first, second = ({"ask": {"text": "?"}, "nth": nth} for nth in (1, 2))
+    book.asked(row, first)
+    book.asked(row, first)
+    assert row.order.asks == 1 and row.order.open_ask == "a.1"
+    book.resumed(row, 1)
+    book.asked(row, second)
+    book.resumed(row, 1)  # told again, as after a kill of the engine
+    book.asked(row, first)
+    assert (row.order.state, row.order.open_ask) == ("asking", "a.2")
+    book.resumed(row, 2)
+    book.asked(row, second)
+    assert (row.order.state, row.order.open_ask, row.order.asks) == ("running", "", 2)
+
+
+def test_a_line_of_thousands_is_looked_through_only_as_far_as_there_is_room() -> None:
+    book = book_with(*(spec(f"o{number}") for number in range(5000)), slots=3)
+    began = time.perf_counter()
+    assert place_all(book, 0.0) == 3 and place_all(book, 0.0) == 0
+    assert time.perf_counter() - began < 60
+
+
+def test_a_stall_in_the_setup_is_told_once_and_the_agent_is_interrupted_only_when_there_is_one() -> None:
+    book = book_with(spec("o", on_stall="interrupt", stall_seconds=1.0))
+    place_all(book, 0.0)
+    row = book.rows["o"]
+    book.started(row, 0.0, {})
+    row.activity = {"last_event": time.time() - 9, "began": False}
+    book.tick(0.0)
+    book.tick(0.0)
+    assert [say.subject for say in book.says] == ["fleet.notice.o"]
+    row.activity["began"] = True
+    book.tick(0.0)
+    book.tick(0.0)
+    assert [say.subject for say in book.says] == ["fleet.notice.o", "fleet.notice.o", "fleet.tell.n1.o"]

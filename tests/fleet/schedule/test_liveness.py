@@ -1,0 +1,86 @@
+"""What counts as working, waiting, stalled and looping, and on what evidence."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleet.conftest import Start, give
+from tests.fleet.repositories import DONE, model, says, work
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.schedule.liveness import LOOPS, judged, stuck, told
+
+NOW = 1_000_000.0
+
+
+def found(state: str = "running", heard: float = 0.1, more: dict[str, Any] | None = None, **activity: Any) -> Any:
+    seen = {"doing": "model", "last_event": NOW, **activity}
+    return {"state": state, "node": "n1", "heard_seconds_ago": heard, "lease": 5.0, "activity": seen, **(more or {})}
+
+
+@pytest.mark.parametrize(
+    "given, verdict",
+    [
+        (found(), "waiting for the provider"),
+        (found(doing="setup"), "working"),
+        (found(open_tools=["bash make"]), "waiting for a tool"),
+        (found(heard=6.0), "lost"),
+        (found("asking"), "waiting for a person"),
+        (found(held="it is paused"), "held: it is paused"),
+        (found(more={"over_budget": "spent"}), "waiting for a budget"),
+        (found(last_event=NOW - 400), "stalled"),
+        (found(last_event=NOW - 400, busy=NOW - 10), "waiting for the provider"),
+        (found(last_event=NOW - 400, open_tools=["bash x"]), "stalled"),
+        (found(last_event=NOW - 90, more={"stall": 60.0}), "stalled"),
+        (found(repeats=LOOPS), "looping"),
+        ({**found(), "activity": {}}, "starting"),
+    ],
+)
+def test_each_state_has_its_verdict(given: dict[str, Any], verdict: str) -> None:
+    assert judged(given, NOW)["verdict"] == verdict
+    assert any(verdict in line for line in told(judged(given, NOW)))
+
+
+def test_the_evidence_is_told_with_its_age() -> None:
+    tree = {"processes": 3, "cpu": 1.5, "sockets": 2}
+    shown = judged(found(open_tools=["bash make"], tree=tree, more={"collisions": {"o2": ["a.txt"]}}), NOW)["evidence"]
+    assert "open tool: bash make" in shown and "3 processes, 1.5 s of CPU, 2 sockets" in shown
+    assert "a.txt is changed by order o2 too" in shown and shown[:2] == ["heard 0.1 s ago", "last event 0.0 s ago"]
+
+
+def test_what_waits_for_a_person_is_never_stuck() -> None:
+    assert stuck({"last_event": NOW - 9999, "asks": 1}, now=NOW) == "" and stuck({}) == ""
+
+
+def test_what_is_no_run_is_left_as_it_is() -> None:
+    waiting = {"state": "queued", "waits": {"kind": "slot", "text": "all are taken"}, "place": 3, "nodes": ["n1: full"]}
+    assert judged(waiting) is waiting
+    assert told(waiting) == [
+        "state     queued",
+        "waits     all are taken (slot)",
+        "place     3 in line",
+        "node      n1: full",
+    ]
+
+
+async def test_a_stalled_run_is_noted_and_interrupted_or_tried_again_as_was_asked_for(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    await start_node()
+    stuck = model(
+        tmp_path,
+        says("Thank you.", when="You seem to be stuck"),
+        says("never said", turn=1, delay=300),
+        DONE,
+    )
+    slowly = {"setup": "sleep 2"}  # in which nothing comes from the agent either, and nobody could be interrupted
+    nudged = work(repository, stuck, stall_seconds=1.0, on_stall="interrupt", **slowly)
+    again = work(repository, stuck, stall_seconds=1.0, on_stall="retry", attempts=2)
+    await give(bus, nudged, again)
+    ended = await client.wait(bus, nudged.id, 90)
+    assert ended.state == "done" and len(ended.attempts) == 1, ended
+    assert ended.notes[0].by == "fleet" and ended.notes[0].what.startswith("stalled: nothing came from the agent")
+    ended = await client.wait(bus, again.id, 90)
+    assert ended.attempts[0].outcome == "lost" and "stalled" in ended.attempts[0].why
+    assert len(ended.attempts) == 2

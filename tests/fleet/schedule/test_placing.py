@@ -1,0 +1,183 @@
+"""Which order goes where, and why one waits: the rules alone, without an engine."""
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.fleet.schedule.test_book import book_with, spec
+from treadle.fleet.control import Budget
+from treadle.fleet.orders import NOT_HERE, Note, OrderLimits, Spec, Used
+from treadle.fleet.schedule.book import Book
+from treadle.fleet.schedule.placing import Wait, explain_wait, place_all, rate_limited
+
+
+def waits(book: Book, name: str) -> Wait:
+    place_all(book, 0.0)
+    row = book.rows[name]
+    assert row.order.state == "queued", row.order
+    found: dict[str, Any] = explain_wait(book, row, 0.0)["waits"]
+    return Wait(**found)
+
+
+def node_of(book: Book, name: str) -> str:
+    place_all(book, 0.0)
+    return book.rows[name].order.node
+
+
+def end(book: Book, name: str, outcome: str = "done", **said: object) -> None:
+    book.finished(book.rows[name], {"outcome": outcome, **said})
+
+
+def note(by: str = "ana") -> Note:
+    return Note(at=1.0, by=by, what="later")
+
+
+def test_overlapping_claims_wait_and_name_the_holder_and_others_do_not() -> None:
+    claims = {"first": ("/r", "src/**"), "second": ("/r", "src/a.py"), "third": ("/r", "docs/*"), "far": ("/q", "**")}
+    book = book_with(*(spec(name, root=root, claims=(claim,)) for name, (root, claim) in claims.items()), slots=4)
+    found = waits(book, "second")
+    assert (found.kind, found.holder) == ("claim", "first") and "src/a.py overlaps src/**" in found.text
+    assert node_of(book, "third") == node_of(book, "far") == "n1"
+    end(book, "first")
+    assert node_of(book, "second") == "n1"
+
+
+def test_the_most_urgent_go_first_and_the_rest_wait_for_a_slot_in_line() -> None:
+    book = book_with(spec("low", priority=1), spec("high", priority=9), spec("middle", priority=3), slots=1)
+    assert node_of(book, "high") == "n1"
+    assert waits(book, "low").kind == "slot" and explain_wait(book, book.rows["low"], 0.0)["place"] == 2
+    book.nodes["n1"].slots = 2
+    assert node_of(book, "middle") == "n1" and waits(book, "low").kind == "slot"
+
+
+def test_what_comes_after_another_waits_for_it_and_after_a_failure_as_it_was_told() -> None:
+    after = {"waits": "block", "goes": "run", "skipped": "skip"}
+    book = book_with(spec("parent"), *(spec(name, after=("parent",), if_failed=how) for name, how in after.items()))
+    book.accept(spec("orphan", after=("nobody",)), 0.0)
+    assert waits(book, "waits").holder == "parent" and "nobody knows" in waits(book, "orphan").text
+    end(book, "parent", "failed")
+    assert node_of(book, "goes") == "n1" and "skipped" not in book.rows
+    assert "ended as failed: retry that" in waits(book, "waits").text
+    book.follow_retry("parent", "again")
+    assert waits(book, "waits").holder == "again"
+
+
+def test_labels_agents_drained_paused_and_silent_nodes_are_told_as_reasons() -> None:
+    book = book_with(spec("o", labels=("gpu",)), spec("p", agent="claude"))
+    view = book.nodes["n1"]
+    view.agents = frozenset({"null"})
+    assert waits(book, "o").kind == "label" and "n1 has no label gpu" in waits(book, "o").text
+    assert waits(book, "p").kind == "agent"
+    view.labels = frozenset({"gpu"})
+    book.change_control(drained={"n1": note()})
+    assert "drained by ana" in waits(book, "o").text
+    book.change_control(drained={}, pauses={"node:n1": note("ben")})
+    assert "paused by ben" in waits(book, "o").text
+    book.change_control(pauses={})
+    view.leaving = "its disk is full"
+    assert "its disk is full" in waits(book, "o").text
+    view.leaving, view.heard = "", -60.0
+    assert "not heard for 60 s" in waits(book, "o").text
+    view.heard = 0.0
+    assert node_of(book, "o") == "n1"
+    assert "there is no node" in waits(without_nodes(spec("o")), "o").text
+
+
+def without_nodes(given: Spec) -> Book:
+    book = book_with(given)
+    book.nodes.clear()
+    return book
+
+
+@pytest.mark.parametrize("scope", ["fleet", "order:o", "agent:null", "credential:work", "label:l", "project:p"])
+def test_a_pause_of_any_scope_holds_what_waits_and_says_by_whom(scope: str) -> None:
+    book = book_with(spec("o", credential="work", labels=("l",), project="p"), spec("other", agent="claude"))
+    book.nodes["n1"].labels = frozenset({"l"})
+    book.change_control(pauses={scope: note()})
+    assert (waits(book, "o").kind, waits(book, "o").holder) == ("paused", "ana")
+    if scope != "fleet":
+        assert node_of(book, "other") == "n1"
+    book.change_control(pauses={})
+    assert node_of(book, "o") == "n1"
+
+
+def test_an_order_waits_for_its_time() -> None:
+    due = time.time() + 3600
+    found = waits(book_with(spec("o", not_before=due)), "o")
+    assert found.kind == "time" and found.until == due
+    assert node_of(book_with(spec("o", not_before=time.time() - 1)), "o") == "n1"
+
+
+def test_a_budget_holds_what_does_not_fit_beside_what_is_reserved() -> None:
+    limits = {"first": 800, "second": 300, "none": None}
+    book = book_with(*(spec(name, project="p", limits=OrderLimits(tokens=most)) for name, most in limits.items()))
+    book.accept(spec("other", project="q"), 0.0)
+    book.change_control(budgets={"project:p": Budget(tokens=1000)})
+    assert node_of(book, "first") == node_of(book, "other") == "n1"
+    book.nodes["n1"].slots = 5
+    assert "0 tokens spent and 800 reserved of 1000" in waits(book, "second").text
+    assert "needs a limit in tokens" in waits(book, "none").text
+    book.change_control(budgets={"project:p": Budget(tokens=2000)})
+    assert node_of(book, "second") == "n1"
+
+
+def test_a_budget_in_money_needs_a_limit_in_money_or_tokens() -> None:
+    book = book_with(spec("o", limits=OrderLimits(usd=3.0)), spec("none"))
+    book.change_control(budgets={"fleet": Budget(usd=5.0, spent_usd=3.0)})
+    assert "3.00 USD spent and 0.00 reserved of 5.00" in waits(book, "o").text
+    assert "needs a limit in money" in waits(book, "none").text
+
+
+def test_a_rate_limit_holds_everybody_on_the_account_and_then_lets_them_back_one_by_one() -> None:
+    book = book_with(*(spec(f"o{number}", credential="work") for number in range(3)), spec("free"), slots=9)
+    rate_limited(book, "work", time.time() + 60, "429")
+    found = waits(book, "o0")
+    assert found.kind == "rate" and found.until is not None and "work is at its rate limit until" in found.text
+    assert node_of(book, "free") == "n1"
+    book.change_control(parks={"work": type(book.control.parks["work"])(until=time.time() - 1, why="429")})
+    book.back_at["work"] = 0.0
+    assert node_of(book, "o0") == "n1"
+    assert "come back one by one" in waits(book, "o1").text
+
+
+def test_at_most_so_many_at_once_in_the_fleet_and_on_a_node() -> None:
+    book = book_with(spec("a"), spec("b"), spec("c", agent="other", root="/r"), spec("d", agent="other", root="/r"))
+    book.nodes["n1"].slots = 9
+    book.change_control(limits={"agent:null": 1})
+    book.nodes["n1"].limits = {"repo": 1}
+    assert waits(book, "b").text == "1 at once for agent:null"
+    assert waits(book, "d").text == "n1 takes 1 at once for repo:/r"
+    assert node_of(book, "a") == node_of(book, "c") == "n1"
+
+
+def test_the_node_with_the_most_room_gets_it() -> None:
+    book = book_with(spec("o"), slots=2)
+    book.node("n2", 0.0).slots = 3
+    assert node_of(book, "o") == "n2"
+
+
+def test_what_a_node_lacks_goes_to_another_without_costing_an_attempt_and_fails_when_nobody_is_left() -> None:
+    book = book_with(spec("o", root="/r", attempts=1), slots=3)
+    book.node("n2", 0.0).slots = 1
+    book.node("gpu", 0.0).agents = frozenset({"claude"})
+    assert node_of(book, "o") == "n1"
+    end(book, "o", NOT_HERE, why="no /r here")
+    row = book.rows["o"]
+    assert row.order.state == "queued" and row.order.tries == 0
+    assert "n1 turned it down: no /r here" in explain_wait(book, row, 0.0)["nodes"]
+    assert node_of(book, "o") == "n2" and row.order.attempt == 2
+    end(book, "o", NOT_HERE, why="none here either")
+    assert "o" not in book.rows and row.order.state == "failed"
+    assert row.order.why == "n1: no /r here; n2: none here either"
+
+
+def test_an_order_that_was_turned_down_waits_for_a_node_that_is_silent_now() -> None:
+    book = book_with(spec("o", root="/r"))
+    book.node("away", -60.0).slots = 4
+    assert node_of(book, "o") == "n1"
+    end(book, "o", NOT_HERE, why="no /r here", used={})
+    assert "away was not heard" in "".join(explain_wait(book, book.rows["o"], 0.0)["nodes"])
+    assert waits(book, "o").kind == "node"
+    book.nodes["away"].heard = 0.0
+    assert node_of(book, "o") == "away" and book.rows["o"].order.used == Used()

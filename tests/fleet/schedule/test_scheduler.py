@@ -1,0 +1,36 @@
+"""The scheduler: what it decides together is stored together."""
+
+import time
+
+from tests.fleet.conftest import Start, give, spec, until_state
+from treadle.fleet import client
+from treadle.fleet.engine.bus import STATE, Bus
+
+
+async def sequence(bus: Bus) -> int:
+    return int((await bus.api(f"STREAM.INFO.{STATE}"))["state"]["last_seq"])
+
+
+async def test_many_orders_cost_few_batches(bus: Bus, start_node: Start) -> None:
+    """A batch costs the engine several syncs, whatever is in it. Each holds one write of the lease, so that the writes
+    that are not an order's say how many there were."""
+    orders = [spec() for _ in range(200)]
+    await give(bus, *orders)
+    before = await sequence(bus)
+    await start_node(slots=200)
+    for order in orders:
+        assert (await client.wait(bus, order.id, 60)).state == "done"
+    # Taken in: the order, and that it is active. Placed: the order and its work, or both in one stroke. Ended: the
+    # order, its receipt, and two keys purged.
+    batches = await sequence(bus) - before - 200 * (2 + 2 + 4)
+    assert batches < 100, f"{batches} batches for 200 orders that were taken in, placed and ended"
+
+
+async def test_a_scheduler_that_stood_still_blames_no_runner_for_it(bus: Bus, start_node: Start) -> None:
+    """On a machine that is overloaded, or was paused: what the runners said meanwhile is still on its way to us."""
+    node = await start_node()
+    (name,) = await give(bus, spec("null:5:50"))
+    await until_state(bus, name, "running")
+    time.sleep(1.5 * node.fleet.lease)  # the node's process, which is this one, and not the runner's
+    order = await client.wait(bus, name, 60)
+    assert (order.state, order.attempt) == ("done", 1), order.attempts

@@ -1,0 +1,117 @@
+"""What people wish reaches the scheduler, holds at once, and is kept with who and why."""
+
+import asyncio
+
+import pytest
+
+from tests.fleet.conftest import Start, give, spec, until_state
+from tests.fleet.repositories import SLOW
+from treadle.errors import ConfigError
+from treadle.fleet import client
+from treadle.fleet.engine.bus import STATE, Bus
+from treadle.fleet.engine.pull import Pull
+from treadle.fleet.orders import OrderLimits
+
+
+async def waits_for(bus: Bus, name: str, kind: str) -> dict[str, object]:
+    async with asyncio.timeout(60):
+        while (found := (await client.why(bus, name)).get("waits") or {}).get("kind") != kind:
+            await asyncio.sleep(0.02)
+    return dict(found)
+
+
+async def test_a_failed_one_blocks_or_skips_or_is_passed_and_its_retry_counts(bus: Bus, start_node: Start) -> None:
+    await start_node()
+    parent = spec("null:60:60", limits=OrderLimits(seconds=0.2))
+    blocked, skipped = spec(after=(parent.id,)), spec(after=(parent.id,), if_failed="skip")
+    passed = spec(after=(parent.id,), if_failed="run")
+    await give(bus, parent, blocked, skipped, passed)
+    assert (await client.wait(bus, parent.id, 60)).state == "failed"
+    assert (await client.wait(bus, skipped.id, 60)).state == "skipped"
+    assert (await client.wait(bus, passed.id, 60)).state == "done"
+    assert (await waits_for(bus, blocked.id, "dependency"))["holder"] == parent.id
+    again = await client.retry(bus, parent.id)
+    assert again.new and (await client.retry(bus, parent.id)).id == again.id
+    async with asyncio.timeout(60):
+        while (await client.get_order(bus, blocked.id)).after != (again.id,):
+            await asyncio.sleep(0.02)
+    assert (await client.get_order(bus, parent.id)).retried_as == again.id
+
+
+async def test_what_is_said_of_an_order_counts_although_the_order_comes_later(bus: Bus, start_node: Start) -> None:
+    """A scheduler that is killed after it was given an order leaves it with the engine, which gives it out again only
+    after a while; what people say in the meantime reaches the next scheduler first."""
+    cancelled, other = await give(bus, spec("null:60:60"), spec())
+    killed = Pull(bus, STATE, durable="intake")
+    assert len(await killed.next(60)) == 2
+    await killed.close()
+    await client.cancel(bus, cancelled, why="not needed", by="ana")
+    await start_node()
+    ended = await client.wait(bus, cancelled, 60)
+    assert (ended.state, ended.attempts, ended.cancel and ended.cancel.by) == ("cancelled", (), "ana")
+    assert (await client.wait(bus, other, 60)).state == "done"
+    assert (await client.get_order(bus, cancelled)) == ended
+
+
+async def test_urgent_orders_go_first_and_a_priority_can_be_changed(bus: Bus, start_node: Start) -> None:
+    await start_node(slots=1)
+    (busy,) = await give(bus, spec(SLOW))
+    await until_state(bus, busy, "placed", "running")
+    low, high, middle = spec(priority=1), spec(priority=9), spec(priority=3)
+    await give(bus, low, high, middle)
+    assert (await waits_for(bus, low.id, "slot"))["kind"] == "slot"
+    await client.set_fields(bus, low.id, priority=8, why="it is late", by="ana")
+    async with asyncio.timeout(60):
+        while (await client.get_order(bus, low.id)).priority != 8:
+            await asyncio.sleep(0.02)
+    await client.cancel(bus, busy)
+    ended = [await client.wait(bus, each.id, 60) for each in (high, low, middle)]
+    placed = [order.attempts[0].placed for order in ended]
+    assert placed == sorted(placed)
+    assert "priority 1 -> 8 (it is late)" in ended[1].notes[0].what and ended[1].notes[0].by == "ana"
+    with pytest.raises(ConfigError):
+        await client.set_fields(bus, low.id, priority=12)
+
+
+async def test_a_repeated_order_comes_again_and_never_twice_at_once(bus: Bus, start_node: Start) -> None:
+    await start_node()
+    first = spec(every=0.3)
+    await give(bus, first)
+    async with asyncio.timeout(60):
+        while len(done := await client.list_orders(bus, states=["done"])) < 3:
+            await asyncio.sleep(0.05)
+    spans = sorted((order.attempts[0].placed, order.attempts[0].ended) for order, _ in done)
+    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(after[0] - before[0] >= 0.29 for before, after in zip(spans, spans[1:], strict=False))
+
+
+async def test_what_holds_orders_is_told_with_who_and_gone_when_it_is_undone(bus: Bus, start_node: Start) -> None:
+    await start_node(slots=4)
+    await client.pause(bus, "label:held", why="release day", by="ana")
+    await client.set_budget(bus, "project:p", usd=None, tokens=1000)
+    await client.set_limit(bus, f"agent:{SLOW}", 1)
+    await client.drain(bus, "n1", by="ben")
+    async with asyncio.timeout(60):
+        while not (await client.control(bus)).drained:
+            await asyncio.sleep(0.02)
+    dear, busy, more = spec(project="p", limits=OrderLimits(tokens=2000)), spec(SLOW), spec(SLOW)
+    held, free = spec(labels=("held",)), spec()
+    await give(bus, dear, busy, more, held, free)
+    assert (await waits_for(bus, held.id, "paused"))["holder"] == "ana"
+    assert "drained by ben" in str((await waits_for(bus, free.id, "node"))["text"])
+    assert "drained" in (await client.nodes(bus))[0]["says"]
+    await client.drain(bus, "n1", undo=True)
+    assert (await client.wait(bus, free.id, 60)).state == "done"
+    assert "0 reserved of 1000" in str((await waits_for(bus, dear.id, "budget"))["text"])
+    assert "1 at once" in str((await waits_for(bus, more.id, "limit"))["text"])
+    await client.set_budget(bus, "project:p", usd=None, tokens=2000)
+    assert (await client.wait(bus, dear.id, 60)).state == "done"
+    await client.resume(bus, "label:held")
+    assert "has no label held" in str((await waits_for(bus, held.id, "label"))["text"])
+    await client.set_limit(bus, f"agent:{SLOW}", None)
+    for each in (busy, more):
+        await until_state(bus, each.id, "running")
+        await client.cancel(bus, each.id)
+        await client.wait(bus, each.id, 60)
+    with pytest.raises(ConfigError, match="no scope"):
+        await client.pause(bus, "everything")

@@ -1,0 +1,84 @@
+"""Orders over HTTP: what the command line can do with them, with proper answers for what goes wrong."""
+
+import asyncio
+from typing import Any
+
+from tests.fleet.conftest import Start, give, spec, until_state
+from tests.serve.conftest import WAIT, Web
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+
+SLOW = "null:60:600"
+
+
+async def until_listed(web: Web, query: str, count: int) -> dict[str, Any]:
+    """The list, as soon as what was just changed is in the index."""
+    async with asyncio.timeout(WAIT):
+        while len((found := await web.get(f"/orders?{query}"))["orders"]) != count:
+            await asyncio.sleep(0.02)
+    return dict(found)
+
+
+async def test_an_order_is_given_watched_and_its_receipt_read(web: Web, bus: Bus, start_node: Start) -> None:
+    await start_node()
+    given = await web.post("/orders", {"task": "do it", "agent": "null:0.1:3", "project": "p"}, status=201)
+    assert given["new"]
+    await client.wait(bus, given["id"], WAIT)
+    listed = await until_listed(web, "project=p&state=done", 1)
+    assert listed["orders"][0]["title"] == "do it" and listed["total"] == 1 and listed["left_out"] == 0
+    shown = await web.get(f"/orders/{given['id'][:6]}")
+    assert shown["order"]["state"] == "done" and shown["spec"]["agent"] == "null:0.1:3"
+    assert shown["spec"]["by"].endswith("(test)")
+    receipt = await web.get(f"/orders/{given['id']}/receipt")
+    assert receipt["outcome"] == "done" and receipt == shown["receipt"]
+    async with asyncio.timeout(WAIT):
+        while len((page := await web.get(f"/orders/{given['id']}/events"))["events"]) < 3:
+            await asyncio.sleep(0.02)
+    assert [each["event"]["text"] for each in page["events"]] == ["1 of 3", "2 of 3", "3 of 3"]
+    last = page["events"][-1]
+    whole = await web.get(f"/orders/{given['id']}/event?seq={last['seq']}&n={last['n']}")
+    assert whole["text"] == "3 of 3"
+
+
+async def test_the_same_key_gives_the_same_order(web: Web) -> None:
+    body, key = {"task": "once", "agent": "null"}, {"idempotency-key": "nightly 7"}
+    first = await web.http.post("/api/v1/orders", json=body, headers=key)
+    second = await web.http.post("/api/v1/orders", json=body, headers=key)
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["id"] == second.json()["id"] and not second.json()["new"]
+
+
+async def test_a_list_filters_before_it_cuts_and_says_what_it_left_out(web: Web, bus: Bus) -> None:
+    await give(bus, *[spec(project="few" if number % 10 == 0 else "many") for number in range(30)])
+    await until_listed(web, "count=100", 30)
+    few = await web.get("/orders?project=few&count=2&facets=true")
+    assert [row["project"] for row in few["orders"]] == ["few", "few"]
+    assert (few["total"], few["left_out"]) == (3, 1) and few["facets"]["project"] == {"many": 27, "few": 3}
+    seen, cursor = [], None
+    while True:
+        page = await web.get("/orders?count=7" + (f"&cursor={cursor}" if cursor else ""))
+        seen += [row["id"] for row in page["orders"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+        assert page["left_out"] == 30 - len(seen)
+    assert len(seen) == len(set(seen)) == 30
+
+
+async def test_an_order_is_steered(web: Web, bus: Bus, start_node: Start) -> None:
+    await start_node(slots=1)
+    (busy,) = await give(bus, spec(SLOW))
+    await until_state(bus, busy, "running")
+    (waits,) = await give(bus, spec())
+    await web.post(f"/orders/{waits}/set", {"priority": 8, "why": "late"})
+    async with asyncio.timeout(WAIT):
+        while (await web.get(f"/orders/{waits}"))["order"].get("priority", 5) != 8:
+            await asyncio.sleep(0.02)
+        while (await web.get(f"/orders/{waits}/why")).get("waits", {}).get("kind") != "slot":
+            await asyncio.sleep(0.02)
+    await web.post(f"/orders/{busy}/cancel", {"why": "enough"})
+    ended = await client.wait(bus, busy, WAIT)
+    assert ended.state == "cancelled" and "(test)" in ended.why and "enough" in ended.why
+    again = await web.post(f"/orders/{busy}/retry")
+    assert again["new"] and (await web.post(f"/orders/{busy}/retry"))["id"]
+    await web.post(f"/orders/{again['id']}/cancel")

@@ -1,0 +1,50 @@
+"""A review is a decision: send back, merge, throw away."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from tests.fleet.conftest import Start, give
+from tests.fleet.repositories import edits, work
+from tests.serve.conftest import WAIT, Web
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+
+
+async def until_listed(web: Web, query: str, count: int) -> dict[str, Any]:
+    """The list, as soon as what was just changed is in the index."""
+    async with asyncio.timeout(WAIT):
+        while len((found := await web.get(f"/orders?{query}"))["orders"]) != count:
+            await asyncio.sleep(0.02)
+    return dict(found)
+
+
+async def test_work_is_sent_back_with_comments_merged_with_verify_and_thrown_away(
+    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    await start_node()
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two"))
+    other = work(repository, edits(tmp_path, "y", "b.txt", "two"), verify="false")
+    await give(bus, order, other)
+    await client.wait(bus, order.id, 90)
+    needs = await until_listed(web, "needs=review", 1)
+    assert needs["orders"][0]["id"] == order.id and needs["orders"][0]["files"] == 1
+    empty = await web.http.post(f"/api/v1/orders/{order.id}/send-back", json={})
+    assert empty.status_code == 422
+    edits(tmp_path, "x", "a.txt", "three")  # what the model does the second time
+    comments = [{"path": "a.txt", "line": 1, "text": "write three"}, {"text": "and be quick"}]
+    again = await web.post(f"/orders/{order.id}/send-back", {"comments": comments}, status=201)
+    task = (await client.get_spec(bus, again["id"])).comments
+    assert "a.txt:1\n> two\nwrite three" in task and "and be quick" in task
+    await client.wait(bus, again["id"], 90)
+    made = await web.post("/merges", {"orders": [again["id"]], "verify": "test -e a.txt"}, status=202)
+    async with asyncio.timeout(90):
+        while (merge := await web.get(f"/merges/{made['id']}"))["state"] == "running":
+            await asyncio.sleep(0.02)
+    assert merge["state"] == "merged" and merge["steps"][0]["merged"], merge
+    assert (repository / "a.txt").read_text() == "three"
+    assert (await client.wait(bus, other.id, 90)).state == "failed"
+    await until_listed(web, "needs=failed", 1)
+    await web.post(f"/orders/{other.id}/reviewed")
+    await until_listed(web, "needs=failed", 0)
+    await web.post(f"/orders/{order.id}/discard")

@@ -1,0 +1,87 @@
+"""The socket of a tab: cursors go on, nothing is lost or told twice, and nobody who is slow costs others anything."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.fleet.conftest import give, spec
+from tests.serve.conftest import Follow, StartWeb, Web
+from treadle.fleet.engine import places
+from treadle.fleet.engine.bus import Bus
+
+
+async def write(bus: Bus, order: str, first: int, count: int, text: str = "") -> None:
+    """Events as a runner writes them, without a runner."""
+    said = [{"type": "message", "text": text or f"{first + number}", "seq": first + number} for number in range(count)]
+    await bus.publish(f"fleet.ev.{order}.1.n1", msgspec.json.encode({"n": first, "events": said}))
+
+
+def numbers(messages: list[dict[str, Any]], topic: str) -> list[int]:
+    return [each["n"] for message in messages if message["t"] == topic for each in message.get("events", ())]
+
+
+async def test_a_hello_says_which_server_this_is_and_beats_follow(web: Web, follow: Follow) -> None:
+    tab = await follow(web)
+    hello = await tab.until(lambda message: True)
+    assert hello["t"] == "hello" and hello["boot"] == web.server.site.boot and hello["right"] == "all"
+    assert hello["fleet"]["state"] == "up"
+    await tab.until(lambda message: message["t"] == "beat")
+    await tab.do(do="ping", n=7)
+    assert (await tab.until(lambda message: message["t"] == "pong"))["n"] == 7
+
+
+async def test_beats_are_not_held_up_by_bulk(web: Web, bus: Bus, follow: Follow) -> None:
+    (name,) = await give(bus, spec())
+    for first in range(1, 2001, 20):
+        await write(bus, name, first, 20, text="y" * 3000)
+    tab = await follow(web)
+    await tab.sub(f"run:{name}", after=1)
+    await tab.do(do="ping", n=1)
+    await tab.until(lambda message: message["t"] == "pong")
+    assert all(len(msgspec.json.encode(message)) < 160_000 for message in tab.seen)
+
+
+async def test_nonsense_is_refused_and_the_tab_stays(web: Web, follow: Follow) -> None:
+    tab = await follow(web)
+    for text in ("{", "[]", '{"do": "fly"}', '{"do": "sub", "topic": "nothing"}', '{"do": "sub"}', "null", '"x"'):
+        await tab.socket.send(text)
+        await tab.until(lambda message: message["t"] == "refused")
+    await tab.sub("order:nobody")
+    assert (await tab.until(lambda message: message["t"] == "order:nobody"))["error"]["code"] == "not_found"
+    await tab.sub("table", wanted={"states": 5})
+    await tab.until(lambda message: message["t"] in ("table", "refused"))
+    await tab.do(do="ping", n=2)
+    await tab.until(lambda message: message["t"] == "pong")
+
+
+async def test_one_who_does_not_read_holds_up_nobody(web: Web, bus: Bus, follow: Follow) -> None:
+    deaf, awake = await follow(web, max_queue=1, close_timeout=0.5), await follow(web)
+    (name,) = await give(bus, spec())
+    await deaf.sub(f"run:{name}")
+    await awake.sub(f"run:{name}")
+    for first in range(1, 1001, 10):
+        await write(bus, name, first, 10, text="z" * 2000)
+    await awake.until(lambda message: 1000 in numbers([message], f"run:{name}"))
+
+
+async def test_after_a_restart_of_the_server_a_tab_goes_on_from_its_place(
+    fleet: places.Fleet, bus: Bus, serving: StartWeb, follow: Follow, tmp_path: Path
+) -> None:
+    first = await serving(terminals=str(tmp_path))
+    await first.until_up()
+    (name,) = await give(bus, spec())
+    await write(bus, name, 1, 5)
+    tab = await follow(first)
+    await tab.sub(f"run:{name}")
+    page = await tab.until(lambda message: 5 in numbers([message], f"run:{name}"))
+    await first.stop()
+    await write(bus, name, 6, 5)
+    second = await serving(terminals=str(tmp_path))
+    await second.until_up()
+    back = await follow(second)
+    hello = await back.until(lambda message: message["t"] == "hello")
+    assert hello["boot"] != first.server.site.boot
+    await back.sub(f"run:{name}", after=page["after"])
+    await back.until(lambda message: 10 in numbers([message], f"run:{name}"))
+    assert numbers(back.seen, f"run:{name}") == [6, 7, 8, 9, 10]

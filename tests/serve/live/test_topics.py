@@ -1,0 +1,113 @@
+"""What a tab follows: the newest first, then everything once, and never old states."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from tests.fleet.conftest import Start, give, spec, until_state
+from tests.serve.conftest import WAIT, Follow, Web
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+
+
+async def write(bus: Bus, order: str, first: int, count: int, text: str = "") -> None:
+    """Events as a runner writes them, without a runner."""
+    said = [{"type": "message", "text": text or f"{first + number}", "seq": first + number} for number in range(count)]
+    await bus.publish(f"fleet.ev.{order}.1.n1", msgspec.json.encode({"n": first, "events": said}))
+
+
+def numbers(messages: list[dict[str, Any]], topic: str) -> list[int]:
+    return [each["n"] for message in messages if message["t"] == topic for each in message.get("events", ())]
+
+
+async def test_a_run_is_told_from_its_end_and_then_live_without_a_gap(web: Web, bus: Bus, follow: Follow) -> None:
+    (name,) = await give(bus, spec())
+    for first in range(1, 1001, 10):
+        await write(bus, name, first, 10)
+    async with asyncio.timeout(WAIT):
+        while web.server.site.fleet.require_index().event_count(name) < 1000:
+            await asyncio.sleep(0.02)
+    tab = await follow(web)
+    await tab.sub(f"run:{name}")
+    page = await tab.until(lambda message: message["t"] == f"run:{name}")
+    assert page["reset"] and page["total"] == 1000 and page["before"]
+    assert [each["n"] for each in page["events"]][-1] == 1000
+    for first in range(1001, 1101, 10):
+        await write(bus, name, first, 10)
+    await tab.until(lambda message: 1100 in numbers([message], f"run:{name}"))
+    seen = numbers(tab.seen, f"run:{name}")
+    assert seen == list(range(seen[0], 1101))
+    older = await web.get(f"/orders/{name}/events?before={page['before']}&count=50")
+    assert older["events"][-1]["n"] == seen[0] - 1
+
+
+async def test_after_200_cuts_nothing_is_lost_and_nothing_comes_twice(web: Web, bus: Bus, follow: Follow) -> None:
+    (name,) = await give(bus, spec())
+    stop = asyncio.Event()
+    written = 0
+
+    async def go_on() -> None:
+        nonlocal written
+        while not stop.is_set():
+            await write(bus, name, written + 1, 3)
+            written += 3
+            await asyncio.sleep(0.002)
+
+    writing = asyncio.create_task(go_on())
+    seen: list[int] = []
+    after = 0
+    try:
+        for _ in range(200):
+            tab = await follow(web)
+            await tab.sub(f"run:{name}", after=after)
+            message = await tab.until(lambda message: message["t"] == f"run:{name}" and message.get("events"))
+            after = message["after"]
+            seen += [each["n"] for each in message["events"]]
+            await tab.socket.close()
+    finally:
+        stop.set()
+        await writing
+    tab = await follow(web)
+    await tab.sub(f"run:{name}", after=after)
+    while not seen or seen[-1] < written:
+        message = await tab.until(lambda message: message["t"] == f"run:{name}" and message.get("events"))
+        seen += [each["n"] for each in message["events"]]
+    assert seen == list(range(seen[0], written + 1))
+
+
+async def test_long_outputs_are_cut_and_say_how_long_they_are(web: Web, bus: Bus, follow: Follow) -> None:
+    (name,) = await give(bus, spec())
+    await write(bus, name, 1, 1, text="x" * 1_000_000)
+    tab = await follow(web)
+    await tab.sub(f"run:{name}")
+    message = await tab.until(lambda message: message["t"] == f"run:{name}" and message.get("events"))
+    (shown,) = message["events"]
+    assert len(shown["event"]["text"]) == 4096 and shown["cut"] == {"text": 1_000_000}
+    whole = await web.get(f"/orders/{name}/event?seq={shown['seq']}&n=1")
+    assert len(whole["text"]) == 1_000_000
+
+
+async def test_a_table_of_orders_is_sent_by_the_window_that_is_looked_at(web: Web, bus: Bus, follow: Follow) -> None:
+    await give(bus, *[spec(project="p" if number % 2 else "q") for number in range(40)])
+    tab = await follow(web)
+    await tab.sub("table", wanted={"project": "p"}, offset=5, count=10)
+    counted = {"p": 20, "q": 20}
+    table = await tab.until(lambda message: message["t"] == "table" and message["facets"].get("project") == counted)
+    assert len(table["rows"]) == 10 and table["offset"] == 5 and table["total"] == 20
+
+
+async def test_an_order_is_told_whole_whenever_it_changes(
+    web: Web, bus: Bus, start_node: Start, follow: Follow
+) -> None:
+    (name,) = await give(bus, spec("null:60:600"))
+    tab = await follow(web)
+    await tab.sub(f"order:{name}")
+    first = await tab.until(lambda message: message["t"] == f"order:{name}")
+    assert first["detail"]["order"]["state"] == "queued"
+    await client.say(bus, name, "be quick")
+    said = await tab.until(lambda message: (message.get("detail") or {}).get("messages"))
+    assert said["detail"]["messages"][0]["text"] == "be quick"
+    await start_node()
+    await until_state(bus, name, "running")
+    await tab.until(lambda message: (message.get("detail") or {}).get("order", {}).get("state") == "running")

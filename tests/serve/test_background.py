@@ -1,0 +1,50 @@
+"""The page that belongs to a fleet: started once, ended with it, and never in the way of a person's own."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from tests.installed import TREADLE
+from treadle.io.process import table
+from treadle.serve import background, running
+from treadle.serve.tokens import Tokens, directory
+
+
+@pytest.fixture
+def page() -> Iterator[running.ServerNote]:
+    yield background.start()
+    background.stop()
+
+
+def test_it_answers_when_it_was_started_is_started_once_and_ends(page: running.ServerNote) -> None:
+    assert background.start() == page
+    code = running.link(Tokens(), "watch").rpartition("#")[2]
+    with httpx2.Client(base_url=page.address, trust_env=False, timeout=60) as browser:
+        assert browser.get("/healthz").text == "ok\n"
+        assert browser.post("/login", json={"code": code}, headers={"origin": page.address}).status_code == 200
+    assert background.stop() and running.find() is None
+    assert table.look(page.pid) is None and not background.stop()
+    with open(os.path.join(directory(), "server.log")) as log:
+        assert log.read() == "", "nothing is logged, least of all a code"
+
+
+def test_one_of_a_person_takes_its_place_and_is_left_alone(page: running.ServerNote) -> None:
+    argv = [TREADLE, "serve", "--port", "0", "--json"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as mine:
+        try:
+            assert mine.stdout is not None
+            while "url" not in (line := mine.stdout.readline()):
+                assert line, "it ended without a word"
+            found = running.find()
+            assert found is not None and found.pid == mine.pid and table.look(page.pid) is None
+            assert background.start() == found and not background.stop()
+            mine.send_signal(signal.SIGINT)
+            _, said = mine.communicate(timeout=60)
+            assert mine.returncode == 130 and "makes way" in said and "Traceback" not in said
+            assert running.find() is None
+        finally:
+            mine.kill()

@@ -1,0 +1,44 @@
+"""What the docs say of the HTTP interface: its calls are those of the table, and its clients run."""
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import need
+from tests.fleet.conftest import Start
+from tests.serve.conftest import WAIT, Web
+from tests.test_docs import made
+from treadle.serve.api.all_calls import every
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http-api.md"
+
+
+def test_the_table_of_calls_is_made_from_the_code() -> None:
+    rows = ["| Call | Right | |\n|---|---|---|\n"]
+    for each in sorted(every(), key=lambda each: (each.path, each.method)):
+        rows.append(
+            f"| `{each.method} {each.path.replace('{', '').replace('}', '')}` | {each.right} | {each.summary} |\n"
+        )
+    made(PAGE, "calls", "".join(rows))
+
+
+@pytest.mark.parametrize("language", ["python", "sh", "typescript"])
+async def test_a_client_of_the_docs_runs(language: str, web: Web, start_node: Start, tmp_path: Path) -> None:
+    await start_node()
+    (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)[:1]
+    name = {"python": "client.py", "sh": "client.sh", "typescript": "client.mjs"}[language]
+    (tmp_path / name).write_text(code)
+    program = {"python": sys.executable, "sh": "sh", "typescript": "node"}[language]
+    for other in ("curl", "jq") if language == "sh" else ():
+        need(other)
+    environment = {**os.environ, "TREADLE_URL": web.address, "TREADLE_TOKEN": web.token}
+    child = await asyncio.create_subprocess_exec(
+        need(program), name, cwd=tmp_path, env=environment, stdout=-1, stderr=-1
+    )
+    async with asyncio.timeout(WAIT):
+        out, errors = await child.communicate()
+    assert out.decode().strip() == "done", errors.decode()

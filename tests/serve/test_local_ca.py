@@ -1,0 +1,90 @@
+"""A certificate by this machine's own authority: a browser that trusts the authority trusts the server, and no more."""
+
+import asyncio
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from tests.serve.conftest import StartWeb
+from treadle.errors import TreadleError
+from treadle.serve.listening import Listening
+from treadle.serve.local_ca import _pem, ensure
+
+
+async def test_who_trusts_the_authority_trusts_the_server_and_its_page_explains_it(
+    serving: StartWeb, tmp_path: Path
+) -> None:
+    options = {"host": "127.0.0.1", "local_ca": True, "names": ("fleet.example",)}
+    authority = ensure({"127.0.0.1", "::1", "localhost", "fleet.example"})
+    web = await serving(terminals=str(tmp_path), listening=options, authority=authority)
+    assert web.address.startswith("https://fleet.example:")
+    address = f"https://127.0.0.1:{web.listening.port}"
+    trusting = ssl.create_default_context(cadata=authority.authority)
+    async with httpx2.AsyncClient(base_url=address, verify=trusting, timeout=60, trust_env=False) as phone:
+        shown = await phone.get("/ca")
+        assert authority.fingerprint in shown.text and "iPhone" in shown.text
+        assert (await phone.get("/ca.crt")).content == authority.authority
+    async with httpx2.AsyncClient(base_url=address, timeout=60, trust_env=False) as stranger:
+        with pytest.raises(httpx2.ConnectError):
+            await stranger.get("/ca")
+
+
+def test_the_authority_stays_while_the_names_do_and_is_good_for_no_other() -> None:
+    first = ensure(["192.168.1.5", "fleet.example"])
+    again = ensure(["192.168.1.5"])
+    assert again.fingerprint == first.fingerprint
+    assert os.stat(again.key).st_mode & 0o077 == 0
+    kept = x509.load_der_x509_certificate(first.authority)
+    limits = kept.extensions.get_extension_for_class(x509.NameConstraints)
+    assert limits.critical and {str(each.value) for each in limits.value.permitted_subtrees or ()} == {
+        "192.168.1.5/32",
+        "fleet.example",
+    }
+    assert ensure(["other.example"]).fingerprint != first.fingerprint
+
+
+@pytest.mark.parametrize(("names", "forged"), [(["127.0.0.1"], "bank.example"), (["fleet.example"], "127.0.0.1")])
+def test_a_stolen_authority_makes_no_certificate_that_others_believe(names: list[str], forged: str) -> None:
+    from treadle.serve import local_ca
+
+    authority, key = local_ca._authority(names)
+    good, good_key = local_ca._server(names, authority, key)
+    bad, bad_key = local_ca._server([forged], authority, key)
+    for certificate, its_key, name, believed in ((good, good_key, names[0], True), (bad, bad_key, forged, False)):
+        assert _handshake(authority, certificate, its_key, name) is believed
+
+
+def _handshake(authority: x509.Certificate, certificate: x509.Certificate, key: Any, name: str) -> bool:
+    """Whether a client that trusts this authority believes this certificate, by OpenSSL's own rules."""
+    directory = Path(os.environ["HOME"])
+    (directory / "c.pem").write_bytes(certificate.public_bytes(Encoding.PEM) + _pem(key))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(directory / "c.pem")
+    client = ssl.create_default_context(cadata=authority.public_bytes(Encoding.DER))
+    ends = [ssl.MemoryBIO() for _ in range(2)]
+    there = server.wrap_bio(ends[0], ends[1], server_side=True)
+    here = client.wrap_bio(ends[1], ends[0], server_hostname=name)
+    for _ in range(10):
+        for side in (here, there):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError:
+                return False
+    return True
+
+
+async def test_a_server_without_one_says_so(serving: StartWeb, tmp_path: Path) -> None:
+    web = await serving(terminals=str(tmp_path))
+    for path in ("/ca", "/ca.crt"):
+        response = await web.http.get(path)
+        assert response.status_code == 404 and "--local-ca" in response.text
+    with pytest.raises(TreadleError, match="--local-ca"):
+        await asyncio.to_thread(Listening, host="0.0.0.0", port=0)

@@ -1,0 +1,69 @@
+"""Tokens: for a device each, known only by their hash; links for one use; signatures that expire."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import ConfigError, NotFound, StorageError
+from treadle.serve.tokens import Tokens, may
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tokens:
+    return Tokens(str(tmp_path / "tokens.json"))
+
+
+def test_a_token_is_known_by_its_hash_and_kept_nowhere(tokens: Tokens) -> None:
+    device, token = tokens.make("laptop", "watch")
+    found = Tokens(tokens.path).check(token)
+    assert found is not None and found.id == device.id and tokens.check(f"{token}x") is None
+    with open(tokens.path) as file:
+        assert token not in file.read()
+    assert os.stat(tokens.path).st_mode & 0o077 == 0
+
+
+def test_rights_include_the_smaller_ones(tokens: Tokens) -> None:
+    watch, answer, all_ = (tokens.make(right, right)[0] for right in ("watch", "answer", "all"))  # type: ignore[arg-type]
+    assert may(watch, "watch") and not may(watch, "answer")
+    assert may(answer, "answer") and not may(answer, "all") and may(all_, "all")
+
+
+def test_a_link_works_once_and_not_after_its_time(tokens: Tokens) -> None:
+    code = tokens.link("phone", "answer")
+    made = tokens.exchange(code)
+    assert made is not None and made[0].right == "answer" and made[0].name == "phone"
+    assert tokens.exchange(code) is None and tokens.exchange("guess") is None
+    late = tokens.link("phone", "answer", seconds=-1)
+    assert tokens.exchange(late) is None
+    with pytest.raises(ConfigError):
+        tokens.link("x", "everything")  # type: ignore[arg-type]
+
+
+def test_a_revoked_token_is_worth_nothing_also_in_another_process(tokens: Tokens) -> None:
+    _, token = tokens.make("phone", "all")
+    elsewhere = Tokens(tokens.path)
+    assert elsewhere.check(token)
+    tokens.revoke("phone")
+    assert elsewhere.check(token) is None
+    with pytest.raises(NotFound):
+        tokens.revoke("phone")
+
+
+def test_a_signature_is_of_one_text_until_it_expires_and_is_used_once(tokens: Tokens) -> None:
+    soon = time.time() + 60
+    signature = tokens.sign("o1.1 allow", soon)
+    assert tokens.signed("o1.1 allow", soon, signature)
+    assert not tokens.signed("o1.2 allow", soon, signature) and not tokens.signed("o1.1 allow", soon + 9, signature)
+    past = time.time() - 1
+    assert not tokens.signed("o1.1 allow", past, tokens.sign("o1.1 allow", past))
+    assert tokens.use(signature, soon) and not Tokens(tokens.path).use(signature, soon)
+
+
+def test_a_damaged_or_newer_file_is_told_and_left_alone(tokens: Tokens, tmp_path: Path) -> None:
+    for content in ("{", '{"format": 2}'):
+        (tmp_path / "tokens.json").write_text(content)
+        with pytest.raises(StorageError):
+            Tokens(tokens.path).read()
+        assert (tmp_path / "tokens.json").read_text() == content

@@ -1,0 +1,82 @@
+"""A real browser, and pages that are signed in to a real server."""
+
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from tests.conftest import need
+from tests.serve.conftest import WAIT, Follow, Follower, StartWeb, Web, alone, follow, serving, web
+from treadle.serve.tokens import Right
+
+__all__ = ["Follow", "Follower", "StartWeb", "Web", "alone", "follow", "serving", "web"]
+
+expect.set_options(timeout=WAIT * 1000)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a browser that all tests share; each has a profile of its own in it."""
+    home = tmp_path_factory.mktemp("chromium")
+    # Chromium's own sandbox does not start as root.
+    arguments = ["--headless=new", *(["--no-sandbox"] if os.geteuid() == 0 else []), "--disable-gpu"]
+    started = subprocess.Popen(
+        [need("chromium"), *arguments, "--remote-debugging-port=0", f"--user-data-dir={home}", "about:blank"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "HOME": str(home)},
+    )
+    try:
+        port = home / "DevToolsActivePort"
+        deadline = time.monotonic() + WAIT
+        while not (port.exists() and len(port.read_text().split()) == 2):
+            assert time.monotonic() < deadline and started.poll() is None
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port.read_text().split()[0]}"
+    finally:
+        started.kill()
+        started.wait()
+
+
+@pytest.fixture
+async def browser(chromium: str) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        made = await playwright.chromium.connect_over_cdp(chromium, timeout=WAIT * 1000)
+        yield made
+        await made.close()
+
+
+Open = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+async def open_page(browser: Browser) -> AsyncIterator[Open]:
+    """Pages that are signed in; a script that fails, or a request to another host, fails the test."""
+    contexts: list[BrowserContext] = []
+    problems: list[str] = []
+
+    async def start(web: Web, path: str = "", *, right: Right = "all", context: Any = None, **options: Any) -> Page:
+        options.setdefault("viewport", {"width": 1280, "height": 800})
+        if context is None:
+            context = await browser.new_context(**options)
+            context.set_default_timeout(WAIT * 1000)
+            contexts.append(context)
+            signing = await context.new_page()
+            await signing.goto(f"{web.address}/#{web.server.site.tokens.link('', right)}")
+            await expect(signing.locator("#pill")).to_have_class("pill live")
+            await signing.close()
+        page = await context.new_page()
+        page.on("pageerror", lambda error: problems.append(f"{error}"))
+        page.on("request", lambda request: problems.append(request.url) if web.address not in request.url else None)
+        await page.goto(f"{web.address}/#/{path}")
+        return page
+
+    yield start
+    for context in contexts:
+        await context.close()
+    assert [problem for problem in problems if not problem.startswith(("data:", "ws:"))] == []

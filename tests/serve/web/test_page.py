@@ -1,0 +1,343 @@
+"""The page, as a person uses it: a real browser on a real server, with real runners."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import msgspec
+from playwright.async_api import expect
+
+from tests.fleet.conftest import Start, give, spec, until_state
+from tests.fleet.repositories import edits, work
+from tests.serve.web.conftest import WAIT, Open, StartWeb, Web
+from treadle.fleet import client
+from treadle.fleet.engine import places, server
+from treadle.fleet.engine.bus import Bus
+
+SLOW = "null:60:600"
+
+
+async def test_a_link_signs_in_once_and_leaves_no_code_in_the_address(web: Web, open_page: Open) -> None:
+    page = await open_page(web)
+    await expect(page.locator("#pill")).to_have_text("live")
+    assert web.token not in await page.content()
+    other = await page.context.browser.new_context()
+    try:
+        code = web.server.site.tokens.link("", "all")
+        first = await other.new_page()
+        await first.goto(f"{web.address}/#{code}")
+        await expect(first.locator("#pill")).to_have_text("live")
+        assert code not in first.url and code not in await first.evaluate("document.cookie + location.href")
+        await other.clear_cookies()
+        again = await other.new_page()
+        await again.goto(f"{web.address}/#{code}")
+        await expect(again.get_by_role("heading", name="Not signed in")).to_be_visible()
+        await expect(again.get_by_text("used before")).to_be_visible()
+        await expect(again.locator("#band")).to_contain_text("treadle serve --link")
+    finally:
+        await other.close()
+
+
+async def test_an_order_is_given_watched_and_cancelled(web: Web, start_node: Start, open_page: Open) -> None:
+    await start_node()
+    page = await open_page(web, "new")
+    await page.get_by_label("What is to be done").fill("weave a blue cloth")
+    await page.get_by_label("Agent").fill(SLOW)
+    await page.get_by_role("button", name="Give the order").click()
+    await expect(page.get_by_role("heading", name="weave a blue cloth")).to_be_visible()
+    await expect(page.locator(".order-head .badge")).to_contain_text("working")
+    await expect(page.locator(".part.working .row")).to_contain_text("weave a blue cloth")
+    await expect(page.get_by_text("3 of 600", exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Cancel: sure?").click()
+    await expect(page.locator(".order-head .badge")).to_contain_text("cancelled")
+    await expect(page.locator(".part.done .row")).to_contain_text("cancelled")
+
+
+async def test_somebody_new_is_given_a_code_for_a_node_and_a_demo_to_run(
+    web: Web, bus: Bus, start_node: Start, open_page: Open
+) -> None:
+    page = await open_page(web)
+    await expect(page.get_by_role("heading", name="No node is up")).to_be_visible()
+    await page.get_by_label("Name of the node").fill("attic")
+    await page.get_by_role("button", name="Make a code to join").click()
+    await expect(page.locator(".copyable").nth(1)).to_contain_text("treadle fleet join ")
+    await start_node()
+    await expect(page.get_by_role("heading", name="No orders yet")).to_be_visible()
+    await page.get_by_role("button", name="Run the demo order").click()
+    await page.locator(".question .allow:enabled").click()
+    name = page.url.rpartition("/")[2]
+    assert (await client.wait(bus, name, 90)).state == "done"
+    await expect(page.locator(".order-head .badge")).to_contain_text("done")
+
+
+async def test_the_oldest_question_is_open_and_answered_with_one_key(
+    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
+) -> None:
+    await start_node()
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"), claims=("a.txt",))
+    await give(bus, order)
+    await until_state(bus, order.id, "asking")
+    page = await open_page(web)
+    question = page.locator(".question")
+    await expect(question.locator(".command")).to_have_text("touch asked.txt")
+    await expect(question.get_by_role("heading")).to_have_text("May this command run?")
+    await expect(question).to_contain_text("without one: deny")
+    await expect(page.locator("#count")).to_have_text("1")
+    await expect(page).to_have_title("(1) Treadle")
+    await page.wait_for_timeout(500)  # a key answers only what was on screen for a while
+    await page.keyboard.press("y")
+    assert (await client.wait(bus, order.id, 90)).state == "done"
+    receipt = await client.get_receipt(bus, order.id)
+    assert receipt is not None and receipt.approvals[0]["decision"] == "allow"
+    await expect(page.locator(".part.needs .row")).to_contain_text("to review")
+
+
+async def test_an_answer_that_came_second_says_who_was_first(
+    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
+) -> None:
+    await start_node()
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"))
+    await give(bus, order)
+    await until_state(bus, order.id, "asking")
+    page = await open_page(web, f"order/{order.id}")
+    await expect(page.locator(".question")).to_be_visible()
+    await page.route("**/answer", lambda route: held.append(route))
+    held: list[object] = []
+    await page.get_by_role("button", name="Deny").click()
+    async with asyncio.timeout(WAIT):
+        while not held:
+            await asyncio.sleep(0.02)
+    await client.answer(bus, order.id, "allow", by="Ana on phone", number=1)
+    fulfilled = await web.http.post(f"/api/v1/orders/{order.id}/answer", json={"decision": "deny", "number": 1})
+    await held[0].fulfill(status=fulfilled.status_code, body=fulfilled.text, content_type="application/json")  # type: ignore[attr-defined]
+    await expect(page.locator("#refused")).to_contain_text("answered by Ana on phone")
+    assert (await client.wait(bus, order.id, 90)).state == "done"
+    await expect(page.locator(".question")).to_have_count(0)
+    await expect(page.locator("#refused")).to_be_visible()
+    await page.goto(f"{page.url.partition('#')[0]}#/orders")
+    await expect(page.locator("#refused")).to_be_hidden()
+
+
+async def test_a_message_is_sent_changed_and_taken_back_and_a_draft_stays(web: Web, bus: Bus, open_page: Open) -> None:
+    (name,) = await give(bus, spec())  # nobody runs it, so that nothing is delivered
+    page = await open_page(web, f"order/{name}")
+    await page.get_by_label("Message to the agent").fill("be quick")
+    await page.get_by_role("button", name="Send", exact=True).click()
+    bubble = page.locator(".bubble")
+    await expect(bubble).to_contain_text("queued")
+    await bubble.get_by_role("button", name="Edit").click()
+    await bubble.locator("textarea").fill("be careful")
+    await bubble.get_by_role("button", name="Change").click()
+    await expect(bubble).to_contain_text("be careful")
+    await bubble.get_by_role("button", name="Take back").click()
+    await expect(bubble).to_contain_text("taken back")
+    field = page.get_by_label("Message to the agent")
+    await field.fill("half a thought")
+    await client.say(bus, name, "something else")
+    await expect(page.locator(".bubble")).to_have_count(2)
+    await expect(field).to_have_value("half a thought")
+    await expect(field).to_be_focused()
+    await page.reload()
+    await expect(page.get_by_label("Message to the agent")).to_have_value("half a thought")
+
+
+async def test_comments_on_lines_are_sent_back_together_and_the_next_try_is_merged(
+    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
+) -> None:
+    await start_node()
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two"))
+    await give(bus, order)
+    await client.wait(bus, order.id, 90)
+    page = await open_page(web)
+    await expect(page.locator(".diff .add code")).to_have_text("two")
+    await page.get_by_role("button", name="Comment on line 1").click()
+    await page.get_by_label("Comment on a.txt:1").fill("write three")
+    await page.get_by_role("button", name="Add comment").click()
+    edits(tmp_path, "x", "a.txt", "three")
+    await page.get_by_role("button", name="Send 1 comment back").click()
+    await expect(page).to_have_url(re.compile("#/order/"))
+    again = page.url.rpartition("/")[2]
+    assert (await client.wait(bus, again, 90)).state == "done"
+    await expect(page.locator(".order-head")).to_contain_text(again)
+    await expect(page.locator(".order-head .badge")).to_contain_text("done")
+    assert "a.txt:1" in (await client.get_spec(bus, again)).comments
+    await page.get_by_role("link", name="Changes").click()
+    await expect(page.locator(".diff .add code")).to_have_text("three")
+    await page.get_by_label("Check to run after the merge").fill("test -e a.txt")
+    await page.get_by_role("button", name="Merge").click()
+    await expect(page.locator(".merging")).to_contain_text("Merged into")
+    assert (repository / "a.txt").read_text() == "three"
+    await expect(page.locator(".part.needs .row")).to_have_count(0)
+
+
+async def test_twelve_tabs_are_all_live(web: Web, bus: Bus, open_page: Open) -> None:
+    first = await open_page(web)
+    tabs = [first] + [await open_page(web, context=first.context) for _ in range(11)]
+    await give(bus, spec(id="abcdefghjkmn"))
+    for tab in tabs:
+        await expect(tab.locator(".part.waiting .row")).to_have_count(1)
+
+
+async def test_after_a_restart_of_the_server_the_page_is_live_again_by_itself(
+    fleet: places.Fleet, bus: Bus, serving: StartWeb, open_page: Open, tmp_path: Path
+) -> None:
+    first = await serving(terminals=str(tmp_path))
+    await first.until_up()
+    (name,) = await give(bus, spec())
+    page = await open_page(first, f"order/{name}")
+    await page.get_by_label("Message to the agent").fill("stay")
+    await first.stop()
+    await expect(page.locator("#pill")).to_contain_text("not live since")
+    await expect(page.locator("#band")).to_contain_text("Not live since")
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    (other,) = await give(bus, spec())
+    second = await serving(terminals=str(tmp_path), listening={"port": first.listening.port})
+    await second.until_up()
+    await expect(page.locator("#pill")).to_have_text("live")
+    await expect(page.locator("#band")).to_be_hidden()
+    await expect(page.locator(f'.row[data-id="{other}"]')).to_be_visible()
+    await expect(page.get_by_label("Message to the agent")).to_have_value("stay")
+
+
+async def test_an_order_is_shown_as_soon_as_its_fleet_can_be_asked(
+    fleet: places.Fleet, bus: Bus, serving: StartWeb, open_page: Open, tmp_path: Path
+) -> None:
+    (name,) = await give(bus, spec())
+    server.stop()
+    page = await open_page(await serving(terminals=str(tmp_path)), f"order/{name}")
+    await expect(page.locator(".order-head")).to_contain_text("there is no fleet to ask")
+    server.start(fleet)
+    await expect(page.get_by_label("Message to the agent")).to_be_visible()
+    await expect(page.locator(".order-head h1")).to_have_text("do it")
+
+
+async def test_questions_are_answered_one_after_the_other_with_a_key_each(
+    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
+) -> None:
+    await start_node(slots=4)
+    model = edits(tmp_path, "x", "a.txt", "two", "touch asked.txt")
+    orders = [work(repository, model) for _ in range(3)]
+    await give(bus, *orders)
+    for order in orders:
+        await until_state(bus, order.id, "asking")
+    page = await open_page(web)
+    await expect(page.locator(".part.needs .row")).to_have_count(len(orders))
+    pressed = 0
+    for _ in orders:
+        question = page.locator(".question .allow:enabled")
+        await expect(question).to_be_visible()
+        before = page.url
+        await page.wait_for_timeout(500)
+        await page.keyboard.press("y")
+        pressed += 1
+        if pressed < len(orders):  # the next question is opened by itself
+            await expect(page).not_to_have_url(before)
+    for order in orders:
+        assert (await client.wait(bus, order.id, 90)).state == "done"
+
+
+async def test_everything_is_reached_with_the_keyboard_alone(web: Web, bus: Bus, open_page: Open) -> None:
+    first, second = await give(bus, spec(), spec())
+    page = await open_page(web)
+    await expect(page.locator(".part.waiting .row")).to_have_count(2)
+    await page.keyboard.press("j")
+    await expect(page.locator(".row.selected")).to_have_count(1)
+    selected = await page.locator(".row.selected").get_attribute("data-id")
+    await page.keyboard.press("j")
+    await expect(page.locator(".row.selected")).not_to_have_attribute("data-id", str(selected))
+    await page.keyboard.press("k")
+    await expect(page.locator(".row.selected")).to_have_attribute("data-id", str(selected))
+    await expect(page.locator(".composer textarea")).to_be_visible()
+    await page.keyboard.press("m")
+    await expect(page.get_by_label("Message to the agent")).to_be_focused()
+    await page.keyboard.type("jkyn")
+    await expect(page.get_by_label("Message to the agent")).to_have_value("jkyn")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("o")
+    await expect(page.locator(".cells:not(.head)")).to_have_count(2)
+    await page.keyboard.press("/")
+    await page.keyboard.type("money")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Money", exact=True)).to_be_visible()
+    await page.keyboard.press("?")
+    await page.get_by_label("single keys do something").uncheck()
+    await expect(page.locator("#keys")).to_have_text("Keys are off (Settings)")
+    await page.locator("body").press("o")
+    await expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    assert {first, second}
+
+
+async def test_orders_are_filtered_in_the_address_and_acted_on_by_who_may(web: Web, bus: Bus, open_page: Open) -> None:
+    await give(bus, *[spec(project="p" if number < 3 else "q") for number in range(8)])
+    watching = await open_page(web, "orders?project=p", right="watch")
+    await watching.locator(".cells:not(.head) .title").nth(0).click()
+    await expect(watching.get_by_role("heading", name="do it")).to_be_visible()
+    await expect(watching.get_by_role("button", name="Cancel")).to_have_count(0)
+    await expect(watching.get_by_label("Message to the agent")).to_have_count(0)
+    page = await open_page(web, "orders?project=p")
+    cells = page.locator(".cells:not(.head)")
+    await expect(cells).to_have_count(3)
+    await expect(page.get_by_text("3 orders")).to_be_visible()
+    await page.get_by_role("button", name="project: p ✕").click()
+    await expect(cells).to_have_count(8)
+    assert "project" not in page.url
+    for place in (0, 1):
+        await cells.nth(place).locator("input").check()
+    await page.get_by_role("button", name="Mark as seen").click()
+    await expect(page.get_by_role("heading", name="Mark as seen these 2 orders?")).to_be_visible()
+    await page.get_by_role("button", name="Leave it").click()
+
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(2)</script>",
+    "javascript:alert(3)",
+    "\u202etxt.exe\u202c",
+    "zero\u200bwidth",
+    "\x1b]0;title\x07\x1b[31mred\x1b[0m",
+    "&lt;b&gt;",
+    "{{constructor.constructor('alert(4)')()}}",
+    "https://good.example@evil.example/<b>",
+)
+
+
+async def test_what_an_agent_says_can_only_be_read_and_widens_nothing(web: Web, bus: Bus, open_page: Open) -> None:
+    text = "\n".join(HOSTILE)
+    order = spec(title=text[:200], project=HOSTILE[0], labels=(HOSTILE[1],))
+    await give(bus, order)
+    said = [
+        {"type": "turn_started", "prompt": text},
+        {"type": "message", "text": text},
+        {"type": "tool_started", "call": "1", "name": HOSTILE[0], "command": text, "paths": [HOSTILE[1]]},
+        {"type": "tool_ended", "call": "1", "name": HOSTILE[0], "result": text, "ok": False},
+        {"type": "asked", "request": "r", "kind": "permission", "text": text},
+        {"type": "failed", "error": {"code": "x", "message": text}},
+        {"type": HOSTILE[0], "unknown": text},
+    ]
+    await bus.publish(f"fleet.ev.{order.id}.1.n1", msgspec.json.encode({"n": 1, "events": said}))
+    await client.say(bus, order.id, text, by=HOSTILE[0])
+    width = 360
+    long = spec(title="x" * 300, project="p" * 200)
+    await give(bus, long)
+    page = await open_page(web, viewport={"width": width, "height": 740})
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    orders = [f"order/{name}{part}" for name in (order.id, long.id) for part in ("", "/why")]
+    for view in (*orders, "orders", "search?q=evil", "claims", "", "terminals", "nodes", "money", "new", "settings"):
+        await page.goto(f"{web.address}/#/{view}")
+        await expect(page.locator("#pill")).to_have_text("live")
+        if view.endswith(order.id):
+            await expect(page.locator(".events .unknown")).to_contain_text("unknown event")
+            await page.locator(".tool summary").click()
+            await expect(page.locator(".tool .output")).to_contain_text("<script>alert(2)</script>")
+            assert "⟨U+202E⟩txt.exe⟨U+202C⟩" in await page.locator(".block.text").inner_text()
+            assert "\x1b" not in await page.locator("#view").inner_text()
+            link = page.locator("a.away").first
+            assert await link.inner_text() == await link.get_attribute("href")
+        found = await page.evaluate("document.querySelectorAll('main img, main script, main iframe, main b b').length")
+        assert found == 0, view
+        await expect(page.get_by_text("…", exact=True)).to_have_count(0)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width, view
+        assert not await page.evaluate("[...document.links].some((each) => each.protocol === 'javascript:')")
+    assert dialogs == []

@@ -1,0 +1,85 @@
+"""Terminals in the page: a wall to look at, one to type into, from a keyboard and from a phone."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import msgspec
+from playwright.async_api import expect
+
+from tests.fleet.conftest import Start, give, until_state
+from tests.fleet.repositories import work
+from tests.serve.web.conftest import Open, StartWeb, Web
+from tests.terminal.conftest import stage
+from tests.terminal.support import Stage
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+
+__all__ = ["stage"]
+
+ECHO = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print('heard', line.strip(), flush=True)"
+
+
+async def test_a_terminal_of_the_wall_is_opened_and_typed_into(
+    stage: Stage, serving: StartWeb, open_page: Open
+) -> None:
+    web = await serving(terminals=str(stage.directory))
+    place = await asyncio.to_thread(stage.python, ECHO)
+    page = await open_page(web, "terminals")
+    card = page.locator(".screen-card canvas")
+    await expect(card).to_have_attribute("aria-label", re.compile("ready"))
+    await card.click()
+    canvas = page.locator(".terminal canvas")
+    await expect(page.locator(".keyboard")).to_be_focused()
+    await page.keyboard.type("jkyn o/")
+    await page.keyboard.press("Enter")
+    await expect(canvas).to_have_attribute("aria-label", re.compile("heard jkyn o/"))
+    assert place.id in page.url, "a key that is typed into a terminal does nothing else"
+    await page.keyboard.press("Shift+Escape")
+    await expect(page.locator(".keyboard")).not_to_be_focused()
+
+
+async def test_on_a_phone_a_field_sends_lines_and_a_row_of_keys_the_rest(
+    stage: Stage, serving: StartWeb, open_page: Open
+) -> None:
+    web = await serving(terminals=str(stage.directory))
+    place = await asyncio.to_thread(stage.python, ECHO)
+    page = await open_page(web, f"terminal/{place.id}", viewport={"width": 390, "height": 844}, has_touch=True)
+    canvas = page.locator(".terminal canvas")
+    await expect(canvas).to_have_attribute("aria-label", re.compile("ready"))
+    field = page.get_by_label("A line to type")
+    await field.fill("from a phone")
+    await page.get_by_role("button", name="Send").click()
+    await expect(canvas).to_have_attribute("aria-label", re.compile("heard from a phone"))
+    await expect(field).to_have_value("")
+    for word in ("Esc", "Tab", "←", "↑", "↓", "→", "Ctrl-C", "Enter"):
+        box = await page.get_by_role("button", name=word, exact=True).bounding_box()
+        assert box is not None and box["width"] >= 44 and box["height"] >= 44, word
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390, "a wide screen moves inside its box"
+    shown = await page.locator(".terminal .keyboard").bounding_box()
+    assert shown is not None and shown["width"] <= 390
+    await page.get_by_role("button", name="Ctrl-C").click()
+    await expect(page.locator(".terminal [role=status]")).to_contain_text("ended")
+
+
+async def test_an_order_has_its_terminal_and_a_shell_in_its_worktree(
+    web: Web, bus: Bus, start_node: Start, repository: Path, open_page: Open
+) -> None:
+    await start_node()
+    order = msgspec.structs.replace(work(repository, "any"), agent="acp:cat", terminal=True, task="hello loom")
+    await give(bus, order)
+    await until_state(bus, order.id, "running")
+    page = await open_page(web, f"order/{order.id}")
+    await page.get_by_role("link", name="Terminal", exact=True).click()
+    canvas = page.locator(".terminal canvas")
+    await expect(canvas).to_have_attribute("aria-label", re.compile("hello loom"))
+    await page.locator(".keyboard").focus()
+    await page.keyboard.type("typed here\n")
+    await expect(canvas).to_have_attribute("aria-label", re.compile("typed here"))
+    await page.get_by_role("button", name="Open a shell in its worktree").click()
+    await expect(page.get_by_role("heading", name="shell in its worktree")).to_be_visible()
+    await page.locator(".keyboard").focus()
+    await page.keyboard.type("echo $((40 + 2))\n")
+    await expect(canvas).to_have_attribute("aria-label", re.compile("42"))
+    await client.cancel(bus, order.id)
+    assert (await client.wait(bus, order.id, 60)).state == "cancelled"
