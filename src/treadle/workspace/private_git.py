@@ -1,0 +1,209 @@
+"""Makes the private git directory of an agent: it commits, branches and rebases there, and not in the user's repository.
+
+    user = UserRepository.at(checkout)
+    made = make(directory, user)                                # to be mounted over the checkout's `.git`
+    make(f"{fresh}/.git", user, head="refs/heads/x", at=commit)  # or simply the `.git` of a new directory
+
+It has the user's refs, index and harmless settings as copies, and borrows the user's objects, which are only read. From
+the first command on the directory is the agent's: no git of ours runs in it any more, because its settings can name
+programs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from treadle.errors import WorkspaceError
+from treadle.io import opening
+from treadle.io.copying import copy_file
+from treadle.io.files import read_at_most
+from treadle.io.process.programs import run_program
+from treadle.workspace.git import OPTIONS, environment
+from treadle.workspace.user_repository import ID, REF, UserRepository
+
+_WORD = r"[\w.+-]{1,64}"
+_TEXT = r"[^\x00-\x1f\x7f]{0,1000}"
+_REFSPEC = r"[+^]?(?:refs/)?[\w./*@{}#+-]*(?::(?:refs/)?[\w./*@{}#+-]*)?"
+_PLACE = r"(?!-)(?!\w+::)[^\x00-\x20\x7f]{1,2000}"
+ALLOWED: tuple[tuple[str, str], ...] = (
+    (r"(user|author|committer)\.(name|email|useconfigonly)", _TEXT),
+    (r"remote\..+\.(url|pushurl)", _PLACE),
+    (r"remote\..+\.(fetch|push)", _REFSPEC),
+    (r"remote\..+\.(promisor|prune|prunetags|tagopt|partialclonefilter)", r"[\w:.=-]{0,200}"),
+    (r"branch\..+\.(remote|merge|rebase|pushremote)", r"(?!-)[\w./@{}#+-]{0,500}"),
+    (r"submodule\..+\.(url|branch)", _PLACE),
+    (r"submodule\..+\.(active|update)", r"true|false|checkout|rebase|merge|none"),
+    (
+        r"core\.(autocrlf|eol|safecrlf|filemode|ignorecase|precomposeunicode|symlinks|quotepath|abbrev|sparsecheckout"
+        r"|sparsecheckoutcone|longpaths|protecthfs|protectntfs|checkstat|trustctime|bigfilethreshold|compression)",
+        _WORD,
+    ),
+    (r"core\.(whitespace|commentchar)", _TEXT),
+    (r"extensions\.(objectformat|partialclone)", _WORD),
+    (r"(index\.(version|sparse)|init\.defaultbranch|pull\.(rebase|ff)|fetch\.(prune|prunetags))", r"[\w./+-]{0,200}"),
+    (r"(push\.(default|autosetupremote|followtags)|merge\.(ff|conflictstyle|renames))", _WORD),
+    (r"(rebase\.(autosquash|autostash|updaterefs)|rerere\.(enabled|autoupdate))", _WORD),
+    (r"(diff\.(algorithm|renames|mnemonicprefix|noprefix)|status\.(showuntrackedfiles|relativepaths))", _WORD),
+)
+"""The settings of a repository that are copied: the key, in small letters, and the value must both match."""
+PROGRAMS = ((r"filter\..+\.(clean|smudge|process|required)", r"[^\x00-\x1f\x7f]{0,2000}"),)
+"""Filters that the user has set up for this repository. They are copied only where every git that reads them runs in a
+sandbox: without them, large files would be committed as they are instead of as pointers."""
+OURS = {
+    "core.fsmonitor": "false",
+    "core.logAllRefUpdates": "true",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "commit.gpgSign": "false",
+    "tag.gpgSign": "false",
+    "tag.forceSignAnnotated": "false",
+    "push.gpgSign": "false",
+}
+"""The user's objects cannot be written, so there is nothing to tidy; and the user's signing key is not there."""
+PRIVATE_REFS = ("refs/stash", "refs/treadle/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
+"""Refs that belong to one checkout or to us. They are neither copied nor taken over."""
+COPIED = ("shallow", "info/exclude", "info/attributes", "info/sparse-checkout")
+LARGEST = 16 << 20
+"""Bytes of a copied file of git's; a larger one is refused and not cut."""
+
+
+class Base(NamedTuple):
+    """What the private directory was made from."""
+
+    head: str
+    refs: dict[str, str]
+
+
+def make(
+    place: str,
+    user: UserRepository,
+    *,
+    objects: Sequence[str] | None = None,
+    head: str | None = None,
+    at: str | None = None,
+    work_tree: str | None = None,
+    hooks: str | None = None,
+    programs: bool = False,
+) -> Base:
+    """Make the directory `place`, which must not exist. Returns the state that it begins with.
+
+    `objects`: where git will see the user's objects, by default where they are. `head`: the ref or the commit to begin
+    on, by default the user's, with a copy of the user's index. `at`: the commit of that ref; the index is then made
+    from it. `work_tree`: the checkout, where `.git` in it is a file. `hooks`: where git will see hooks; by default none
+    run. `programs`: whether to copy filters too.
+    """
+    refs = {name: value for name, value in user.refs().items() if not name.startswith(PRIVATE_REFS)}
+    begins = head or user.head()
+    if not REF.fullmatch(begins) and not ID.fullmatch(begins):
+        raise WorkspaceError(f"HEAD of {user.top} is neither a branch nor a commit: {begins[:200]!r}")
+    if at is not None and REF.fullmatch(begins):
+        refs[begins] = at
+    for directory in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks", "logs"):
+        os.makedirs(os.path.join(place, directory), mode=0o700)
+    _write(place, "HEAD", f"ref: {begins}\n" if REF.fullmatch(begins) else f"{begins}\n")
+    write_refs(place, refs)
+    borrowed = user.object_places() if objects is None else objects
+    _write(place, "objects/info/alternates", "".join(f"{one}\n" for one in borrowed))
+    _write(place, "config", _config(user, work_tree, hooks, programs))
+    for name in COPIED:
+        _copy_small(os.path.join(user.common, name), os.path.join(place, name))
+    if user.linked:  # a worktree may have its own
+        _copy_small(user.file("info/sparse-checkout"), os.path.join(place, "info/sparse-checkout"), again=True)
+    if head is None and at is None:
+        copy_index(user, place)
+    else:
+        _read_tree(place, user, at or begins)
+    return Base(begins, refs)
+
+
+def write_refs(place: str, refs: dict[str, str]) -> None:
+    """Refs in a new git directory: one file for all, and one for each that names another."""
+    packed = [f"{value} {name}\n" for name, value in sorted(refs.items(), key=_by_name) if ID.fullmatch(value)]
+    _write(place, "packed-refs", "".join(["# pack-refs with: sorted \n", *packed]))
+    for name, value in refs.items():
+        if value.startswith("ref: ") and REF.fullmatch(name) and REF.fullmatch(value.removeprefix("ref: ")):
+            os.makedirs(os.path.join(place, os.path.dirname(name)), mode=0o700, exist_ok=True)
+            _write(place, name, f"{value}\n")
+
+
+def copy_index(user: UserRepository, place: str) -> None:
+    """Copy the index, with the file that it shares its entries with if it is in two parts."""
+    index = user.file("index")
+    if not os.path.exists(index):
+        return
+    shared = [name for name in os.listdir(user.directory) if name.startswith("sharedindex.")]
+    for name in ("index", *shared):
+        copy_file(os.path.realpath(user.file(name)), os.path.join(place, name))
+
+
+def _read_tree(place: str, user: UserRepository, commit: str) -> None:
+    """Nothing but us has written in `place` yet. Its alternates may name a place that exists only in a sandbox."""
+    seen = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": ":".join(f'"{_escaped(one)}"' for one in user.object_places())}
+    argv = ["git", f"--git-dir={place}", *OPTIONS, "read-tree", commit]
+    done = run_program(argv, cwd=place, env=environment(seen))
+    if done.code != 0:
+        raise WorkspaceError(f"the index for {commit[:12]} cannot be made: {done.complaint}")
+
+
+def _by_name(item: tuple[str, str]) -> bytes:
+    return os.fsencode(item[0])  # git expects the order of bytes
+
+
+def _write(place: str, name: str, text: str) -> None:
+    opening.write(os.path.join(place, name), os.fsencode(text))
+
+
+def _copy_small(source: str, target: str, *, again: bool = False) -> None:
+    try:
+        data = read_at_most(source, LARGEST + 1)
+    except OSError:
+        return  # not there
+    if len(data) > LARGEST:
+        raise WorkspaceError(f"{source} is larger than {LARGEST >> 20} MiB")
+    if again and os.path.exists(target):
+        os.unlink(target)
+    opening.write(target, data)
+
+
+# Settings...
+
+
+def _config(user: UserRepository, work_tree: str | None, hooks: str | None, programs: bool) -> str:
+    listed = user.settings()
+    copied = harmless([(key, value) for scope, key, value in listed if scope in ("local", "worktree")], programs)
+    extended = any(key.startswith("extensions.") for key, _ in copied)
+    ours = {"core.repositoryformatversion": "1" if extended else "0", "core.bare": "false", **OURS}
+    if hooks != "":
+        ours["core.hooksPath"] = hooks or "/dev/null"
+    if work_tree is not None:
+        ours["core.worktree"] = work_tree
+    return "".join(_lines([*copied, *ours.items()]))
+
+
+def harmless(settings: Iterable[tuple[str, str]], programs: bool = False) -> list[tuple[str, str]]:
+    """Those of the settings that are copied, with passwords taken out of addresses."""
+    allowed = ALLOWED + PROGRAMS if programs else ALLOWED
+    found = []
+    for key, value in settings:
+        section, _, rest = key.partition(".")
+        name = f"{section.lower()}.{rest.lower()}"
+        if re.search(r"[\x00-\x1f\x7f]", key):
+            continue
+        if any(re.fullmatch(wanted, name) and re.fullmatch(shape, value) for wanted, shape in allowed):
+            found.append((key, re.sub(r"^(https?://)[^/@]*@", r"\1", value)))
+    return found
+
+
+def _lines(settings: Iterable[tuple[str, str]]) -> Iterable[str]:
+    for key, value in settings:
+        section, _, rest = key.partition(".")
+        subsection, _, name = rest.rpartition(".")
+        yield f'[{section} "{_escaped(subsection)}"]\n' if subsection else f"[{section}]\n"
+        yield f'\t{name} = "{_escaped(value)}"\n'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

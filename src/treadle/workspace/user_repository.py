@@ -1,0 +1,156 @@
+"""A person's own repository, as we read and change it: only refs and objects, never its index or its files.
+
+Our git is always told which git directory to use, never looks for one, and runs none of the repository's hooks. An agent
+cannot write what is read here: a sandbox shows it a private git directory instead (`private_git.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from treadle.errors import LocalError, WorkspaceError
+from treadle.io.files import read_at_most
+from treadle.io.process.programs import Finished, run_program
+from treadle.workspace.git import OPTIONS, TIMEOUT, environment
+
+SMALL = 1 << 20
+"""Bytes that are read of a file of git's which has a few lines, such as HEAD."""
+ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+REF = re.compile(r"refs/(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)|/\.|\.$))[^\x00-\x20~^:?*\[\\\x7f]+(?<![/])")
+"""The name of a ref as git allows it."""
+
+
+class UserRepository:
+    """The repository of a checkout. `directory` is its own git directory, `common` the one that worktrees share."""
+
+    def __init__(self, top: str, directory: str, common: str, *, linked: bool) -> None:
+        self.top = top
+        self.directory = directory
+        self.common = common
+        self.linked = linked
+        """Whether `.git` in the checkout is a file that names the git directory: a worktree or a submodule."""
+
+    @classmethod
+    def at(cls, top: str) -> UserRepository | None:
+        """The repository whose checkout has its top exactly here; None when there is none that can be made sure of.
+
+        A `.git` file counts only if the git directory that it names also names this checkout: anything else may have
+        been made to lead us to a repository that this checkout has nothing to do with.
+        """
+        place = os.path.join(top, ".git")
+        if os.path.islink(place):
+            return None
+        if os.path.isdir(place):
+            whole = all(os.path.exists(os.path.join(place, name)) for name in ("HEAD", "objects", "refs"))
+            if not whole or os.path.lexists(os.path.join(place, "commondir")):
+                return None
+            return cls(top, place, place, linked=False)
+        own = _path_in(place, "gitdir: ")
+        if own is None or not os.path.isfile(os.path.join(own, "HEAD")):
+            return None
+        common = _path_in(os.path.join(own, "commondir"), "")
+        if common is not None:
+            back = _path_in(os.path.join(own, "gitdir"), "")
+            listed = os.path.dirname(own) == os.path.join(common, "worktrees")
+            return cls(top, own, common, linked=True) if listed and back == os.path.realpath(place) else None
+        found = cls(top, own, own, linked=True)
+        named = found.run("config", "--file", os.path.join(own, "config"), "core.worktree", check=False)
+        works_here = named.code == 0 and os.path.realpath(os.path.join(own, _line(named))) == os.path.realpath(top)
+        return found if works_here else None
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Finished:
+        """Run git on this git directory. A failure is a WorkspaceError with git's own message, unless `check` is off."""
+        argv = ["git", f"--git-dir={self.directory}", *OPTIONS, *arguments]
+        done = run_program(argv, cwd=self.common, env=environment(env), stdin=stdin, timeout=timeout)
+        if check and done.code != 0:
+            reason = done.complaint or f"exit code {done.code}"
+            raise WorkspaceError(f"git {arguments[0]} failed in {self.directory}: {reason}")
+        return done
+
+    def head(self) -> str:
+        """The ref that HEAD names, or the commit that it is, when no branch is checked out."""
+        place = os.path.join(self.directory, "HEAD")
+        if os.path.islink(place):
+            return os.readlink(place)
+        if os.path.isdir(os.path.join(self.common, "reftable")):  # the file says nothing then
+            named = self.run("symbolic-ref", "--quiet", "HEAD", check=False)
+            return _line(named if named.code == 0 else self.run("rev-parse", "HEAD"))
+        return (_text(place) or "").removeprefix("ref:").strip()
+
+    def refs(self) -> dict[str, str]:
+        """All refs with what they are at; one that names another has `ref: NAME`."""
+        listed = self.run("for-each-ref", "--format=%(objectname) %(refname) %(symref)").stdout
+        found = {}
+        for line in listed.decode("utf-8", "surrogateescape").splitlines():
+            at, name, target = line.split(" ")
+            found[name] = f"ref: {target}" if target else at
+        return found
+
+    def settings(self) -> list[tuple[str, str, str]]:
+        """What is configured here, as git reads it: scope, key and value, from the weakest to the strongest."""
+        listed = self.run("config", "--list", "--includes", "--show-scope", "-z", check=False).stdout
+        fields = listed.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        pairs = zip(fields[::2], fields[1::2], strict=False)
+        return [(scope, *_halves(entry)) for scope, entry in pairs]
+
+    def object_places(self) -> list[str]:
+        """Its objects' directory and all that this one borrows from, as real paths."""
+        found: list[str] = []
+        todo = [os.path.join(self.common, "objects")]
+        while todo:
+            place = os.path.realpath(todo.pop(0))
+            if place in found or not os.path.isdir(place):
+                continue
+            found.append(place)
+            for line in (_text(os.path.join(place, "info", "alternates")) or "").splitlines():
+                if line and not line.startswith("#"):
+                    todo.append(os.path.join(place, line))
+        return found
+
+    def lacks(self, ids: list[str]) -> list[str]:
+        """Those of the objects that are not here."""
+        if not ids:
+            return []
+        asked = "".join(f"{one}\n" for one in ids).encode()
+        answers = self.run("cat-file", "--batch-check=%(objectname)", stdin=asked).stdout.decode().splitlines()
+        return [one for one, answer in zip(ids, answers, strict=True) if answer.endswith(" missing")]
+
+    def file(self, name: str) -> str:
+        """The path of a file of this checkout, such as its index."""
+        return os.path.join(self.directory, name)
+
+
+def _halves(entry: str) -> tuple[str, str]:
+    key, separator, value = entry.partition("\n")
+    return key, value if separator else "true"
+
+
+def _line(done: Finished) -> str:
+    return os.fsdecode(done.stdout).removesuffix("\n")
+
+
+def _text(path: str) -> str | None:
+    try:
+        return os.fsdecode(read_at_most(path, SMALL))
+    except (LocalError, OSError):
+        return None
+
+
+def _path_in(path: str, prefix: str) -> str | None:
+    """The path that this file contains after `prefix`; relative to the file's directory."""
+    try:
+        text = os.fsdecode(read_at_most(path, SMALL, follow=False)).strip()
+    except (LocalError, OSError):
+        return None
+    if not text.startswith(prefix) or "\0" in text:
+        return None
+    return os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix(prefix)))

@@ -1,0 +1,200 @@
+"""The private git directory: what a git in it sees, and that the user's repository does not notice."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.workspace.private_git import _lines, harmless, make
+from treadle.workspace.user_repository import UserRepository
+
+WHO = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
+
+
+def git(cwd: Path, *words: str) -> str:
+    done = subprocess.run(["git", *WHO, *words], cwd=cwd, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def repository(place: Path, *more: str) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    git(place, "init", "-q", "-b", "main", *more)
+    (place / "file.txt").write_text("one\n")
+    git(place, "add", ".")
+    git(place, "commit", "-qm", "one")
+    return place
+
+
+def user(top: Path) -> UserRepository:
+    found = UserRepository.at(str(top))
+    assert found is not None
+    return found
+
+
+def state(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def inside(private: Path, top: Path, *words: str) -> str:
+    return git(top, f"--git-dir={private}", f"--work-tree={top}", *words)
+
+
+def test_a_git_in_it_sees_what_the_user_sees_and_its_commits_stay_there(tmp_path: Path) -> None:
+    top = repository(tmp_path / "w")
+    git(top, "tag", "-am", "first", "v1")
+    git(top, "branch", "other")
+    git(top, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/heads/main")
+    (top / "file.txt").write_text("two\n")
+    (top / "new.txt").write_text("x")
+    git(top, "add", "new.txt")
+    seen = git(top, "status", "--porcelain"), git(top, "for-each-ref")
+    before = state(top / ".git")
+    base = make(str(tmp_path / "p"), user(top))
+    assert (inside(tmp_path / "p", top, "status", "--porcelain"), inside(tmp_path / "p", top, "for-each-ref")) == seen
+    assert inside(tmp_path / "p", top, "describe", "v1") == "v1" and base.head == "refs/heads/main"
+    inside(tmp_path / "p", top, "commit", "-qam", "two")
+    inside(tmp_path / "p", top, "fsck", "--strict")
+    assert inside(tmp_path / "p", top, "log", "--format=%s") == "two\none"
+    assert state(top / ".git") == before and git(top, "log", "--format=%s") == "one"
+
+
+def test_it_is_the_git_directory_of_a_new_directory_at_a_commit(tmp_path: Path) -> None:
+    top = repository(tmp_path / "w")
+    (top / "file.txt").write_text("not committed\n")
+    git(top, "add", ".")
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    commit = git(top, "rev-parse", "HEAD")
+    make(str(fresh / ".git"), user(top), head="refs/heads/treadle/order", at=commit)
+    (fresh / "file.txt").write_text("one\n")
+    assert git(fresh, "status", "--porcelain", "--branch") == "## treadle/order"
+    git(fresh, "commit", "-q", "--allow-empty", "-m", "work")
+    assert git(fresh, "rev-parse", "HEAD~1") == commit and "treadle/order" not in git(top, "branch", "--all")
+
+
+def test_a_commit_without_a_branch_can_be_the_beginning(tmp_path: Path) -> None:
+    top = repository(tmp_path / "w")
+    commit = git(top, "rev-parse", "HEAD")
+    (tmp_path / "f").mkdir()
+    assert make(str(tmp_path / "f" / ".git"), user(top), head=commit).head == commit
+    assert git(tmp_path / "f", "rev-parse", "HEAD") == commit
+
+
+def test_a_repository_without_commits_and_one_with_another_hash_are_taken_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    git(tmp_path / "empty", "init", "-q", "-b", "trunk")
+    assert make(str(tmp_path / "p1"), user(tmp_path / "empty")).head == "refs/heads/trunk"
+    long = repository(tmp_path / "long", "--object-format=sha256")
+    make(str(tmp_path / "p2"), user(long))
+    assert len(inside(tmp_path / "p2", long, "rev-parse", "HEAD")) == 64
+    assert inside(tmp_path / "p2", long, "status", "--porcelain") == ""
+
+
+def test_a_shallow_clone_stays_one(tmp_path: Path) -> None:
+    top = repository(tmp_path / "w")
+    git(top, "commit", "-q", "--allow-empty", "-m", "two")
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{top}", "shallow")
+    make(str(tmp_path / "p"), user(tmp_path / "shallow"))
+    assert inside(tmp_path / "p", tmp_path / "shallow", "log", "--format=%s") == "two"
+
+
+def test_borrowed_objects_are_found_by_relative_paths_too(tmp_path: Path) -> None:
+    top = repository(tmp_path / "w")
+    git(tmp_path, "clone", "-q", "--shared", str(top), "second")
+    alternates = tmp_path / "second" / ".git" / "objects" / "info" / "alternates"
+    alternates.write_text("../../../w/.git/objects\n")
+    places = user(tmp_path / "second").object_places()
+    assert places == [str(tmp_path / "second/.git/objects"), str(top / ".git/objects")]
+    make(str(tmp_path / "p"), user(tmp_path / "second"))
+    assert inside(tmp_path / "p", tmp_path / "second", "log", "--format=%s") == "one"
+
+
+def test_an_index_in_two_parts_and_a_sparse_checkout_are_copied(tmp_path: Path) -> None:
+    top = repository(tmp_path / "w")
+    for name in ("a", "b"):
+        (top / name).mkdir()
+        (top / name / "x").write_text(name)
+    git(top, "add", ".")
+    git(top, "commit", "-qm", "two")
+    git(top, "sparse-checkout", "set", "a")
+    git(top, "update-index", "--split-index")
+    make(str(tmp_path / "p"), user(top))
+    assert inside(tmp_path / "p", top, "status", "--porcelain") == "" and not (top / "b").exists()
+    assert inside(tmp_path / "p", top, "sparse-checkout", "list") == "a"
+
+
+def test_a_worktree_and_a_submodule_are_found_by_their_git_file(tmp_path: Path) -> None:
+    top = repository(tmp_path / "w")
+    git(top, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "side")
+    repository(tmp_path / "lib")
+    git(top, "submodule", "add", "-q", str(tmp_path / "lib"), "sub")
+    tree, module = user(tmp_path / "tree"), user(top / "sub")
+    assert tree.linked and tree.head() == "refs/heads/side" and tree.common == str(top / ".git")
+    assert module.linked and module.directory == str(top / ".git" / "modules" / "sub")
+    for at, found in (("p1", tree), ("p2", module)):
+        make(str(tmp_path / at), found, work_tree=found.top)
+        assert git(tmp_path, f"--git-dir={tmp_path / at}", "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("form", ["link", "other worktree", "other module", "commondir", "nothing"])
+def test_what_could_lead_to_another_repository_is_not_taken(tmp_path: Path, form: str) -> None:
+    other = repository(tmp_path / "other")
+    top = tmp_path / "w"
+    top.mkdir()
+    if form == "link":
+        (top / ".git").symlink_to(other / ".git")
+    elif form == "other worktree":
+        git(other, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "side")
+        (top / ".git").write_text((tmp_path / "tree" / ".git").read_text())
+    elif form == "other module":
+        (top / ".git").write_text(f"gitdir: {other}/.git\n")
+    elif form == "commondir":
+        repository(top)
+        (top / ".git" / "commondir").write_text("../../other/.git\n")
+    assert UserRepository.at(str(top)) is None
+
+
+def test_only_harmless_settings_are_copied_and_passwords_are_taken_out() -> None:
+    kept = [
+        ("user.name", "A B"),
+        ("remote.origin.url", "git@example.com:a/b.git"),
+        ("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"),
+        ("branch.feature/x.merge", "refs/heads/feature/x"),
+        ("core.autocrlf", "input"),
+        ("submodule.a b.url", "../lib.git"),
+    ]
+    dropped = [
+        ("core.fsmonitor", "touch x"),
+        ("core.hooksPath", "evil"),
+        ("core.sshCommand", "x"),
+        ("core.worktree", "/"),
+        ("include.path", "/x"),
+        ("includeIf.gitdir:/.path", "/x"),
+        ("filter.x.clean", "touch x"),
+        ("remote.origin.url", "ext::sh -c x"),
+        ("remote.origin.url", "--upload-pack=x"),
+        ("remote.origin.uploadpack", "x"),
+        ("submodule.a.update", "!touch x"),
+        ("credential.helper", "!x"),
+        ("alias.st", "!x"),
+        ("user.name", "a\n[core]\nfsmonitor=x"),
+        ("remote.a\nb.url", "/x"),
+        ("user.signingkey", "x"),
+    ]
+    assert harmless([*kept, *dropped]) == kept
+    assert harmless([("remote.o.url", "https://me:secret@host/x.git")]) == [("remote.o.url", "https://host/x.git")]
+    assert harmless([("filter.lfs.clean", "git-lfs clean -- %f")], programs=True)
+
+
+names = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=20)
+
+
+@given(names, st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=50))
+def test_git_reads_each_setting_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, name: str, value: str) -> None:
+    file = tmp_path_factory.mktemp("c") / "config"
+    file.write_bytes(os.fsencode("".join(_lines([(f"remote.{name}.url", value), ("user.name", value)]))))
+    listed = subprocess.run(["git", "config", "--file", str(file), "--list", "-z"], check=True, capture_output=True)
+    assert listed.stdout.decode() == f"remote.{name}.url\n{value}\0user.name\n{value}\0"
