@@ -1,4 +1,4 @@
-"""Makes the private git directory of an agent: it commits, branches and rebases there, and not in the user's repository.
+"""Makes the private git directory of an agent: it commits, branches and rebases there, not in the user's repository.
 
     user = UserRepository.at(checkout)
     made = make(directory, user)                                # to be mounted over the checkout's `.git`

@@ -1,7 +1,7 @@
 """A person's own repository, as we read and change it: only refs and objects, never its index or its files.
 
-Our git is always told which git directory to use, never looks for one, and runs none of the repository's hooks. An agent
-cannot write what is read here: a sandbox shows it a private git directory instead (`private_git.py`).
+Our git is always told which git directory to use, never looks for one, and runs none of the repository's hooks. An
+agent cannot write what is read here: a sandbox shows it a private git directory instead (`private_git.py`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class UserRepository:
         env: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT,
     ) -> Finished:
-        """Run git on this git directory. A failure is a WorkspaceError with git's own message, unless `check` is off."""
+        """Run git on this git directory. A failure is a WorkspaceError with git's message, unless `check` is off."""
         argv = ["git", f"--git-dir={self.directory}", *OPTIONS, *arguments]
         done = run_program(argv, cwd=self.common, env=environment(env), stdin=stdin, timeout=timeout)
         if check and done.code != 0:
