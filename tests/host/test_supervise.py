@@ -20,7 +20,7 @@ from treadle.wire.sidecar.receipts import (
     ToolReturned,
     WarningGiven,
 )
-from treadle.workspace.snapshot import PathChange
+from treadle.workspace.changes import PathChange
 
 T = "2025-01-01T00:00:00Z"
 DELTA = AssistantDelta(ts=T, text="w")

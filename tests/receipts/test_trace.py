@@ -20,7 +20,7 @@ from treadle.wire.sidecar.receipts import (
     receipt_hash,
 )
 from treadle.wire.sidecar.repair import Deviation
-from treadle.workspace.snapshot import PathChange
+from treadle.workspace.changes import PathChange
 from treadle.workspace.workspace import Difference
 
 RUN = "550e8400-e29b-41d4-a716-446655440000"

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workspace.test_git import make
+from treadle.workspace.changes import quoted, status_lines
 from treadle.workspace.git import git
-from treadle.workspace.snapshot import Snapshots, quoted, status_lines
+from treadle.workspace.snapshot import Snapshots
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from treadle.wire.sidecar.receipts import (
     ToolCalled,
     ToolReturned,
 )
-from treadle.workspace.snapshot import PathChange
+from treadle.workspace.changes import PathChange
 
 
 def policy_of(profile: PolicyProfile, root: str, disk: Disk = DISK) -> ListPolicy:

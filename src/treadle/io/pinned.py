@@ -36,15 +36,18 @@ def open_directory(path: str, *, make: bool = False) -> int:
         os.close(fd)
 
 
-def open_from(root: int, path: str, flags: int) -> int:
-    """Open this relative path in the directory `root`, refusing links anywhere in it. Raises OSError."""
+def open_from(root: int, path: str, flags: int, mode: int = 0) -> int:
+    """Open this relative path in the directory `root`, refusing links anywhere in it. Raises OSError.
+
+    `mode` is that of a file which is created.
+    """
     call = _openat2()
     if call is not None:
-        return call(root, path, flags | os.O_CLOEXEC)
+        return call(root, path, flags | os.O_CLOEXEC, mode)
     *names, last = path.split("/")
     parent = _walk(os.dup(root), names, make=False)
     try:
-        return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=parent)
     finally:
         os.close(parent)
 
@@ -61,7 +64,7 @@ def _walk(fd: int, names: list[str], make: bool) -> int:
 
 
 @cache
-def _openat2() -> Callable[[int, str, int], int] | None:
+def _openat2() -> Callable[[int, str, int, int], int] | None:
     """A function that makes the system call; None where it is not available."""
     if sys.platform != "linux":
         return None
@@ -70,8 +73,8 @@ def _openat2() -> Callable[[int, str, int], int] | None:
     syscall = ctypes.CDLL(None, use_errno=True).syscall
     syscall.restype = ctypes.c_long
 
-    def call(root: int, path: str, flags: int) -> int:
-        how = struct.pack("QQQ", flags, 0, _NO_LINKS)
+    def call(root: int, path: str, flags: int, mode: int) -> int:
+        how = struct.pack("QQQ", flags, mode, _NO_LINKS)
         fd = int(syscall(_OPENAT2, root, os.fsencode(path), how, len(how)))
         if fd < 0:
             number = ctypes.get_errno()
@@ -80,7 +83,7 @@ def _openat2() -> Callable[[int, str, int], int] | None:
 
     root = os.open("/", _DIRECTORY)
     try:
-        os.close(call(root, ".", _DIRECTORY))
+        os.close(call(root, ".", _DIRECTORY, 0))
     except OSError:
         return None
     finally:

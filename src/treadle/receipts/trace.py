@@ -46,8 +46,8 @@ from treadle.wire.sidecar.receipts import (
     timestamp,
 )
 from treadle.wire.sidecar.repair import Deviation
+from treadle.workspace.changes import quoted
 from treadle.workspace.merge import Merged
-from treadle.workspace.snapshot import quoted
 from treadle.workspace.workspace import Difference
 
 FORMAT = 1

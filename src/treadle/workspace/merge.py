@@ -10,9 +10,10 @@ import msgspec
 
 from treadle.io import scratch
 from treadle.io.opening import opened, write
+from treadle.workspace.changes import PathChange, TreeEntry
 from treadle.workspace.git import git
 from treadle.workspace.journal import carry_out
-from treadle.workspace.snapshot import PathChange, Snapshots, TreeEntry
+from treadle.workspace.snapshot import Snapshots
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterator
-from typing import Literal
-
-import msgspec
 
 from treadle.errors import WorkspaceError
 from treadle.io.opening import write
 from treadle.io.process.programs import Finished
 from treadle.io.reading import sha256
+from treadle.workspace.changes import KINDS, PathChange, TreeEntry
 from treadle.workspace.git import Repository, git
 
 _AS_THEY_ARE = "* -text -eol -ident -filter -working-tree-encoding !diff !merge\n"
@@ -47,28 +44,6 @@ def _files_under(root: str, path: str) -> Iterator[str]:
             place = os.path.join(folder, name)
             if name != ".git" and stat.S_IFMT(os.lstat(place).st_mode) in (stat.S_IFREG, stat.S_IFLNK):
                 yield os.path.relpath(place, root)
-
-
-class PathChange(msgspec.Struct, frozen=True, kw_only=True):
-    kind: Literal["added", "modified", "deleted", "renamed"]
-    path: str
-    old_path: str | None = None
-    """The former path of a renamed file."""
-
-
-class TreeEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A file in a snapshot."""
-
-    mode: str
-    blob: str
-
-    @property
-    def is_link(self) -> bool:
-        return self.mode == "120000"
-
-    @property
-    def executable(self) -> bool:
-        return self.mode == "100755"
 
 
 class Snapshots:
@@ -147,7 +122,7 @@ class Snapshots:
             path = next(fields)
             old = path if status[0] in "RC" else None
             path = next(fields) if old is not None else path
-            found.append(PathChange(kind=_KINDS[status[0]], path=path, old_path=old))
+            found.append(PathChange(kind=KINDS[status[0]], path=path, old_path=old))
         return found
 
     def patch(self, before: str, after: str) -> bytes:
@@ -170,30 +145,3 @@ class Snapshots:
 
     def read(self, entry: TreeEntry) -> bytes:
         return self._git("cat-file", "blob", entry.blob).stdout
-
-
-_KINDS: dict[str, Literal["added", "modified", "deleted", "renamed"]] = {
-    "A": "added",
-    "M": "modified",
-    "T": "modified",
-    "D": "deleted",
-    "R": "renamed",
-    "C": "added",
-}
-
-
-def status_lines(changes: list[PathChange]) -> str:
-    """The changes in the form of `git status --porcelain`."""
-    marks = {"added": "A ", "modified": "M ", "deleted": "D ", "renamed": "R "}
-    return "\n".join(
-        f"{marks[change.kind]} {f'{quoted(change.old_path)} -> ' if change.old_path else ''}{quoted(change.path)}"
-        for change in changes
-    )
-
-
-def quoted(path: str) -> str:
-    """A path as git shows it: in quotes if it could be misread."""
-    if not re.search(r'[\x00-\x1f\x7f"\\]| $|^ | -> ', path):
-        return path
-    text = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\{ord(match[0]):03o}", text) + '"'

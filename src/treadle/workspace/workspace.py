@@ -21,10 +21,11 @@ from treadle.io.copying import copy_file
 from treadle.io.files import storage_error, write_atomic
 from treadle.io.reading import read_if_there
 from treadle.policy.patterns import match
+from treadle.workspace.changes import PathChange, status_lines
 from treadle.workspace.git import Repository, Worktree, check_out, git
 from treadle.workspace.merge import Merged, MergePlan, plan_back
 from treadle.workspace.scan import Scan, Watched
-from treadle.workspace.snapshot import PathChange, Snapshots, status_lines
+from treadle.workspace.snapshot import Snapshots
 
 WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
 COPY_CAP = 8 * 1024**3

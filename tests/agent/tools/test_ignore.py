@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import need
-from treadle.agent.tools.ignore import IgnoreRules, Walk
+from treadle.agent.tools.ignore import Walk
 
 
 def walked(root: Path, **more: bool) -> list[str]:
@@ -20,43 +20,6 @@ def tree(root: Path, *names: str, **contents: str) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
-
-
-@pytest.mark.parametrize(
-    ("rules", "left", "kept"),
-    [
-        ("*.log", ["a.log", "d/a.log"], ["a.txt", "a.log.txt"]),
-        ("/a.log", ["a.log"], ["d/a.log"]),
-        ("d/a.log", ["d/a.log"], ["x/d/a.log", "a.log"]),
-        ("build/", ["build/", "x/build/"], ["build"]),
-        ("**/temp", ["temp", "a/temp", "a/b/temp/"], ["tempo"]),
-        ("a/**/b", ["a/b", "a/x/b", "a/x/y/b"], ["b", "xa/b"]),
-        ("a/**", ["a/b", "a/b/c/"], ["a/"]),
-        ("*.log\n!keep.log", ["a.log"], ["keep.log"]),
-        ("!keep.log\n*.log", ["keep.log"], []),
-        ("# a comment\n\n   \n\\#real\n\\!real", ["#real", "!real"], ["# a comment"]),
-        ("trail   \nsaved\\ ", ["trail", "saved "], ["trail   ", "saved"]),
-        ("[ab]?.c", ["ax.c", "by.c"], ["cx.c", "a.c"]),
-        ("[!a].c\n[^z].d", ["b.c", "a.d"], ["a.c", "z.d"]),
-        ("[]x].c", ["].c", "x.c"], ["y.c"]),
-        ("open[", ["open["], ["open"]),
-        ("foo*bar*baz", ["fooXbarYbaz", "foobarbaz"], ["foobaz", "foobar"]),
-        ("crlf\r\nnext\r", ["crlf", "next"], []),
-        ("**", ["a", "b/"], []),
-        ("/", [], ["a", "a/"]),
-    ],
-)
-def test_rules_mean_what_git_says_they_mean(rules: str, left: list[str], kept: list[str]) -> None:
-    compiled = IgnoreRules(rules)
-    for path in left:
-        assert compiled.ignored(path, path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/")) is True, path
-    for path in kept:
-        assert not compiled.ignored(path, path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/")), path
-
-
-def test_a_hostile_pattern_takes_no_time() -> None:
-    rules = IgnoreRules("*a" * 40 + "b\n" + "[a-z]*" * 30 + "!")
-    assert rules.ignored("a" * 255, "a" * 255) is None
 
 
 def test_the_walk_is_in_the_order_of_names_and_enters_no_git(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.descriptors import opened
-from treadle.errors import NotFound, TimedOut
-from treadle.io.process.programs import find_outside, run_program
+from treadle.errors import Cancelled, NotFound, TimedOut
+from treadle.io.process.programs import find_outside, reading_program, run_program
+from treadle.io.stopping import heeding
 
 
 def test_what_it_says_and_its_exit_code_come_back() -> None:
@@ -83,3 +85,22 @@ def test_asking_leaves_no_descriptor_open() -> None:
     with pytest.raises(NotFound):
         run_program(["there-is-no-such-program"])
     assert opened() - before == set()
+
+
+def test_output_of_any_length_is_read_as_it_comes_and_the_program_is_gone_afterwards(tmp_path: Path) -> None:
+    with reading_program(
+        ["sh", "-c", "cat; echo $$ > pid; yes"], cwd=str(tmp_path), env=dict(os.environ), stdin=b"given\n"
+    ) as output:
+        assert output.readline() == b"given\n"
+        assert len(output.read(1 << 20)) == 1 << 20
+        pid = int((tmp_path / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_reading_ends_when_the_thread_is_told_to_stop(tmp_path: Path) -> None:
+    halt = threading.Event()
+    with heeding(halt), pytest.raises(Cancelled):
+        with reading_program(["sleep", "60"], cwd=str(tmp_path), env=dict(os.environ), stdin=b"") as output:
+            halt.set()
+            assert output.read() == b""

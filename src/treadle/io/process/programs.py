@@ -3,14 +3,21 @@
 Small commands use this too, so it imports nothing slow.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from treadle.errors import ConfigError, LocalError, NotFound, TimedOut
 from treadle.io import stopping
+from treadle.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import IO
 
 LOOK_SECONDS = 0.1
 """How often we check whether the thread was told to stop."""
@@ -72,6 +79,36 @@ class Finished:
         return self.stderr.decode("utf-8", "replace").strip()[-2000:]
 
 
+def _resolved(argv: Sequence[str], cwd: str | None, env: Mapping[str, str] | None) -> str:
+    program = argv[0]
+    if "/" in program:
+        return program
+    found = find_outside(program, *_workspace(cwd), path=None if env is None else env.get("PATH", os.defpath))
+    return found or os.path.join("/no/such/place", program)
+
+
+def _started(
+    argv: Sequence[str], cwd: str | None, env: Mapping[str, str] | None, stdin: int | IO[bytes], stderr: int | IO[bytes]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv,
+            executable=_resolved(argv, cwd, env),
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        if cwd is not None and not os.path.isdir(cwd):
+            raise NotFound(f"no such directory: {cwd}") from error
+        raise NotFound(f"the program {argv[0]!r} is not installed", hint="install it, or put it on PATH") from error
+    except OSError as error:
+        raise LocalError(f"cannot start {argv[0]!r}: {error.strerror}") from error
+
+
 def run_program(
     argv: Sequence[str],
     *,
@@ -85,27 +122,7 @@ def run_program(
     They are also killed, with Cancelled, when the thread is told to stop (`io/stopping.py`). The program is looked up
     on PATH, but not in its working directory or the repository around it.
     """
-    program = argv[0]
-    if "/" not in program:
-        found = find_outside(program, *_workspace(cwd), path=None if env is None else env.get("PATH", os.defpath))
-        program = found or os.path.join("/no/such/place", program)
-    try:
-        process = subprocess.Popen(
-            argv,
-            executable=program,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        if cwd is not None and not os.path.isdir(cwd):
-            raise NotFound(f"no such directory: {cwd}") from error
-        raise NotFound(f"the program {argv[0]!r} is not installed", hint="install it, or put it on PATH") from error
-    except OSError as error:
-        raise LocalError(f"cannot start {argv[0]!r}: {error.strerror}") from error
+    process = _started(argv, cwd, env, subprocess.PIPE if stdin else subprocess.DEVNULL, subprocess.PIPE)
     with process:
         try:
             stdout, stderr = _hear(process, stdin, timeout)
@@ -116,6 +133,45 @@ def run_program(
                 raise TimedOut(f"{' '.join(argv[:3])} did not end within {timeout:g} s") from None
             raise
     return Finished(process.returncode, stdout, stderr)
+
+
+@contextmanager
+def reading_program(
+    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes, timeout: float = 600.0
+) -> Iterator[IO[bytes]]:
+    """Its output as a file to read from, however much it is. At the end of the block it and its children are gone.
+
+    They are also killed when the time is up or the thread is told to stop; the output then ends early.
+    """
+    import tempfile
+    import threading
+
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
+        process = _started(argv, cwd, env, given, subprocess.DEVNULL)
+    ended, told = threading.Event(), stopping.told()
+
+    def look() -> None:
+        left = timeout
+        while not ended.wait(LOOK_SECONDS):
+            left -= LOOK_SECONDS
+            if told() or left <= 0:
+                _kill(process)
+                return
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        assert process.stdout is not None
+        yield process.stdout
+    finally:
+        ended.set()
+        looking.join()
+        _kill(process)
+        with process:
+            pass  # closes its output and waits for it
+    stopping.check()
 
 
 def _hear(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes]:

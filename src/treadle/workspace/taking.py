@@ -1,0 +1,434 @@
+"""Takes the files of a directory into a store as one tree, and states what is odd about them.
+
+The directory may be an agent's: every file is reached through descriptors without following a link, no program is
+started on it and no git runs in it. `.gitignore` files are read as data. A file whose metadata are the same as in an
+earlier look has not changed since: only the kernel can set the ctime. When that is in doubt, the file is hashed.
+
+Ignored files and everything called `.git` are not part of the tree, but are looked at: `hidden_changes` tells which
+of them changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import IO, Literal, TypeAlias
+
+import msgspec
+
+from treadle.errors import WorkspaceError
+from treadle.io import pinned, stopping
+from treadle.io.files import storage_error
+from treadle.io.opening import opened
+from treadle.policy.ignored import IgnoreRules
+from treadle.workspace.changes import TreeEntry
+from treadle.workspace.store import GITLINK, PIECE, TREE, Store
+
+Metadata: TypeAlias = tuple[int, int, int, int, int]
+"""Mode, size, mtime, ctime, inode."""
+Watched: TypeAlias = Callable[[str], bool]
+TreeRow: TypeAlias = tuple[bytes, str, str]
+"""Name, mode and id of an entry of a tree."""
+OddityKind: TypeAlias = Literal[
+    "unreadable",
+    "special",
+    "too_large",
+    "too_long",
+    "moving",
+    "git_directory",
+    "mode",
+    "attributes",
+    "link_out",
+    "name",
+]
+MISSING: frozenset[OddityKind] = frozenset({"unreadable", "too_large", "too_long", "moving"})
+"""Of these, content that may matter is not in the tree. What the base has of that path stays in it."""
+FILE_CAP = 2 << 30
+"""The largest file, in bytes, that is taken; a sparse one counts with its holes."""
+TOTAL_CAP = 8 << 30
+"""The most bytes that one look puts into a store."""
+PATH_CAP = 4000
+"""The longest path, in bytes. The kernel opens paths of up to 4095 bytes."""
+TICK = 50_000_000
+"""In nanoseconds: the clocks of file systems are coarser than that of the processor."""
+STEP = 1_000_000_000
+"""In nanoseconds: if the clock was set by more than this between two looks, every file is hashed."""
+RULES_CAP = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
+_BITS = {stat.S_ISUID: "setuid", stat.S_ISGID: "setgid", stat.S_ISVTX: "the sticky bit"}
+_USUAL = {"security.selinux"}
+_Levels: TypeAlias = tuple[tuple[int, IgnoreRules], ...]
+"""Where the path relative to a file of rules begins, and its rules; the innermost first."""
+
+
+class Oddity(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about a file that a tree cannot hold, or that a person should know before they use it."""
+
+    kind: OddityKind
+    path: str
+    note: str
+
+
+class Look:
+    """One look at a directory: its tree, its files with their metadata, and what is odd."""
+
+    def __init__(self) -> None:
+        self.tree = ""
+        self.files: dict[str, TreeEntry] = {}
+        self.seen: dict[str, Metadata] = {}
+        """Of everything that is not a directory; also of ignored files and of what is in `.git`."""
+        self.folders: dict[str, tuple[list[TreeRow], str]] = {}
+        """The entries and the tree id of each directory, by its path with a slash at the end."""
+        self.hashes: dict[str, str] = {}
+        """Of watched files that are not in the tree."""
+        self.oddities: list[Oddity] = []
+        self.wall = time.time_ns()
+        self.running = _running()
+
+    def comparable(self, other: Look) -> bool:
+        """Whether metadata of both looks can be compared: the clock was not set in between."""
+        return abs((self.wall - other.wall) - (self.running - other.running)) < STEP
+
+
+def _running() -> int:
+    """Nanoseconds since the machine was started, also while it slept: this clock cannot be set."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.clock_gettime_ns(clock) if clock is not None else time.monotonic_ns()
+
+
+def take(
+    store: Store,
+    root: str,
+    *,
+    base: Mapping[str, TreeEntry] | None = None,
+    earlier: Look | None = None,
+    excludes: str = "",
+    watched: Watched | None = None,
+    lent: Collection[str] = (),
+) -> Look:
+    """Take the directory `root` into the store.
+
+    Files in `base` are taken even where `.gitignore` names them, and keep their entry there if they cannot be read.
+    `earlier` is a look at the same directory with the same store. `excludes` are further rules, below those of any
+    `.gitignore`. The blobs `lent` need not be put into the store, because a lender has them.
+    """
+    return _Taking(store, base if base is not None else {}, earlier, excludes, watched, lent).run(root)
+
+
+def hidden_changes(before: Look, after: Look) -> list[str]:
+    """The sorted paths outside the tree that differ: ignored files, and files in `.git`. A watched file with the same
+    content counts as unchanged."""
+    found = []
+    for path in before.seen.keys() | after.seen.keys():
+        if path in after.files or (path in before.files and path not in after.seen):
+            continue  # the tree shows it
+        old, new, known = before.seen.get(path), after.seen.get(path), before.hashes.get(path)
+        if known is not None and old is not None and new is not None and old[0] == new[0]:
+            if known != after.hashes.get(path):
+                found.append(path)
+        elif old != new:
+            found.append(path)
+    return sorted(found)
+
+
+def news(before: Look | None, after: Look) -> list[Oddity]:
+    """What is odd now and was not so before."""
+    if before is None:
+        return after.oddities
+    known = set(before.oddities)
+    return [one for one in after.oddities if one not in known or before.seen.get(one.path) != after.seen.get(one.path)]
+
+
+class _Folder:
+    __slots__ = ("hidden", "levels", "path")
+
+    def __init__(self, path: str, levels: _Levels, hidden: bool) -> None:
+        self.path = path
+        """With a slash at the end; empty for the root."""
+        self.levels = levels
+        self.hidden = hidden
+        """Whether it is ignored, or in `.git`: of what is in it, only files of the base are taken."""
+
+
+class _Taking:
+    def __init__(
+        self,
+        store: Store,
+        base: Mapping[str, TreeEntry],
+        earlier: Look | None,
+        excludes: str,
+        watched: Watched | None,
+        lent: Collection[str],
+    ) -> None:
+        self.look = Look()
+        self._store = store
+        self._base = base
+        self._base_folders = _folders_of(base)
+        self._earlier = earlier if earlier is not None and self.look.comparable(earlier) else None
+        self._watched = watched
+        self._lent = lent
+        self._left = TOTAL_CAP
+        self._rows: dict[str, list[TreeRow]] = {}
+        self._waiting = [_Folder("", ((0, IgnoreRules(excludes)),) if excludes else (), False)]
+
+    def run(self, root: str) -> Look:
+        try:
+            self._root = pinned.open_directory(os.path.realpath(root))
+        except OSError as error:
+            raise storage_error(error, root, "read") from error
+        try:
+            while self._waiting:
+                stopping.check()
+                self._folder(self._waiting.pop())
+        finally:
+            os.close(self._root)
+        self.look.tree = self._trees()
+        return self.look
+
+    def _state(self, kind: OddityKind, path: str, note: str) -> None:
+        self.look.oddities.append(Oddity(kind=kind, path=path, note=note))
+
+    # Directories...
+
+    def _folder(self, folder: _Folder) -> None:
+        self._rows[folder.path] = []
+        try:
+            fd = pinned.open_from(self._root, folder.path or ".", _FOLDER)
+        except FileNotFoundError:
+            return  # gone since it was listed
+        except OSError as error:
+            self._unreadable(folder, error)
+            return
+        try:
+            self._entries(fd, folder)
+        except OSError as error:
+            self._unreadable(folder, error)
+        finally:
+            os.close(fd)
+
+    def _unreadable(self, folder: _Folder, error: OSError) -> None:
+        # An entry of its own, so that making a directory unreadable is a change.
+        self.look.seen[f"{folder.path}."] = (0, 0, 0, 0, 0)
+        if folder.hidden and folder.path not in self._base_folders:
+            return
+        self._state("unreadable", folder.path or ".", error.strerror or str(error))
+        self._rows[folder.path] = []
+        for path, entry in self._base.items():
+            if path.startswith(folder.path):
+                _add(self._rows, path, entry)
+                self.look.files[path] = entry
+
+    def _entries(self, fd: int, folder: _Folder) -> None:
+        with os.scandir(fd) as listed:
+            found = list(listed)
+        levels, rows = folder.levels, self._rows[folder.path]
+        if not folder.hidden and any(entry.name == ".gitignore" for entry in found):
+            levels = ((len(folder.path), self._read_rules(fd)), *levels)
+        for entry in found:
+            path = folder.path + entry.name
+            if len(path) > PATH_CAP // 4 and len(os.fsencode(path)) > PATH_CAP:
+                self._state("too_long", f"{path[:200]}...", f"its path has more than {PATH_CAP} bytes")
+            elif entry.is_dir(follow_symlinks=False):
+                self._inner(folder, path, entry.name, levels)
+            else:
+                try:
+                    metadata = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue  # gone since it was listed
+                row = self._entry(fd, folder, path, entry.name, metadata, levels)
+                if row is not None:
+                    rows.append((os.fsencode(entry.name), row.mode, row.blob))
+                    self.look.files[path] = row
+
+    def _inner(self, folder: _Folder, path: str, name: str, levels: _Levels) -> None:
+        if name == ".git" and folder.path and not folder.hidden:
+            self._state("git_directory", path, "a git directory in the workspace; it is not in the tree")
+        hidden = folder.hidden or name == ".git" or _left_out(f"{path}/", f"{name}/", levels)
+        self._waiting.append(_Folder(f"{path}/", levels, hidden))
+
+    def _trees(self) -> str:
+        """Put the trees, from the innermost to the root: a directory was listed before those in it."""
+        old = self._earlier.folders if self._earlier is not None else {}
+        made = ""
+        for path in reversed(self._rows):
+            rows, mode = sorted(self._rows[path]), TREE
+            known = old.get(path)
+            if rows or not path:
+                made = known[1] if known is not None and known[0] == rows else self._store.put_tree(rows)
+                self.look.folders[path] = (rows, made)
+            elif (link := self._base.get(path[:-1])) is not None and link.mode == GITLINK:
+                made, mode = link.blob, GITLINK  # an empty directory is what a submodule looks like here
+                self.look.files[path[:-1]] = link
+            if path and (rows or mode == GITLINK):
+                above, _, name = path[:-1].rpartition("/")
+                self._rows[f"{above}/" if above else ""].append((os.fsencode(name), mode, made))
+        return made
+
+    # ... and what is in them
+
+    def _entry(
+        self, fd: int, folder: _Folder, path: str, name: str, found: os.stat_result, levels: _Levels
+    ) -> TreeEntry | None:
+        metadata = (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        self.look.seen[path] = metadata
+        if path not in self._base and (folder.hidden or name == ".git" or _left_out(path, name, levels)):
+            if name == ".git" and folder.path and not folder.hidden:
+                self._state("git_directory", path, "it names a git directory elsewhere; it is not in the tree")
+            if self._watched is not None and self._watched(path):
+                self.look.hashes[path] = self._hidden_hash(fd, name, found)
+            return None
+        earlier = self._earlier
+        if earlier is not None and earlier.seen.get(path) == metadata and metadata[3] < earlier.wall - TICK:
+            known = earlier.files.get(path)
+            if known is not None:
+                return known
+        before = len(self.look.oddities)
+        taken = self._read(fd, path, name, stat.S_IFMT(found.st_mode))
+        if taken is None and any(one.kind in MISSING for one in self.look.oddities[before:]):
+            return self._base.get(path)
+        return taken
+
+    def _read(self, fd: int, path: str, name: str, kind: int) -> TreeEntry | None:
+        if not _is_utf8(name):
+            self._state("name", path, "its name is not UTF-8")
+        try:
+            if kind == stat.S_IFLNK:
+                return self._read_link(fd, path, name)
+            if kind != stat.S_IFREG:
+                self._state("special", path, f"{_KINDS.get(kind, 'a special file')}; it is not in the tree")
+                return None
+            return self._read_file(fd, path, name)
+        except FileNotFoundError:
+            return None  # gone since it was listed
+        except OSError as error:
+            self._state("unreadable", path, error.strerror or str(error))
+            return None
+
+    def _read_link(self, fd: int, path: str, name: str) -> TreeEntry:
+        target = os.readlink(name, dir_fd=fd)
+        if os.path.isabs(target) or f"{os.path.normpath(os.path.join(os.path.dirname(path), target))}/".startswith(
+            "../"
+        ):
+            self._state("link_out", path, f"a link that leads out of the directory, to {target[:200]}")
+        return TreeEntry(mode="120000", blob=self._put(os.fsencode(target)))
+
+    def _read_file(self, fd: int, path: str, name: str) -> TreeEntry | None:
+        with opened(pinned.open_from(fd, name, _FILE)) as content:
+            found = os.fstat(content.fileno())
+            size = found.st_size
+            if not stat.S_ISREG(found.st_mode):
+                self._state("moving", path, "it was replaced while it was read")
+                return None
+            if size > FILE_CAP or size > self._left:
+                most = f"at most {FILE_CAP} of one file and {TOTAL_CAP} of all are taken"
+                self._state("too_large", path, f"it has {size} bytes; {most}")
+                return None
+            self._left -= size
+            self._state_extras(content.fileno(), path, found)
+            try:
+                blob = self._put(content.read()) if size <= PIECE else self._put_large(content, size)
+            except WorkspaceError as error:
+                self._state("moving", path, str(error))
+                return None
+        return TreeEntry(mode="100755" if found.st_mode & 0o100 else "100644", blob=blob)
+
+    def _put(self, data: bytes) -> str:
+        if self._lent:
+            blob = self._store.id_of("blob", data)
+            if blob in self._lent:
+                return blob
+        return self._store.put("blob", data)
+
+    def _put_large(self, content: IO[bytes], size: int) -> str:
+        return self._store.put_pieces(_pieces(content, size), size)
+
+    def _state_extras(self, file: int, path: str, found: os.stat_result) -> None:
+        if bits := [name for bit, name in _BITS.items() if found.st_mode & bit]:
+            self._state("mode", path, f"has {' and '.join(bits)}; a tree does not hold that")
+        try:
+            names = sorted(set(os.listxattr(file)) - _USUAL) if hasattr(os, "listxattr") else []
+        except OSError:
+            return  # this file system has none
+        if names:
+            self._state("attributes", path, f"has {', '.join(names)[:200]}; a tree does not hold that")
+
+    def _hidden_hash(self, fd: int, name: str, found: os.stat_result) -> str:
+        """For comparing only: it does not enter the store."""
+        try:
+            if stat.S_ISLNK(found.st_mode):
+                return os.readlink(name, dir_fd=fd)
+            if not stat.S_ISREG(found.st_mode):
+                return ""
+            made = hashlib.sha256()
+            with opened(pinned.open_from(fd, name, _FILE)) as content:
+                for piece in _pieces(content, found.st_size):
+                    made.update(piece)
+            return made.hexdigest()
+        except OSError as error:  # an unreadable file is marked by its error
+            return f"unread: {error.errno}"
+
+    def _read_rules(self, fd: int) -> IgnoreRules:
+        """A file that cannot be read, or is not an ordinary file, has no rules."""
+        try:
+            with opened(pinned.open_from(fd, ".gitignore", _FILE)) as content:
+                if stat.S_ISREG(os.fstat(content.fileno()).st_mode):
+                    return IgnoreRules(content.read(RULES_CAP).decode("utf-8", "surrogateescape"))
+        except OSError:
+            pass
+        return IgnoreRules("")
+
+
+def _left_out(path: str, name: str, levels: _Levels) -> bool:
+    """Whether a file of rules excludes it: the innermost one with a matching rule decides."""
+    for start, rules in levels:
+        verdict = rules.ignored(path[start:], name)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _folders_of(paths: Mapping[str, TreeEntry]) -> set[str]:
+    """All directories that have a file of these somewhere in them, with a slash at the end."""
+    found: set[str] = set()
+    for path in paths:
+        while path := path.rstrip("/").rpartition("/")[0]:
+            path += "/"
+            if path in found:
+                break
+            found.add(path)
+    return found
+
+
+def _add(rows: dict[str, list[TreeRow]], path: str, entry: TreeEntry) -> None:
+    """Add a file to the rows of its directory, which need not be listed."""
+    folder, _, name = path.rpartition("/")
+    above = folder
+    missing = []
+    while above and f"{above}/" not in rows:
+        missing.append(f"{above}/")
+        above = above.rpartition("/")[0]
+    rows.update({one: [] for one in reversed(missing)})
+    row = (os.fsencode(name), entry.mode, entry.blob)
+    if row not in rows[f"{folder}/" if folder else ""]:
+        rows[f"{folder}/" if folder else ""].append(row)
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _pieces(content: IO[bytes], size: int) -> Iterator[bytes]:
+    """At most `size` bytes, piece by piece; a file that grows meanwhile is not followed."""
+    while size > 0 and (piece := content.read(min(PIECE, size))):
+        stopping.check()
+        size -= len(piece)
+        yield piece

@@ -1,0 +1,94 @@
+"""Writes a tree of a store into a fresh directory, byte for byte, each file hashed on the way.
+
+This is no checkout: no filter runs, no line ending changes, and nothing in the directory is followed or replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from itertools import groupby
+
+from treadle.errors import WorkspaceError
+from treadle.io import pinned
+from treadle.io.files import storage_error, write_all
+from treadle.workspace.changes import TreeEntry
+from treadle.workspace.store import FORBIDDEN, GITLINK, Store
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+def write_files(store: Store, files: Mapping[str, TreeEntry], directory: str) -> None:
+    """Write these files into `directory`, which is made if it is missing and must be empty. Links come last, so that
+    no path leads through one. A submodule becomes an empty directory. Raises WorkspaceError for a path that would
+    leave the directory, an object that is missing, or one that is not what its name says."""
+    for path in files:
+        if any(name.lower() in FORBIDDEN for name in path.split("/")):
+            raise WorkspaceError(f"{path!r} is not a path for a file")
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        if os.listdir(directory):
+            raise WorkspaceError(f"{directory} is not empty")
+        root = pinned.open_directory(os.path.realpath(directory))
+        try:
+            _Writing(store, root).run(files)
+        finally:
+            os.close(root)
+    except OSError as error:
+        raise storage_error(error, error.filename or directory, "write") from error
+
+
+class _Writing:
+    def __init__(self, store: Store, root: int) -> None:
+        self._store = store
+        self._root = root
+        self._made = {""}
+
+    def run(self, files: Mapping[str, TreeEntry]) -> None:
+        links: list[tuple[str, str]] = []
+        for path, entry in files.items():
+            folder = path if entry.mode == GITLINK else path.rpartition("/")[0]
+            if folder not in self._made:
+                self._make(folder)
+        content = [(path, entry) for path, entry in files.items() if entry.mode != GITLINK]
+        content.sort(key=lambda item: item[0].rpartition("/"))
+        blobs = self._store.stream([entry.blob for _, entry in content], lent=True)
+        with closing(blobs):
+            for folder, inside in groupby(content, key=lambda item: item[0].rpartition("/")[0]):
+                fd = pinned.open_from(self._root, folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    for path, entry in inside:
+                        _, _, pieces = next(blobs)
+                        if entry.is_link:
+                            links.append((path, os.fsdecode(b"".join(pieces))))
+                        else:
+                            _write(fd, path[len(folder) + bool(folder) :], entry, pieces)
+                finally:
+                    os.close(fd)
+        for path, target in links:
+            self._link(path, target)
+
+    def _make(self, folder: str) -> None:
+        above, _, _ = folder.rpartition("/")
+        if above not in self._made:
+            self._make(above)
+        os.mkdir(folder, dir_fd=self._root)
+        self._made.add(folder)
+
+    def _link(self, path: str, target: str) -> None:
+        folder, _, name = path.rpartition("/")
+        fd = pinned.open_from(self._root, folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.symlink(target, name, dir_fd=fd)
+        finally:
+            os.close(fd)
+
+
+def _write(fd: int, name: str, entry: TreeEntry, pieces: Iterator[bytes]) -> None:
+    file = pinned.open_from(fd, name, _NEW, 0o777 if entry.executable else 0o666)
+    try:
+        for piece in pieces:
+            write_all(file, piece)
+    finally:
+        os.close(file)

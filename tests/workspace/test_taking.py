@@ -1,0 +1,240 @@
+"""A directory becomes one tree, by our own reading: nothing in it is followed or run, and what is odd is stated."""
+
+import os
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import need
+from tests.workspace.test_git import make
+from treadle.errors import Cancelled
+from treadle.io.stopping import heeding
+from treadle.workspace import taking
+from treadle.workspace.git import git
+from treadle.workspace.store import Store
+from treadle.workspace.taking import Look, hidden_changes, news, take
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.make(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    place = tmp_path / "root"
+    place.mkdir()
+    (place / "a.txt").write_text("one\n")
+    (place / "deep").mkdir()
+    (place / "deep" / "b.txt").write_text("two\n")
+    return place
+
+
+def age(look: Look) -> Look:
+    """As if the look were long after the files were written, so that their metadata can be trusted."""
+    look.wall += 10**9
+    look.running += 10**9
+    return look
+
+
+def kinds(look: Look) -> set[tuple[str, str]]:
+    return {(one.kind, one.path) for one in look.oddities}
+
+
+def test_git_finds_the_same_tree(tmp_path: Path, store: Store) -> None:
+    repository = make(tmp_path / "repo")
+    top = Path(repository.top)
+    (top / "sub" / "deep").mkdir(parents=True)
+    (top / "sub" / "deep" / "x").write_text("x")
+    (top / "sub.txt").write_text("sorts before sub/")
+    (top / "noise.log").write_text("ignored")
+    (top / "sub" / ".gitignore").write_text("!kept.log\n/only-here\n")
+    (top / "sub" / "kept.log").write_text("")
+    (top / "sub" / "only-here").write_text("")
+    (top / "only-here").write_text("")
+    (top / "run").write_text("")
+    (top / "run").chmod(0o755)
+    (top / "to").symlink_to("sub/deep")
+    git("add", "-A", cwd=repository.top)
+    assert take(store, repository.top).tree == repository.git("write-tree").strip()
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.sampled_from(["*.x", "/a", "b/", "!a.x", "a/*", "!a/b", "**/c", "c.*", "!*/"]), max_size=5),
+    st.sets(st.lists(st.sampled_from(["a", "b", "c", "a.x", "c.x"]), min_size=1, max_size=3).map("/".join), max_size=8),
+)
+def test_ignored_files_are_those_that_git_ignores(
+    tmp_path_factory: pytest.TempPathFactory, rules: list[str], paths: set[str]
+) -> None:
+    root = tmp_path_factory.mktemp("root")
+    (root / ".gitignore").write_text("\n".join(rules))
+    for path in sorted(paths):
+        if not any(other.startswith(f"{path}/") for other in paths):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(path)
+    look = take(Store.make(str(tmp_path_factory.mktemp("store"))), str(root))
+    git("init", "--quiet", cwd=str(root))
+    git("add", "-A", cwd=str(root))
+    assert look.tree == git("write-tree", cwd=str(root)).stdout.decode().strip()
+
+
+def test_a_second_look_reads_only_what_changed(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "c.txt").write_text("three\n")
+    first = age(take(store, str(root)))
+    (root / "a.txt").write_text("1\n")
+    read: list[str] = []
+    real = taking._Taking._read_file
+
+    def seen(self: taking._Taking, fd: int, path: str, name: str) -> object:
+        read.append(path)
+        return real(self, fd, path, name)
+
+    monkeypatch.setattr(taking._Taking, "_read_file", seen)
+    second = take(store, str(root), earlier=first)
+    assert read == ["a.txt"]
+    assert second.tree == take(store, str(root)).tree != first.tree
+
+
+def test_a_file_that_got_its_old_times_back_is_read(root: Path, store: Store) -> None:
+    first = age(take(store, str(root)))
+    old = os.stat(root / "a.txt")
+    (root / "a.txt").write_text("ONE\n")
+    os.utime(root / "a.txt", ns=(old.st_atime_ns, old.st_mtime_ns))
+    assert take(store, str(root), earlier=first).tree != first.tree
+
+
+def test_metadata_are_not_believed_when_they_are_too_fresh_or_the_clock_was_set(root: Path, store: Store) -> None:
+    first = take(store, str(root))
+    metadata = first.seen["a.txt"]
+    (root / "a.txt").write_text("ONE\n")
+    found = os.stat(root / "a.txt")
+    first.seen["a.txt"] = (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    assert metadata != first.seen["a.txt"]
+    assert take(store, str(root), earlier=first).tree != first.tree, "written within one tick of the first look"
+    first.wall += 3600 * 10**9  # the clock was an hour ahead then
+    assert take(store, str(root), earlier=first).tree != first.tree
+
+
+def test_files_of_the_base_are_taken_although_they_are_ignored(root: Path, store: Store) -> None:
+    base = take(store, str(root)).files
+    (root / ".gitignore").write_text("*.txt\ndeep/\n")
+    (root / "deep" / "new.txt").write_text("")
+    found = take(store, str(root), base=base).files
+    assert set(found) == {"a.txt", "deep/b.txt", ".gitignore"}
+
+
+def test_no_git_directory_is_part_of_the_tree_at_any_depth(root: Path, store: Store) -> None:
+    subprocess.run([need("git"), "init", "--quiet", str(root)], check=True)
+    subprocess.run([need("git"), "init", "--quiet", str(root / "deep")], check=True)
+    (root / "linked").mkdir()
+    (root / "linked" / ".git").write_text("gitdir: /somewhere\n")
+    (root / "linked" / "x").write_text("")
+    look = take(store, str(root))
+    assert set(look.files) == {"a.txt", "deep/b.txt", "linked/x"}
+    assert kinds(look) == {("git_directory", "deep/.git"), ("git_directory", "linked/.git")}
+
+
+def test_special_files_modes_attributes_links_and_names_are_stated(root: Path, store: Store) -> None:
+    os.mkfifo(root / "pipe")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(root / "s"))
+    (root / "setuid").write_text("")
+    (root / "setuid").chmod(0o4755)
+    (root / "out").symlink_to("../../etc")
+    (root / "abs").symlink_to("/etc/passwd")
+    (root / "in").symlink_to("deep/../a.txt")
+    odd = os.fsdecode(b"\xff\xfe.txt")
+    (root / odd).write_text("")
+    expected = {("special", "pipe"), ("special", "s"), ("mode", "setuid"), ("link_out", "out"), ("link_out", "abs")}
+    try:
+        os.setxattr(root / "a.txt", "user.note", b"x")
+        expected.add(("attributes", "a.txt"))
+    except OSError:
+        pass  # this file system has none
+    look = take(store, str(root))
+    assert kinds(look) == {*expected, ("name", odd)}
+    assert {"pipe", "s"}.isdisjoint(look.files) and {"setuid", "out", "abs", odd} <= set(look.files)
+    assert news(look, take(store, str(root), earlier=look)) == []
+
+
+def test_a_file_that_is_too_large_is_stated_and_keeps_what_the_base_has(
+    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = take(store, str(root)).files
+    os.truncate(root / "a.txt", 20 << 30)
+    with open(root / "new.bin", "wb") as file:
+        file.truncate(20 << 30)
+    look = take(store, str(root), base=base)
+    assert kinds(look) == {("too_large", "a.txt"), ("too_large", "new.bin")}
+    assert look.files == base
+    monkeypatch.setattr(taking, "TOTAL_CAP", 5)
+    (root / "a.txt").write_text("one\n")
+    (root / "new.bin").write_text("three\n")
+    assert {kind for kind, _ in kinds(take(store, str(root)))} == {"too_large"}
+
+
+def test_a_path_longer_than_the_kernel_opens_is_stated(root: Path, store: Store) -> None:
+    here = os.getcwd()
+    try:
+        os.chdir(root)
+        for _ in range(25):
+            os.mkdir("d" * 200)
+            os.chdir("d" * 200)
+        Path("x").write_text("")
+    finally:
+        os.chdir(here)
+    look = take(store, str(root))
+    assert {kind for kind, _ in kinds(look)} == {"too_long"}
+    assert set(look.files) == {"a.txt", "deep/b.txt"}
+
+
+def test_our_own_reading_can_be_stopped(root: Path, store: Store) -> None:
+    with open(root / "big", "wb") as file:
+        file.truncate(1 << 30)
+    halt = threading.Event()
+    halt.set()
+    with heeding(halt), pytest.raises(Cancelled):
+        take(store, str(root))
+
+
+def test_a_link_in_place_of_a_directory_is_not_followed(root: Path, store: Store, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("key")
+    base = take(store, str(root)).files
+    (root / "deep" / "b.txt").unlink()
+    (root / "deep").rmdir()
+    (root / "deep").symlink_to(secret)
+    look = take(store, str(root), base=base)
+    assert set(look.files) == {"a.txt", "deep"} and look.files["deep"].is_link
+
+
+def test_ignored_files_and_git_files_that_changed_are_found(root: Path, store: Store) -> None:
+    (root / ".gitignore").write_text("*.log\ncache/\n")
+    (root / "cache").mkdir()
+    for name in ("same.log", "edited.log", "gone.log", "cache/x", "rules.log"):
+        (root / name).write_text("x")
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("")
+
+    def watched(path: str) -> bool:
+        return path == "rules.log"
+
+    before = take(store, str(root), watched=watched)
+    (root / "edited.log").write_text("longer")
+    (root / "gone.log").unlink()
+    (root / "cache" / "new").write_text("")
+    (root / ".git" / "config").write_text("[core]\n")
+    (root / "rules.log").write_text("x")
+    (root / "a.txt").write_text("in the patch\n")
+    after = take(store, str(root), base=before.files, earlier=before, watched=watched)
+    assert hidden_changes(before, after) == [".git/config", "cache/new", "edited.log", "gone.log"]
+    (root / "rules.log").write_text("y")
+    after = take(store, str(root), base=before.files, earlier=before, watched=watched)
+    assert "rules.log" in hidden_changes(before, after)
