@@ -27,6 +27,9 @@ $(VENV)/.ready: $(VENV)/.installed
 demo: $(VENV)/.installed
 	@$(if $(filter local,$(MODEL)),$(PIP) -e '.[local]' && $(BIN)/treadle models pull)
 	@$(BIN)/treadle demo $(if $(ONE),--one) $(if $(MODEL),--model $(MODEL))
+	@echo
+	@echo "The program is $(abspath $(BIN))/treadle. In a repository of your own, type:"
+	@echo "    $(abspath $(BIN))/treadle"
 
 # How good the agent is: make eval MODEL=local, or MODEL=anthropic:... with a key; SET=tiny|small|medium|all, REPEAT=3,
 # AGENT=claude, AGAINST=small=off (run two configurations in turn and compare them), OUT=file.json.

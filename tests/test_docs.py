@@ -201,3 +201,12 @@ def test_help_and_errors_name_pages_that_an_installation_has() -> None:
 def test_every_field_of_a_session_spec_is_on_the_page_of_the_library() -> None:
     for field in treadle.SessionSpec.__struct_fields__:
         assert f"| `{field}` |" in page("reference/python-api.md"), field
+
+
+def test_every_entry_of_the_state_directory_is_on_its_page() -> None:
+    """Found in the source: what is joined to `state_dir()`."""
+    page = (ROOT / "docs" / "reference" / "state-directory.md").read_text()
+    source = "".join(path.read_text() for path in (ROOT / "src" / "treadle").rglob("*.py"))
+    entries = set(re.findall(r'state_dir\(\)\)?, "([\w.-]+)"', source))
+    assert len(entries) > 12
+    assert [entry for entry in sorted(entries) if f"`{entry}" not in page] == []

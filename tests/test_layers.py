@@ -24,7 +24,7 @@ LAYERS = [
     {"session"},
     {"events"},
     {"errors", "redact"},
-    {"light"},
+    {"light", "installation"},
 ]
 BESIDE = {"testing"}
 """Public helpers for tests may use what they help to test, and nothing in the product uses them."""
@@ -135,6 +135,7 @@ ACT_THEMSELVES = {
     "terminal/attach.py": 1,
     # The metadata of the installed package, which only look like files that are read.
     "fleet/join/bringing.py": 1,
+    "installation.py": 1,
 }
 """How often a module outside of io opens, starts, signals, renames or locks by itself, and why."""
 

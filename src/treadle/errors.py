@@ -3,6 +3,7 @@
 TreadleError                    error             the root of them all
 ├── LocalError                  us, our user, this machine
 │   ├── ConfigError             config_error      a setting, flag, key or file is wrong or missing
+│   │   ├── NoModel             no_model          no model and no agent is chosen; the command exits with 2
 │   │   └── MissingExtra        missing_extra     an optional dependency is not installed
 │   ├── LocalProtocolError      protocol_error    we tried to send what the protocol does not allow now
 │   ├── Busy                    busy              a bounded queue is full
@@ -50,6 +51,8 @@ class TreadleError(Exception):
     """`message` says what happened and why; `hint`, where there is one, says what to do about it."""
 
     code: ClassVar[str] = "error"
+    ends_with: ClassVar[int] = 1
+    """The exit code of a command that fails with it."""
     retryable: bool = False
 
     def __init__(
@@ -93,11 +96,18 @@ class ConfigError(LocalError):
     code = "config_error"
 
 
+class NoModel(ConfigError):
+    code = "no_model"
+    ends_with = 2
+
+
 class MissingExtra(ConfigError):
     code = "missing_extra"
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an optional part", hint=f"pip install 'treadle[{extra}]'")
+        from treadle.installation import adding
+
+        super().__init__(f"{feature} needs the optional part treadle[{extra}]", hint=adding(extra))
 
 
 class LocalProtocolError(LocalError):

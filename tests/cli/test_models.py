@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, file_of, record_of
 from treadle.agent.providers.script import parse
-from treadle.cli.models import _before, _list, models
+from treadle.cli.choosing.download import _before
+from treadle.cli.models import _list, models
 from treadle.errors import ConfigError
 from treadle.testing.server import ModelServer
 

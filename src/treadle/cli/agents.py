@@ -16,7 +16,7 @@ from treadle.cli.render import printable
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Level, cards, newer
 from treadle.drivers.session import DrivenSession
-from treadle.errors import ConfigError, TreadleError
+from treadle.errors import AuthFailed, ConfigError, TreadleError
 from treadle.events import TurnEnded
 from treadle.io.paths import here
 from treadle.session import SessionSpec
@@ -82,7 +82,19 @@ def installed(settings: Mapping[str, AgentSettings] | None = None, *, greet: boo
     return [each for each in found if each.name != "native"]
 
 
-async def _look(settings: Mapping[str, AgentSettings], name: str | None, ask: bool | None) -> list[FoundAgent]:
+async def greeted(cwd: str, seconds: float) -> list[FoundAgent]:
+    """Start and greet every agent that is installed, in that directory and for at most so long."""
+    found = await _look(agent_settings(), None, False, cwd, seconds)
+    return [each for each in found if each.name != "native" and each.path is not None]
+
+
+async def _look(
+    settings: Mapping[str, AgentSettings],
+    name: str | None,
+    ask: bool | None,
+    cwd: str | None = None,
+    seconds: float = SECONDS,
+) -> list[FoundAgent]:
     """With `ask` None the agents are not even greeted."""
     names = [card.name for card in cards().values() if not card.prefix]
     names += [each for each in settings if each not in cards()]
@@ -93,7 +105,7 @@ async def _look(settings: Mapping[str, AgentSettings], name: str | None, ask: bo
 
     async def look(each: str) -> FoundAgent:
         async with turns:
-            return await _look_at(each, settings, ask)
+            return await _look_at(each, settings, ask, cwd or here(), seconds)
 
     ours = [] if name not in (None, "native") or ask is None else [_native()]
     return [*ours, *await asyncio.gather(*(look(each) for each in names if each != "native"))]
@@ -111,7 +123,9 @@ def _native() -> FoundAgent:
     )
 
 
-async def _look_at(name: str, settings: Mapping[str, AgentSettings], ask: bool | None) -> FoundAgent:
+async def _look_at(
+    name: str, settings: Mapping[str, AgentSettings], ask: bool | None, cwd: str, seconds: float
+) -> FoundAgent:
     card, _ = find_card(name, settings)
     about = FoundAgent(
         name=name,
@@ -129,18 +143,20 @@ async def _look_at(name: str, settings: Mapping[str, AgentSettings], ask: bool |
         path = shutil.which(agent.launch.argv[0])
         if path is None:
             return msgspec.structs.replace(about, error=f"not installed: {card.install}", answers=None)
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(seconds):
             version = await agent.version()
             about = msgspec.structs.replace(about, path=path, version=version, newer=newer(version, card.recorded))
-            return about if ask is None else await _greet(agent, about, ask)
+            return about if ask is None else await _greet(agent, about, ask, cwd)
     except TimeoutError:
-        return msgspec.structs.replace(about, answers=False, error=f"no answer within {SECONDS:g} s")
+        return msgspec.structs.replace(about, answers=False, error=f"no answer within {seconds:g} s")
+    except AuthFailed as error:
+        return msgspec.structs.replace(about, answers=False, account="", error=str(error))
     except TreadleError as error:
         return msgspec.structs.replace(about, answers=False, error=str(error))
 
 
-async def _greet(agent: DrivenAgent, about: FoundAgent, ask: bool) -> FoundAgent:
-    session = await agent.open(SessionSpec.of(cwd=here(), mode="plan", persist=False))
+async def _greet(agent: DrivenAgent, about: FoundAgent, ask: bool, cwd: str) -> FoundAgent:
+    session = await agent.open(SessionSpec.of(cwd=cwd, mode="plan", persist=False))
     try:
         account = await session.account() if isinstance(session, DrivenSession) else None
         about = msgspec.structs.replace(about, answers=True, models=session.info.models, account=account)

@@ -16,6 +16,7 @@ import msgspec
 
 from treadle import __version__
 from treadle.errors import TreadleError
+from treadle.installation import PROVIDES, adding
 from treadle.io import paths
 from treadle.io.files import write_atomic
 from treadle.io.process.programs import run_program
@@ -24,18 +25,7 @@ if TYPE_CHECKING:
     from treadle.agent.configuration import Configuration
     from treadle.agent.providers.names import ModelSettings
 
-EXTRAS = {
-    "mcp": "mcp",
-    "sandbox": "sandlock",
-    "signing": "cryptography",
-    "schema": "jsonschema_rs",
-    "screen": "pyghostty",
-    "fleet": "nats",
-    "local": "xllamacpp",
-}
-
-
-CHOOSE = "choose a model, such as TREADLE_MODEL=anthropic:MODEL with ANTHROPIC_API_KEY (`treadle docs models` has all)"
+CHOOSE = "treadle models use: choose a model or an agent, among what is found here, or set TREADLE_MODEL"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +123,7 @@ def models(offline: bool) -> Iterator[Finding]:
 def _service(name: str, told: list[str], table: ModelSettings, offline: bool) -> Finding:
     """Where the service is, and whether it answers."""
     from treadle.agent.providers.names import endpoint
-    from treadle.cli.models import ask
+    from treadle.cli.choosing.offered import ask
 
     try:
         where = endpoint(name, os.environ, table).base_url
@@ -182,8 +172,8 @@ def agents(offline: bool) -> Iterator[Finding]:
 def parts(offline: bool) -> Iterator[Finding]:
     from treadle.agent.tools import ripgrep
 
-    for extra, module in EXTRAS.items():
-        fix = f"pip install 'treadle[{extra}]'"
+    for extra, module in PROVIDES.items():
+        fix = adding(extra)
         try:
             importlib.import_module(module)
             yield Finding(area="parts", name=extra, ok=True, says="installed, and can be loaded")

@@ -12,6 +12,7 @@ import click
 from treadle.agents import find_agent
 from treadle.cli.chat.page import Page
 from treadle.cli.render import colourful
+from treadle.installation import adding, has
 from treadle.io.process.consulted import consult
 from treadle.io.sandbox.methods import wanted
 from treadle.io.sandbox.start import start
@@ -23,23 +24,26 @@ from treadle.workspace.git import git
 
 PROJECT = Path(__file__).parent / "demo_project"
 CHECK = "check_prices.py"
-PROMPT = f"The test in {CHECK} fails. Find out why and mend prices.py; the test is right."
+PROMPT = f"The test in {CHECK} fails. Find out why and fix prices.py; the test is right."
 
 
 @click.command("demo")
 @click.option("--one", is_flag=True, help="The small one: one agent, one failing test.")
 @click.option("--model", metavar="NAME", help="A real model does the small one; local needs no key, but its weights.")
 def demo(one: bool, model: str | None) -> None:
-    """Watch a fleet of agents mend a shop in a temporary repository. Needs no key and no network.
+    """Watch agents fix a failing shop in a temporary repository. Needs no key and no network.
 
     Four orders run at once, with claims. One waits for another's files, one asks and is answered, one has its runner
-    killed and is taken over; then all is merged and tested. With --one, a single agent mends a single test. With
-    --model, a model that you name does that: after `treadle models pull`, --model local is a real agent without a key.
+    killed and is taken over; then all is merged and tested. Without the optional part for fleets, and with --one, a
+    single agent fixes a single test. With --model, a model that you name does that: after `treadle models pull`,
+    --model local is a real agent without a key.
     """
     if not one and model is None:
-        from treadle.cli.fleet.demo import run
+        if has("fleet"):
+            from treadle.cli.fleet.demo import run
 
-        sys.exit(run())
+            sys.exit(run())
+        click.echo(f"This is the small demo. For the fleet's, with four agents at once: {adding('fleet')}\n", err=True)
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
         sys.exit(asyncio.run(_demo(Path(place), model)))
 

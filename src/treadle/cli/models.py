@@ -1,26 +1,17 @@
 """`treadle models`: which models can be used right now."""
 
 import asyncio
-import os
 import sys
-from importlib.util import find_spec
 
 import click
-import msgspec
 
-from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, KnownModel, ModelRecord, fetched
-from treadle.agent.providers.names import HOW, VENDORS, ModelSettings, resolve
+from treadle.agent.providers.local.catalog import DEFAULT
+from treadle.agent.providers.names import HOW, VENDORS
 from treadle.cli.as_json import json_option, show_json
+from treadle.cli.choosing.command import use
+from treadle.cli.choosing.download import fetch
+from treadle.cli.choosing.offered import ListedModels, ask
 from treadle.cli.render import printable
-from treadle.errors import ConfigError, TreadleError
-
-SECONDS = 10.0
-
-
-class ListedModels(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    models: list[str] = []
-    error: str | None = None
 
 
 class Models(click.Group):
@@ -34,11 +25,13 @@ class Models(click.Group):
 
 @click.group("models", cls=Models)
 def models() -> None:
-    """List the models of every service that is set up, or fetch one that runs on this machine.
+    """List the models that can be used, choose one or an agent, or fetch one that runs on this machine.
 
     \b
     treadle models                  what can be used right now
     treadle models anthropic        of one service alone
+    treadle models use              choose what `treadle` uses from now on, among what is found here
+    treadle models use anthropic    or name it: a service, a model, or an agent such as claude
     treadle models pull             fetch a small coding model that needs no key
     """
 
@@ -73,24 +66,7 @@ def _show(found: list[ListedModels], asked: bool) -> None:
         click.echo(f"no service is set up: {HOW}", err=True)
 
 
-async def ask(name: str, settings: ModelSettings | None = None) -> ListedModels | None:
-    """The models that this service offers; None when the service is not set up."""
-    if name == "local":
-        here = [record.name for record in fetched()]
-        return ListedModels(name=name, models=here) if here else None
-    try:
-        provider = resolve(f"{name}:any", os.environ, settings)
-    except ConfigError:
-        return None
-    try:
-        async with asyncio.timeout(SECONDS):
-            return ListedModels(name=name, models=await provider.models())
-    except TimeoutError:
-        return ListedModels(name=name, error=f"no answer within {SECONDS:g} s")
-    except TreadleError as error:
-        return ListedModels(name=name, error=str(error))
-    finally:
-        await provider.aclose()
+models.add_command(use)
 
 
 @models.command("pull")
@@ -104,60 +80,8 @@ def pull(model: str, sha256: str, name: str, as_json: bool) -> None:
     Without a name, the default: a small coding model that needs no key. Interrupted, the same command goes on where it
     stopped. Then use it: treadle --model local:NAME, or --model local for the default.
     """
-    record = asyncio.run(_pull(model, sha256, name))
+    record = asyncio.run(fetch(model, sha256, name))
     if as_json:
         show_json(record)
     else:
         click.echo(f"{record.name} is here; use it with --model local:{record.name}")
-
-
-async def _pull(model: str, sha256: str, name: str) -> ModelRecord:
-    from treadle.agent.providers.local import fetch
-
-    progress = DownloadBar()
-    try:
-        if "://" in model:
-            click.echo(f"{model}: it needs at least as much memory as its file is large", err=True)
-            return await fetch.pull_address(model, sha256, progress.show, name)
-        known = KNOWN.get(model)
-        if known is None:
-            raise ConfigError(f"there is no model {model!r} to fetch", hint=f"a URL, or {', '.join(KNOWN)}")
-        for record in fetched():
-            if record.name == known.name and record.sha256 == known.sha256:
-                return record
-        click.echo(_before(known), err=True)
-        return await fetch.pull_known(known, progress.show)
-    finally:
-        progress.close()
-
-
-def _before(known: KnownModel) -> str:
-    """What a person wants to know before fetching a gigabyte."""
-    extra = "" if find_spec("xllamacpp") else "; to run it: pip install 'treadle[local]'"
-    return (
-        f"{known.title}: {known.size / 1e9:.1f} GB to fetch, {known.memory / 1e9:.1f} GB of memory while it runs;"
-        f" {known.speed}{extra}"
-    )
-
-
-class DownloadBar:
-    """Shows how far a download is on a terminal; silent in a pipe."""
-
-    def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
-        self._last = ""
-
-    def show(self, size: int, total: int | None) -> None:
-        text = (
-            f"{size / 1e6:,.0f} of {total / 1e6:,.0f} MB ({100 * size // total} %)"
-            if total
-            else f"{size / 1e6:,.0f} MB"
-        )
-        if self._shown and text != self._last:
-            self._last = text
-            sys.stderr.write(f"\r{text}\033[K")
-            sys.stderr.flush()
-
-    def close(self) -> None:
-        if self._last:
-            sys.stderr.write("\n")

@@ -15,14 +15,16 @@ import msgspec
 from treadle.agents import find_agent, takes_programs
 from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
+from treadle.doors.oneshot.ending import not_begun
 from treadle.doors.oneshot.run import OneShot
-from treadle.errors import ConfigError, PeerClosed
+from treadle.errors import ConfigError, PeerClosed, TreadleError
 from treadle.events import Retrying, Warned
 from treadle.io import stdin
 from treadle.io.process import lifetime
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
 from treadle.session import EventReader, Session, SessionSpec
+from treadle.wire.common.jsonline import json_line
 from treadle.wire.oneshot.connection import Connection
 from treadle.wire.oneshot.records import OutputFormat
 
@@ -122,6 +124,10 @@ async def _run(
     **_: Any,
 ) -> int:
     check = _check(json_schema)
+    if not options.chosen():
+        from treadle.cli.choosing.choose import settle
+
+        options = await settle(options, talks=False)
     commands = options.theirs().hooks
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest", hooks=True)
     spec, permitting = _permitting(spec, permission_prompt_tool, talk=text is None)
@@ -142,7 +148,13 @@ async def _run(
             wanted = greeted(early, wanted)
         return await find_agent(options.agent).open(wanted)
 
-    session = await _opened(opening())
+    try:
+        session = await _opened(opening())
+    except TreadleError as error:
+        if output_format != "text":  # a script reads its failure there too
+            with suppress(PeerClosed):
+                await stream.write(json_line(not_begun(error)))
+        raise
     lifetime.loaded()
     for note in opening_notes(session):
         _note(note)

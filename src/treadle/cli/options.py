@@ -29,6 +29,9 @@ from treadle.session import (
 )
 from treadle.wire.oneshot.names import OURS
 
+PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "local", "scripted")
+"""The services of our own agent, as `agent.providers.names` has them: `treadle --help` must not load that."""
+
 if TYPE_CHECKING:  # the options exist before the settings are read
     from treadle.settings.config import Settings
 
@@ -41,7 +44,8 @@ NETWORK = "What confined commands may reach: on, off, or hosts with commas betwe
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What was typed. `spec` turns it into what a session is opened with."""
 
-    agent: str = "native"
+    agent: str = ""
+    """Empty until `take` has settled it."""
     model: str | None = None
     system_prompt: str | None = None
     append_system_prompt: str | None = None
@@ -78,6 +82,21 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         from treadle.settings import config
 
         return config.load(here(), trusted=True if self.trust else None).settings
+
+    def settled(self) -> RunOptions:
+        """With the agent that was named, else that of the environment or the settings, else our own.
+
+        A model of ours, such as `anthropic:...` or `local`, is for our own agent unless another one was named with it.
+        """
+        ours = (self.model or "").partition(":")[0] in PREFIXES
+        agent = self.agent or (None if ours else self.settings().agent) or "native"
+        return msgspec.structs.replace(self, agent=agent)
+
+    def chosen(self) -> bool:
+        """Whether the person has said, now or earlier, which agent or model to use."""
+        going_on = self.continue_last or self.resume is not None
+        said = self.agent != "native" or self.model or self.theirs().model or going_on
+        return bool(said or self.settings().model)
 
     def theirs(self) -> given.ClaudeSettings:
         return given.claude_settings(self.claude_settings) if self.claude_settings else given.ClaudeSettings()
@@ -220,7 +239,7 @@ def serving_options(command: F) -> F:
 def take(values: dict[str, Any]) -> RunOptions:
     """Remove the shared options from a click command's arguments."""
     names = [field.name for field in msgspec.structs.fields(RunOptions)]
-    return RunOptions(**{name: values.pop(name) for name in names})
+    return RunOptions(**{name: values.pop(name) for name in names}).settled()
 
 
 class Amount(click.FloatRange):
@@ -236,8 +255,8 @@ class Amount(click.FloatRange):
 
 
 _OPTIONS: list[Callable[[Any], Any]] = [
-    click.option("--agent", default="native", metavar="NAME", show_default=True, help="Which agent runs it."),
-    click.option("--model", metavar="NAME", help="Such as anthropic:..., openrouter:vendor/model, scripted:FILE."),
+    click.option("--agent", default="", metavar="NAME", help="Which agent runs it: the one you chose, else our own."),
+    click.option("--model", metavar="NAME", help="Such as anthropic, anthropic:MODEL, openrouter:vendor/model, local."),
     click.option("--system-prompt", metavar="TEXT", help="Replace the agent's own system prompt."),
     click.option("--append-system-prompt", metavar="TEXT", help="Add to the system prompt."),
     click.option("--tools", metavar="NAMES", help="Offer only these tools, with commas between; '' is none."),

@@ -4,6 +4,7 @@ import importlib
 import os
 import stat
 import sys
+from contextlib import suppress
 
 import click
 
@@ -30,7 +31,11 @@ TERMINALS = {
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Work with an agent": {
         "chat": ("treadle.cli.chat.command:chat", "Talk with an agent in this directory."),
-        "demo": ("treadle.cli.demo:demo", "Watch a fleet of agents mend a shop in a temporary repository."),
+        "demo": ("treadle.cli.demo:demo", "Watch agents fix a failing shop in a temporary repository."),
+        "init": (
+            "treadle.cli.init:init",
+            "Prepare this repository for agents: AGENTS.md, its tests, settings, claims.",
+        ),
         "sessions": (
             "treadle.cli.sessions:sessions",
             "Kept sessions: list them (the latest first), show, search, export, remove.",
@@ -95,7 +100,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "man": ("treadle.cli.man:man", "Print the manual page of a command, or write all of them."),
         "models": (
             "treadle.cli.models:models",
-            "List the models of every service that is set up, or fetch one that runs on this machine.",
+            "List the models that can be used, choose one or an agent, or fetch one that runs on this machine.",
         ),
         "ps": (
             "treadle.cli.ps:ps",
@@ -144,6 +149,11 @@ def _meant(word: str) -> str:
     return f"there is no command {word!r}" + (f": did you mean `treadle {near[0]}`?" if near else "")
 
 
+def _talks(first: str) -> bool:
+    """Whether a command line with this first word opens a chat: an empty one, or one that begins with a prompt."""
+    return not first or any(letter.isspace() for letter in first)
+
+
 def _piped() -> bool:
     """Whether stdin is a pipe or a file: then it is the prompt."""
     try:
@@ -167,21 +177,49 @@ def treadle() -> None:
 
     \b
     treadle                          talk with an agent in this directory
+    treadle "why does it fail?"      the same, and begin with that
     treadle -p "fix the test"        run one prompt and print the answer
     treadle -p --help                all options of a run
+    treadle models use               choose the model or agent, among what is found on this machine
+    treadle init                     prepare this repository for agents
 
-    Without a model of your own, `treadle demo` shows it at work.
+    Without a key, `treadle demo` shows it at work.
     """
 
 
 def main(arguments: list[str]) -> None:
-    """Run a command. A known error, or a missing file, becomes one line on stderr and exit code 1."""
+    """Run a command. A known error, or a missing file, becomes one line on stderr and its exit code."""
     try:
         logs.set_up()
         sys.exit(_run(arguments))
     except (TreadleError, OSError) as error:
         print(f"treadle: {error}", file=sys.stderr)
-        sys.exit(1)
+        if _wants_json(arguments):
+            _show_failure(error)
+        sys.exit(error.ends_with if isinstance(error, TreadleError) else 1)
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    """Whether a one-shot run was asked for JSON: a script then reads its failure on stdout too."""
+    words = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if not words or words[0] in COMMANDS or PRINT.isdisjoint(words):
+        return False
+    told = [word.partition("=")[2] for word in words if word.startswith("--output-format=")]
+    told += [after for word, after in zip(words, words[1:], strict=False) if word == "--output-format"]
+    return bool(told) and told[-1] in ("json", "stream-json")
+
+
+def _show_failure(error: TreadleError | OSError) -> None:
+    """The result record of a run that could not begin."""
+    from treadle.doors.oneshot.ending import not_begun
+    from treadle.io.streams import stdout_is_taken
+    from treadle.wire.common.jsonline import json_line
+
+    if stdout_is_taken():
+        return  # the run has written its own
+    with suppress(OSError):
+        sys.stdout.buffer.write(json_line(not_begun(error)))
+        sys.stdout.flush()
 
 
 def _run(arguments: list[str]) -> int | None:
@@ -202,7 +240,7 @@ def _run(arguments: list[str]) -> int | None:
             arguments = ["--print", *arguments[1:]]  # behind a single letter click looks for similar names first
         arguments = joined(arguments)
         command = load("treadle.cli.oneshot:oneshot")
-    elif first.startswith("-") and first not in [*HELP, "--version"] or not arguments and sys.stdin.isatty():
+    elif first.startswith("-") and first not in [*HELP, "--version"] or _talks(first) and sys.stdin.isatty():
         command = load(COMMANDS["chat"])
     else:
         command, arguments = treadle, arguments or ["--help"]

@@ -203,6 +203,14 @@ def _quietly(call: Callable[[], object]) -> None:
 # Our own standard streams...
 
 
+_taken = False
+
+
+def stdout_is_taken() -> bool:
+    """Whether `take_stdio` was called: then what is printed goes to stderr."""
+    return _taken
+
+
 def take_stdio(output_file: str | None = None) -> FdStream:
     """Our stdin and stdout as a stream, for a program whose stdout belongs to a protocol.
 
@@ -218,6 +226,8 @@ def take_stdio(output_file: str | None = None) -> FdStream:
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
+    global _taken
+    _taken = True
     return stream
 
 

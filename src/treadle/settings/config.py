@@ -100,6 +100,8 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    agent: str | None = None
+    """The agent of `treadle` and `treadle -p`; None: our own."""
     model: str | None = None
     weak_model: str | None = None
     models: dict[str, Any] = {}
@@ -148,6 +150,7 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ENVIRONMENT: dict[str, tuple[str, ...]] = {
+    "TREADLE_AGENT": ("agent",),
     "TREADLE_MODEL": ("model",),
     "TREADLE_WEAK_MODEL": ("weak_model",),
     "TREADLE_PERMISSION_MODE": ("permission_mode",),

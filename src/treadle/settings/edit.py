@@ -1,12 +1,12 @@
-"""The one change that treadle makes to a person's own `config.toml`: adding allow rules.
+"""The two changes that treadle makes to a person's own `config.toml`: allow rules, and the model and agent they chose.
 
-The file is theirs: comments, order and everything that is not one of our rules stay as they are.
+The file is theirs: comments, order and everything else stay as they are.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from treadle.errors import ConfigError
@@ -20,12 +20,32 @@ if TYPE_CHECKING:  # every command reads settings, but few change them
 
 def add_allow_rules(rules: Iterable[str]) -> str:
     """Add these rules to the user's settings for all future sessions. Returns the path of the file."""
+    return _change(lambda document, path: _add(document, list(rules), path))
+
+
+def choose(*, agent: str | None = None, model: str | None = None) -> str:
+    """Use this model of ours, or this agent with its own, from now on. Returns the path of the file."""
+
+    def change(document: TOMLDocument, path: str) -> bool:
+        if model is not None:
+            document["model"] = model
+        if agent is not None:
+            document["agent"] = agent
+        elif "agent" in document:
+            del document["agent"]
+        return True
+
+    return _change(change)
+
+
+def _change(change: Callable[[TOMLDocument, str], bool]) -> str:
+    """Change the user's file under a lock. `change` returns whether there is anything to write."""
     path = config_file()
     if not os.path.isdir(os.path.dirname(path)):
         private_dir(os.path.dirname(path))
     with locked(os.path.join(private_dir(state_dir()), "config.lock")):
         document = _read(path)
-        if _add(document, list(rules), path):
+        if change(document, path):
             write_atomic(path, document.as_string().encode(), keep_mode=True)
     return path
 
@@ -39,7 +59,7 @@ def _add(document: TOMLDocument, rules: list[str], path: str) -> bool:
         permissions = document["permissions"] = tomlkit.table()
     allow = permissions.get("allow") if isinstance(permissions, dict) else None
     if not isinstance(permissions, dict) or not isinstance(allow, list | None):
-        raise ConfigError(f"permissions.allow in {path} is not a list of rules", hint="mend it by hand")
+        raise ConfigError(f"permissions.allow in {path} is not a list of rules", hint="fix it by hand")
     wanted = [rule for rule in rules if rule not in (allow or ())]
     if allow is None:
         permissions["allow"] = wanted
@@ -56,4 +76,4 @@ def _read(path: str) -> TOMLDocument:
     try:
         return tomlkit.parse((read_if_there(path) or b"").decode())
     except (TOMLKitError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", hint="mend it by hand") from error
+        raise ConfigError(f"{path} cannot be read: {error}", hint="fix it by hand") from error

@@ -124,7 +124,7 @@ def test_the_vendors_usual_variables_are_understood_and_need_no_key(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        (None, "no model is chosen.*ANTHROPIC_API_KEY.*TREADLE_BASE_URL"),
+        (None, "No model is configured.*ANTHROPIC_API_KEY.*TREADLE_BASE_URL"),
         ("openai:gpt-5", "no key for openai.*set OPENAI_API_KEY"),
         ("vendor/model", "no key for openrouter.*set OPENROUTER_API_KEY"),
         ("chat:m", "set TREADLE_BASE_URL"),
@@ -139,8 +139,16 @@ def test_what_is_missing_is_said_exactly(name: str | None, says: str) -> None:
 
 
 def test_a_key_that_is_there_already_is_not_asked_for_again() -> None:
-    with pytest.raises(ConfigError, match=r"no model is chosen \(OPENAI_API_KEY is set: add --model openai:MODEL"):
+    with pytest.raises(
+        ConfigError, match=r"No model is configured \(OPENAI_API_KEY is set: `treadle models use openai`"
+    ):
         resolve(None, {"OPENAI_API_KEY": "k"})
+
+
+def test_a_service_named_alone_stands_for_its_default_model() -> None:
+    assert where("anthropic", {"ANTHROPIC_API_KEY": "k"})[:2] == ("anthropic", VENDORS["anthropic"].default)
+    with pytest.raises(ConfigError, match="ollama has no default model.*`treadle models ollama` lists"):
+        resolve("ollama", {})
 
 
 def test_a_base_url_without_scheme_is_refused() -> None:
@@ -167,7 +175,7 @@ def test_a_scripted_model_does_not_load_the_http_client(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text("reply=[{}]")
     code = f"""
 import sys
-from treadle.agent.providers.names import resolve
+from treadle.agent.providers.names import VENDORS, resolve
 resolve("scripted:{tmp_path}/s.toml", {{}})
 print("h11" in sys.modules)
 """

@@ -14,7 +14,7 @@ from treadle.agent.providers.local.settings import LocalSettings
 from treadle.agent.providers.prices import Price
 from treadle.agent.providers.retry import Clock, RetryPolicy
 from treadle.agent.providers.windows import window
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, NoModel
 from treadle.session import Effort, Reasoning
 
 if TYPE_CHECKING:  # the HTTP client is slow to import, and a scripted model does not need it
@@ -32,15 +32,32 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     a model on a small machine can read a long prompt for many minutes before its first word.
     """
     reports_cost: bool = False
+    default: str = ""
+    """The model that the vendor's name alone stands for; empty where only the server knows what it has."""
 
 
 LOCAL_IDLE = 1800.0
 VENDORS = {
     "openrouter": Vendor(
-        base_url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY", base="OPENROUTER_BASE_URL", reports_cost=True
+        base_url="https://openrouter.ai/api/v1",
+        key="OPENROUTER_API_KEY",
+        base="OPENROUTER_BASE_URL",
+        reports_cost=True,
+        default="openrouter/auto",
     ),
-    "anthropic": Vendor(base_url="https://api.anthropic.com/v1", key="ANTHROPIC_API_KEY", base="ANTHROPIC_BASE_URL"),
-    "openai": Vendor(base_url="https://api.openai.com/v1", key="OPENAI_API_KEY", base="OPENAI_BASE_URL", idle=600.0),
+    "anthropic": Vendor(
+        base_url="https://api.anthropic.com/v1",
+        key="ANTHROPIC_API_KEY",
+        base="ANTHROPIC_BASE_URL",
+        default="claude-sonnet-5-5",
+    ),
+    "openai": Vendor(
+        base_url="https://api.openai.com/v1",
+        key="OPENAI_API_KEY",
+        base="OPENAI_BASE_URL",
+        idle=600.0,
+        default="gpt-6-sol",
+    ),
     "ollama": Vendor(base_url="http://127.0.0.1:11434/v1", base="OLLAMA_HOST", idle=LOCAL_IDLE),
     "chat": Vendor(idle=300.0),
 }
@@ -48,10 +65,9 @@ PREFIXES = (*VENDORS, "local", "scripted")
 FAMILIES = {"claude-": "anthropic", r"gpt-|chatgpt-|codex-|o\d(-|$)": "openai"}
 
 HOW = (
-    "set TREADLE_MODEL=anthropic:MODEL with ANTHROPIC_API_KEY, openai:MODEL with OPENAI_API_KEY,"
-    " openrouter:VENDOR/MODEL with OPENROUTER_API_KEY, ollama:MODEL with Ollama running,"
-    " chat:MODEL with TREADLE_BASE_URL for a server of your own,"
-    " or local for a small model on this machine, after `treadle models pull`"
+    "set ANTHROPIC_API_KEY and TREADLE_MODEL=anthropic, or OPENAI_API_KEY and openai, or OPENROUTER_API_KEY and"
+    " openrouter; or TREADLE_MODEL=ollama:MODEL with Ollama running, chat:MODEL with TREADLE_BASE_URL for a server of"
+    " your own, or local for a small model on this machine, after `treadle models pull`"
 )
 
 
@@ -91,7 +107,7 @@ def resolve(
     settings = settings or ModelSettings()
     name = (name or env.get("TREADLE_MODEL") or "").strip()
     if not name:
-        raise ConfigError("no model is chosen", hint=_which(env))
+        raise NoModel("No model is configured", hint=_which(env))
     vendor, model = choose(real_name(name, env, settings), env, settings)
     if vendor == "scripted":
         from treadle.agent.providers.script import load
@@ -145,6 +161,8 @@ def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[
         if not rest:
             raise ConfigError(f"the model name {name!r} stops after its prefix")
         return prefix, rest
+    if name in VENDORS:
+        return name, default_model(name)
     if name == "local":
         from treadle.agent.providers.local.catalog import DEFAULT
 
@@ -160,9 +178,17 @@ def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[
             if re.match(family, name):
                 return owner, name
     raise ConfigError(
-        f"nobody is known to serve the model {name!r}",
+        f"no known service has the model {name!r}",
         hint=f"write WHO:{name}, where WHO is one of {', '.join(PREFIXES)}",
     )
+
+
+def default_model(vendor: str) -> str:
+    """The model that a vendor's name alone stands for."""
+    if not VENDORS[vendor].default:
+        hint = f"`treadle models {vendor}` lists what it has; then write {vendor}:MODEL"
+        raise ConfigError(f"{vendor} has no default model: what there is depends on its server", hint=hint)
+    return VENDORS[vendor].default
 
 
 def endpoint(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> Endpoint:
@@ -218,7 +244,10 @@ def _configured(vendor: str, env: Mapping[str, str]) -> bool:
 def _which(env: Mapping[str, str]) -> str:
     for vendor, facts in VENDORS.items():
         if facts.key and env.get(facts.key):
-            return f"{facts.key} is set: add --model {vendor}:MODEL or TREADLE_MODEL; `treadle models` lists them"
+            return (
+                f"{facts.key} is set: `treadle models use {vendor}` uses {vendor}:{facts.default} from now on,"
+                f" --model {vendor} or TREADLE_MODEL={vendor} for once; `treadle models` lists the others"
+            )
     return HOW
 
 

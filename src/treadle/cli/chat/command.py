@@ -55,6 +55,10 @@ def chat(prompt: str | None, plain: bool, **values: Any) -> None:
 
 async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
     """Show the input first, and load what the agent needs while the person begins to type."""
+    if not options.chosen():
+        from treadle.cli.choosing.choose import settle
+
+        options = await settle(options, talks=True, plain=plain)
     from treadle.cli.chat.early import Early
     from treadle.cli.chat.progress import Progress
 

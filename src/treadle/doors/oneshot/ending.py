@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
+from treadle.errors import TreadleError
 from treadle.events import ErrorInfo, ToolDenied, TurnEnded
-from treadle.sessions.totals import Totals, TurnSummary
+from treadle.sessions.session import error_info
+from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.names import THEIRS
 from treadle.wire.oneshot.records import RunResult
@@ -76,6 +78,14 @@ def result_of(
         error_code=error.code if error is not None else msgspec.UNSET,
         structured_output=structured,
     )
+
+
+def not_begun(error: Exception) -> RunResult:
+    """The final record of a run that could not begin, such as one without a model."""
+    told = error_info(error) if not isinstance(error, OSError) else ErrorInfo(code="storage_error", message=str(error))
+    summary = TurnTotals().summary()
+    code = error.ends_with if isinstance(error, TreadleError) else 1
+    return result_of(RunEnding(error=told, turn=False), summary, code, msgspec.UNSET, session_id="", milliseconds=0)
 
 
 def _terminal_reason(ending: RunEnding, summary: TurnSummary) -> str:

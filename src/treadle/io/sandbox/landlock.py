@@ -35,7 +35,9 @@ def problem() -> str | None:
     try:
         import sandlock  # type: ignore[import-untyped]
     except (ImportError, OSError) as error:
-        return f"sandlock is not usable ({error}); pip install 'treadle[sandbox]'"
+        from treadle.installation import adding
+
+        return f"sandlock is not usable ({error}); {adding('sandbox')}"
     has, needs = sandlock.landlock_abi_version(), sandlock.min_landlock_abi()
     if has < needs:
         return f"this kernel has version {max(has, 0)} of it, {needs} is needed"

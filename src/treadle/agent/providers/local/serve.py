@@ -18,7 +18,7 @@ def main(settings: str) -> int:
     try:
         import xllamacpp
     except ImportError as error:
-        print(f"local models need llama.cpp: pip install 'treadle[local]' ({error})", file=sys.stderr)
+        print(f"local models need llama.cpp ({error})", file=sys.stderr)
         return WITHOUT
     os.umask(0o077)
     parameters = xllamacpp.CommonParams()

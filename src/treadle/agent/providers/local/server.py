@@ -10,7 +10,7 @@ import msgspec
 from treadle.agent.providers.local.catalog import Weights
 from treadle.agent.providers.local.serve import WITHOUT
 from treadle.agent.providers.local.settings import LocalSettings
-from treadle.errors import ConfigError, LocalError, ProviderError
+from treadle.errors import ConfigError, LocalError, MissingExtra, ProviderError
 from treadle.io import reading
 from treadle.io.paths import private_dir
 from treadle.io.process.child import Child, start
@@ -67,7 +67,7 @@ class LocalServer:
         code, words = await child.wait(), (await child.last_words()).strip().splitlines()
         await self._end()
         if code == WITHOUT:
-            return ConfigError("local models need llama.cpp", hint="pip install 'treadle[local]'")
+            return MissingExtra("a local model", "local")
         why = words[-1] if words else f"exit code {code}"
         return ProviderError(f"the local model {self.weights.name} could not be loaded: {why}", provider="local")
 

@@ -1,0 +1,1 @@
+"""Which agent and which model a run uses when the person has not said it: look, choose, remember."""

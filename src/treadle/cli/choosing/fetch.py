@@ -1,0 +1,53 @@
+"""Nothing is set up: what to type for each way, and the local model with all that it needs."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+
+from treadle.agent.providers.local.catalog import DEFAULT
+from treadle.agent.providers.names import VENDORS
+from treadle.cli.choosing.download import fetch
+from treadle.cli.choosing.kept import remember, say
+from treadle.errors import ConfigError
+from treadle.installation import argv_adding, has
+
+FIRST = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
+"""Agents that are named to a person who does not have them; `treadle agents` lists all."""
+
+
+def ways_in(not_yet: tuple[str, ...]) -> str:
+    """What to type, one line for each way."""
+    from treadle.drivers.card import cards
+
+    rows = [(f"export {vendor.key}=...", f"a key for {name}") for name, vendor in VENDORS.items() if vendor.key]
+    missing = {name: title for name, title in FIRST.items() if shutil.which(cards()[name].program) is None}
+    rows += [(cards()[name].install, f"{title}; then run `{name}` once and sign in") for name, title in missing.items()]
+    rows.append(("ollama serve", "Ollama, with a model that calls tools"))
+    rows.append(("export TREADLE_BASE_URL=http://...", "any other server that speaks OpenAI's chat protocol"))
+    width = max(len(typed) for typed, _ in rows)
+    lines = ["Nothing is set up on this machine yet. Any one of these is enough; then type `treadle` again:", ""]
+    lines += [f"  {typed:{width}}  {what}" for typed, what in rows]
+    if not_yet:
+        lines += ["", "Nearly there:", *(f"  {each}" for each in not_yet)]
+    return "\n".join([*lines, ""])
+
+
+async def fetch_local() -> str:
+    """Install what runs local models, if it is missing, and fetch the model. Returns its name."""
+    if not has("local"):
+        await _install("local")
+    await fetch(DEFAULT)
+    say(remember("local", "native", "local"))
+    return "local"
+
+
+async def _install(extra: str) -> None:
+    from treadle.io.process.child import start
+
+    argv = argv_adding(extra)
+    say(f"installing llama.cpp (34 MB), which runs it: {shlex.join(argv)}")
+    async with await start(argv, stdout=2, stderr=2) as child:
+        code = await child.wait()
+    if code != 0 or not has(extra):
+        raise ConfigError(f"the optional part treadle[{extra}] could not be installed", hint=shlex.join(argv))

@@ -1,0 +1,158 @@
+"""`treadle init`: prepare a repository for agents. Everything is shown first, and nothing is written unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import click
+import msgspec
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.render import printable
+from treadle.coordination import hosts
+from treadle.errors import ConfigError, TreadleError
+from treadle.io.files import write_atomic
+from treadle.io.paths import here
+from treadle.io.reading import read_if_there
+from treadle.settings import trust
+
+SETTINGS = os.path.join(".treadle", "config.toml")
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    what: str
+    why: str
+    text: str = ""
+    """What would be written."""
+    done: bool = False
+
+
+@click.command("init")
+@click.option("--yes", is_flag=True, help="Write everything that is proposed, without asking.")
+@json_option
+def init(yes: bool, as_json: bool) -> None:
+    """Prepare this repository for agents: AGENTS.md, its tests, settings, claims.
+
+    Each file is shown before you are asked whether to write it; files that exist are left alone. In a pipe, and with
+    --json, nothing is written unless you add --yes.
+    """
+    top = _top()
+    asks = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    strange = bool(trust.fingerprint(top)[1]) and not trust.is_trusted(top)
+    said = [_settle(proposal, write, yes, asks, as_json) for proposal, write in _proposals(top)]
+    if not strange and any(proposal.done for proposal in said):
+        trust.trust(top)  # all that there is to trust is what was just written, or was trusted before
+    if as_json:
+        show_json(said)
+        return
+    if not said:
+        click.echo("Nothing to do: AGENTS.md and .treadle/config.toml are here already.")
+    elif not any(proposal.done for proposal in said):
+        click.echo("Nothing was written." + ("" if asks or yes else " `treadle init --yes` writes all of it."))
+    else:
+        more = " Look at the project's other settings, then: treadle trust" if strange else ""
+        click.echo(f"Done; `git status` shows what was written.{more} `treadle` opens a chat.")
+
+
+def _top() -> str:
+    from treadle.coordination.repository import find
+
+    found = find(here())
+    if found is None:
+        raise ConfigError("This directory is not in a git repository", hint="git init")
+    return found.top
+
+
+def _settle(proposal: Proposal, write: Callable[[], None], yes: bool, asks: bool, as_json: bool) -> Proposal:
+    if not as_json:
+        click.echo(printable(f"\n{proposal.what}: {proposal.why}"))
+        for line in proposal.text.splitlines():
+            click.echo(printable(f"    {line}"))
+    if not yes and not (asks and click.confirm("Write it?" if proposal.text else "Do it?", default=True)):
+        return proposal
+    write()
+    return msgspec.structs.replace(proposal, done=True)
+
+
+def _proposals(top: str) -> Iterator[tuple[Proposal, Callable[[], None]]]:
+    check = check_command(top)
+    guide, settings = os.path.join(top, "AGENTS.md"), os.path.join(top, SETTINGS)
+    if not os.path.exists(guide):
+        text = _guide(top, check)
+        why = "what every agent reads before it begins; add what a new colleague would ask"
+        yield Proposal(what="AGENTS.md", why=why, text=text), lambda: _write(guide, text)
+    if check and not os.path.exists(settings):
+        rules = f"[permissions]\nallow = [{json.dumps(f'Bash({check})')}]  # agents may run the check without asking\n"
+        why = "settings of this project, for those who trust it with `treadle trust`"
+        yield Proposal(what=SETTINGS, why=why, text=rules), lambda: _write(settings, rules)
+    for name in hosts.NAMES:
+        if shutil.which(name) is not None and not _is_set_up(top, name):
+            why = f"so that {name} claims files before it edits them, and other agents do not edit them meanwhile"
+            yield Proposal(what=f"treadle coord setup {name}", why=why), partial(_coordinate, name)
+
+
+def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write_atomic(path, text.encode(), mode=0o644)
+
+
+def _is_set_up(top: str, name: str) -> bool:
+    from treadle.coordination.edits import planned
+
+    try:
+        return all(before == after for before, after in planned(hosts.host(name, top, top).edits).values())
+    except TreadleError:
+        return True  # its files cannot be read: `treadle coord setup` says why
+
+
+def _coordinate(name: str) -> None:
+    from treadle.cli.heimdall import run
+
+    run("setup", [name])
+
+
+def check_command(top: str) -> str:
+    """The command that tests this project, found by its build files; empty when none is known."""
+    makefile = _text(top, "Makefile") or _text(top, "makefile")
+    for target in ("test", "check"):
+        if re.search(rf"(?m)^{target}\s*:(?!=)", makefile):
+            return f"make {target}"
+    try:
+        script = json.loads(_text(top, "package.json") or "{}").get("scripts", {}).get("test", "")
+    except (ValueError, AttributeError):
+        script = ""
+    if script and "no test specified" not in script:
+        return "npm test"
+    for file, command in {"Cargo.toml": "cargo test", "go.mod": "go test ./..."}.items():
+        if os.path.exists(os.path.join(top, file)):
+            return command
+    config = _text(top, "pyproject.toml") + _text(top, "tox.ini") + _text(top, "setup.cfg") + _text(top, "pytest.ini")
+    if "pytest" in config:
+        return "python3 -m pytest"
+    return "python3 -m unittest" if _has_tests(top) else ""
+
+
+def _has_tests(top: str) -> bool:
+    names = [top, *(os.path.join(top, name) for name in ("tests", "test"))]
+    return any(re.fullmatch(r"test.*\.py", file) for name in names if os.path.isdir(name) for file in os.listdir(name))
+
+
+def _guide(top: str, check: str) -> str:
+    parts = sorted(name for name in os.listdir(top) if os.path.isdir(os.path.join(top, name)) and name[0] not in "._")
+    lines = [f"# {os.path.basename(top)}", ""]
+    if check:
+        lines += [f"- Run `{check}` before you say that something is done; it must pass.", ""]
+    if parts:
+        lines += ["Directories: " + ", ".join(f"`{name}/`" for name in parts[:20]) + ".", ""]
+    lines += ["Keep changes small, and add a test for what you change."]
+    return "\n".join(lines) + "\n"
+
+
+def _text(top: str, name: str) -> str:
+    return (read_if_there(os.path.join(top, name)) or b"").decode(errors="replace")

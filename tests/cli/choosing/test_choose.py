@@ -1,0 +1,145 @@
+"""The first minute: what `treadle` does when the person has chosen neither a model nor an agent."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chat.terminal import ChatTerminal
+from tests.installed import treadle
+from treadle.agent.providers.names import PREFIXES, VENDORS
+from treadle.agent.providers.script import parse
+from treadle.cli import options
+from treadle.io.paths import config_file
+from treadle.settings import config
+from treadle.testing.server import ModelServer
+
+SERVED = parse('model = "loom-1"\n[[reply]]\ntext = "I heard."\ntimes = "always"\n')
+
+
+def once(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return treadle("-p", "hello", *arguments, env=env)
+
+
+async def served(server: ModelServer, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    import asyncio
+
+    return await asyncio.to_thread(once, {**env, "TREADLE_BASE_URL": f"{server.url}/v1"}, *arguments)
+
+
+async def test_in_a_pipe_the_only_thing_found_is_used_and_named(bare: dict[str, str]) -> None:
+    async with ModelServer(SERVED) as server:
+        done = await served(server, bare)
+    assert (done.returncode, done.stdout) == (0, "I heard.\n")
+    assert (
+        "using chat:loom-1: the server at" in done.stderr and "`treadle models use chat:loom-1` keeps it" in done.stderr
+    )
+
+
+def test_in_a_pipe_an_agent_that_is_installed_is_used_when_there_is_nothing_else(
+    bare: dict[str, str], agent: str
+) -> None:
+    done = once(bare)
+    assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
+    assert f"using {agent}" in done.stderr
+
+
+def test_in_a_pipe_several_are_named_and_none_is_taken(bare: dict[str, str]) -> None:
+    done = once({**bare, "ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "b"})
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert "anthropic:claude" in line and "openai:gpt" in line and "treadle models use NAME" in line
+
+
+def test_in_a_pipe_nothing_found_is_one_line_or_one_record(bare: dict[str, str]) -> None:
+    done = once(bare)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("treadle: No model is configured")
+    for form in ("json", "stream-json"):
+        done = once(bare, "--output-format", form)
+        record = json.loads(done.stdout)
+        assert done.returncode == 2 and record["is_error"] and record["error_code"] == "no_model"
+        assert "No model is configured" in record["errors"][0]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--output-format=json", "--nonsense"], ["--output-format", "json", "-r", "gone"]]
+)
+def test_a_run_that_cannot_begin_is_json_where_json_was_asked_for(
+    bare: dict[str, str], script: Path, arguments: list[str]
+) -> None:
+    done = once({**bare, "TREADLE_MODEL": f"scripted:{script}"}, *arguments)
+    assert done.returncode == 1 and json.loads(done.stdout)["subtype"] == "error"
+    assert done.stderr.startswith("treadle: ")
+
+
+def test_a_server_that_is_set_but_does_not_answer_is_named(bare: dict[str, str]) -> None:
+    done = once({**bare, "TREADLE_BASE_URL": "http://127.0.0.1:9/v1"})
+    assert done.returncode == 2 and "the server at http://127.0.0.1:9/v1" in done.stderr
+
+
+def test_every_service_with_a_key_has_a_default_model() -> None:
+    assert all(vendor.default for vendor in VENDORS.values() if vendor.key)
+    assert options.PREFIXES == PREFIXES
+
+
+async def test_what_was_chosen_is_remembered_and_a_flag_or_variable_overrides_it(
+    bare: dict[str, str], script: Path, agent: str
+) -> None:
+    done = treadle("models", "use", f"scripted:{script}", env=bare)
+    assert done.returncode == 0 and config_file() in done.stdout
+    done = once(bare)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "I heard.\n", "")
+    assert treadle("models", "use", agent, env=bare).returncode == 0
+    found = config.load(".").settings
+    assert found.agent == agent and found.model == f"scripted:{script}" and agent in found.agents
+    done = once(bare, "--output-format", "json", "--verbose")
+    assert done.returncode == 0, done.stderr
+    assert once({**bare, "TREADLE_AGENT": "nonsense"}).stderr.startswith("treadle: there is no agent 'nonsense'")
+    assert once(bare, "--model", f"scripted:{script}").stdout == "I heard.\n"
+    assert treadle("models", "use", "local", env=bare).returncode == 1  # it is not on this machine
+
+
+def test_what_could_be_chosen_is_listed_for_scripts(bare: dict[str, str]) -> None:
+    done = treadle("models", "use", "--json", env={**bare, "ANTHROPIC_API_KEY": "a"})
+    [choice] = json.loads(done.stdout)
+    assert choice["name"].startswith("anthropic:") and "ANTHROPIC_API_KEY" in choice["because"]
+    assert treadle("models", "use", env=bare).returncode == 2
+
+
+def test_at_a_terminal_one_of_several_is_picked_with_the_arrows_and_kept(
+    terminal: Callable[..., ChatTerminal], agent: str
+) -> None:
+    chat = terminal(ANTHROPIC_API_KEY="a", OPENAI_API_KEY="b")
+    seen = chat.until("Which one should Treadle use")
+    assert "anthropic:claude" in seen and "openai:gpt" in seen and "helper" in seen
+    chat.keys("\x1b[B\x1b[B\r")
+    chat.until("helper is used from now on")
+    chat.ready()
+    chat.say("are you there")
+    chat.until("I heard")
+    assert config.load(".").settings.agent == agent
+
+
+def test_at_a_terminal_nothing_found_says_what_to_type_and_can_be_left(terminal: Callable[..., ChatTerminal]) -> None:
+    chat = terminal()
+    seen = chat.until(r"\[l/q\]")
+    for words in ("export ANTHROPIC_API_KEY=", "npm install", "ollama serve", "1.1 GB to fetch"):
+        assert words in seen
+    chat.say("q")
+    assert chat.ended() == 2
+
+
+def test_without_a_screen_rows_have_numbers(terminal: Callable[..., ChatTerminal], script: Path) -> None:
+    chat = terminal("--plain", OPENAI_API_KEY="b", ANTHROPIC_API_KEY="a")
+    chat.until("or nothing to leave")
+    chat.say("7")
+    chat.say("2")
+    chat.until("openai:gpt-6-sol is used from now on")
+
+
+def test_a_prompt_alone_opens_a_chat_that_begins_with_it(terminal: Callable[..., ChatTerminal], script: Path) -> None:
+    chat = terminal("are you there?", TREADLE_MODEL=f"scripted:{script}")
+    assert "are you there?" in chat.until("I heard")

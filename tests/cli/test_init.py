@@ -1,0 +1,87 @@
+"""`treadle init`: a repository is prepared, with everything shown first and nothing written unasked."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chat.terminal import ChatTerminal
+from tests.installed import TREADLE, treadle
+from treadle.cli.init import check_command
+from treadle.settings import config, trust
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    work, programs = tmp_path / "shop", tmp_path / "bin"
+    work.mkdir()
+    programs.mkdir()
+    subprocess.run(["git", "init", "-q", work], check=True)
+    (programs / "claude").write_text("#!/bin/sh\n")
+    (programs / "claude").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    (work / "Makefile").write_text("test:\n\ttrue\n")
+    return work
+
+
+def test_yes_writes_all_that_is_proposed_and_trusts_it(work: Path) -> None:
+    done = treadle("init", "--yes", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert "`make test`" in (work / "AGENTS.md").read_text()
+    assert config.load(str(work)).settings.permissions.allow == ("Bash(make test)",)
+    assert trust.is_trusted(str(work)) and (work / ".mcp.json").exists()
+    again = treadle("init", "--yes", "--json", cwd=work)
+    assert json.loads(again.stdout) == []
+
+
+def test_in_a_pipe_nothing_is_written_unasked(work: Path) -> None:
+    done = treadle("init", cwd=work)
+    assert done.returncode == 0 and "AGENTS.md: what every agent reads" in done.stdout
+    assert "Nothing was written." in done.stdout and "treadle init --yes" in done.stdout
+    assert sorted(os.listdir(work)) == [".git", "Makefile"]
+
+
+def test_settings_that_came_with_the_repository_do_not_become_trusted_on_the_way(work: Path) -> None:
+    (work / ".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "evil"}}}')
+    done = treadle("init", "--yes", cwd=work)
+    assert "treadle trust" in done.stdout and not trust.is_trusted(str(work))
+
+
+def test_a_person_answers_for_each_file(work: Path) -> None:
+    (work / "bin").mkdir()
+    env = {**os.environ, "TERM": "xterm-256color"}
+    with ChatTerminal([TREADLE, "init"], work, env) as terminal:
+        terminal.until(r"Write it\? \[Y/n\]")
+        terminal.say("y")
+        terminal.until(r"config\.toml: settings of this project[^?]*\?")
+        terminal.say("n")
+        terminal.until(r"Do it\?")
+        terminal.say("n")
+        assert terminal.ended() == 0
+    assert (work / "AGENTS.md").exists() and not (work / ".treadle").exists() and not (work / ".mcp.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("Makefile", "all:\ncheck: x\n", "make check"),
+        ("Makefile", "test := 1\n", ""),
+        ("package.json", '{"scripts": {"test": "jest"}}', "npm test"),
+        ("package.json", '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}', ""),
+        ("package.json", "[]", ""),
+        ("Cargo.toml", "", "cargo test"),
+        ("go.mod", "", "go test ./..."),
+        ("pyproject.toml", "[tool.pytest.ini_options]", "python3 -m pytest"),
+        ("test_shop.py", "", "python3 -m unittest"),
+    ],
+)
+def test_the_check_is_found_by_the_build_files(tmp_path: Path, name: str, text: str, command: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert check_command(str(tmp_path)) == command
+
+
+def test_outside_a_repository_it_says_so(tmp_path: Path) -> None:
+    done = treadle("init", cwd=tmp_path)
+    assert done.returncode == 1 and "not in a git repository" in done.stderr

@@ -1,0 +1,36 @@
+"""The command that adds an optional part fits the way this Treadle was installed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle import installation
+
+
+@pytest.mark.parametrize(
+    ("mark", "begins"),
+    [
+        ("uv-receipt.toml", ["uv", "tool", "install", "--force"]),
+        ("pipx_metadata.json", ["pipx", "install", "--force"]),
+        ("nothing", [sys.executable, "-m", "pip", "install"]),
+    ],
+)
+def test_the_tool_that_made_the_environment_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, begins: list[str]
+) -> None:
+    (tmp_path / mark).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    argv = installation.argv_adding("local")
+    assert argv[:-1] == begins and argv[-1].startswith("treadle[") and "local" in argv[-1]
+
+
+def test_one_that_came_from_a_clone_is_added_to_from_there() -> None:
+    assert "treadle[fleet] @ file:///" in installation.adding("fleet")
+
+
+def test_every_optional_part_of_the_package_is_known() -> None:
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    assert set(installation.PROVIDES) == set(project["optional-dependencies"]) - {"all"}
