@@ -16,7 +16,8 @@ import time
 from treadle.fleet import client, up
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.events import AttemptLog
-from treadle.fleet.orders import Spec, new_id
+from treadle.fleet.orders import new_id
+from treadle.wire.fleet.orders import Spec
 
 ORDERS = 1000
 PEER = """

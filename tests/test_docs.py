@@ -17,6 +17,7 @@ from treadle.cli.root import COMMANDS, GROUPS, load
 from treadle.drivers.card import Card
 from treadle.drivers.launch import Launch
 from treadle.io.streams import pair
+from treadle.wire.fleet.orders import declared
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -90,6 +91,15 @@ def made(path: Path, begin: str, text: str) -> None:
         path.write_text(f"{before}<!-- {begin}: begin -->\n{text}<!-- {begin}: end -->{after}")
     else:
         assert shown == text, f"UPDATE_DOCS=1 writes {path.name} anew"
+
+
+def test_the_table_of_an_order_is_made_from_its_declaration() -> None:
+    rows = ["| Field | Option | Default | |\n|---|---|---|---|\n"]
+    for field in declared():
+        default = "" if field.default in (None, "", (), False) or field.reads == "policy" else f"`{field.default}`"
+        option = f"`{field.option}`" if field.option else ""
+        rows.append(f"| `{field.path}` | {option} | {default} | {field.meaning} |\n")
+    made(ROOT / "docs" / "reference" / "fleet.md", "fields", "".join(rows))
 
 
 def test_the_index_lists_every_page_under_its_kind() -> None:

@@ -3,7 +3,8 @@
 import subprocess
 from pathlib import Path
 
-from treadle.fleet.orders import Spec, new_id
+from treadle.fleet.orders import new_id
+from treadle.wire.fleet.orders import Spec
 from treadle.workspace.git import git
 
 

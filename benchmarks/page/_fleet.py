@@ -12,9 +12,10 @@ from typing import Any
 
 from treadle.fleet import client, up
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import Spec, new_id
+from treadle.fleet.orders import new_id
 from treadle.serve import background
 from treadle.serve.tokens import Tokens
+from treadle.wire.fleet.orders import Spec
 
 
 def size(name: str, usual: int) -> int:

@@ -12,8 +12,9 @@ import msgspec
 
 from benchmarks.page._fleet import Bench, fleet_with_page, run, size
 from treadle.fleet import client
-from treadle.fleet.orders import Spec, new_id
+from treadle.fleet.orders import new_id
 from treadle.serve.tokens import Tokens
+from treadle.wire.fleet.orders import Spec
 
 CUTS = size("CUTS", 200)
 LINES = "[...document.querySelectorAll('.events .block.text')].map((each) => each.textContent)"

@@ -6,7 +6,8 @@ from typing import Any
 
 from benchmarks.page._fleet import Bench, Busy, fleet_with_page, run, size
 from treadle.fleet import client
-from treadle.fleet.orders import Spec, new_id
+from treadle.fleet.orders import new_id
+from treadle.wire.fleet.orders import Spec
 
 ORDERS = size("ORDERS", 100_000)
 SECONDS = 5

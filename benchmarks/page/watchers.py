@@ -12,8 +12,9 @@ from websockets.asyncio.client import connect
 from benchmarks.page._fleet import Bench, fleet_with_page, rss, run, size
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import Spec, new_id
+from treadle.fleet.orders import new_id
 from treadle.serve.tokens import Tokens
+from treadle.wire.fleet.orders import Spec
 
 WATCHERS = size("WATCHERS", 200)
 RATE, SECONDS = 20_000, 5

@@ -13,9 +13,11 @@ import pytest
 from treadle.fleet import client, node, up
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import Order, Spec, new_id
+from treadle.fleet.orders import new_id
 from treadle.io.process import table, warm
 from treadle.serve import background
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Order
 
 
 def end_late_runners(home: str, rounds: int) -> None:

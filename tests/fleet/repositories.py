@@ -7,7 +7,7 @@ from typing import Any
 import tomlkit
 
 from tests.fleet.conftest import spec
-from treadle.fleet.orders import Spec
+from treadle.wire.fleet.orders import Spec
 
 SLOW = "null:60:600"
 

@@ -10,8 +10,10 @@ from typing import Any
 from treadle.fleet import client, node, up
 from treadle.fleet.engine import server
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import ENDED, Spec, new_id
+from treadle.fleet.orders import new_id
 from treadle.io.process import table
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import ENDED
 
 LEASE = 2.0
 

@@ -14,9 +14,10 @@ from tests.fleet.schedule.test_book import spec as plain_spec
 from treadle.fleet import accounts, client
 from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import OrderLimits, Used
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import over_budget, place_all, reserved
+from treadle.wire.fleet.orders import OrderLimits
+from treadle.wire.fleet.records import Used
 
 
 @given(

@@ -13,7 +13,7 @@ from treadle.errors import LocalError
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import OrderLimits
+from treadle.wire.fleet.orders import OrderLimits
 
 
 async def test_an_order_is_done_and_has_one_receipt(bus: Bus, start_node: Start) -> None:

@@ -1,7 +1,8 @@
 """What holds for the whole fleet."""
 
 from treadle.fleet.control import Control, budget_scopes, scopes, with_entry
-from treadle.fleet.orders import Spec, begun
+from treadle.fleet.orders import begun
+from treadle.wire.fleet.orders import Spec
 
 SPEC = Spec(id="a", task="x", agent="claude", labels=("gpu", "arm"), project="shop", credential="work")
 

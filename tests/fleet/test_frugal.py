@@ -38,7 +38,8 @@ async def test_an_order_is_told_what_those_before_it_left_and_leaves_the_same(
 
 
 def test_records_are_left_in_a_repository_that_keeps_them(repository: Path) -> None:
-    from treadle.fleet.orders import Spec, Used
+    from treadle.wire.fleet.orders import Spec
+    from treadle.wire.fleet.records import Used
 
     spec = Spec(id="one", task="x", agent="native")
     parts = frugal.capsule(spec, "Mend it", {"changed": [f"f{n}" for n in range(10)], "says": "done\nwell"})

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.fleet.schedule.test_book import book_with, spec
 from treadle.errors import ConfigError
 from treadle.fleet import schedules
-from treadle.fleet.orders import Spec, checked
+from treadle.fleet.orders import checked
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import place_all
+from treadle.wire.fleet.orders import Spec
 
 NOON = datetime(2026, 3, 27, 12, 0, tzinfo=UTC).timestamp()
 FIELD = st.one_of(st.just("*"), st.lists(st.integers(0, 23), min_size=1, max_size=3, unique=True))

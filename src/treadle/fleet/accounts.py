@@ -3,7 +3,8 @@
 from msgspec.structs import replace
 
 from treadle.fleet.control import Budget, budget_scopes
-from treadle.fleet.orders import OrderLimits, Spec, Used
+from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.records import Used
 
 
 def charged(budgets: dict[str, Budget], spec: Spec, before: Used, used: Used) -> dict[str, Budget] | None:

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from treadle.errors import WorkspaceError
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import Spec
 from treadle.io import scratch
 from treadle.io.reading import read
+from treadle.wire.fleet.orders import Spec
 from treadle.workspace.git import Repository, git
 
 

@@ -24,9 +24,11 @@ from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import STATE, Bus, Entry, Stale, Unreachable
 from treadle.fleet.engine.events import Seen
 from treadle.fleet.engine.pull import Pull
-from treadle.fleet.orders import Order, OrderReceipt, Spec, begun, encode, new_id, read_order, read_spec
+from treadle.fleet.orders import begun, encode, new_id, read_order, read_spec
 from treadle.fleet.submitting import Given as Given
 from treadle.fleet.submitting import submit as submit
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Order, OrderReceipt
 
 PAGE = 200
 PAGES = 50

@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from treadle.fleet.orders import Note, Order, Spec
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Note, Order
 
 FORMAT = 1
 

@@ -14,7 +14,9 @@ from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
 from treadle.errors import NotFound, TreadleError
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import Order, Spec, Used, read_order, read_spec
+from treadle.fleet.orders import read_order, read_spec
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Order, Used
 
 FOLLOWED = 30
 """The most capsules in a brief."""

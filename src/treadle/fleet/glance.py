@@ -7,8 +7,8 @@ import msgspec
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.find.order_rows import row_of
-from treadle.fleet.orders import AT_WORK
 from treadle.fleet.schedule import liveness
+from treadle.wire.fleet.records import AT_WORK
 
 NEWEST = 200
 DONE_SHOWN = 10

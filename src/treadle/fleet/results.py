@@ -12,10 +12,10 @@ from treadle.errors import LocalError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import Order
 from treadle.fleet.run import trees
 from treadle.io import scratch
 from treadle.io.opening import write
+from treadle.wire.fleet.records import Order
 from treadle.workspace.git import Repository, git
 
 _AUTHOR = ["-c", "user.name=treadle", "-c", "user.email=treadle@localhost"]

@@ -5,9 +5,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from treadle.fleet.orders import Spec, new_id
+from treadle.fleet.orders import new_id
 from treadle.io.files import write_atomic
 from treadle.io.reading import read
+from treadle.wire.fleet.orders import Spec
 from treadle.workspace.git import git
 
 SHOP = Path(__file__).parent / "sample_shop"

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from treadle.errors import ConfigError, MissingExtra
+from treadle.wire.fleet.orders import Spec
 
 FIELDS = 5
 
@@ -30,6 +31,20 @@ def next_time(cron: str, zone: str, after: float) -> float:
     except StopIteration:
         raise ConfigError(f"{cron!r} matches no day that exists", hint=hint) from None
     return found.timestamp()
+
+
+def first_due(spec: Spec, now: float) -> float:
+    """When an order that was just submitted is due."""
+    if spec.cron and not spec.series:
+        return next_time(spec.cron, spec.zone, max(spec.not_before, now))
+    return spec.not_before
+
+
+def due_again(spec: Spec, began: float, now: float) -> float:
+    """When an order that began then is due again; never before now, so missed times are not made up for."""
+    if spec.cron:
+        return next_time(spec.cron, spec.zone, now)
+    return max(began + spec.every, now)
 
 
 def zone_of(name: str) -> tzinfo:

@@ -1,6 +1,7 @@
 """Submits orders: stored on return, and the same key always gives the same order."""
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 
@@ -8,7 +9,9 @@ import msgspec
 
 from treadle.errors import StorageError
 from treadle.fleet.engine.bus import STATE, TIMEOUT, Bus, Stale, Unreachable
-from treadle.fleet.orders import Spec, checked, encode
+from treadle.fleet.orders import checked, encode, new_id
+from treadle.fleet.run.sources import commit_of
+from treadle.wire.fleet.orders import OrderFields, OrderRequest, Spec
 
 IN_FLIGHT = 64
 SUBMIT_SECONDS = 20.0
@@ -20,6 +23,15 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     new: bool
+
+
+def made(request: OrderRequest, *, by: str) -> Spec:
+    """The order that is submitted for what was asked. Looks for the commit that the directory is at."""
+    given = {name: getattr(request, name) for name in OrderFields.__struct_fields__}
+    root = os.path.abspath(os.path.expanduser(request.root)) if request.root else ""
+    base = request.base or (commit_of(root) if root and not request.in_place else "")
+    more = {"id": new_id(request.key), "created": time.time(), "by": by, "root": root, "base": base}
+    return checked(Spec(**{**given, **more}))
 
 
 async def submit(bus: Bus, specs: Sequence[Spec]) -> list[Given]:

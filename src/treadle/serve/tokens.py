@@ -39,7 +39,7 @@ class PushKeys(msgspec.Struct, frozen=True, kw_only=True):
     auth: Annotated[str, Meta(max_length=100)]
 
 
-class PushSubscription(msgspec.Struct, frozen=True, kw_only=True):
+class PushSubscription(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a browser receives messages while the page is closed, and the keys to encrypt for it."""
 
     endpoint: Annotated[str, Meta(max_length=2000)]

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from treadle.cli.fleet.common import age, exit_code, money, table
-from treadle.fleet.orders import Used
+from treadle.wire.fleet.records import Used
 
 
 @pytest.mark.parametrize(

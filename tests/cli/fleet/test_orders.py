@@ -17,7 +17,9 @@ def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None
     lines = '{"task": "c"}\n{"task": "d", "labels": ["none-has-it"]}\n'
     ids = fleet("submit", "--file", "-", "--agent", "null", stdin=lines).split()
     assert len(ids) == 2 and "has no label none-has-it" in fleet("explain", ids[1])
-    assert "has no 'tsk'" in fleet("submit", "--file", "-", stdin='{"tsk": "c"}', code=1)
+    assert "line 1: this is not an order: Object contains unknown field `tsk`" in fleet(
+        "submit", "--file", "-", stdin='{"tsk": "c"}', code=1
+    )
     assert "no task" in fleet("submit", code=1)
     shown = as_json("submit", "x", "--race", "null,null:1:1", "--dry-run")
     assert len(shown) == 2 and shown[0]["race"] == shown[1]["race"]
@@ -31,3 +33,36 @@ def test_programs_without_treadle_in_other_languages_give_orders(running: None) 
     for argv in ([sys.executable, "fleet_client.py"], [need("node"), "fleet_client.mjs"]):
         done = subprocess.run([*argv, url, "x", "null"], cwd=examples, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and "ended: done" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_mistake_in_a_file_is_named_with_its_line_and_its_path(tmp_path: Path) -> None:
+    """Nothing is submitted, and nothing needs to run for that."""
+    many = tmp_path / "orders.toml"
+    good = '# two orders\n[[order]]\ntask = "a"\n\n[[order]]\ntask = "b"\n'
+    for wrong, place in (
+        ("[order.limits]\nusdd = 3", f"{many}:5: order 2: this is not an order: Object contains unknown field `usdd`"),
+        ("priority = true", f"{many}:5: order 2: this is not an order: Expected `int`, got `bool` - at `$.priority`"),
+        ('id = "mine"', f"{many}:5: order 2: `id` is set when the order is submitted"),
+    ):
+        many.write_text(good + wrong + "\n")
+        assert place in fleet("submit", "--file", str(many), code=1)
+    many.write_text('agent = "null"\n' + good)
+    assert "`agent` stands outside of the orders" in fleet("submit", "--file", str(many), code=1)
+    lines = tmp_path / "one.json"
+    lines.write_text('{"task": "x", "policy": {"deny_wrte": []}}')
+    assert "`deny_wrte` - at `$.policy`" in fleet("submit", "--file", str(lines), code=1)
+
+
+def test_options_become_the_fields_of_the_order(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('deny_write = ["secrets/**"]\n')
+    words = ["--max-usd", "2.5", "--label", "a", "--label", "b", "--park", "--answer-within", "2h", "--title", "T"]
+    words += ["--policy", str(policy), "--every", "30 6 * * mon-fri", "--time-zone", "UTC", "--answer-default", "allow"]
+    (shown,) = as_json("submit", "x", *words, "--dry-run")
+    assert shown["limits"] == {"usd": 2.5} and shown["labels"] == ["a", "b"] and shown["park"] == 10.0
+    assert shown["answer_seconds"] == 7200.0 and shown["policy"] == {"deny_write": ["secrets/**"]}
+    assert (shown["cron"], shown["zone"], shown["title"]) == ("30 6 * * mon-fri", "UTC", "T")
+    assert shown["answer_default"] == "allow" and "agent" not in shown
+    (timed,) = as_json("submit", "x", "--every", "6h", "--not-before", "+90m", "--dry-run")
+    assert timed["every"] == 21600.0 and timed["not_before"] > 1e9
+    assert "at `$.priority`" in fleet("submit", "x", "--priority", "11", "--dry-run", code=1)

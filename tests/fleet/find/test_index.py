@@ -12,7 +12,9 @@ from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.index import OrderIndex
 from treadle.fleet.find.order_rows import OrderFilter, row_of
 from treadle.fleet.find.searched import is_error, texts_of
-from treadle.fleet.orders import Attempt, Order, Spec, Used, encode
+from treadle.fleet.orders import encode
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Attempt, Order, Used
 
 STATES = ("queued", "running", "done", "failed")
 

@@ -13,8 +13,8 @@ from tests.fleet.repositories import DONE, bash, model, read, says, work, write
 from treadle.errors import ConfigError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import Spec
 from treadle.fleet.run import checkpoints, runs
+from treadle.wire.fleet.orders import Spec
 
 CUT_OFF = (
     says("I go on.", read("b.txt"), write("b.txt", "whole"), when="You were interrupted", turn=2),

@@ -8,7 +8,7 @@ from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import model, says, work, write
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import OrderLimits
+from treadle.wire.fleet.orders import OrderLimits
 
 
 def uses(tokens: int) -> dict[str, int]:

@@ -14,13 +14,13 @@ from tests.fleet.repositories import DONE, bash, model, says, work
 from treadle.errors import LocalError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import Spec
 from treadle.fleet.run import runs
 from treadle.fleet.run.interactive import command
 from treadle.fleet.run.terminals import Carried, start
 from treadle.io import sockets
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
+from treadle.wire.fleet.orders import Spec
 
 
 @asynccontextmanager

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from tests.fleet.schedule.test_book import book_with, spec
-from treadle.fleet.orders import Note
 from treadle.fleet.schedule.answering import Answering
 from treadle.fleet.schedule.placing import place_all
+from treadle.wire.fleet.records import Note
 
 
 def answering(*names: str, slots: int = 2) -> Answering:

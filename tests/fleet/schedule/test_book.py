@@ -5,9 +5,10 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.fleet.orders import AT_WORK, ENDED, Spec, Used
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import place_all
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import AT_WORK, ENDED, Used
 
 LEASE = 5.0
 

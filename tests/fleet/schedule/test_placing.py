@@ -7,9 +7,10 @@ import pytest
 
 from tests.fleet.schedule.test_book import book_with, spec
 from treadle.fleet.control import Budget
-from treadle.fleet.orders import NOT_HERE, Note, OrderLimits, Spec, Used
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import Wait, explain_wait, place_all, rate_limited
+from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.records import NOT_HERE, Note, Used
 
 
 def waits(book: Book, name: str) -> Wait:

@@ -10,7 +10,7 @@ from treadle.errors import ConfigError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import STATE, Bus
 from treadle.fleet.engine.pull import Pull
-from treadle.fleet.orders import OrderLimits
+from treadle.wire.fleet.orders import OrderLimits
 
 
 async def waits_for(bus: Bus, name: str, kind: str) -> dict[str, object]:

@@ -82,3 +82,48 @@ async def test_an_order_is_steered(web: Web, bus: Bus, start_node: Start) -> Non
     again = await web.post(f"/orders/{busy}/retry")
     assert again["new"] and (await web.post(f"/orders/{busy}/retry"))["id"]
     await web.post(f"/orders/{again['id']}/cancel")
+
+
+async def test_every_field_of_an_order_arrives(web: Web, bus: Bus) -> None:
+    """Those that this call once dropped without a word, too."""
+    body = {
+        "task": "x",
+        "agent": SLOW,
+        "symbols": ["F12"],
+        "terminal": True,
+        "park": 5.0,
+        "stall_seconds": 7.0,
+        "on_stall": "cancel",
+        "race": "r1",
+        "limits": {"usd": 2.5},
+        "policy": {"deny_write": ["secrets/**"]},
+        "key": "once",
+    }
+    given = await web.post("/orders", body, status=201)
+    stored = await client.get_spec(bus, given["id"])
+    assert (stored.symbols, stored.terminal, stored.park, stored.stall_seconds) == (("F12",), True, 5.0, 7.0)
+    assert (stored.on_stall, stored.race, stored.limits.usd, stored.policy.deny_write) == (
+        "cancel",
+        "r1",
+        2.5,
+        ("secrets/**",),
+    )
+    again = await web.http.post("/api/v1/orders", json=body)
+    assert again.status_code == 200 and again.json()["id"] == given["id"]
+
+
+async def test_a_field_that_an_order_does_not_have_is_refused_with_its_place(web: Web, bus: Bus) -> None:
+    for wrong, place in (
+        ({"tsk": "x"}, "`tsk`"),
+        ({"usd": 3}, "`usd`"),
+        ({"limits": {"max_usd": 3}}, "`max_usd` - at `$.limits`"),
+        ({"policy": {"deny_wrte": ["secrets/**"]}}, "`deny_wrte` - at `$.policy`"),
+        ({"by": "root"}, "`by`"),
+        ({"priority": 17}, "`$.priority`"),
+    ):
+        refused = await web.http.post("/api/v1/orders", json={"task": "x", **wrong})
+        assert refused.status_code == 400 and place in refused.text, refused.text
+    headers = {"idempotency-key": "one"}
+    differs = await web.http.post("/api/v1/orders", json={"task": "x", "key": "two"}, headers=headers)
+    assert differs.status_code == 422 and "$.key" in differs.text
+    assert await bus.keys("spec.*") == []

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from treadle.fleet.orders import Order, OrderHead
+from treadle.wire.fleet.records import Order, OrderHead
 
 
 class OrderRow(OrderHead, frozen=True, kw_only=True, omit_defaults=True):

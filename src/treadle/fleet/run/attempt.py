@@ -11,9 +11,11 @@ import msgspec
 from treadle.errors import TreadleError
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.engine.events import AttemptLog
-from treadle.fleet.orders import NOT_HERE, OrderLimits, Used, encode
+from treadle.fleet.orders import encode
 from treadle.fleet.run import runs, trees
 from treadle.redact import Redactor
+from treadle.wire.fleet.orders import OrderLimits
+from treadle.wire.fleet.records import NOT_HERE, Used
 
 OUTAGE_SECONDS = 3600.0
 """How long a runner goes on, or waits to report its end, while the engine is away."""

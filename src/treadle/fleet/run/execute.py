@@ -16,7 +16,6 @@ from treadle.errors import Cancelled, NotFound, StorageError, TimedOut, TreadleE
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import frugal
 from treadle.fleet.engine import objects
-from treadle.fleet.orders import NOT_HERE, OrderLimits, Used
 from treadle.fleet.run import continuing, evidence, null, sources, trees
 from treadle.fleet.run.attempt import Ended, RunningAttempt
 from treadle.fleet.run.checkpoints import Checkpoints
@@ -25,6 +24,8 @@ from treadle.fleet.run.messages import Messages
 from treadle.fleet.run.metering import Meter
 from treadle.fleet.run.questions import Questions
 from treadle.session import Agent, Answer, Confinement, SessionSpec
+from treadle.wire.fleet.orders import OrderLimits
+from treadle.wire.fleet.records import NOT_HERE, Used
 from treadle.wire.sidecar.receipts import AssistantSaid, Receipt
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 from treadle.errors import BudgetExceeded, TreadleError
 from treadle.events import Usage
 from treadle.fleet.accounts import beyond
-from treadle.fleet.orders import Used
 from treadle.fleet.run.attempt import RunningAttempt
+from treadle.wire.fleet.records import Used
 
 
 class Meter:

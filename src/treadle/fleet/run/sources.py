@@ -4,15 +4,14 @@ import asyncio
 import hashlib
 import os
 
-import msgspec
-
 from treadle.errors import WorkspaceError
 from treadle.fleet.engine import objects, places
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import Spec, read_order
+from treadle.fleet.orders import read_order
 from treadle.fleet.run import trees
 from treadle.io import scratch
 from treadle.io.files import locked, write_atomic
+from treadle.wire.fleet.orders import Spec
 from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace.git import Repository, git
 
@@ -28,7 +27,7 @@ def commit_of(root: str) -> str:
 
 
 def policy_of(spec: Spec) -> PolicyProfile:
-    return msgspec.convert({name: spec.policy.get(name, []) for name in PolicyProfile.__struct_fields__}, PolicyProfile)
+    return PolicyProfile(**{name: list(getattr(spec.policy, name)) for name in PolicyProfile.__struct_fields__})
 
 
 async def find(bus: Bus, spec: Spec) -> str:

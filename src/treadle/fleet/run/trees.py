@@ -9,10 +9,10 @@ import shutil
 import msgspec
 
 from treadle.errors import TreadleError, WorkspaceError
-from treadle.fleet.orders import Spec
 from treadle.io import scratch
 from treadle.io.files import write_atomic
 from treadle.io.reading import read
+from treadle.wire.fleet.orders import Spec
 from treadle.workspace.git import Repository, git
 
 BUNDLED = "refs/worktree/treadle-bundle"

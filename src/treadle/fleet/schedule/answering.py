@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from treadle.fleet.control import scopes
-from treadle.fleet.orders import AT_WORK, Used, encode
+from treadle.fleet.orders import encode
 from treadle.fleet.schedule.book import Book, NodeView
 from treadle.fleet.schedule.placing import explain_wait, over_budget
+from treadle.wire.fleet.records import AT_WORK, Used
 
 WHYS_AT_WORK, WHYS_WAITING = 500, 100
 """How many orders `fleet.ask.all` reports."""

@@ -18,24 +18,11 @@ from treadle.errors import TreadleError
 from treadle.fleet import accounts
 from treadle.fleet.control import Control
 from treadle.fleet.engine.bus import Write
-from treadle.fleet.orders import (
-    AT_WORK,
-    GIVEN_BACK,
-    NOT_HERE,
-    Attempt,
-    Note,
-    Order,
-    OrderLimits,
-    OrderReceipt,
-    Spec,
-    State,
-    Used,
-    ask_record,
-    begun,
-    encode,
-    new_id,
-)
+from treadle.fleet.orders import ask_record, begun, encode, new_id
 from treadle.fleet.schedule.liveness import stuck
+from treadle.fleet.schedules import due_again, first_due
+from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.records import AT_WORK, GIVEN_BACK, NOT_HERE, Attempt, Note, Order, OrderReceipt, State, Used
 
 START_SECONDS = 60.0
 """How long a node that is alive has to start the runner of an order placed on it."""
@@ -209,7 +196,7 @@ class Book:
         """Take in an order that was submitted and checked. A known order changes nothing."""
         if spec.id in self.rows:
             return
-        order = replace(begun(spec), not_before=spec.first_due(time.time()))
+        order = replace(begun(spec), not_before=first_due(spec, time.time()))
         row = self.add(spec, order, 0, now)
         self.change(row, Write(f"active.{spec.id}", b"{}"))
         if spec.retry_of:
@@ -350,7 +337,7 @@ class Book:
         first = row.spec.series or row.spec.id
         began = row.order.attempts[0].placed if row.order.attempts else time.time()
         try:
-            due = row.spec.due_again(began, time.time())
+            due = due_again(row.spec, began, time.time())
         except TreadleError as error:  # this machine does not know the time zone, which another one knew
             return self.change(row, notes=self.note(row, "fleet", f"it is not repeated: {error}"))
         spec = replace(row.spec, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=time.time())

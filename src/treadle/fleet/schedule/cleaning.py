@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from treadle.fleet.engine.bus import BATCH_MAX, STATE, Bus, Entry, Write
-from treadle.fleet.orders import Order, read_order
+from treadle.fleet.orders import read_order
 from treadle.fleet.schedule.book import Book, Unit
+from treadle.wire.fleet.records import Order
 
 PAGE, READ = 200, 1000
 """How many orders are removed and read at a time; those read may include marks of orders just removed."""

@@ -7,8 +7,9 @@ import msgspec
 
 from treadle.fleet.control import Park, budget_scopes, scopes, with_entry
 from treadle.fleet.engine.bus import Write
-from treadle.fleet.orders import Attempt, encode
+from treadle.fleet.orders import encode
 from treadle.fleet.schedule.book import BACK_SECONDS, Book, NodeView, OpenOrder
+from treadle.wire.fleet.records import Attempt
 
 LOOKED_AT = 2000
 """How many orders one round looks at: the rest of a longer queue have their turn once these have moved on."""

@@ -20,12 +20,14 @@ from treadle.errors import TreadleError
 from treadle.fleet.control import Control
 from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
 from treadle.fleet.engine.pull import Pull
-from treadle.fleet.orders import AT_WORK, Order, Spec, checked, encode, read_order, read_spec
+from treadle.fleet.orders import checked, encode, read_order, read_spec, submitted
 from treadle.fleet.schedule import wishes
 from treadle.fleet.schedule.answering import Answering
 from treadle.fleet.schedule.book import Book, OpenOrder, Unit
 from treadle.fleet.schedule.cleaning import Cleaning
 from treadle.fleet.schedule.placing import place_all, rate_limited
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import AT_WORK, Order
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -215,7 +217,7 @@ class Scheduler:
 
     async def _take_in(self, name: str, data: bytes) -> None:
         try:
-            spec = read_spec(data)
+            spec = submitted(data)
             if spec.id != name:
                 raise ValueError(f"the order {spec.id!r} was stored as {name!r}")
             checked(spec)

@@ -10,9 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from treadle.fleet.control import Budget, scopes, with_entry
-from treadle.fleet.orders import Note, encode
+from treadle.fleet.orders import encode
 from treadle.fleet.schedule.book import Book, Say
 from treadle.fleet.schedule.cleaning import Cleaning
+from treadle.wire.fleet.records import Note
 
 OF_ORDERS = ("cancel", "set", "result")
 

@@ -16,9 +16,9 @@ from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderFilter, OrderRow
-from treadle.fleet.orders import AT_WORK, ENDED
 from treadle.fleet.schedule import liveness
 from treadle.serve.fleet_link import FleetLink
+from treadle.wire.fleet.records import AT_WORK, ENDED
 
 log = logging.getLogger(__name__)
 

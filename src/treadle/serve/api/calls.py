@@ -41,6 +41,10 @@ class Done(msgspec.Struct, frozen=True):
     ok: bool = True
 
 
+class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a request: a field that it does not have is refused, never skipped."""
+
+
 class Asking:
     """One call: who makes it, on what, with which parameters."""
 
@@ -84,7 +88,7 @@ class ApiCall:
     right: Right
     handler: Handler
     query: type | None
-    body: type | None
+    body: type[msgspec.Struct] | None
     returns: Any
     status: int
     optional_body: bool
@@ -109,11 +113,13 @@ def call(
     *,
     right: Right = "watch",
     query: type | None = None,
-    body: type | None = None,
+    body: type[msgspec.Struct] | None = None,
     returns: Any = Done,
     status: int = 200,
     optional_body: bool = False,
 ) -> Callable[[Handler], Handler]:
+    assert body is None or body.__struct_config__.forbid_unknown_fields, f"{body} would skip fields in silence"
+
     def add(handler: Handler) -> Handler:
         TABLE.append(ApiCall(method, path, right, handler, query, body, returns, status, optional_body))
         return handler

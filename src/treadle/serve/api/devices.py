@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from treadle.errors import TreadleError
-from treadle.serve.api.calls import Asking, Done, call
+from treadle.serve.api.calls import Asking, Done, RequestBody, call
 from treadle.serve.envelope import RequestRefused, answer, failure
 from treadle.serve.gate import BODY_SECONDS, Gate, address_of
 from treadle.serve.tokens import Right
@@ -79,7 +79,7 @@ async def list_devices(asking: Asking) -> list[DeviceRow]:
     ]
 
 
-class NewLink(msgspec.Struct, frozen=True, kw_only=True):
+class NewLink(RequestBody, frozen=True, kw_only=True):
     right: Right = "answer"
     name: Annotated[str, Meta(max_length=80)] = ""
 

@@ -12,7 +12,7 @@ from treadle.fleet.engine import places
 from treadle.fleet.find.order_rows import SearchHit
 from treadle.fleet.join import invitations
 from treadle.serve.api.board import ClaimRow
-from treadle.serve.api.calls import Asking, Done, call
+from treadle.serve.api.calls import Asking, Done, RequestBody, call
 from treadle.serve.api.orders import Reason
 
 Scope = Annotated[str, Meta(min_length=1, max_length=300)]
@@ -38,7 +38,7 @@ async def undrain_node(asking: Asking) -> Done:
     return Done()
 
 
-class NewInvitation(msgspec.Struct, frozen=True, kw_only=True):
+class NewInvitation(RequestBody, frozen=True, kw_only=True):
     name: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,40}$")]
     """The node that the machine will be."""
 
@@ -63,7 +63,7 @@ async def show_control(asking: Asking) -> Control:
     return await client.control(asking.bus)
 
 
-class NewPause(msgspec.Struct, frozen=True, kw_only=True):
+class NewPause(RequestBody, frozen=True, kw_only=True):
     scope: Scope = "fleet"
     why: Annotated[str, Meta(max_length=2000)] = ""
     now: bool = False
@@ -77,7 +77,7 @@ async def pause_scope(asking: Asking) -> Done:
     return Done()
 
 
-class ScopeOnly(msgspec.Struct, frozen=True, kw_only=True):
+class ScopeOnly(RequestBody, frozen=True, kw_only=True):
     scope: Scope = "fleet"
 
 
@@ -88,7 +88,7 @@ async def resume_scope(asking: Asking) -> Done:
     return Done()
 
 
-class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
+class NewBudget(RequestBody, frozen=True, kw_only=True):
     scope: Scope = "fleet"
     usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
     tokens: Annotated[int, Meta(ge=0, le=1 << 53)] | None = None
@@ -102,7 +102,7 @@ async def set_budget(asking: Asking) -> Done:
     return Done()
 
 
-class NewLimit(msgspec.Struct, frozen=True, kw_only=True):
+class NewLimit(RequestBody, frozen=True, kw_only=True):
     scope: Scope
     most: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
 

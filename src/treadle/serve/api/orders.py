@@ -1,25 +1,26 @@
 """Orders: submit, list, look at, change; their events, receipts and messages."""
 
 import asyncio
-import os
-import time
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from treadle.errors import ConfigError, NotFound
 from treadle.fleet import client, races, sample
 from treadle.fleet.client import Given
 from treadle.fleet.engine import places
 from treadle.fleet.find.order_rows import Listed, OrderFilter
-from treadle.fleet.orders import Order, OrderReceipt, Spec, begun, checked, new_id
-from treadle.fleet.run.sources import commit_of
+from treadle.fleet.orders import begun
 from treadle.fleet.schedule import liveness
-from treadle.serve.api.calls import Asking, Done, call
+from treadle.fleet.submitting import made
+from treadle.serve.api.calls import Asking, Done, RequestBody, call
 from treadle.serve.api.event_pages import EventPage, event_page, one_event
 from treadle.serve.envelope import answer
 from treadle.serve.site import Site
+from treadle.wire.fleet.orders import OrderRequest, Spec
+from treadle.wire.fleet.records import Order, OrderReceipt
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
 Text = Annotated[str, Meta(min_length=1, max_length=100_000)]
@@ -42,55 +43,15 @@ async def list_orders(asking: Asking) -> Listed:
     return await asyncio.to_thread(index.orders, given, count=given.count, before=given.cursor, facets=given.facets)
 
 
-class NewOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """An order as `treadle fleet submit --dry-run` shows it; only the task is required."""
-
-    task: Text
-    title: Name = ""
-    agent: Name = "native"
-    model: Name | None = None
-    mode: Name | None = None
-    root: str = ""
-    repo: str = ""
-    base: Name = ""
-    claims: tuple[str, ...] = ()
-    policy: dict[str, Any] = {}
-    limits: dict[str, float] = {}
-    """seconds, turns, tokens, usd."""
-    verify: str = ""
-    setup: str = ""
-    bring: tuple[str, ...] = ()
-    in_place: bool = False
-    priority: Annotated[int, Meta(ge=0, le=9)] = 5
-    labels: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    if_failed: Annotated[str, Meta(pattern="^(block|skip|run)$")] = "block"
-    not_before: float = 0.0
-    every: float = 0.0
-    cron: Name = ""
-    zone: Name = ""
-    credential: Name = ""
-    project: Name = ""
-    attempts: Annotated[int, Meta(ge=1, le=100)] = 3
-    answer_seconds: Annotated[float, Meta(gt=0, le=31_536_000)] = 3600.0
-    answer_default: Annotated[str, Meta(pattern="^(allow|deny)$")] = "deny"
-    rules: tuple[str, ...] = ()
-
-
-@call("POST", "/orders", right="all", body=NewOrder, returns=Given, status=201)
+@call("POST", "/orders", right="all", body=OrderRequest, returns=Given, status=201)
 async def submit_order(asking: Asking) -> Any:
     """Submit an order. Repeating the request with the same `Idempotency-Key` header returns the same order, always."""
+    request: OrderRequest = asking.body
     key = asking.request.headers.get("idempotency-key", "")
-    fields = msgspec.to_builtins(asking.body)
-    root = os.path.abspath(os.path.expanduser(asking.body.root)) if asking.body.root else ""
-    fields |= {"id": new_id(key), "created": time.time(), "by": asking.by, "root": root}
-    try:
-        spec = msgspec.convert(fields, Spec)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"this cannot be an order: {error}") from None
-    if spec.root and not spec.base and not spec.in_place:
-        spec = msgspec.structs.replace(spec, base=await asyncio.to_thread(commit_of, spec.root))
-    (given,) = await client.submit(asking.bus, [checked(spec)])
+    if key and request.key and key != request.key:
+        raise ConfigError("the header Idempotency-Key and the field `key` differ - at `$.key`")
+    spec = await asyncio.to_thread(made, replace(request, key=key or request.key), by=asking.by)
+    (given,) = await client.submit(asking.bus, [spec])
     return answer(given, 201 if given.new else 200)
 
 
@@ -192,7 +153,7 @@ async def show_event(asking: Asking) -> dict[str, Any]:
 # Changing it...
 
 
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
+class Reason(RequestBody, frozen=True, kw_only=True):
     why: Annotated[str, Meta(max_length=2000)] = ""
 
 
@@ -209,7 +170,7 @@ async def retry_order(asking: Asking) -> Given:
     return await client.retry(asking.bus, await asking.order(), by=asking.by)
 
 
-class NewFields(msgspec.Struct, frozen=True, kw_only=True):
+class NewFields(RequestBody, frozen=True, kw_only=True):
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
     seconds: float | None = None
     turns: int | None = None

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle.fleet import client
-from treadle.serve.api.calls import Asking, Done, call
+from treadle.serve.api.calls import Asking, Done, RequestBody, call
 from treadle.serve.api.orders import Text
 
 
@@ -16,7 +16,7 @@ async def list_approvals(asking: Asking) -> list[dict[str, Any]]:
     return await client.approvals(asking.bus)
 
 
-class NewAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class NewAnswer(RequestBody, frozen=True, kw_only=True):
     decision: Literal["allow", "deny"]
     number: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
     """The question of the order that was read; a newer one is then not answered by mistake."""
@@ -40,7 +40,7 @@ async def answer_order(asking: Asking) -> Done:
     return Done()
 
 
-class AnswerNumber(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerNumber(RequestBody, frozen=True, kw_only=True):
     number: Annotated[int, Meta(ge=1, le=1 << 31)]
 
 
@@ -51,7 +51,7 @@ async def withdraw_answer(asking: Asking) -> Done:
     return Done()
 
 
-class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
+class NewMessage(RequestBody, frozen=True, kw_only=True):
     text: Text
     when: Literal["", "now", "turn"] = ""
     """`now` ends the running turn for the message, `turn` waits for its end; empty waits for the agent's next step."""
@@ -75,7 +75,7 @@ async def list_messages(asking: Asking) -> list[dict[str, Any]]:
     return [{**message, "key": key} for key, message in found]
 
 
-class EditedMessage(msgspec.Struct, frozen=True, kw_only=True):
+class EditedMessage(RequestBody, frozen=True, kw_only=True):
     text: Annotated[str, Meta(max_length=100_000)] = ""
     """An empty text takes the message back."""
 

@@ -5,7 +5,6 @@ import secrets
 import time
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
@@ -14,7 +13,7 @@ from treadle.fleet import client, results, reviews
 from treadle.fleet.client import Given
 from treadle.fleet.results import Merging
 from treadle.fleet.reviews import Comment
-from treadle.serve.api.calls import Asking, Done, call
+from treadle.serve.api.calls import Asking, Done, RequestBody, call
 
 MERGES_KEPT = 50
 
@@ -26,7 +25,7 @@ async def show_diff(asking: Asking) -> Response:
     return Response(data, media_type="text/plain; charset=utf-8")
 
 
-class SentBack(msgspec.Struct, frozen=True, kw_only=True):
+class SentBack(RequestBody, frozen=True, kw_only=True):
     comments: Annotated[tuple[Comment, ...], Meta(max_length=500)] = ()
     """On lines of the new files, or, without a path, on the whole work."""
 
@@ -52,7 +51,7 @@ async def discard_order(asking: Asking) -> Done:
     return Done()
 
 
-class NewMerge(msgspec.Struct, frozen=True, kw_only=True):
+class NewMerge(RequestBody, frozen=True, kw_only=True):
     orders: Annotated[list[str], Meta(min_length=1, max_length=100)]
     into: Annotated[str, Meta(max_length=4096)] = ""
     """A worktree on the server's machine; empty means the directory that the first order was given for."""

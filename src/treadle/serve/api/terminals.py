@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle.errors import ConfigError, Denied, LocalError, PeerStalled
-from treadle.serve.api.calls import Asking, Done, call
+from treadle.serve.api.calls import Asking, Done, RequestBody, call
 from treadle.terminal import typing
 from treadle.terminal.client import Client
 from treadle.terminal.listing import rows
@@ -83,7 +83,7 @@ async def show_scrollback(asking: Asking) -> Scrolled:
     return Scrolled(lines=lines[first:end], first=first, total=len(lines))
 
 
-class Typing(msgspec.Struct, frozen=True, kw_only=True):
+class Typing(RequestBody, frozen=True, kw_only=True):
     """Either a text as a person would type it, or single keys by name: Enter, Escape, Up, C-c..."""
 
     text: Annotated[str, Meta(max_length=500_000)] = ""
@@ -120,7 +120,7 @@ async def type_into_terminal(asking: Asking) -> Done:
     return Done()
 
 
-class NewSize(msgspec.Struct, frozen=True, kw_only=True):
+class NewSize(RequestBody, frozen=True, kw_only=True):
     cols: Annotated[int, Meta(ge=2, le=1000)]
     rows: Annotated[int, Meta(ge=2, le=500)]
     take: bool = False

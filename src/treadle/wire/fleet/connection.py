@@ -1,0 +1,97 @@
+"""Which subject carries which type, and who may say it. NATS carries a subject beside its payload; here, and in
+recordings, both are one line of JSON: {"subject": "$KV.fleet.spec.a1", "data": {...}}.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from treadle.errors import RemoteProtocolError
+from treadle.wire.common import connection as base
+from treadle.wire.common.jsonline import json_line
+from treadle.wire.fleet.orders import Spec, tolerant
+from treadle.wire.fleet.records import Order, OrderReceipt
+
+OPEN = "open"
+
+
+class Subject(NamedTuple):
+    """A kind of subject: words in capitals stand for a name. `by` is the role that publishes there."""
+
+    pattern: str
+    by: str
+    type: Any
+
+
+SUBJECTS = (
+    Subject("$KV.fleet.spec.ID", "client", Spec),
+    Subject("$KV.fleet.order.ID", "scheduler", Order),
+    Subject("$KV.fleet.receipt.ID", "scheduler", OrderReceipt),
+)
+
+
+class Published(NamedTuple):
+    """A message with the subject that it is published on."""
+
+    subject: str
+    content: Any
+
+
+class _RecordedLine(msgspec.Struct):
+    subject: str
+    data: msgspec.Raw
+
+
+def kind_of(subject: str) -> Subject | None:
+    return next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(subject)), None)
+
+
+def read(subject: str, data: bytes) -> Any:
+    """The content of a message on this subject. Raises RemoteProtocolError when it is not of the subject's type."""
+    kind = kind_of(subject)
+    if kind is None:
+        raise RemoteProtocolError(f"nothing is published on {subject[:200]!r}")
+    return read_as(kind.type, data, subject)
+
+
+def read_as(kind: Any, data: bytes, what: str) -> Any:
+    """Fields that a later version added are skipped; what is there must have its type."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        try:
+            return msgspec.convert(tolerant(msgspec.json.decode(data), kind), kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise RemoteProtocolError(f"{what[:200]} cannot be read: {error}") from None
+
+
+class Connection(base.LineConnection[Published]):
+    """One end of a recorded conversation. The engine orders what is stored, and nothing here waits for an answer, so
+    there is one state; which report counts is decided by the order's own states (records.py).
+    """
+
+    SAYS = {role: frozenset(kind.pattern for kind in SUBJECTS if kind.by == role) for role in ("client", "scheduler")}
+    START = OPEN
+    TRANSITIONS = {(OPEN, kind.pattern): OPEN for kind in SUBJECTS}
+
+    def kind(self, sender: str, message: Published) -> str:
+        found = kind_of(message.subject)
+        return found.pattern if found is not None else message.subject
+
+    def read(self, line: bytes) -> Published:
+        try:
+            envelope = msgspec.json.decode(line, type=_RecordedLine)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise RemoteProtocolError(f"a line is not a message of a fleet: {error}") from None
+        return Published(envelope.subject, read(envelope.subject, bytes(envelope.data)))
+
+    def encode(self, message: Published) -> bytes:
+        return json_line({"subject": message.subject, "data": message.content})
+
+
+_PATTERNS = [
+    (kind, re.compile(re.sub(r"\b[A-Z]+\b(?!\.fleet)", r"[^.\\s]+", re.escape(kind.pattern)))) for kind in SUBJECTS
+]

@@ -1,0 +1,248 @@
+"""The one declaration of an order. Options of the command line, TOML and JSON files, the HTTP call, its OpenAPI
+document and the table in the docs are all made from the fields below: a new field is declared here, and nowhere else.
+
+What a person gives is read exactly: an unknown or misplaced field is refused with its place. What is stored is read
+tolerantly, because a later version may have added to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from treadle.errors import ConfigError
+
+FORMAT = 1
+TASK_MAX = 100_000
+ATTEMPTS = 3
+Reads = Literal["", "duration", "when", "schedule", "file", "policy"]
+"""How an option's text becomes the field's value, where that is not simply the text or the number."""
+
+
+def said(meaning: str, option: str = "", metavar: str = "", *, reads: Reads = "", **bounds: Any) -> Meta:
+    """What a field means, and how it is given on the command line."""
+    return Meta(description=meaning, extra={"option": option, "metavar": metavar, "reads": reads}, **bounds)
+
+
+class OrderLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """None means no limit."""
+
+    seconds: Annotated[float | None, said("End it after this time.", "--max-seconds", "S")] = None
+    turns: Annotated[int | None, said("End it after this many model calls.", "--max-turns", "N")] = None
+    tokens: Annotated[int | None, said("End it after this many tokens.", "--max-tokens", "N")] = None
+    usd: Annotated[float | None, said("End it at this cost.", "--max-usd", "USD")] = None
+
+
+class OrderPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What its agent may do, as in the host's policy files; an empty list is no rule."""
+
+    allowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    deny_read: tuple[str, ...] = ()
+    deny_write: tuple[str, ...] = ()
+    allow_network: tuple[str, ...] = ()
+    deny_network: tuple[str, ...] = ()
+    require_approval_for: tuple[str, ...] = ()
+
+
+class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What whoever submits an order says of it."""
+
+    task: Annotated[str, said("What is to be done.", min_length=1, max_length=TASK_MAX)]
+    title: Annotated[str, said("How it is listed. Default: the first line of the task.", "--title", "TEXT")] = ""
+    agent: Annotated[str, said("Who does it; `null` does nothing.", "--agent", "NAME")] = "native"
+    model: Annotated[str | None, said("The model, as the agent names it.", "--model", "NAME")] = None
+    mode: Annotated[
+        str | None, said("What runs without a question: suggest, auto-edit (default), full-auto.", "--mode", "MODE")
+    ] = None
+    root: Annotated[str, said("The directory or repository that it is about, on the node.", "--root", "DIR")] = ""
+    repo: Annotated[str, said("A repository that the node can fetch.", "--repo", "URL")] = ""
+    base: Annotated[str, said("The commit that the work starts from. Default: where root is.", "--base", "COMMIT")] = ""
+    claims: Annotated[
+        tuple[str, ...], said("Files it has for itself; overlapping orders wait.", "--claims", "GLOB")
+    ] = ()
+    symbols: Annotated[
+        tuple[str, ...], said("Names whose meaning the repository's records hold and it is given.", "--symbol", "NAME")
+    ] = ()
+    policy: Annotated[
+        OrderPolicy, said("What it may do, as for `treadle host run`.", "--policy", "FILE", reads="policy")
+    ] = OrderPolicy()
+    rules: Annotated[
+        tuple[str, ...], said("Questions answered beforehand: 'allow Bash(git *)'.", "--rule", "RULE")
+    ] = ()
+    limits: OrderLimits = OrderLimits()
+    verify: Annotated[str, said("Run in its worktree afterwards; done only if it passes.", "--verify", "CMD")] = ""
+    setup: Annotated[str, said("Run in the worktree before the agent starts.", "--setup", "CMD")] = ""
+    bring: Annotated[
+        tuple[str, ...], said("Files that git ignores and it gets too: .env, node_modules.", "--bring", "PATH")
+    ] = ()
+    in_place: Annotated[bool, said("Work in the directory itself, not in a worktree.", "--in-place")] = False
+    terminal: Annotated[bool, said("Keep the agent in a terminal, for `treadle fleet attach`.", "--terminal")] = False
+    priority: Annotated[int, said("9 goes first.", "--priority", "0-9", ge=0, le=9)] = 5
+    labels: Annotated[tuple[str, ...], said("Only on nodes with this label.", "--label", "L")] = ()
+    project: Annotated[str, said("For budgets and filters.", "--project", "NAME")] = ""
+    credential: Annotated[
+        str, said("The account that its rate limits are counted on. Default: the agent's name.", "--credential", "NAME")
+    ] = ""
+    after: Annotated[tuple[str, ...], said("Start when that order is done.", "--after", "ORDER")] = ()
+    if_failed: Annotated[Literal["block", "skip", "run"], said("When that order failed.", "--if-failed")] = "block"
+    not_before: Annotated[
+        float, said("A time such as 2026-12-01T06:00, or +90m.", "--not-before", "WHEN", reads="when")
+    ] = 0.0
+    every: Annotated[
+        float,
+        said(
+            "Again and again: 6h, or '30 6 * * mon-fri'. Never two at once.",
+            "--every",
+            "SCHEDULE",
+            reads="schedule",
+            ge=0,
+        ),
+    ] = 0.0
+    cron: Annotated[str, said("The start times as a crontab expression, instead of `every`.")] = ""
+    zone: Annotated[
+        str, said("The time zone of `cron`: Europe/Berlin. Default: that of this machine.", "--time-zone", "ZONE")
+    ] = ""
+    race: Annotated[str, said("Orders of the same race are compared when all have ended, and one wins.")] = ""
+    attempts: Annotated[int, said("How often it is begun.", "--attempts", "N", ge=1)] = ATTEMPTS
+    answer_seconds: Annotated[
+        float, said("How long a question may wait.", "--answer-within", "TIME", reads="duration", ge=0)
+    ] = 3600.0
+    answer_default: Annotated[
+        Literal["allow", "deny"], said("How a question is answered that has waited so long.", "--answer-default")
+    ] = "deny"
+    stall_seconds: Annotated[
+        float,
+        said(
+            "So long without an event, an open tool or CPU use is a stall.",
+            "--stall-after",
+            "TIME",
+            reads="duration",
+            ge=0,
+        ),
+    ] = 300.0
+    on_stall: Annotated[Literal["notify", "interrupt", "retry", "cancel"], said("What then happens.", "--on-stall")] = (
+        "notify"
+    )
+    park: Annotated[
+        float | None,
+        said("Give the slot back when a question has waited so long.", "--park", "TIME", reads="duration"),
+    ] = None
+    continues: Annotated[
+        str, said("The order whose work this one continues, in the same session if the agent can.")
+    ] = ""
+    comments: Annotated[str, said("A reviewer's comments on that work.")] = ""
+
+
+class OrderRequest(OrderFields, frozen=True, kw_only=True):
+    """An order as it is given; only the task is required."""
+
+    key: Annotated[
+        str, said("The same key gives the same order, for ever.", "--idempotency-key", "KEY", max_length=1000)
+    ] = ""
+
+
+class Spec(OrderFields, frozen=True, kw_only=True):
+    """An order as it was submitted. It is stored once under `spec.ID`; storing it is submitting it."""
+
+    format: int = FORMAT
+    id: str
+    bundle: str = ""
+    """The object that holds the repository at `base`, for nodes without a copy of it."""
+    series: str = ""
+    """The first order of a repeated series."""
+    retry_of: str = ""
+    by: str = ""
+    created: float = 0.0
+
+    @property
+    def account(self) -> str:
+        return self.credential or self.agent.partition(":")[0]
+
+    @property
+    def place(self) -> str:
+        """The place that its claims and its repository's limits apply to."""
+        return self.repo or self.root
+
+
+class OrderField(NamedTuple):
+    """One field of the declaration, for options and tables. `inside` is the field that holds it: `limits`."""
+
+    name: str
+    inside: str
+    type: Any
+    default: Any
+    meaning: str
+    option: str
+    metavar: str
+    reads: Reads
+
+    @property
+    def path(self) -> str:
+        return f"{self.inside}.{self.name}" if self.inside else self.name
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    @property
+    def many(self) -> bool:
+        return get_origin(self.type) is tuple
+
+    @property
+    def number(self) -> type | None:
+        return next((kind for kind in (int, float) if kind is self.type or kind in get_args(self.type)), None)
+
+
+def declared(kind: type[msgspec.Struct] = OrderRequest, inside: str = "") -> Iterator[OrderField]:
+    """Every field of an order as it is given, those of its limits among them."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in msgspec.structs.fields(kind):
+        hint = hints[field.name]
+        if field.type is OrderLimits:
+            yield from declared(OrderLimits, field.name)
+            continue
+        base, meta = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
+        default = None if field.required else field.default
+        if meta is not None and meta.extra is not None:
+            extra = meta.extra
+            yield OrderField(
+                field.name,
+                inside,
+                base,
+                default,
+                meta.description or "",
+                extra["option"],
+                extra["metavar"],
+                extra["reads"],
+            )
+
+
+OURS = frozenset(Spec.__struct_fields__) - frozenset(OrderRequest.__struct_fields__)
+"""What is set when an order is submitted, and is not for whoever submits it to say."""
+
+
+def read_request(tree: Any, where: str) -> OrderRequest:
+    """An order as it was given in a file, a line or a request; `where` begins the message when it is none."""
+    if isinstance(tree, dict) and (ours := sorted(OURS.intersection(tree))):
+        hint = f"leave {ours[0]} out" + ("; `key` makes submitting safe to repeat" if ours[0] == "id" else "")
+        raise ConfigError(f"{where}: `{ours[0]}` is set when the order is submitted - at `$.{ours[0]}`", hint=hint)
+    try:
+        return msgspec.convert(tree, OrderRequest)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: this is not an order: {error}", hint="docs/reference/fleet.md#fields") from None
+
+
+def tolerant(tree: Any, kind: Any) -> Any:
+    """The tree without fields that the type does not have: what a later version added, or another program."""
+    if not isinstance(tree, dict) or not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return tree
+    known = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    return {name: tolerant(value, _bare(known[name])) for name, value in tree.items() if name in known}
+
+
+def _bare(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint

@@ -1,0 +1,143 @@
+"""What is stored of an order while it is worked on and when it has ended. Only the scheduler writes these."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from treadle.wire.fleet.orders import FORMAT, OrderLimits
+
+State: TypeAlias = Literal["queued", "placed", "running", "asking", "done", "failed", "cancelled", "skipped"]
+ENDED: tuple[State, ...] = ("done", "failed", "cancelled", "skipped")
+AT_WORK: tuple[State, ...] = ("placed", "running", "asking")
+GIVEN_BACK = ("handed_back", "parked")
+NOT_HERE = "not_here"
+"""The end of an attempt whose node lacks the repository or the agent: the order goes to another node."""
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was measured so far. A cost of None is unknown, never zero."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    calls: int = 0
+    usd: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    def plus(self, other: Used) -> Used:
+        usd = None if self.usd is None and other.usd is None else (self.usd or 0.0) + (other.usd or 0.0)
+        counts = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__ if name != "usd"}
+        return Used(usd=usd, **counts)
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    number: int
+    node: str
+    placed: float
+    started: float = 0.0
+    ended: float = 0.0
+    outcome: str = ""
+    why: str = ""
+    resumed: str = ""
+    """How it continued from before: `session`, `brief`, or empty when there was nothing before."""
+    used: Used = Used()
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that a person or the fleet did to the order, for its history."""
+
+    at: float
+    by: str
+    what: str
+
+
+class OrderHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is shown of an order everywhere."""
+
+    id: str
+    state: State
+    changed: float
+    created: float = 0.0
+    title: str = ""
+    agent: str = ""
+    place: str = ""
+    project: str = ""
+    labels: tuple[str, ...] = ()
+    priority: int = 5
+    attempt: int = 0
+    node: str = ""
+    why: str = ""
+    """Why it ended as it did."""
+    asks: int = 0
+    open_ask: str = ""
+    newest_ask: tuple[int, int] = (0, 0)
+    """The attempt, and which of its questions. An engine that was killed may repeat earlier ones, in any order."""
+    retried_as: str = ""
+
+
+class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
+    """`order.ID`: where an order stands. Only the scheduler writes it."""
+
+    format: int = FORMAT
+    limits: OrderLimits = OrderLimits()
+    attempts: tuple[Attempt, ...] = ()
+    notes: tuple[Note, ...] = ()
+    cancel: Note | None = None
+    paused: Note | None = None
+    used: Used = Used()
+    """Used by the attempts that have ended."""
+    counted: Used = Used()
+    """Used by the attempt at work, as far as the budgets know."""
+    result: dict[str, Any] = {}
+    """The result: branch, commit, patch (the name of an object), verified, merged."""
+    not_before: float = 0.0
+    after: tuple[str, ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def parked(self) -> bool:
+        """Whether it waits for an answer without a runner."""
+        return self.state == "asking" and not self.node
+
+    @property
+    def tries(self) -> int:
+        """Attempts that count against the order's limit: those that were given back properly do not."""
+        return sum(attempt.outcome not in (*GIVEN_BACK, NOT_HERE) for attempt in self.attempts)
+
+    @property
+    def turned_down(self) -> dict[str, str]:
+        """The nodes that lack what it needs, and what each lacks."""
+        return {each.node: each.why for each in self.attempts if each.outcome == NOT_HERE}
+
+
+class OrderReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`receipt.ID`: created once, when the order ends."""
+
+    format: int = FORMAT
+    order: str
+    outcome: State
+    why: str = ""
+    attempts: tuple[Attempt, ...] = ()
+    notes: tuple[Note, ...] = ()
+    used: Used = Used()
+    result: dict[str, Any] = {}
+    approvals: list[dict[str, Any]] = []
+    run: Any = None
+    """The receipt of the run itself, as the host makes it; None when nothing ran."""
+    ended: float = 0.0
+    sha256: str = ""
+
+    def sealed(self) -> OrderReceipt:
+        plain = msgspec.structs.replace(self, sha256="")
+        data = msgspec.json.encode(msgspec.to_builtins(plain), order="deterministic")
+        return msgspec.structs.replace(self, sha256=hashlib.sha256(data).hexdigest())

@@ -1,0 +1,76 @@
+"""One declaration of an order: what it refuses, what it tolerates, and that every way in knows every field."""
+
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.cli.fleet.orders import submit
+from treadle.errors import ConfigError
+from treadle.fleet.orders import read_spec, submitted
+from treadle.serve.api.openapi import document
+from treadle.wire.fleet.orders import OURS, OrderFields, OrderRequest, Spec, declared, read_request
+
+LATER = b'{"format":1,"id":"a","task":"t","limits":{"usd":1,"joules":5},"policy":{"deny_dreams":["x"]},"colour":"red"}'
+
+
+@pytest.mark.parametrize(
+    "wrong,place",
+    [
+        ({"tsk": "x"}, "`tsk`"),
+        ({"limits": {"usdd": 1}}, "`usdd` - at `$.limits`"),
+        ({"policy": {"deny_wrte": ["x"]}}, "`deny_wrte` - at `$.policy`"),
+        ({"usd": 3}, "`usd`"),
+        ({"priority": True}, "got `bool` - at `$.priority`"),
+        ({"priority": 10}, "at `$.priority`"),
+        ({"if_failed": "hope"}, "at `$.if_failed`"),
+        ({"labels": "gpu"}, "at `$.labels`"),
+        ({"id": "mine"}, "at `$.id`"),
+        ({"by": "root"}, "at `$.by`"),
+    ],
+)
+def test_what_an_order_does_not_have_is_refused_with_its_place(wrong: dict[str, Any], place: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        read_request({"task": "x", **wrong}, "orders.toml:7")
+    assert str(found.value).startswith("orders.toml:7: ") and place in str(found.value)
+
+
+def test_what_is_set_when_an_order_is_submitted_cannot_be_given() -> None:
+    assert {"format", "id", "bundle", "series", "retry_of", "by", "created"} == OURS
+
+
+def test_a_stored_order_is_read_although_a_later_version_added_to_it() -> None:
+    spec = read_spec(LATER)
+    assert (spec.id, spec.limits.usd, spec.policy) == ("a", 1, Spec(id="", task="").policy)
+
+
+def test_a_program_that_stores_an_order_is_not_half_obeyed() -> None:
+    with pytest.raises(Exception, match="unknown field"):
+        submitted(LATER)
+
+
+def test_every_way_in_has_every_field() -> None:
+    """The command line, and the HTTP call's schema: what one takes, all take."""
+    names = {field.path.replace(".", "_") for field in declared() if field.option}
+    options = {parameter.name for parameter in submit.params if isinstance(parameter, click.Option)}
+    assert names <= options
+    schemas = document()["components"]["schemas"]
+    schema = schemas["OrderRequest"]
+    assert set(schema["properties"]) == set(OrderRequest.__struct_fields__)
+    assert schema["additionalProperties"] is False and schemas["OrderLimits"]["additionalProperties"] is False
+    assert all("description" in schema["properties"][field.name] for field in declared() if not field.inside)
+    assert set(OrderFields.__struct_fields__) <= set(Spec.__struct_fields__)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.none() | st.booleans() | st.integers() | st.text() | st.floats()))
+def test_any_table_is_an_order_or_is_refused(table: dict[str, Any]) -> None:
+    try:
+        found = read_request(table, "here")
+    except ConfigError as error:
+        assert str(error).startswith("here: ")
+    else:
+        assert set(table) <= set(OrderRequest.__struct_fields__)
+        assert msgspec.convert(msgspec.to_builtins(found), OrderRequest) == found
