@@ -12,6 +12,7 @@ SRC = Path(__file__).parent.parent / "src"
 LAYERS = [
     {"cli"},
     {"serve"},
+    {"goals"},
     {"fleet"},
     {"host", "library"},
     {"agents"},

@@ -67,6 +67,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.fleet:fleet",
             "Run many agents, on one machine or many: orders go in, nothing is lost, nothing collides.",
         ),
+        "goal": ("treadle.cli.goal:goal", "Plan a goal as orders, and see what the plan will do before anything runs."),
         "serve": (
             "treadle.cli.serve:serve",
             "Serve the page and the HTTP interface: watch and steer the fleet and the terminals from a browser.",

@@ -39,6 +39,17 @@ class Wave:
 def build_wave(
     planning: Planning, tasks: Sequence[WaveTask], invariants: str = "", *, budget: int | None = None
 ) -> Wave:
+    """The briefs of a wave, noted in the log."""
+    try:
+        wave = lay_out(planning, tasks, invariants, budget=budget)
+    except NotFound as error:
+        planning.note("brief", "refused", f"wave {error.message}")
+        raise
+    planning.note("brief", "wave", f"tasks={','.join(one.task for one in tasks)}")
+    return wave
+
+
+def lay_out(planning: Planning, tasks: Sequence[WaveTask], invariants: str = "", *, budget: int | None = None) -> Wave:
     """Anything that cannot be resolved refuses the whole wave, because an agent cannot notice what its brief lacks."""
     if not tasks or not all(one.task and one.spec for one in tasks) or len({one.task for one in tasks}) < len(tasks):
         raise ConfigError("a wave needs tasks, each with an id of its own and a spec")
@@ -47,7 +58,6 @@ def build_wave(
     lost = [f"symbol {name}" for name, value in values.items() if value is None]
     lost += [why] if invariants and (why := invariants_fault(planning.project, invariants)) else []
     if lost:
-        planning.note("brief", "refused", f"wave unresolved={', '.join(lost)}")
         raise NotFound(f"the briefs would be incomplete: {', '.join(lost)}", hint="resolve these first")
     wanted = list(dict.fromkeys(name for one in tasks for name in one.capsules))
     told, rest = Capsules(planning).closure(wanted), ""
@@ -55,14 +65,13 @@ def build_wave(
         told, rest = within(told, wanted, budget)
     parts = ["# The same for every task of this wave; yours is at the end. Ask for what is not here by its id.\n"]
     if invariants:
-        parts.append(f"INVARIANTS:\n{indented(_text(planning.project, invariants))}")
+        parts.append(f"INVARIANTS:\n{indented(section(planning.project, invariants))}")
     if values:
         rows = "\n".join(f"{name} = {value or UNRESOLVED}" for name, value in values.items())
         parts.append(f"SYMBOLS:\n{indented(rows)}")
     if told:
         capsules = [compact(name, text) for name, text in told.items()]
         parts.append("CONTEXT CAPSULES (oldest first):\n" + indented("\n".join([*capsules, *filter(None, [rest])])))
-    planning.note("brief", "wave", f"tasks={','.join(one.task for one in tasks)}")
     return Wave("\n".join(parts) + "\n", {one.task: _own(one) for one in tasks})
 
 
@@ -71,7 +80,7 @@ def _own(one: WaveTask) -> str:
     return f"YOUR TASK {one.task}{f' (see {needs})' if needs else ''}:\n{indented(one.spec)}"
 
 
-def _text(project: str, reference: str) -> str:
+def section(project: str, reference: str) -> str:
     """The text at `path` or `path#heading`: the whole file, or the section up to the next heading of its level."""
     name, _, anchor = reference.partition("#")
     text = read_text(os.path.join(project, name)) or ""

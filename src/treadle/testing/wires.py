@@ -20,11 +20,15 @@ class Wire(NamedTuple):
     crossings: Sequence[tuple[Any, ...]] = ()
 
 
+NO_CONVERSATIONS = ("common", "goal")
+"""What all wires share, and the format of a file."""
+
+
 def folders() -> list[str]:
     """The names of all wires in `treadle.wire`."""
     import treadle.wire
 
-    return [entry.name for entry in pkgutil.iter_modules(treadle.wire.__path__) if entry.name != "common"]
+    return [entry.name for entry in pkgutil.iter_modules(treadle.wire.__path__) if entry.name not in NO_CONVERSATIONS]
 
 
 def wire(name: str) -> Wire:

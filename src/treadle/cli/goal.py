@@ -1,0 +1,165 @@
+"""`treadle goal`: plans of goals, checked before anything runs, and brought in from other tools."""
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.errors import ConfigError
+from treadle.io.files import write_atomic
+from treadle.io.reading import read
+
+NAMES = ("checklist", "tasks", "beads", "taskmaster")
+
+
+@click.group()
+def goal() -> None:
+    """Plan a goal as orders, and see what the plan will do before anything runs.
+
+    \b
+    treadle goal import TODO.md            a checklist becomes goal.toml
+    treadle goal check goal.toml           waves, overlaps, briefs, tokens, and every mistake with its line
+    """
+
+
+@goal.command("check")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@click.option("--root", default=".", metavar="DIR", help="The repository that the plan is for. Default: here.")
+@click.option("--no-budget", is_flag=True, help="Do not require a budget.")
+@json_option
+def check(path: str, root: str, no_budget: bool, as_json: bool) -> None:
+    """Explain the plan in FILE: its waves, overlapping claims, briefs and tokens. Finds every mistake, with its line.
+
+    Nothing runs and nothing is written. Exits with 1 when the plan has mistakes.
+    """
+    from treadle.goals.check import check as checked
+
+    found = checked(_text(path), os.path.realpath(root), budget_required=not no_budget)
+    if as_json:
+        show_json(found)
+    else:
+        _show(found, path)
+    sys.exit(1 if found.mistakes else 0)
+
+
+def _show(found: Any, path: str) -> None:
+    for mistake in found.mistakes:
+        _show_mistake(path, mistake)
+    if found.mistakes:
+        count = len(found.mistakes)
+        click.echo(f"{count} mistake{'s' if count > 1 else ''}; a plan with mistakes does not run")
+        return
+    plan = found.plan
+    click.echo(f"goal    {plan.goal}")
+    click.echo(f"done    {plan.done}")
+    click.echo(f"lands   on {plan.branch}{f', checked by {plan.verify}' if plan.verify else ''}")
+    click.echo(f"budget  {_budget(plan.budget)}")
+    click.echo(f"asks    {', '.join(plan.gated) if plan.gated != ('none',) else 'no one'}")
+    _show_waves(found)
+    if found.overlaps:
+        click.echo("\noverlapping claims, so the second goes a wave later")
+    for overlap in found.overlaps:
+        click.echo(f"  {overlap.first} and {overlap.second}: {' and '.join(dict.fromkeys(overlap.claims))}")
+    _show_cost(found)
+    for note in found.notes:
+        _show_mistake(path, note, "note: ")
+
+
+def _show_mistake(path: str, mistake: Any, kind: str = "") -> None:
+    where = f"{mistake.place}: " if mistake.place else ""
+    click.echo(f"{path}:{mistake.line}: {kind}{where}{mistake.what}{f' ({mistake.hint})' if mistake.hint else ''}")
+
+
+def _budget(budget: Any) -> str:
+    if budget is None:
+        return "none"
+    units = (("tokens", "tokens"), ("usd", "USD"), ("hours", "h"), ("orders", "orders"))
+    return ", ".join(f"{getattr(budget, name):g} {unit}" for name, unit in units if getattr(budget, name) is not None)
+
+
+def _show_waves(found: Any) -> None:
+    orders = {order.id: order for order in found.plan.order}
+    width = max(map(len, orders))
+    for wave in found.waves:
+        click.echo(f"\nwave {wave.number}")
+        for name in wave.orders:
+            order = orders[name]
+            title = order.title or order.task.strip().split("\n", 1)[0]
+            click.echo(f"  {name:{width}}  {title[:90]}")
+            more = [f"after {', '.join(order.after)}"] if order.after else []
+            more += [f"claims {', '.join(order.claims)}"] if order.claims else []
+            more += [] if order.land else ["does not land"]
+            if more:
+                click.echo(f"  {'':{width}}  {'; '.join(more)}")
+
+
+def _show_cost(found: Any) -> None:
+    click.echo("\nbriefs, in tokens (estimated)")
+    width = max(len(brief.order) for brief in found.briefs)
+    for brief in found.briefs:
+        capsules = f" + at most {brief.capsules} of capsules" if brief.capsules else ""
+        click.echo(f"  {brief.order:{width}}  {brief.shared} shared by its wave + {brief.own} of its own{capsules}")
+    for name, cost in (("all briefs", found.delta), ("restating the plan to each", found.restated)):
+        click.echo(f"  {name}: {cost.uncached}, or {cost.cached} where beginnings are cached at a tenth of the price")
+
+
+@goal.command("import")
+@click.argument("path", metavar="FILE|DIR", type=click.Path(exists=True))
+@click.option("--from", "kind", type=click.Choice(NAMES), help="What it is. Default: seen from its contents.")
+@click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="Where the plan goes; - prints it.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+def import_(path: str, kind: str | None, out: str, force: bool) -> None:
+    """Make a plan of a checklist, a directory of Markdown tasks, beads' issues.jsonl or Task Master's tasks.json.
+
+    Tasks that are done are left out. The plan names its source, so a person is always asked before it runs; what other
+    tools do not have (done, budget, claims, accept) is yours to fill in, and `treadle goal check` says where.
+    """
+    from treadle.goals.imported import to_toml
+
+    if out != "-" and os.path.lexists(out) and not force:
+        raise ConfigError(f"{out} is there already", hint="name another file with --out, or give --force")
+    plan = _imported(path, kind)
+    text = to_toml(plan)
+    if out == "-":
+        click.echo(text, nl=False)
+        return
+    write_atomic(out, text.encode(), 0o644)
+    click.echo(f"{out}: {len(plan.order)} orders from {path}; `treadle goal check {out}` says what to fill in")
+
+
+def _imported(path: str, kind: str | None) -> Any:
+    from treadle.goals import imported
+
+    name = os.path.basename(os.path.normpath(path))
+    if os.path.isdir(path):
+        files = sorted(each for each in os.listdir(path) if each.endswith(".md"))
+        if not files:
+            raise ConfigError(f"{path} has no Markdown files", hint="each .md file in it is one task")
+        return imported.read_tasks(name, {each: _text(os.path.join(path, each)) for each in files})
+    text = _text(path)
+    return imported.read_list(kind or imported.kind_of(path, text), name, text)  # type: ignore[arg-type]
+
+
+@goal.command("export")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@click.option("--to", "kind", type=click.Choice(("beads", "taskmaster")), required=True, help="For which tool.")
+def export(path: str, kind: str) -> None:
+    """Print the plan in FILE as beads' JSON lines or as Task Master's tasks.json."""
+    from treadle.goals import imported
+    from treadle.wire.goal.reading import read as read_plan
+
+    plan, mistakes = read_plan(_text(path), budget_required=False)
+    if plan is None:
+        raise ConfigError(
+            f"{path}:{mistakes[0].line}: {mistakes[0].what}", hint=f"`treadle goal check {path}` says more"
+        )
+    click.echo((imported.to_beads if kind == "beads" else imported.to_taskmaster)(plan), nl=False)
+
+
+def _text(path: str) -> str:
+    try:
+        return read(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: {error}") from None

@@ -1,0 +1,159 @@
+"""What a plan will do in a repository, before anything runs: its waves, its briefs and their cost, and its mistakes.
+
+Nothing is written, and nothing of the repository is run. Token counts are estimates by one rule (`sessions.tokens`).
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from treadle import agents
+from treadle.coordination.briefs import invariants_fault
+from treadle.coordination.planning import Planning
+from treadle.coordination.symbols import Symbols
+from treadle.coordination.waves import WaveTask, lay_out, section
+from treadle.errors import TreadleError
+from treadle.goals.waves import ClaimOverlap, PlanWave, waves
+from treadle.policy.patterns import parse
+from treadle.sessions.tokens import estimate
+from treadle.wire.goal.lines import lines_of
+from treadle.wire.goal.plan import GoalPlan
+from treadle.wire.goal.reading import Mistake, line_of, read
+
+CAPSULE_TOKENS = 200
+"""What the capsule of a finished order comes to at most: its title, eight paths and 400 characters of its answer."""
+CACHED = 0.1
+"""The price of a prompt's beginning that the provider has just seen, as a share of the full one."""
+
+
+class BriefEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens of one order's brief."""
+
+    order: str
+    shared: int
+    """The beginning, in the same bytes for every order of the wave."""
+    own: int
+    capsules: int
+    """At most so many for the orders that it builds on, which have left no capsules yet."""
+
+
+class BriefCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What all briefs of the plan come to, in tokens: at full price, and where beginnings are cached."""
+
+    uncached: int
+    cached: int
+
+
+class PlanCheck(msgspec.Struct, frozen=True, kw_only=True):
+    plan: GoalPlan | None
+    mistakes: tuple[Mistake, ...] = ()
+    notes: tuple[Mistake, ...] = ()
+    """What is allowed and may still be an oversight."""
+    waves: tuple[PlanWave, ...] = ()
+    overlaps: tuple[ClaimOverlap, ...] = ()
+    briefs: tuple[BriefEstimate, ...] = ()
+    delta: BriefCost | None = None
+    """The briefs as they will be."""
+    restated: BriefCost | None = None
+    """The same information by restating: the plan and its invariants in full for every order."""
+
+
+def check(text: str, project: str, *, budget_required: bool = True) -> PlanCheck:
+    """Everything that can be said about the plan in `text` for the repository in `project`."""
+    plan, mistakes = read(text, budget_required=budget_required)
+    lines = lines_of(text) if plan is not None else {}
+    if plan is not None and not mistakes:
+        mistakes = sorted(_placed(lines, _wrong_here(plan, project)))
+    if plan is None or mistakes:
+        return PlanCheck(plan=plan, mistakes=tuple(mistakes))
+    found, overlaps = waves(plan)
+    briefs = {wave.number: _briefs(plan, wave, project) for wave in found}
+    whole = estimate(text) + (estimate(section(project, plan.invariants)) if plan.invariants else 0)
+    return PlanCheck(
+        plan=plan,
+        notes=tuple(sorted(_placed(lines, _doubtful(plan)))),
+        waves=tuple(found),
+        overlaps=tuple(overlaps),
+        briefs=tuple(each for wave in briefs.values() for each in wave),
+        delta=_cost([[(each.shared, each.own + each.capsules) for each in wave] for wave in briefs.values()]),
+        restated=_cost([[(whole, each.own + each.capsules) for each in wave] for wave in briefs.values()]),
+    )
+
+
+def _placed(lines: Mapping[str, int], found: Iterator[tuple[str, str, str]]) -> list[Mistake]:
+    return [Mistake(line=line_of(lines, place), place=place, what=what, hint=hint) for place, what, hint in found]
+
+
+def _wrong_here(plan: GoalPlan, project: str) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with the plan in this repository: references that lead nowhere."""
+    if plan.invariants and (fault := invariants_fault(project, plan.invariants)):
+        yield "invariants", f"there is no {fault}", "name a file of the repository, or FILE#heading"
+    settings = agents.agent_settings()
+    named = {f"roles.{role}": name for role, name in plan.roles.items()}
+    named |= {f"order[{number}].agent": order.agent for number, order in enumerate(plan.order) if order.agent}
+    for place, name in named.items():
+        try:
+            if name not in agents.AGENTS:
+                agents.find_card(name, settings)
+        except TreadleError as error:
+            yield place, error.message, error.hint or ""
+    symbols = Symbols(Planning(project=project))
+    for number, order in enumerate(plan.order):
+        for index, claim in enumerate(order.claims):
+            try:
+                parse(claim)
+            except TreadleError as error:
+                yield f"order[{number}].claims[{index}]", error.message, error.hint or ""
+        for name in order.symbols:
+            if symbols.find(name) is None:
+                yield f"order[{number}].symbols", f"there is no symbol {name!r}", "`heimdall-resolve list` shows them"
+
+
+def _doubtful(plan: GoalPlan) -> Iterator[tuple[str, str, str]]:
+    """What is allowed and may still be an oversight."""
+    if not plan.verify:
+        yield "", "no verify: each change is checked only by its own acceptance", 'as in verify = "make test"'
+    for number, order in enumerate(plan.order):
+        if order.land and not order.accept:
+            yield f"order[{number}]", f"nothing accepts {order.id}", 'as in accept = ["pytest -q tests/test_x.py"]'
+        if order.land and not order.claims:
+            yield f"order[{number}]", f"{order.id} claims no files, so overlaps with it are not seen", ""
+
+
+def _briefs(plan: GoalPlan, wave: PlanWave, project: str) -> list[BriefEstimate]:
+    """What each order of the wave will be given to read, as far as it exists now."""
+    orders = [order for order in plan.order if order.id in wave.orders]
+    tasks = [WaveTask(order.id, order.task, ",".join(order.symbols)) for order in orders]
+    laid = lay_out(Planning(project=project), tasks, plan.invariants)
+    shared = estimate(laid.shared)
+    return [
+        BriefEstimate(
+            order=order.id,
+            shared=shared,
+            own=estimate(laid.own[order.id]),
+            capsules=CAPSULE_TOKENS * len(_before(plan, order.id)),
+        )
+        for order in orders
+    ]
+
+
+def _before(plan: GoalPlan, name: str) -> set[str]:
+    """All orders that this one builds on, directly or not."""
+    after = {order.id: order.after for order in plan.order}
+    found, waiting = set[str](), list(after[name])
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += after[one]
+    return found
+
+
+def _cost(waves_of_briefs: list[list[tuple[int, int]]]) -> BriefCost:
+    """From the beginning and the rest of each brief, by wave. A cache holds for minutes, so each wave pays once."""
+    uncached = cached = 0.0
+    for briefs in waves_of_briefs:
+        for number, (shared, own) in enumerate(briefs):
+            uncached += shared + own
+            cached += shared * (CACHED if number else 1.0) + own
+    return BriefCost(uncached=round(uncached), cached=round(cached))

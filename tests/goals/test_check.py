@@ -1,0 +1,81 @@
+"""What a plan will do in a repository, said before anything runs."""
+
+from pathlib import Path
+
+import pytest
+
+from treadle.goals.check import CAPSULE_TOKENS, check
+
+PLAN = """goal = "Export"
+done = "true"
+verify = "true"
+invariants = "AGENTS.md#rules"
+budget = { orders = 5 }
+roles = { worker = "native", reviewer = "codex" }
+[[order]]
+id = "a"
+task = "First."
+claims = ["a.py"]
+accept = ["test -e a.py"]
+symbols = ["S1"]
+[[order]]
+id = "b"
+task = "Second."
+claims = ["b.py"]
+accept = ["test -e b.py"]
+[[order]]
+id = "c"
+task = "Third."
+after = ["a", "b"]
+claims = ["c.py"]
+accept = ["test -e c.py"]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "AGENTS.md").write_text("# Shop\n\n## Rules\n\nNo globals.\n\n## Else\n\nNot this.\n")
+    symbols = tmp_path / ".planning" / "protocol" / "symbols.json"
+    symbols.parent.mkdir(parents=True)
+    symbols.write_text('{"symbols": {"S1": "the row type in a.py"}}')
+    return tmp_path
+
+
+def test_waves_briefs_and_costs_are_worked_out_and_nothing_is_written(project: Path) -> None:
+    before = sorted(project.rglob("*"))
+    found = check(PLAN, str(project))
+    assert found.mistakes == () and found.notes == ()
+    assert [wave.orders for wave in found.waves] == [("a", "b"), ("c",)]
+    a, b, c = found.briefs
+    assert a.shared == b.shared > c.shared > 0 and (a.capsules, c.capsules) == (0, 2 * CAPSULE_TOKENS)
+    assert found.delta is not None and found.restated is not None
+    assert found.delta.uncached == sum(each.shared + each.own + each.capsules for each in found.briefs)
+    assert found.delta.cached == round(found.delta.uncached - 0.9 * b.shared)
+    assert found.restated.uncached > found.delta.uncached
+    assert sorted(project.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "place"),
+    [
+        (("AGENTS.md#rules", "AGENTS.md#laws"), 4, "invariants"),
+        (("AGENTS.md#rules", "NONE.md"), 4, "invariants"),
+        (('"codex"', '"kodex"'), 6, "roles.reviewer"),
+        (('task = "Second."', 'task = "Second."\nagent = "nobody-here"'), 16, "order[1].agent"),
+        (('["S1"]', '["S9"]'), 12, "order[0].symbols"),
+        (('["a.py"]', f'["{"{a,b}" * 20}"]'), 10, "order[0].claims[0]"),
+    ],
+)
+def test_what_leads_nowhere_in_this_repository_is_a_mistake(
+    project: Path, change: tuple[str, str], line: int, place: str
+) -> None:
+    found = check(PLAN.replace(*change), str(project))
+    assert [(each.line, each.place) for each in found.mistakes] == [(line, place)] and found.waves == ()
+
+
+def test_what_may_be_an_oversight_is_noted(project: Path) -> None:
+    text = PLAN
+    for line in ('verify = "true"\n', 'accept = ["test -e b.py"]\n', 'claims = ["b.py"]\n'):
+        text = text.replace(line, "")
+    found = check(text, str(project))
+    assert found.mistakes == () and [each.place for each in found.notes] == ["", "order[1]", "order[1]"]
