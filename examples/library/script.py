@@ -8,6 +8,6 @@ result = treadle.run(
     "Fix the spelling in README.md.", cwd=".", mode="auto-edit", limits=treadle.Limits(max_seconds=600)
 )
 print(result.text)
-for path in result.changes:
-    print("changed:", path)
+for change in result.changes:
+    print("changed:", change.path)
 sys.exit(0 if result.ok else 1)

@@ -4,11 +4,14 @@ The names below are the whole public Python API. They load on first use, so impo
 checkers find them in `__init__.pyi`.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES = {
     "treadle.library.conversation": """
-        Conversation OnAsk Result open query run
+        Conversation Result TypedResult open query run
+    """,
+    "treadle.library.options": """
+        OnAsk SessionOptions
     """,
     "treadle.library.tools": """
         tool
@@ -28,7 +31,7 @@ _NAMES = {
     "treadle.session": """
         Access Agent AgentInfo Answer Change CommandInfo CommandResult Confinement
         Decision Guards Instructions Limits Mode OwnProgram OwnTool Prompt
-        Rules Session SessionSpec Start Toolset Use
+        Reasoning Rules Session SessionSpec Start Subagent Toolset Use
     """,
     "treadle.events": """
         Answered AnyEvent Asked Closed CommandRun ContextCompacted ContextHandoff ContextPruned
@@ -46,6 +49,10 @@ _NAMES = {
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", *_WHERE]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> object:

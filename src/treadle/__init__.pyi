@@ -33,11 +33,13 @@ from treadle.events import Usage as Usage
 from treadle.events import Warned as Warned
 from treadle.io.process.private import hold_secrets as hold_secrets
 from treadle.library.conversation import Conversation as Conversation
-from treadle.library.conversation import OnAsk as OnAsk
 from treadle.library.conversation import Result as Result
+from treadle.library.conversation import TypedResult as TypedResult
 from treadle.library.conversation import open as open
 from treadle.library.conversation import query as query
 from treadle.library.conversation import run as run
+from treadle.library.options import OnAsk as OnAsk
+from treadle.library.options import SessionOptions as SessionOptions
 from treadle.library.tools import tool as tool
 from treadle.session import Access as Access
 from treadle.session import Agent as Agent
@@ -55,10 +57,12 @@ from treadle.session import Mode as Mode
 from treadle.session import OwnProgram as OwnProgram
 from treadle.session import OwnTool as OwnTool
 from treadle.session import Prompt as Prompt
+from treadle.session import Reasoning as Reasoning
 from treadle.session import Rules as Rules
 from treadle.session import Session as Session
 from treadle.session import SessionSpec as SessionSpec
 from treadle.session import Start as Start
+from treadle.session import Subagent as Subagent
 from treadle.session import Toolset as Toolset
 from treadle.session import Use as Use
 from treadle.sessions.session import run_turn as run_turn

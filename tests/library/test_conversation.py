@@ -58,13 +58,15 @@ async def test_a_callback_may_be_async_and_say_why_not(tmp_path: Path, model: st
     assert result.summary.denials[0].reason == "not on a Sunday"
 
 
-async def test_a_callback_that_fails_is_a_no_with_its_reason(tmp_path: Path, model: str) -> None:
+async def test_a_callback_that_raises_raises_and_nothing_was_done(tmp_path: Path, model: str) -> None:
     def on_ask(question: treadle.Asked) -> bool:
-        raise RuntimeError("nobody home")
+        raise RuntimeError("a bug in the program")
 
     async with treadle.open(cwd=tmp_path, model=model, on_ask=on_ask) as conversation:
-        result = await conversation.say("write it")
-    assert "nobody home" in result.summary.denials[0].reason and not (tmp_path / "made.txt").exists()
+        with pytest.raises(RuntimeError, match="a bug in the program"):
+            await conversation.say("write it")
+        assert not (tmp_path / "made.txt").exists()
+        assert (await conversation.say("hi")).ok, "the conversation can go on"
 
 
 async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path: Path) -> None:
@@ -122,11 +124,12 @@ async def test_what_a_hook_adds_is_read_by_the_model(tmp_path: Path) -> None:
         ({"nonsense": 1}, "nonsense"),
         ({"limits": 3}, "SessionSpec.limits must be Limits"),
         ({"tools": [len]}, "is no tool"),
+        ({"cwd": 3}, "cwd must be a path, not int"),
     ],
 )
 async def test_a_wrong_option_is_refused_where_it_is_given(tmp_path: Path, options: Any, names: str) -> None:
     with pytest.raises(ConfigError) as wrong:
-        async with treadle.open(cwd=tmp_path, **options):
+        async with treadle.open(**{"cwd": tmp_path, **options}):
             raise AssertionError("it was opened")
     assert names in str(wrong.value)
 

@@ -2,27 +2,27 @@
 
 import asyncio
 import inspect
-import logging
 import os
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 import msgspec
 
 from treadle.agents import find_agent, takes_programs
-from treadle.errors import ConfigError, NotFound
+from treadle.errors import ConfigError, NotFound, ToolError
 from treadle.events import AnyEvent, Asked, ErrorInfo, FileChanged, Outcome, TurnEnded
+from treadle.library.options import OnAsk, SessionOptions
 from treadle.library.tools import taken
+from treadle.library.typed import AnswerType
 from treadle.policy.rules import parse_rule
-from treadle.session import Agent, Answer, OwnProgram, Prompt, Rules, Session, SessionSpec, Use
+from treadle.session import Answer, OwnProgram, Prompt, Rules, Session, SessionSpec
 from treadle.sessions.totals import Totals, TurnSummary, totals
 
-log = logging.getLogger(__name__)
-
-OnAsk: TypeAlias = Callable[[Asked], "Answer | bool | str | None | Awaitable[Answer | bool | str | None]"]
-"""Answers a question of the agent: an Answer; True or False; a text (an answer, or the reason for a no); None is no."""
+T = TypeVar("T")
+TRIES = 3
+"""How often an answer of a certain type is asked for."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,19 +46,38 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.usage.cost_usd
 
 
+class TypedResult(Result, Generic[T], frozen=True, kw_only=True):
+    """The result of a turn that was asked for a value of a type."""
+
+    values: tuple[T, ...] = ()
+    """The value; empty when there is none, and then `error` says why."""
+
+    @property
+    def value(self) -> T:
+        """The value. Raises ToolError when there is none: the turn did not complete, or no answer fitted."""
+        if not self.values:
+            why = self.error.message if self.error else f"the turn ended as {self.outcome}"
+            raise ToolError(f"there is no value of that type: {why}")
+        return self.values[0]
+
+
 class Conversation:
     """An open session. `turn` gives the events of one turn, `say` its result."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._turn: str | None = None
+        self._failed: Exception | None = None
 
     @property
     def id(self) -> str:
         return self.session.id
 
     async def turn(self, prompt: str) -> AsyncIterator[AnyEvent]:
-        """The events of one turn, ending with its TurnEnded. Leaving the loop early interrupts the turn."""
+        """The events of one turn, ending with its TurnEnded. Leaving the loop early interrupts the turn.
+
+        If `on_ask` raises, the question is denied, the turn is interrupted, and after its end the exception is raised.
+        """
         reader = self.session.events(after=-1)
         turn, ended = "", False
         try:
@@ -68,6 +87,9 @@ class Conversation:
                     ended = isinstance(event, TurnEnded)
                     yield event
                     if ended:
+                        if self._failed is not None:
+                            failed, self._failed = self._failed, None
+                            raise failed
                         return
         finally:
             reader.close()
@@ -75,8 +97,43 @@ class Conversation:
             if turn and not ended:
                 await self.session.interrupt(turn, "the program stopped listening")
 
-    async def say(self, prompt: str) -> Result:
-        return _result([event async for event in self.turn(prompt)], self.session.id)
+    @overload
+    async def say(self, prompt: str) -> Result: ...
+    @overload
+    async def say(self, prompt: str, *, output_type: type[T]) -> TypedResult[T]: ...
+    async def say(self, prompt: str, *, output_type: type[T] | None = None) -> Result | TypedResult[T]:
+        """The result of one turn. With `output_type` its `value` is the final answer as that type; an answer that does
+        not fit is asked for again, twice.
+        """
+        if output_type is None:
+            return _result([event async for event in self.turn(prompt)], self.session.id)
+        wanted = AnswerType(output_type)
+        events: list[AnyEvent] = []
+        said = wanted.demanded(prompt)
+        complaint = ""
+        for _ in range(TRIES):
+            last = [event async for event in self.turn(said)]
+            events += last
+            result = _result(last, self.session.id)
+            if not result.ok:
+                return _typed(events, self.session.id, (), result.error)
+            try:
+                return _typed(events, self.session.id, (wanted.read(result.text),), None)
+            except ValueError as error:
+                complaint = str(error)
+                said = wanted.again(complaint)
+        wrong = ErrorInfo(code="schema_mismatch", message=f"the answer does not fit output_type: {complaint}")
+        return _typed(events, self.session.id, (), wrong)
+
+    async def denied(self, asked: Asked, error: Exception) -> None:
+        """`on_ask` raised this: deny what was asked, end the turn, and raise it there."""
+        self._failed = error
+        with suppress(NotFound):
+            await self.session.answer(
+                asked.request, Answer(decision="deny", text=f"on_ask failed: {error}", by="program")
+            )
+        if self._turn:
+            await self.session.interrupt(self._turn, "on_ask failed")
 
     async def steer(self, text: str) -> bool:
         """Send more text to the running turn; False when none is running or it is too late."""
@@ -84,35 +141,30 @@ class Conversation:
 
 
 @asynccontextmanager
-async def opened(
-    *,
-    agent: str | Agent = "native",
-    cwd: str | os.PathLike[str] = ".",
-    tools: Any = None,
-    on_ask: OnAsk | None = None,
-    pre_tool: Callable[[Use], Any] | None = None,
-    post_tool: Callable[[Use, str, bool], Any] | None = None,
-    stop: Callable[[str, str], Any] | None = None,
-    **options: Any,
-) -> AsyncIterator[Conversation]:
+async def opened(**options: Unpack[SessionOptions]) -> AsyncIterator[Conversation]:
     """A conversation, closed when the `async with` is left.
 
     `tools`: names of the agent's tools to offer, functions made with `@treadle.tool`, or both. `on_ask` answers
-    permissions and questions; without it, what would be asked is refused. `options` are the fields of SessionSpec:
+    permissions and questions; without it, what would be asked is refused. The others are the fields of SessionSpec:
     model, mode, rules, limits, system_prompt, append_system_prompt, resume, fork, session_id, name, persist, env ...
     """
+    given: dict[str, Any] = dict(options)
+    agent, on_ask = given.pop("agent", "native"), given.pop("on_ask", None)
+    cwd, tools = os.path.abspath(_path(given.pop("cwd", "."))), given.pop("tools", None)
+    pre_tool, post_tool, stop = (given.pop(name, None) for name in ("pre_tool", "post_tool", "stop"))
     names, own = taken(tools)
     program = OwnProgram(tools=own, pre_tool=_async(pre_tool), post_tool=_async(post_tool), stop=_async(stop))
-    spec = _spec(cwd=os.path.abspath(cwd), tools=names, program=program, answers=on_ask is not None, **options)
+    spec = _spec(cwd=cwd, tools=names, program=program, answers=on_ask is not None, **given)
     found = find_agent(agent) if isinstance(agent, str) else agent
     if program != OwnProgram() and not (takes_programs(agent) if isinstance(agent, str) else agent.name == "native"):
         raise ConfigError(
             f"the agent {found.name!r} cannot use tools and hooks of a program", hint="use agent='native' or 'claude'"
         )
     session = await found.open(spec)
-    answering = asyncio.create_task(_answer(session, on_ask)) if on_ask is not None else None
+    conversation = Conversation(session)
+    answering = asyncio.create_task(_answer(conversation, on_ask)) if on_ask is not None else None
     try:
-        yield Conversation(session)
+        yield conversation
     finally:
         if answering is not None:
             answering.cancel()
@@ -124,19 +176,30 @@ open = opened
 """The public name of `opened`."""
 
 
-async def query(prompt: str, **options: Any) -> AsyncIterator[AnyEvent]:
+async def query(prompt: str, **options: Unpack[SessionOptions]) -> AsyncIterator[AnyEvent]:
     """The events of one turn in a session of its own; the options are those of `open`."""
     async with opened(**options) as conversation:
         async for event in conversation.turn(prompt):
             yield event
 
 
-def run(prompt: str, **options: Any) -> Result:
-    """One turn from a script or a notebook, without `async`; the options are those of `open`."""
+@overload
+def run(prompt: str, **options: Unpack[SessionOptions]) -> Result: ...
+@overload
+def run(prompt: str, *, output_type: type[T], **options: Unpack[SessionOptions]) -> TypedResult[T]: ...
+def run(
+    prompt: str, *, output_type: type[T] | None = None, **options: Unpack[SessionOptions]
+) -> Result | TypedResult[T]:
+    """One turn from a script or a notebook, without `async`; the options are those of `open`.
 
-    async def once() -> Result:
+    With `output_type`, the result's `value` is the final answer as that type.
+    """
+
+    async def once() -> Result | TypedResult[T]:
         async with opened(**options) as conversation:
-            return await conversation.say(prompt)
+            if output_type is None:
+                return await conversation.say(prompt)
+            return await conversation.say(prompt, output_type=output_type)
 
     try:
         asyncio.get_running_loop()
@@ -145,22 +208,20 @@ def run(prompt: str, **options: Any) -> Result:
     return _in_a_thread(once)
 
 
-def _in_a_thread(once: Callable[[], Awaitable[Result]]) -> Result:
+R = TypeVar("R")
+
+
+def _in_a_thread(once: Callable[[], Coroutine[Any, Any, R]]) -> R:
     """Where an event loop already runs, as in a notebook, another one has to run in a thread."""
-    box: list[Result | BaseException] = []
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, once()).result()
 
-    def work() -> None:
-        try:
-            box.append(asyncio.run(once()))  # type: ignore[arg-type]
-        except BaseException as error:
-            box.append(error)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    if isinstance(box[0], BaseException):
-        raise box[0]
-    return box[0]
+def _path(given: Any) -> str:
+    try:
+        return os.fsdecode(given)
+    except TypeError:
+        raise ConfigError(f"cwd must be a path, not {type(given).__name__}: {given!r:.60}") from None
 
 
 def _spec(*, program: OwnProgram, **options: Any) -> SessionSpec:
@@ -176,15 +237,16 @@ def _spec(*, program: OwnProgram, **options: Any) -> SessionSpec:
         ) from None
 
 
-async def _answer(session: Session, on_ask: OnAsk) -> None:
+async def _answer(conversation: Conversation, on_ask: OnAsk) -> None:
+    session = conversation.session
     async for event in session.events(after=-1):
         if isinstance(event, Asked):
             try:
                 said = on_ask(event)
                 answer = _as_answer(event, await said if inspect.isawaitable(said) else said)
             except Exception as error:
-                log.exception("on_ask failed")
-                answer = Answer(decision="deny", text=f"nobody could answer: {error}", by="program")
+                await conversation.denied(event, error)
+                continue
             with suppress(NotFound):  # the deadline passed first
                 await session.answer(event.request, answer)
 
@@ -208,6 +270,15 @@ def _result(events: list[AnyEvent], session_id: str) -> Result:
         error=summary.error,
         summary=summary,
     )
+
+
+def _typed(events: list[AnyEvent], session_id: str, values: tuple[T, ...], error: ErrorInfo | None) -> TypedResult[T]:
+    """The result of all tries together, with what the last one gave."""
+    whole = _result(events, session_id)
+    fields = {name: getattr(whole, name) for name in Result.__struct_fields__}
+    if error is not None:
+        fields |= {"error": error, "outcome": "failed" if whole.ok else whole.outcome}
+    return TypedResult(**fields, values=values)
 
 
 def _async(function: Callable[..., Any] | None) -> Callable[..., Awaitable[Any]] | None:
