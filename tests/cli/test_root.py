@@ -1,8 +1,10 @@
 """The command tree: what a command line means, and how it fails."""
 
+import json
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,7 +31,9 @@ def test_what_is_piped_in_alone_is_the_prompt(tmp_path: Path) -> None:
 
 
 def test_help_and_version_are_words_too() -> None:
-    assert run("version").stdout.strip().endswith(__version__)
+    assert run("version").stdout == run("--version").stdout == f"treadle {__version__}\n"
+    told = json.loads(run("version", "--json").stdout)
+    assert told["version"] == __version__ and told["executable"] == sys.executable and "fleet" in told["parts"]
     assert run("help", "doctor").stdout == run("doctor", "--help").stdout
     assert run("help").stdout == run("--help").stdout
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 import click
 import msgspec
 
+from treadle import __version__
 from treadle.agent.tools import BUILTIN
 from treadle.cli import given
 from treadle.errors import ConfigError
@@ -225,7 +226,7 @@ def run_options(command: F) -> F:
 
 def serving_options(command: F) -> F:
     """Options of the commands that serve an agent on their standard streams."""
-    command = click.version_option(package_name="treadle", message="%(prog)s %(version)s")(command)
+    command = click.version_option(__version__, message="%(prog)s %(version)s")(command)
     command = click.option("--network", metavar="WHAT", help=NETWORK)(command)
     command = click.option("--sandbox/--no-sandbox", default=None, help=SANDBOX)(command)
     return click.option(

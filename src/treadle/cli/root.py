@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import click
 
+from treadle import __version__
 from treadle.cli import logs
 from treadle.cli.names import PRINT
 from treadle.errors import ConfigError, TreadleError
@@ -172,7 +173,7 @@ def load(place: str) -> click.Command:
 
 
 @click.group(cls=LazyGroup)
-@click.version_option(package_name="treadle", prog_name="treadle")
+@click.version_option(__version__, prog_name="treadle", message="%(prog)s %(version)s")
 def treadle() -> None:
     """Drive, supervise and coordinate coding agents: any agent, over any wire, to the end.
 
@@ -198,6 +199,20 @@ def main(arguments: list[str]) -> None:
         if _wants_json(arguments):
             _show_failure(error)
         sys.exit(error.ends_with if isinstance(error, TreadleError) else 1)
+
+
+def _show_version() -> int:
+    """`treadle version --json`: what a script or a bug report needs to know of this installation."""
+    import platform
+
+    from treadle.cli.as_json import show_json
+    from treadle.installation import PROVIDES, has
+
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    parts = {extra: has(extra) for extra in PROVIDES}
+    found = {"version": __version__, "python": platform.python_version(), "executable": sys.executable}
+    show_json({**found, "system": system, "parts": parts})
+    return 0
 
 
 def _wants_json(arguments: list[str]) -> bool:
@@ -230,6 +245,8 @@ def _run(arguments: list[str]) -> int | None:
         arguments = words = [*arguments[1:], "--help"]
     elif arguments == ["version"]:
         arguments = words = ["--version"]
+    elif arguments == ["version", "--json"]:
+        return _show_version()
     elif not arguments and _piped():
         arguments = words = ["-p"]
     first = words[0] if words else ""
