@@ -17,6 +17,7 @@ import msgspec
 from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.session import Agent, AgentInfo, Confinement, Guards, Session, SessionSpec
+from treadle.sessions.abilities import can
 from treadle.settings.config import AgentSettings
 
 if TYPE_CHECKING:
@@ -76,7 +77,20 @@ def takes_programs(name: str, settings: Mapping[str, AgentSettings] | None = Non
     if name in AGENTS:
         return True
     card, _ = find_card(name, agent_settings() if settings is None else settings)
-    return card.capabilities.get("hooks") == card.capabilities.get("own_tools") == "native"
+    return can(card.capabilities, "hooks") and can(card.capabilities, "own_tools")
+
+
+def declared(name: str, settings: Mapping[str, AgentSettings] | None = None) -> Mapping[str, str] | None:
+    """The level of each ability of the agent with this name; None when no such agent is known here."""
+    if name in AGENTS:
+        from treadle.agent.session import CAPABILITIES
+
+        return CAPABILITIES
+    try:
+        card, _ = find_card(name, agent_settings() if settings is None else settings)
+    except ConfigError:
+        return None
+    return card.capabilities
 
 
 def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, str]:

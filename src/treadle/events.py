@@ -198,6 +198,8 @@ class Asked(Event, frozen=True, kw_only=True, tag="asked"):
     """The rules that an answer with scope `always` would save; empty when no rule can express it."""
     confined: str | None = None
     """How the kernel would confine the command, in words; empty: not at all; None: no command, or unknown."""
+    changeable: bool = False
+    """Whether it can be allowed with other arguments. If not, an answer that changes them is a denial."""
     deadline: float | None = None
 
 

@@ -428,7 +428,7 @@ class Session(Protocol):
         ...
 
     async def steer(self, turn: TurnId, text: str) -> bool:
-        """Give the agent a text before its next step; False when the turn has no step left or cannot be steered."""
+        """Give the agent a text before its next step; False when the turn has none left. Raises Unsupported."""
         ...
 
     def commands(self) -> list[CommandInfo]:
@@ -440,7 +440,10 @@ class Session(Protocol):
         ...
 
     async def answer(self, request: str, answer: Answer) -> None:
-        """Answer an Asked; raises NotFound when it is no longer open."""
+        """Answer an Asked; raises NotFound when it is no longer open.
+
+        Changed arguments that this agent cannot take make it a denial, which a Warned `changed_input` reports.
+        """
         ...
 
     async def interrupt(self, target: TurnId | CallId | TaskId, reason: str = "") -> None:
@@ -450,7 +453,9 @@ class Session(Protocol):
         """
         ...
 
-    async def configure(self, change: Change) -> None: ...
+    async def configure(self, change: Change) -> None:
+        """Change the model, mode or effort. Raises Unsupported."""
+        ...
 
     async def close(self) -> None:
         """End everything; leaves no process, handle or lock behind. Safe to call twice."""

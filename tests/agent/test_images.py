@@ -160,8 +160,8 @@ async def test_a_fork_and_a_resumed_session_still_show_them(tmp_path: Path) -> N
 
 
 async def test_an_agent_that_has_no_eyes_refuses_the_prompt() -> None:
-    session = ScriptedSession(SessionSpec(cwd="/"), [])
-    with pytest.raises(Unsupported, match="takes no images, and 2 came with this prompt"):
+    session = ScriptedSession(SessionSpec(cwd="/"), [], cannot=("images",))
+    with pytest.raises(Unsupported, match="scripted takes no images"):
         await turn(session, "look", images=(png(), png()))
     await session.close()
 

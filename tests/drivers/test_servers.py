@@ -12,9 +12,9 @@ from tests.drivers.notes_server import SAID
 from tests.drivers.scenarios import DONE, Scenario, go_through
 from tests.drivers.test_contract import HERE, RECORDED, replayed
 from treadle.drivers.card import Card
-from treadle.drivers.servers import in_a_file, not_kept, programs, settled
-from treadle.errors import ConfigError
-from treadle.events import Asked, ToolDenied, ToolEnded, Warned
+from treadle.drivers.servers import in_a_file, programs, settled
+from treadle.errors import ConfigError, Unsupported
+from treadle.events import Asked, ToolDenied, ToolEnded
 from treadle.session import Answer, Rules, SessionSpec, Toolset
 
 NOTES = {"command": "notes", "args": ["log"], "env": {"KEY": "${WANTED}"}}
@@ -40,13 +40,6 @@ def test_a_server_of_the_hosts_own_process_is_left_to_the_host() -> None:
 def test_a_server_that_nobody_can_start_is_refused_by_name(entry: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"mcpServers\.odd"):
         settled(given(odd=entry), {})
-
-
-def test_what_an_agent_does_not_keep_is_said() -> None:
-    assert not_kept(given(), "x", taken=False) == []
-    assert "x takes no MCP servers, so notes" in not_kept(given(notes=NOTES), "x", taken=False)[0]
-    assert "its own settings" in not_kept(given(notes=NOTES, alone=True), "x", taken=True)[0]
-    assert not_kept(given(notes=NOTES, alone=True), "x", taken=True, alone=True) == []
 
 
 def test_a_file_of_servers_is_for_this_user_and_gone_when_the_agent_has_started(tmp_path: Path) -> None:
@@ -90,8 +83,6 @@ async def test_a_rule_can_forbid_a_tool_of_a_server(card: Card, tmp_path: Path) 
     assert [(event.name, event.by) for event in played.of(ToolDenied)] == [("mcp__notes__recall", "rule")]
 
 
-async def test_an_agent_that_takes_no_servers_says_so(tmp_path: Path) -> None:
-    session = await replayed(RECORDED["pi"], "text").open(given(cwd=str(tmp_path), notes=NOTES))
-    reader = session.events()
-    await session.close()
-    assert [event.code for event in reader.ready() if isinstance(event, Warned)] == ["not_enforced"]
+async def test_an_agent_that_takes_no_servers_refuses_the_session(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="pi takes no MCP servers"):
+        await replayed(RECORDED["pi"], "text").open(given(cwd=str(tmp_path), notes=NOTES))

@@ -9,7 +9,7 @@ import pytest
 import treadle
 from tests.scripts import calls, says
 from tests.waiting import until
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, Unsupported
 from treadle.testing.sessions import ScriptedAgent
 
 WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"}, when="write")
@@ -165,3 +165,15 @@ async def test_words_reach_the_running_turn(tmp_path: Path) -> None:
                 assert await conversation.steer("more")
                 gate.set()
     assert agent.sessions[0].steered == ["more"]
+
+
+async def test_words_for_an_agent_that_hears_none_while_it_works_are_refused(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    agent = ScriptedAgent([treadle.TextDelta(text="begun"), gate], cannot=("steer",))
+    async with treadle.open(agent=agent, cwd=tmp_path) as conversation:
+        async for event in conversation.turn("go"):
+            if isinstance(event, treadle.TextDelta):
+                with pytest.raises(Unsupported, match="cannot be given a message while it works"):
+                    await conversation.steer("more")
+                gate.set()
+    assert agent.sessions[0].steered == []

@@ -20,8 +20,11 @@ class Playing(BaseSession):
     """A session whose turns do what the test tells them."""
 
     def __init__(self, behaviour: Behaviour, **more: object) -> None:
-        super().__init__("s1", AgentInfo(name="playing"), **more)  # type: ignore[arg-type]
+        super().__init__("s1", AgentInfo(name="playing", capabilities={"steer": "native"}), **more)  # type: ignore[arg-type]
         self.behaviour = behaviour
+
+    async def _steer(self, turn: Turn, text: str) -> bool:
+        return turn.steer(text)
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         return await self.behaviour(self, turn)

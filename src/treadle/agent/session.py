@@ -51,6 +51,7 @@ from treadle.session import (
     Subagent,
     Toolset,
 )
+from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 from treadle.settings import trust
@@ -63,13 +64,7 @@ NAME = "native"
 IDLE = 0.02
 """After this many idle seconds from the start, there is time to load what a turn needs."""
 GOES_ON = 8  # how often in a turn a hook may make the agent continue when it is done
-CAPABILITIES: Mapping[str, Any] = dict.fromkeys(
-    (
-        *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
-        *("tasks", "commands", "guards", "hooks", "own_tools", "subagents", "servers", "servers_alone", "images"),
-    ),
-    "native",
-)
+CAPABILITIES: Mapping[str, Any] = dict.fromkeys((*ABILITIES, "guards"), "native")
 
 
 class NativeSession(BaseSession):
@@ -431,7 +426,10 @@ class NativeSession(BaseSession):
         elif any(task.id == target for task in self.tasks.list()):
             await self.tasks.stop(target)
 
-    async def configure(self, change: Change) -> None:
+    async def _steer(self, turn: Turn, text: str) -> bool:
+        return turn.steer(text)
+
+    async def _configure(self, change: Change) -> None:
         if change.model is not None:
             await self._set_provider(self.configuration.provider(change.model))
             self.model = change.model

@@ -147,7 +147,7 @@ async def _act(bus: Any, screen: Any, glance: Any, name: str, key: str) -> str:
         elif key == "l":
             return f"treadle fleet logs -f {name}"
     except TreadleError as error:
-        return error.message
+        return str(error)
     return ""
 
 

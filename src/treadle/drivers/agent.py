@@ -12,11 +12,12 @@ from treadle.drivers.card import Card, version_of
 from treadle.drivers.confined import decided, enclosure, started
 from treadle.drivers.launch import Launch
 from treadle.drivers.servers import settled
-from treadle.errors import ConfigError, Unsupported
+from treadle.errors import ConfigError
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
 from treadle.session import AgentInfo, Confinement, Limits, Rules, SessionSpec
+from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession
 from treadle.settings import config
 
@@ -54,18 +55,15 @@ class DrivenAgent(ABC):
     async def open(self, spec: SessionSpec) -> BaseSession:
         if not os.path.isdir(spec.cwd):
             raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
-        can = self.card.capabilities
-        if spec.program.pre_tool is not None and can.get("hooks") != "native":  # it may be there to forbid something
-            raise Unsupported(f"{self.name} cannot run hooks of a program", hint="native and claude can")
-        if spec.program.tools and can.get("own_tools") != "native":
-            raise Unsupported(f"{self.name} cannot use tools of a program", hint="native and claude can")
         spec = msgspec.structs.replace(
             spec,
             cwd=os.path.abspath(spec.cwd),
             model=self.launch.model_name(spec.model),
             mode=spec.mode or self.launch.mode,
         )
-        spec = settled(decided(_with_settings(spec, self._environ), self._environ), self._environ)
+        spec = _with_settings(spec, self._environ)
+        spec = settled(decided(spec, self._environ), self._environ)
+        abilities.check(self.name, self.card.capabilities, spec)
         if self._bind is not None:
             spec = self._bind(spec, {**self._environ, **spec.env})
         return await self._open(spec, self.env(spec.env))

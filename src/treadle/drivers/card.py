@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from treadle.events import Loss as Loss
+from treadle.sessions.abilities import ABILITIES
 from treadle.wire.common.losses import dropped as dropped
 from treadle.wire.common.losses import emulated as emulated
 
@@ -50,10 +51,23 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     With these files the session continues on another machine. `{cwd}` has - for all but letters and digits.
     """
     capabilities: dict[str, Level] = {}
+    """The level of every ability. What is unsupported is refused (`sessions/abilities.py`)."""
     losses: dict[str, Loss] = {}
     """By event (`ToolOutput`) or field (`Usage.cost_usd`)."""
     notes: tuple[str, ...] = ()
     """What a person who drives it should know, one sentence each."""
+
+
+def levels(*, native: str, emulated: str = "") -> dict[str, Level]:
+    """The level of every ability; those that are not named are unsupported."""
+    found: dict[str, Level] = dict.fromkeys(ABILITIES, "unsupported")
+    declared: tuple[tuple[Level, str], ...] = (("native", native), ("emulated", emulated))
+    for level, names in declared:
+        for name in names.split():
+            if name not in ABILITIES:
+                raise ValueError(f"there is no ability {name!r}")
+            found[name] = level
+    return found
 
 
 @cache

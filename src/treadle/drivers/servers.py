@@ -64,15 +64,3 @@ def programs(spec: SessionSpec) -> list[list[str]]:
     """The command lines of servers that the agent will start, which must be visible in its sandbox."""
     servers = [server for server in spec.tools.servers.values() if server.get("command")]
     return [[server["command"], *server.get("args", ())] for server in servers]
-
-
-def not_kept(spec: SessionSpec, name: str, *, taken: bool, alone: bool = False) -> list[str]:
-    """What was asked for and this agent does not do. `taken`: it takes servers; `alone`: it can ignore its own."""
-    told = []
-    if spec.tools.servers and not taken:
-        told.append(f"{name} takes no MCP servers, so {', '.join(spec.tools.servers)} cannot be used with it")
-    if spec.tools.only_servers and not alone:
-        told.append(f"{name} also uses the MCP servers of its own settings")
-    if spec.instructions.sources is not None and not alone:
-        told.append(f"{name} reads its own settings, whatever --setting-sources says")
-    return told

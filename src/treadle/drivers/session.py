@@ -12,7 +12,7 @@ import os.path
 import signal
 import time
 from abc import abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Literal, cast
 
 import msgspec
@@ -20,7 +20,6 @@ import msgspec
 from treadle.agent.images import look
 from treadle.drivers.card import Card, newer
 from treadle.drivers.confined import unchanged, watched
-from treadle.drivers.servers import not_kept
 from treadle.errors import (
     BudgetExceeded,
     LimitReached,
@@ -51,6 +50,7 @@ from treadle.io.process import table
 from treadle.io.within import within
 from treadle.policy.profile import build_guard
 from treadle.session import Access, AgentInfo, Answer, Mode, Prompt, SessionSpec, TurnId
+from treadle.sessions import abilities
 from treadle.sessions.session import QUESTION_SECONDS, BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 
@@ -60,6 +60,8 @@ SILENCE = 1800.0
 """How many seconds a working agent may be silent, unless the settings say otherwise: a tool may take long."""
 LEFTOVER_GRACE = 0.5
 """How many seconds an interrupted agent has to end by itself what it had started."""
+OURS = ("rule", "mode", "hook", "nobody", "deadline", "claim")
+"""Who can have denied a call, other than a person."""
 BAD_LINES = 100
 """The session ends after this many unreadable lines."""
 
@@ -110,8 +112,7 @@ class DrivenSession(BaseSession):
         self._bad_lines = 0
         self.heard_at = time.monotonic()
         self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
-        taken, alone = (card.capabilities.get(name) == "native" for name in ("servers", "servers_alone"))
-        for told in not_kept(spec, card.name, taken=taken, alone=alone):
+        for told in abilities.not_kept(card.name, card.capabilities, spec):
             self.emit(Warned(message=told, code="not_enforced"))
 
     async def prompt(self, prompt: Prompt) -> TurnId:
@@ -331,7 +332,7 @@ class DrivenSession(BaseSession):
     def tool_denied(self, call: str, name: str, reason: str, by: str, args: Any, parent: str | None = None) -> None:
         if call not in self._denied and call not in self._tools:
             self._denied.add(call)
-            known = by if by in ("rule", "mode", "hook", "nobody", "deadline", "claim") else "person"
+            known = by if by in OURS else "person"
             self.emit(ToolDenied(call=call, name=name, reason=reason, by=cast(Any, known), args=args, parent=parent))
 
     def _end_tools(self, why: str) -> None:
@@ -377,8 +378,12 @@ class DrivenSession(BaseSession):
         kind: Literal["permission", "question", "plan"] = "permission",
         options: tuple[str, ...] = (),
         judged: bool = False,
+        about: Callable[[Any], Access] | None = None,
     ) -> Answer:
-        """Decide whether this may run: by our rules first, then by a person, else denied with the reason."""
+        """Decide whether this may run: by our rules first, then by a person, else denied with the reason.
+
+        `about`: what the call touches with other arguments. A person cannot change it to what a rule denies.
+        """
         decision = self._guard(access)
         if kind == "permission" and not judged and decision.verdict == "allow":
             return Answer(decision="allow", by=decision.by)
@@ -400,11 +405,15 @@ class DrivenSession(BaseSession):
                 deadline=self.deadline(),
             )
         )
+        if answer.changed_args is not None and about is not None:
+            changed = self._guard(about(answer.changed_args))
+            if changed.verdict == "deny":
+                decision, answer = changed, Answer(decision="deny", text=changed.reason, by=changed.by)
         if answer.decision == "deny":
             why = answer.text or "a person said no"
             reason = f"{decision.reason}: {why}" if decision.reason and answer.by == "nobody" else why
             self.tool_denied(call, access.tool, reason, answer.by, access.args)
-        elif answer.scope != "once" and kind == "permission":
+        elif answer.scope != "once" and kind == "permission" and answer.changed_args is None:
             self._guard.remember(access)
         return answer
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, Denied, LocalError, NotFound, StorageError, TimedOut
+from treadle.errors import ConfigError, Denied, LocalError, NotFound, StorageError, TimedOut, Unsupported
 from treadle.fleet.control import Control
 from treadle.fleet.engine import events as event_log
 from treadle.fleet.engine import places
@@ -27,6 +27,7 @@ from treadle.fleet.engine.pull import Pull
 from treadle.fleet.orders import begun, encode, new_id, read_order, read_spec
 from treadle.fleet.submitting import Given as Given
 from treadle.fleet.submitting import submit as submit
+from treadle.sessions.abilities import ABILITIES, can
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order, OrderReceipt
 
@@ -436,6 +437,9 @@ async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -
     order = await get_order(bus, name)
     if order.ended:
         raise LocalError(f"the order {name} has ended: {order.state}", hint="`treadle fleet send-back` tries it again")
+    if not when and (agent := await deaf_agent(bus, name)):
+        hint = "say it after its turn, or now, which ends the turn (--after-turn, --now)"
+        raise Unsupported(f"{agent} {ABILITIES['steer'].refusal}", hint=hint, details={"ability": "steer"})
     body = {"format": 1, "text": text, "by": by or me(), "at": time.time(), "state": "queued", "when": when}
     for number in range(1, 1000):
         try:
@@ -444,6 +448,18 @@ async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -
         except Stale:
             continue
     raise LocalError(f"the order {name} has been told too much")
+
+
+async def deaf_agent(bus: Bus, name: str) -> str:
+    """The agent of an order, if it cannot be told anything while it works; else, or when that is unknown, nothing."""
+    from treadle.agents import declared
+
+    try:
+        spec = await get_spec(bus, name)
+    except StorageError:
+        return ""
+    levels = None if spec.terminal else declared(spec.agent)
+    return spec.agent if levels is not None and not can(levels, "steer") else ""
 
 
 async def edit_message(bus: Bus, key: str, text: str) -> None:

@@ -10,7 +10,7 @@ from treadle.doors.sidecar.work import Adjust, AgentWork, Sink
 from treadle.drivers.confined import Enclosure, started
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import SidecarPeer
-from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError
+from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError, Unsupported
 from treadle.session import Agent, AgentInfo, Answer, Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
@@ -151,10 +151,10 @@ class SidecarDoer:
     session_id = ""
 
     async def steer(self, text: str) -> bool:
-        return False  # the contract has no message for it
+        raise Unsupported("a sidecar cannot be given messages: its contract has none for it")
 
     async def say_next(self, text: str, *, now: bool = False) -> bool:
-        return False
+        return await self.steer(text)
 
     async def answer(self, request: str, answer: Answer) -> None:
         raise NotFound("a sidecar asks no questions")

@@ -136,7 +136,10 @@ class Conversation:
             await self.session.interrupt(self._turn, "on_ask failed")
 
     async def steer(self, text: str) -> bool:
-        """Send more text to the running turn; False when none is running or it is too late."""
+        """Send more text to the running turn; False when none is running or it is too late.
+
+        Raises Unsupported, with the reason, when the agent cannot be given messages while it works.
+        """
         return await self.session.steer(self._turn, text) if self._turn else False
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TreadleError, Unsupported
+from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TreadleError
 from treadle.events import (
     Answered,
     AnyEvent,
@@ -25,10 +25,15 @@ from treadle.events import (
     Event,
     Failed,
     Outcome,
+    TaskChanged,
+    ToolEnded,
+    ToolStarted,
     TurnEnded,
     TurnStarted,
+    Warned,
 )
 from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, EventReader, Prompt, Session, TurnId
+from treadle.sessions import abilities
 from treadle.sessions.log import EventLog
 from treadle.wire.common.jsontext import mended
 
@@ -109,7 +114,9 @@ class BaseSession(ABC):
         self._gate = asyncio.Lock()
         """Held by the running turn, or by a command that must not run during a turn."""
         self._pump: asyncio.Task[None] | None = None
-        self._questions: dict[str, asyncio.Future[Answer]] = {}
+        self._questions: dict[str, tuple[Asked, asyncio.Future[Answer]]] = {}
+        self._stoppable: dict[str, str] = {}
+        """Calls and tasks that run, and the ability that is needed to stop each alone."""
         self._commands: dict[asyncio.Task[CommandResult | None], str] = {}
         self._closing: asyncio.Future[None] | None = None
 
@@ -122,6 +129,14 @@ class BaseSession(ABC):
         It may raise: a TreadleError is a failure with that code, and anything else is reported as a bug. An interrupt
         arrives as cancellation. Everything durable must be on disk when this returns or raises.
         """
+
+    async def _steer(self, turn: Turn, text: str) -> bool:
+        """Give this turn a text before its next step; False when it has none left."""
+        return False
+
+    async def _configure(self, change: Change) -> None:
+        """Change the model, the mode or the effort."""
+        raise LocalError(f"{self._info.name} cannot be changed during a session")
 
     async def _command(self, name: str, args: str) -> CommandResult | None:
         """Run a slash command. An interrupt arrives as cancellation; the command may still return what it has."""
@@ -163,18 +178,17 @@ class BaseSession(ABC):
             raise Busy(f"{self._queue_limit} turns are waiting already", hint="wait for one to end")
         # A prompt from a command line can hold lone surrogates, which no wire and no file could carry.
         text = mended(prompt.text)
-        if prompt.images and self.info.capabilities.get("images", "unsupported") == "unsupported":
-            raise Unsupported(
-                f"{self.info.name} takes no images, and {len(prompt.images)} came with this prompt",
-                hint="leave them out, name them by their paths in the text, or choose an agent that takes them",
-            )
+        if prompt.images:
+            self._require("images")
         turn = Turn(prompt if text == prompt.text else msgspec.structs.replace(prompt, text=text))
         self._queue.append(turn)
         self._wake()
         return turn.id
 
     async def steer(self, turn: TurnId, text: str) -> bool:
-        return self._current is not None and self._current.id == turn and self._current.steer(text)
+        self._require("steer")
+        current = self._current
+        return current is not None and current.id == turn and await self._steer(current, text)
 
     def commands(self) -> list[CommandInfo]:
         return []
@@ -192,10 +206,22 @@ class BaseSession(ABC):
         return CommandResult(message="", ok=False) if work.cancelled() else work.result()
 
     async def answer(self, request: str, answer: Answer) -> None:
-        question = self._questions.get(request)
-        if question is None or question.done():
+        asked, question = self._questions.get(request, (None, None))
+        if asked is None or question is None or question.done():
             raise NotFound(f"no open question {request!r}", hint="it may have been answered, or its time has run out")
-        question.set_result(answer)
+        question.set_result(self._feasible(asked, answer))
+
+    def _feasible(self, asked: Asked, answer: Answer) -> Answer:
+        """An answer that cannot be carried out as given is a denial, never the nearest thing."""
+        if answer.decision == "deny" or answer.changed_args is None:
+            return answer
+        if answer.changed_args == asked.args:
+            return msgspec.structs.replace(answer, changed_args=None)
+        if abilities.can(self._info.capabilities, "changed_input"):
+            return answer
+        told = f"{self._info.name} {abilities.ABILITIES['changed_input'].refusal}, so {asked.name or 'it'} was denied"
+        self.emit(Warned(message=f"{told}; the approved input is in the denial", code="changed_input"))
+        return abilities.instead_of_changed(self._info.name, answer)
 
     async def interrupt(self, target: str, reason: str = "") -> None:
         if self._current is not None and self._current.id == target:
@@ -212,10 +238,16 @@ class BaseSession(ABC):
         if commands:
             await asyncio.wait(commands)
         else:
+            if target in self._stoppable:
+                self._require(self._stoppable[target])
             await self._interrupt_other(target, reason)
 
     async def configure(self, change: Change) -> None:
-        raise LocalError(f"{self._info.name} cannot change its model or mode during a session")
+        wishes = {"switch_model": change.model, "mode": change.mode, "effort": change.thinking}
+        for ability, wish in wishes.items():
+            if wish is not None:
+                self._require(ability)
+        await self._configure(change)
 
     async def close(self) -> None:
         if self._closing is not None:
@@ -241,8 +273,25 @@ class BaseSession(ABC):
 
     def emit(self, event: Event, turn: TurnId | None = None) -> None:
         """Put an event into the log, unless the session has closed: nobody would read it then."""
+        if type(event) in (ToolStarted, ToolEnded, TaskChanged):
+            self._note_stoppable(event)
         if not self._log.closed:
             self._log.append(event, turn if turn is not None else (self._current.id if self._current else ""))
+
+    def _note_stoppable(self, event: Event) -> None:
+        match event:
+            case ToolStarted(call=call):
+                self._stoppable[call] = "interrupt_call"
+            case ToolEnded(call=call):
+                self._stoppable.pop(call, None)
+            case TaskChanged(task_id=task, change="completed" | "failed" | "cancelled" | "closed"):
+                self._stoppable.pop(task, None)
+            case TaskChanged(task_id=task):
+                self._stoppable[task] = "tasks"
+
+    def _require(self, ability: str) -> None:
+        """Raise Unsupported, with the reason, unless the agent's card declares this."""
+        abilities.require(self._info.name, self._info.capabilities, ability)
 
     async def room(self) -> None:
         """Wait for lossless readers that are far behind. Call it wherever many events are made."""
@@ -253,8 +302,9 @@ class BaseSession(ABC):
         if not self._answers:
             return Answer(decision="deny", text="nobody can be asked in this session", by="nobody")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._questions[asked.request] = future
-        self.emit(asked)
+        self._questions[asked.request] = asked, future
+        changeable = asked.kind == "permission" and abilities.can(self._info.capabilities, "changed_input")
+        self.emit(msgspec.structs.replace(asked, changeable=changeable))
         # If whoever asked was stopped, no answer is needed any more.
         answer = Answer(decision="deny", text="what it was asked for was stopped", by="nobody")
         try:

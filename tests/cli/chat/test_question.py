@@ -1,5 +1,6 @@
 """A question, what it shows, and which answer which keys make."""
 
+import msgspec
 import pytest
 
 from treadle.cli.chat.question import Question
@@ -8,9 +9,16 @@ from treadle.session import Answer
 
 COMMAND = Asked(
     request="r", kind="permission", text="?", name="bash", args={"command": "ls", "timeout": 3}, command="ls",
-    always=("Bash(ls)",),
+    always=("Bash(ls)",), changeable=True,
 )  # fmt: skip
-WRITE = Asked(request="r", kind="permission", text="?", name="write_file", args={"file_path": "a", "content": "x"})
+WRITE = Asked(
+    request="r",
+    kind="permission",
+    text="?",
+    name="write_file",
+    args={"file_path": "a", "content": "x"},
+    changeable=True,
+)  # fmt: skip
 
 
 def asked(one: Asked = COMMAND) -> Question:
@@ -27,6 +35,12 @@ def test_no_can_have_a_reason_that_the_model_reads() -> None:
     assert question.press("n") is None and question.want == "reason"
     assert question.enter(" use make ") == Answer(decision="deny", text="use make")
     assert question.enter("") == Answer(decision="deny", text="")
+
+
+def test_only_what_the_agent_can_run_changed_can_be_changed() -> None:
+    question = asked(msgspec.structs.replace(COMMAND, changeable=False))
+    assert "change" not in question.keys and question.press("e") is None and question.want == "keys"
+    assert "e change it first" in asked().keys
 
 
 def test_a_command_can_be_changed() -> None:

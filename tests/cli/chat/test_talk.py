@@ -47,9 +47,9 @@ class Remembers:
 
 @asynccontextmanager
 async def talking(
-    cwd: Path, *turns: Sequence[Step], answer: Answer | None = None
+    cwd: Path, *turns: Sequence[Step], answer: Answer | None = None, cannot: Sequence[str] = ()
 ) -> AsyncIterator[tuple[Talk, Remembers, ScriptedSession]]:
-    session = ScriptedSession(SessionSpec(cwd=str(cwd), answers=True), list(turns))
+    session = ScriptedSession(SessionSpec(cwd=str(cwd), answers=True), list(turns), cannot)
     view = Remembers(answer)
     talk = Talk(session, view, Page(lambda: 80, colour=False), Status(session), str(cwd))
     running = [asyncio.create_task(talk.run()), asyncio.create_task(talk.watch())]
@@ -160,3 +160,18 @@ async def test_several_lines_that_begin_with_a_heading_are_a_prompt_and_no_note(
         assert not (tmp_path / "AGENTS.md").exists()
         talk.enter("# no tabs")
         await until(lambda: (tmp_path / "AGENTS.md").exists())
+
+
+async def test_words_for_an_agent_that_hears_none_while_it_works_are_the_next_prompt_and_the_person_is_told(
+    tmp_path: Path,
+) -> None:
+    gate = asyncio.Event()
+    async with talking(tmp_path, [gate], cannot=("steer",)) as (talk, view, session):
+        talk.enter("first")
+        await until(lambda: session._current is not None)
+        talk.enter("and this")
+        await until(lambda: list(talk.queued) == ["and this"])
+        assert "scripted cannot be given a message while it works: this is the next prompt" in view.text
+        gate.set()
+        await until(lambda: "> and this" in view.text)
+    assert session.steered == []

@@ -520,6 +520,21 @@ async def test_a_running_send_can_be_steered_by_a_client_that_said_so() -> None:
     assert agent.sessions[0].steered == ["left"]
 
 
+async def test_a_message_that_the_agent_cannot_be_given_is_refused_with_the_reason() -> None:
+    hold = asyncio.Event()
+    agent = ScriptedAgent([TextDelta(text="a"), hold], cannot=("steer",))
+    async with worker(agent) as client:
+        client.ask(config(capabilities=["steer"]), SEND)
+        await client.until("content_delta")
+        client.ask({"type": "steer", "id": "s1", "target_id": "2", "message": "left"})
+        reply = await client.until("steer_ok")
+        hold.set()
+        client.ask(SHUTDOWN)
+        await client.rest()
+    assert reply["accepted"] is False and "scripted cannot be given a message while it works" in reply["reason"]
+    assert agent.sessions[0].steered == []
+
+
 @pytest.mark.parametrize(
     "request_",
     [

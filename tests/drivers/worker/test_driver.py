@@ -20,6 +20,7 @@ from treadle.errors import (
     PeerStalled,
     RemoteError,
     RemoteProtocolError,
+    Unsupported,
     VersionMismatch,
 )
 from treadle.events import Asked, Event, Failed, TextDelta, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
@@ -424,7 +425,8 @@ async def test_a_worker_that_cannot_be_steered_is_not() -> None:
         async for event in reader:
             if isinstance(event, TextDelta):
                 break
-        assert await opened.steer(id, "left") is False
+        with pytest.raises(Unsupported, match="cannot be given a message while it works"):
+            await opened.steer(id, "left")
 
 
 async def test_rules_that_the_worker_does_not_promise_to_keep_are_warned_about() -> None:

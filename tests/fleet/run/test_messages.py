@@ -8,7 +8,7 @@ import pytest
 
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.repositories import DONE, bash, model, says, work, write
-from treadle.errors import LocalError
+from treadle.errors import LocalError, Unsupported
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import runs
@@ -56,3 +56,15 @@ async def test_a_message_comes_now_after_the_turn_or_at_the_next_step(
         assert ended.state == "done" and ended.result["changed"] == ["tabs.txt"], ended
         ((_, message),) = await client.messages(bus, order.id)
         assert message["state"] == "in turn"
+
+
+async def test_a_message_for_the_next_step_of_an_agent_that_hears_none_while_it_works_is_refused(
+    bus: Bus, start_node: Start
+) -> None:
+    await start_node(slots=0)
+    (name,) = await give(bus, spec(agent="copilot"))
+    with pytest.raises(Unsupported, match="copilot cannot be given a message while it works") as caught:
+        await client.say(bus, name, "use tabs")
+    assert "--after-turn" in (caught.value.hint or "") and await client.messages(bus, name) == []
+    await client.say(bus, name, "use tabs", when="turn")
+    assert [message["state"] for _, message in await client.messages(bus, name)] == ["queued"]

@@ -45,7 +45,8 @@ class Question:
             return "arrows and Enter choose, or type an answer" if self.asked.options else "your answer"
         if self.asked.kind == "plan":
             return "y go ahead · n not like this"
-        return "y yes · n no, and why · s for this session · a always · e change it first"
+        change = " · e change it first" if self.asked.changeable else ""
+        return f"y yes · n no, and why · s for this session · a always{change}"
 
     @property
     def rule(self) -> str:
@@ -61,7 +62,7 @@ class Question:
             return Answer(decision="allow", scope=SCOPES[key])
         if key == "n":
             self.want = "reason"
-        if key == "e" and self.asked.kind == "permission":
+        if key == "e" and self.asked.changeable:
             self.want = "change"
         return None
 

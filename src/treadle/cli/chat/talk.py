@@ -14,7 +14,7 @@ from treadle.cli.chat.shell import CommandDone, own_command
 from treadle.cli.chat.status import Status
 from treadle.cli.render import printable
 from treadle.cli.reporting import Reporter
-from treadle.errors import Cancelled, NotFound, TreadleError
+from treadle.errors import Cancelled, NotFound, TreadleError, Unsupported
 from treadle.events import FINISHED, Answered, AnyEvent, Asked, TaskChanged, TurnEnded
 from treadle.io.files import append_lines
 from treadle.session import Answer, CommandResult, EventReader, Prompt, Session
@@ -123,7 +123,12 @@ class Talk:
         task.add_done_callback(self._beside.discard)
 
     async def _steer(self, turn: str, text: str) -> None:
-        if await self.session.steer(turn, text):
+        try:
+            heard = await self.session.steer(turn, text)
+        except Unsupported as error:
+            heard = False
+            self.view.print(self.page.note("yellow", f"{error.message}: this is the next prompt instead"))
+        if heard:
             self.view.print(self.page.note("bold", f"» {text}"))
         else:
             self.queue(text)

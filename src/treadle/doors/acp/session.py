@@ -12,6 +12,7 @@ from treadle.events import Answered, AnyEvent, Asked, TurnEnded, Usage, Warned
 from treadle.io.reading import read_if_there
 from treadle.policy.modes import MATRIX
 from treadle.session import Change, CommandInfo, EventReader, Mode, Prompt, Remembering, Session
+from treadle.sessions.abilities import can
 from treadle.sessions.totals import Totals
 from treadle.wire.acp.content import prompt_images, prompt_text, text_block
 from treadle.wire.acp.outgoing import AcpOutgoing, Update, commands_update, stop_reason
@@ -85,8 +86,10 @@ class Served:
             await self.update(commands_update(commands))
 
     def modes(self) -> dict[str, Any]:
-        available = [{"id": mode, "name": name, "description": text} for mode, (name, text) in MODES.items()]
-        return {"currentModeId": self.mode or "full-auto", "availableModes": available}
+        current = self.mode or "full-auto"
+        offered = MODES if can(self.session.info.capabilities, "mode") else {current: MODES[current]}
+        available = [{"id": mode, "name": name, "description": text} for mode, (name, text) in offered.items()]
+        return {"currentModeId": current, "availableModes": available}
 
     async def set_mode(self, name: Any) -> None:
         mode = next((known for known in MODES if known == name), None)

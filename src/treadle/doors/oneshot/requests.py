@@ -11,6 +11,7 @@ from treadle.doors.oneshot.host_tools import HostServer, Request
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, TreadleError, Unsupported
 from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, parse_mode
+from treadle.sessions import abilities
 from treadle.wire.mcp.names import server_prefix, tool_name
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.names import THEIRS
@@ -116,11 +117,10 @@ class HostRequests:
         asked = wishes(request, self._instructions)
         if asked.check is not None:
             self._runner.demand(asked.check)
-        if asked.subagents and self._session.info.capabilities.get("subagents") != "native":
-            raise Unsupported(f"{self._session.info.name} cannot be given subagents", hint="the native agent can")
         info = self._session.info
-        if isinstance(request.get("skills"), list) and info.capabilities.get("hooks") != "native":
-            raise Unsupported(f"{info.name} cannot be told which skills to offer", hint="native and claude can")
+        for ability, wanted in (("subagents", asked.subagents), ("skills", isinstance(request.get("skills"), list))):
+            if wanted:
+                abilities.require(info.name, info.capabilities, ability)
         if request is not self._greeting and (asked.instructions is not None or asked.subagents):
             more = self._adaptable("be told more by its host after it was opened")
             more.adapt(instructions=asked.instructions, subagents=asked.subagents)

@@ -461,9 +461,12 @@ class Worker:
         self._say(AnswerOk(id=request.id, accepted=accepted))
 
     async def _steer(self, session: Session, request: Steer) -> None:
-        turn = self._running(request.target_id)
-        accepted = turn is not None and await session.steer(turn, request.message)
-        self._say(SteerOk(id=request.id, accepted=accepted))
+        turn, accepted, why = self._running(request.target_id), False, None
+        try:
+            accepted = turn is not None and await session.steer(turn, request.message)
+        except TreadleError as error:
+            why = str(error)
+        self._say(SteerOk(id=request.id, accepted=accepted, reason=why))
 
 
 def _runtime_reply(config: InitConfig, transcript: Callable[[str], str] | None, session: str) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from treadle.drivers.card import Card, Level, Loss, dropped, emulated
+from treadle.drivers.card import Card, Level, Loss, dropped, emulated, levels
 
 _card = partial(
     Card,
@@ -11,14 +11,13 @@ _card = partial(
 )
 
 
-def _capabilities(**levels: Level) -> dict[str, Level]:
-    base: dict[str, Level] = {
-        **dict.fromkeys(("streaming", "thinking", "tools", "interrupt", "commands", "mode", "model"), "native"),
-        **dict.fromkeys(("permissions", "resume", "usage", "cost", "file_changes", "rules", "servers"), "native"),
-        "images": "native",
-        **dict.fromkeys(("steer", "tasks", "changed_input", "questions", "fork", "hooks"), "unsupported"),
-    }
-    return {**base, **levels}
+def _capabilities(**differing: Level) -> dict[str, Level]:
+    base = levels(
+        native="streaming thinking tools results interrupt commands mode model switch_model permissions resume usage "
+        "cost file_changes rules servers images",
+        emulated="system_prompt structured_output",
+    )
+    return {**base, **differing}
 
 
 _LOSSES: dict[str, Loss] = {
@@ -28,6 +27,7 @@ _LOSSES: dict[str, Loss] = {
     "ContextCompacted": dropped("the protocol does not report it"),
     "Retrying": dropped("the protocol does not report it"),
     "ModelRouted": dropped("the protocol does not report it"),
+    "Answered.text": emulated("a refusal carries no words; those of the person come with the next prompt"),
     "TurnEnded.iterations": dropped("the protocol does not count model calls"),
     "ToolStarted": emulated("when a call may run, or half a second after it was announced and nothing was asked"),
 }
@@ -47,9 +47,10 @@ CARDS = (
         title="Any agent over ACP",
         prefix=True,
         environment=(*KEYS, "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "OLLAMA_*", "TREADLE_*"),
-        capabilities=_capabilities(),
+        capabilities=_capabilities(fork="native"),
         losses=_LOSSES,
         notes=(
+            "What it can do is what it says itself; a session has what remains of this.",
             "What it asks about is up to the program; what it does not ask about is not judged.",
             "A key is passed on only when the settings name its variable, or a `[agents.NAME]` does.",
         ),

@@ -8,7 +8,6 @@ from treadle.agent.confining import Confining
 from treadle.drivers.acp.session import AcpSession
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.servers import in_a_file
-from treadle.errors import Unsupported
 from treadle.io.disk import DISK
 from treadle.io.paths import here
 from treadle.policy.rules import RuleSet
@@ -27,7 +26,6 @@ class AcpAgent(DrivenAgent):
         return await super().probe()
 
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> AcpSession:
-        self._check(spec)
         with in_a_file(spec, self.card.servers_file) as (spec, words):
             session = await self._started(spec, env, words)
             try:
@@ -51,12 +49,3 @@ class AcpAgent(DrivenAgent):
             return await session.look(cwd)
         finally:
             await session.close()
-
-    def _check(self, spec: SessionSpec) -> None:
-        """Refuse limits that it could never reach, because it does not report what they count."""
-        can, limits = self.card.capabilities, spec.limits
-        hint = "limit the seconds instead"
-        if limits.max_cost_usd is not None and can.get("cost") == "unsupported":
-            raise Unsupported(f"{self.name} does not report its costs, so a cost limit cannot be enforced", hint=hint)
-        if limits.max_tokens is not None and can.get("usage") == "unsupported":
-            raise Unsupported(f"{self.name} does not count tokens, so a token limit cannot be enforced", hint=hint)

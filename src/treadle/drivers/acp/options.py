@@ -48,6 +48,16 @@ def images(can: dict[str, Any]) -> Literal["native", "unsupported"]:
     return "native" if _dict(can.get("promptCapabilities")).get("image") is True else "unsupported"
 
 
+def continuing(can: dict[str, Any]) -> dict[str, Literal["native", "unsupported"]]:
+    """Whether an agent with these capabilities can go on with a session, or with a copy of one."""
+    of_sessions = _dict(can.get("sessionCapabilities"))
+    found = {
+        "resume": can.get("loadSession") is True or of_sessions.get("resume") is not None,
+        "fork": of_sessions.get("fork") is not None,
+    }
+    return {name: "native" if able else "unsupported" for name, able in found.items()}
+
+
 def chosen(offered: Any, allowed: bool) -> dict[str, Any]:
     """The option to choose, by its kind. Never one that lasts: we would not be asked the next time."""
     kinds = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")

@@ -18,7 +18,7 @@ from treadle.drivers.acp.files import Files
 from treadle.drivers.acp.terminals import Terminals
 from treadle.drivers.acp.traits import traits_of
 from treadle.drivers.card import Card
-from treadle.drivers.session import DrivenSession
+from treadle.drivers.session import OURS, DrivenSession
 from treadle.errors import ConfigError, RemoteError, TreadleError, Unsupported, VersionMismatch
 from treadle.events import (
     CommandRun,
@@ -77,6 +77,8 @@ class AcpSession(DrivenSession):
         self._prompting: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._instructed = spec.start.resume is not None
+        self._unsaid: list[str] = []
+        """Why calls were refused, in a person's words: the protocol has no place for them but the next prompt."""
         self._asking: set[str] = set()
         """Calls whose permission is being asked."""
         self._files = Files(self)
@@ -118,6 +120,8 @@ class AcpSession(DrivenSession):
         self._can = told["agentCapabilities"] if isinstance(told.get("agentCapabilities"), dict) else {}
         self._incoming.meter.span = self._traits.counts
         can = {**self._info.capabilities, "images": options.images(self._can)}
+        if self.card.prefix:
+            can |= options.continuing(self._can)
         version = str(info.get("version") or "")
         self._info = msgspec.structs.replace(self._info, name=self._name, version=version, capabilities=can)
 
@@ -195,19 +199,10 @@ class AcpSession(DrivenSession):
         self._info = msgspec.structs.replace(self._info, models=(model,) if model else ())
 
     def _warn_of_limits(self) -> None:
-        spec = self.spec
-        wishes = {
-            "the number of model calls": spec.limits.max_iterations is not None,
-            "the choice of tools": spec.tools.offered is not None,
-            "the id of the session": spec.start.id is not None and spec.start.id != self.id,
-        }
-        for wish, asked in wishes.items():
-            if asked:
-                self.emit(Warned(message=f"{self._name} does not promise to keep {wish}", code="not_enforced"))
         if not self._traits.known:
             told = f"{self._name} itself decides what it asks about; what it does not ask about is not judged"
             self.emit(Warned(message=told, code="not_enforced"))
-        if spec.instructions.system is not None:
+        if self.spec.instructions.system is not None:
             told = f"{self._name} keeps its own system prompt; ours is put in front of the first prompt"
             self.emit(Warned(message=told, code="emulated"))
 
@@ -222,6 +217,9 @@ class AcpSession(DrivenSession):
         if not self._instructed:
             self._instructed = True
             text = instructed(text, self.spec.instructions.system, self.spec.instructions.append)
+        if self._unsaid and not text.lstrip().startswith("/"):
+            text = "\n\n".join([*self._unsaid, text])
+            self._unsaid.clear()
         params = {"sessionId": self._id, "prompt": [text_block(text), *map(image_block, turn.prompt.images)]}
         self._prompting = asyncio.create_task(self._prompt(turn, params), name=f"prompt of {turn.id}")
 
@@ -393,6 +391,8 @@ class AcpSession(DrivenSession):
             self._tell(self._incoming.start(record))
             return True
         record.denied = True
+        if answer.text and answer.by not in OURS:
+            self._unsaid.append(f"About the call {record.title!r} that was refused: {answer.text}")
         if record.started:  # it was reported as running before it asked
             self.tool_ended(record.call, f"denied: {answer.text}", ok=False)
         return False
@@ -428,7 +428,7 @@ class AcpSession(DrivenSession):
         turn = await self.prompt(Prompt(text=f"/{name} {args}".rstrip()))
         return CommandResult(message="", turn=turn)
 
-    async def configure(self, change: Change) -> None:
+    async def _configure(self, change: Change) -> None:
         if change.model is not None:
             await self._within(self._set_model(change.model))
             self.spec = msgspec.structs.replace(self.spec, model=change.model)

@@ -1,6 +1,6 @@
 """Claude Code."""
 
-from treadle.drivers.card import Card, dropped, emulated
+from treadle.drivers.card import Card, dropped, emulated, levels
 
 CARDS = (
     Card(
@@ -19,13 +19,12 @@ CARDS = (
         sets={"DISABLE_AUTOUPDATER": "1"},
         writes=("~/.claude", "$CLAUDE_CONFIG_DIR"),
         transcripts=("$CLAUDE_CONFIG_DIR/projects/{cwd}/{id}.jsonl", "~/.claude/projects/{cwd}/{id}.jsonl"),
-        capabilities={
-            **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "changed_input", "questions"), "native"),
-            **dict.fromkeys(("interrupt", "resume", "fork", "usage", "cost", "tasks", "commands"), "native"),
-            **dict.fromkeys(("model", "mode", "rules", "hooks", "own_tools", "subagents", "steer"), "native"),
-            **dict.fromkeys(("servers", "servers_alone", "images"), "native"),
-            "file_changes": "emulated",
-        },
+        capabilities=levels(
+            native="streaming thinking tools results permissions changed_input questions interrupt resume fork usage "
+            "cost iterations tasks commands model switch_model mode rules hooks own_tools subagents skills steer "
+            "servers servers_alone images session_id toolset system_prompt",
+            emulated="file_changes structured_output",
+        ),
         losses={
             "ToolOutput": dropped("it gives a tool's output when the tool has ended"),
             "FileChanged": emulated("from the result of the tools that write; what a command writes is not reported"),

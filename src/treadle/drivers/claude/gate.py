@@ -101,6 +101,7 @@ class ToolGate:
             kind=questions.ASKING.get(name, "permission"),
             options=questions.options_of(args),
             judged=id in self._must_ask,
+            about=lambda changed: host.about(name, changed),
         )
         self._must_ask.discard(id)
         if answer.decision == "deny":

@@ -187,9 +187,9 @@ class ClaudeSession(GatedSession):
         self._control.drop_all()
         await self._control.request({"subtype": "interrupt"})
 
-    async def steer(self, turn: str, text: str) -> bool:
+    async def _steer(self, turn: Turn, text: str) -> bool:
         """Add to the turn: it passes a further prompt to the model at its next step."""
-        if self._current is None or self._current.id != turn or self._work is None or self._stopping:
+        if self._work is None or self._stopping:
             return False
         id = str(uuid.uuid4())
         self._steering.add(id)
@@ -413,7 +413,11 @@ class ClaudeSession(GatedSession):
         turn = await self.prompt(Prompt(text=f"/{name} {args}".rstrip()))
         return CommandResult(message="", turn=turn)
 
-    async def configure(self, change: Change) -> None:
+    async def _interrupt_other(self, target: str, reason: str) -> None:
+        if target in self._stoppable:
+            await self._set({"subtype": "stop_task", "task_id": target})
+
+    async def _configure(self, change: Change) -> None:
         if change.model is not None:
             await self._set({"subtype": "set_model", "model": change.model})
             self.spec = msgspec.structs.replace(self.spec, model=change.model)

@@ -1,6 +1,6 @@
 """Codex."""
 
-from treadle.drivers.card import Card, dropped, emulated
+from treadle.drivers.card import Card, dropped, emulated, levels
 
 CARDS = (
     Card(
@@ -18,16 +18,15 @@ CARDS = (
             "$CODEX_HOME/sessions/*/*/*/rollout-*-{id}.jsonl",
             "~/.codex/sessions/*/*/*/rollout-*-{id}.jsonl",
         ),
-        capabilities={
-            **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "questions", "steer"), "native"),
-            **dict.fromkeys(("resume", "fork", "usage", "model", "file_changes", "servers", "images"), "native"),
-            **dict.fromkeys(("interrupt", "mode", "rules"), "emulated"),
-            **dict.fromkeys(("cost", "changed_input", "commands", "tasks", "hooks"), "unsupported"),
-        },
+        capabilities=levels(
+            native="streaming thinking tools results permissions questions steer resume fork usage iterations model "
+            "switch_model file_changes servers images system_prompt",
+            emulated="interrupt mode rules structured_output",
+        ),
         losses={
             "Usage.cost_usd": dropped("it reports no prices, so the cost is unknown"),
             "ThinkingDelta": emulated("only summaries of the reasoning, if the model gives any"),
-            "Answered.text": dropped("a refusal carries no words to the model"),
+            "Answered.text": emulated("a refusal carries no words; those of the person are added to the turn"),
             "ToolStarted": emulated("commands that fail in its sandbox appear only in the raw events"),
             "TaskChanged": dropped("it reports no background tasks"),
             "ContextPruned": dropped("it is not reported"),

@@ -12,12 +12,12 @@ from treadle.drivers.card import Card, Level
 from treadle.drivers.codex.session import POLICY
 from treadle.drivers.confined import enclosure, started, watched
 from treadle.drivers.launch import Launch
-from treadle.drivers.servers import not_kept
 from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
 from treadle.events import CommandRun, ErrorInfo, Message, TextDelta, ToolEnded, ToolStarted, TurnEnded, Warned
 from treadle.io.peer import Patience, Peer
 from treadle.io.within import within
 from treadle.session import AgentInfo, Confinement, Mode, SessionSpec
+from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.wire.codex import events as reading
 from treadle.wire.codex.records import CodexOutput, as_item, as_usage
@@ -29,13 +29,19 @@ SANDBOX: dict[Mode | None, str] = {
     "full-auto": "workspace-write",
 }
 CAPABILITIES: dict[str, Level] = dict.fromkeys(
-    ("streaming", "permissions", "questions", "steer", "fork", "servers", "images"), "unsupported"
+    (
+        *("streaming", "permissions", "questions", "rules", "steer", "fork", "servers", "images"),
+        *("mode", "switch_model", "system_prompt"),
+    ),
+    "unsupported",
 )
+"""What it cannot do, unlike an app-server."""
 
 
 class ExecSession(BaseSession):
     def __init__(self, card: Card, spec: SessionSpec, launch: Launch, env: dict[str, str], patience: Patience) -> None:
         info = AgentInfo(name=card.name, capabilities={**card.capabilities, **CAPABILITIES}, mode=spec.mode)
+        abilities.check(card.name, info.capabilities, spec)
         super().__init__(spec.start.resume or new_id("session"), info)
         self._spec, self._env, self._patience = spec, env, patience
         self._program = launch.argv[0]
@@ -49,7 +55,7 @@ class ExecSession(BaseSession):
         told = (
             "this codex has no app-server and is driven by `codex exec`: it asks nobody, and the rules do not bind it"
         )
-        for each in (told, *not_kept(spec, card.name, taken=False)):
+        for each in (told, *abilities.not_kept(card.name, info.capabilities, spec)):
             self.emit(Warned(message=each, code="not_enforced"))
 
     def _argv(self) -> list[str]:

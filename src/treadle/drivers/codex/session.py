@@ -12,7 +12,7 @@ import msgspec
 
 from treadle import __version__
 from treadle.drivers.card import Card, version_of
-from treadle.drivers.session import DrivenSession
+from treadle.drivers.session import OURS, DrivenSession
 from treadle.errors import NotFound, RemoteProtocolError, TreadleError
 from treadle.events import (
     CommandRun,
@@ -162,8 +162,8 @@ class CodexSession(DrivenSession):
         with contextlib.suppress(CallFailed):  # an experimental method; we end what it leaves
             await self._rpc.call("thread/backgroundTerminals/clean", {"threadId": self._thread})
 
-    async def steer(self, turn: str, text: str) -> bool:
-        if self._current is None or self._current.id != turn or not self._turn_id:
+    async def _steer(self, turn: Turn, text: str) -> bool:
+        if not self._turn_id:
             return False
         said = [{"type": "text", "text": text}]
         try:
@@ -346,9 +346,16 @@ class CodexSession(DrivenSession):
         answer = await self.permit(access, call=id, text=str(params.get("reason") or ""))
         if answer.decision == "deny":
             self._forget(id)
+            if answer.text and answer.by not in OURS:
+                self.job(self._explain(f"About the call that was refused: {answer.text}"))
             return "decline"
         self._release(id)
         return "accept" if answer.scope == "once" else "acceptForSession"
+
+    async def _explain(self, words: str) -> None:
+        """A refusal carries no words, so those of the person are added to the turn."""
+        if self._current is not None and not await self._steer(self._current, words):
+            self.emit(Warned(message=f"codex could not be told why: {words}", code="not_told"))
 
     async def _elicited(self, params: dict[str, Any]) -> dict[str, Any]:
         """Codex asks in this way whether a tool of an MCP server may run. Questions of a server itself are declined."""
@@ -380,7 +387,7 @@ class CodexSession(DrivenSession):
 
     # Model and mode
 
-    async def configure(self, change: Change) -> None:
+    async def _configure(self, change: Change) -> None:
         if change.model is not None:
             self.spec = msgspec.structs.replace(self.spec, model=change.model)
             self._model = change.model

@@ -1,6 +1,6 @@
 """pi."""
 
-from treadle.drivers.card import Card, dropped, emulated
+from treadle.drivers.card import Card, dropped, emulated, levels
 
 CARDS = (
     Card(
@@ -18,12 +18,11 @@ CARDS = (
         ),
         sets={"PI_SKIP_VERSION_CHECK": "1"},
         writes=("~/.pi",),
-        capabilities={
-            **dict.fromkeys(("streaming", "thinking", "tools", "steer", "resume", "fork"), "native"),
-            **dict.fromkeys(("usage", "cost", "model", "images"), "native"),
-            **dict.fromkeys(("permissions", "changed_input", "interrupt", "mode", "rules", "file_changes"), "emulated"),
-            **dict.fromkeys(("questions", "tasks", "hooks", "commands"), "unsupported"),
-        },
+        capabilities=levels(
+            native="streaming thinking tools results steer resume fork usage cost iterations model switch_model images "
+            "toolset",
+            emulated="permissions changed_input interrupt mode rules file_changes system_prompt structured_output",
+        ),
         losses={
             "Asked": emulated("pi itself never asks; our extension does before each tool"),
             "FileChanged": emulated(

@@ -4,6 +4,7 @@ import os.path
 
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.pi.session import PiSession
+from treadle.errors import Unsupported
 from treadle.session import SessionSpec
 from treadle.wire.pi.connection import Connection
 
@@ -26,6 +27,8 @@ def _options(spec: SessionSpec) -> list[str]:
     argv = ["--model", spec.model] if spec.model else []
     start = spec.start
     if start.resume is not None:
+        if start.resume == "" and start.fork:
+            raise Unsupported("pi can copy only a session that is named by its id", hint="--resume ID --fork-session")
         if start.resume == "":
             argv.append("--continue")
         else:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os.path
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -94,8 +95,8 @@ class PiSession(DrivenSession):
         self._stopping = True
         await self._request("abort")
 
-    async def steer(self, turn: str, text: str) -> bool:
-        if self._current is None or self._current.id != turn or self._work is None or self._stopping:
+    async def _steer(self, turn: Turn, text: str) -> bool:
+        if self._work is None or self._stopping:
             return False
         try:
             await self._request("steer", message=text)
@@ -202,7 +203,7 @@ class PiSession(DrivenSession):
     async def _judge(self, asked: dict[str, Any]) -> dict[str, Any]:
         call, name, args = str(asked.get("call")), str(asked.get("tool")), asked.get("input")
         access = self._about(name, args)
-        answer = await self.permit(access, call=call)
+        answer = await self.permit(access, call=call, about=partial(self._about, name))
         if answer.decision == "deny":
             return {"allow": False, "reason": answer.text or "the person said no"}
         changed = answer.changed_args
@@ -247,7 +248,7 @@ class PiSession(DrivenSession):
 
     # Model and mode
 
-    async def configure(self, change: Change) -> None:
+    async def _configure(self, change: Change) -> None:
         if change.model is not None:
             provider, slash, model = change.model.partition("/")
             if not slash:

@@ -1,6 +1,6 @@
 """Any program that speaks the sidecar wire."""
 
-from treadle.drivers.card import Card, dropped, emulated
+from treadle.drivers.card import Card, dropped, emulated, levels
 
 CARDS = (
     Card(
@@ -9,18 +9,10 @@ CARDS = (
         driver="treadle.drivers.sidecar.driver:launched",
         how="the sidecar protocol, one process per turn",
         prefix=True,
-        capabilities={
-            "streaming": "native",
-            "tools": "native",
-            "interrupt": "native",
-            "usage": "native",
-            "cost": "native",
-            "questions": "unsupported",
-            "steer": "unsupported",
-            "resume": "unsupported",
-            "fork": "unsupported",
-            "thinking": "unsupported",
-        },
+        capabilities=levels(
+            native="streaming tools results file_changes interrupt usage cost iterations model toolset",
+            emulated="rules session_id system_prompt structured_output",
+        ),
         losses={
             "ThinkingDelta": dropped("the sidecar wire has no event for it"),
             "Asked": dropped("a sidecar cannot ask; what the rules deny ends the run when it is seen"),

@@ -17,11 +17,11 @@ from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
 from treadle.drivers.confined import decided, enclosure, started, watched
 from treadle.drivers.launch import Launch
-from treadle.drivers.servers import not_kept
+from treadle.drivers.sidecar import CARDS
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.order import work_order
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer
-from treadle.errors import Denied, PeerFatal, TimedOut, TreadleError
+from treadle.errors import BudgetExceeded, Denied, PeerFatal, TimedOut, TreadleError
 from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.disk import DISK
 from treadle.io.paths import here
@@ -30,7 +30,9 @@ from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.policy.profile import build_guard
 from treadle.session import Access, AgentInfo, Confinement, SessionSpec
+from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.sessions.totals import Totals
 from treadle.wire.sidecar.connection import SidecarHello
 from treadle.wire.sidecar.events import SidecarIncoming
 
@@ -55,6 +57,7 @@ class SidecarAgent:
             return agent_info(self.name, await peer.await_hello())
 
     async def open(self, spec: SessionSpec) -> SidecarSession:
+        abilities.check(self.name, CARDS[0].capabilities, spec)
         spec = decided(spec, os.environ)
         peer = await self.start(spec.cwd, spec.env, spec)
         try:
@@ -106,8 +109,9 @@ class SidecarSession(BaseSession):
         self._agent = agent
         self._spec = spec
         self._peer: SidecarPeer | None = peer
+        self._spent = Totals()
         self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
-        for told in not_kept(spec, agent.name, taken=False):
+        for told in abilities.not_kept(agent.name, CARDS[0].capabilities, spec):
             self.emit(Warned(message=told, code="not_enforced"))
 
     async def _turn(self, turn: Turn) -> TurnEnded:
@@ -152,7 +156,7 @@ class SidecarSession(BaseSession):
     async def _converse(self, peer: SidecarPeer, turn: Turn) -> TurnEnded:
         order = work_order(self._spec, turn.prompt.text)
         incoming = SidecarIncoming(access_of)
-        denied: Denied | None = None
+        denied: TreadleError | None = None
         told = failed = False
         try:
             async for events in peer.run(order, str(uuid.uuid4())):
@@ -160,10 +164,10 @@ class SidecarSession(BaseSession):
                     self._note(turn, made)
                     told = told or isinstance(made, Usage)
                     failed = failed or isinstance(made, Failed)
-                    reason = self._forbidden(made)
-                    if reason is not None and denied is None:
-                        denied = Denied(reason)
-                        await peer.cancel(reason)
+                    stopping = self._forbidden(made) or self._too_much(made)
+                    if stopping is not None and denied is None:
+                        denied = stopping
+                        await peer.cancel(str(denied))
                 await self.room()
         except TreadleError:
             if denied is None:
@@ -182,13 +186,24 @@ class SidecarSession(BaseSession):
             turn.text += event.text
         self.emit(event)
 
-    def _forbidden(self, event: Event) -> str | None:
+    def _too_much(self, event: Event) -> BudgetExceeded | None:
+        if not isinstance(event, Usage):
+            return None
+        self._spent = spent = self._spent.plus(event)
+        limits = self._spec.limits
+        if limits.max_tokens is not None and spent.total_tokens > limits.max_tokens:
+            return BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed")
+        if limits.max_cost_usd is not None and (spent.cost_usd or 0) > limits.max_cost_usd:
+            return BudgetExceeded(f"{spent.cost_usd:.4f} USD are spent, {limits.max_cost_usd:g} were allowed")
+        return None
+
+    def _forbidden(self, event: Event) -> Denied | None:
         if not isinstance(event, ToolStarted):
             return None
         paths = tuple(DISK.real(os.path.join(self._spec.cwd, path)) for path in event.paths if "\0" not in path)
         access = Access(tool=event.name, kind=event.kind, paths=paths, command=event.command, args=event.args)
         decision = self._guard(access)
-        return decision.reason if decision.verdict == "deny" else None
+        return Denied(decision.reason) if decision.verdict == "deny" else None
 
     def _finished(self, peer: SidecarPeer, turn: Turn, *, told: bool, failed: bool) -> TurnEnded:
         assert peer.final is not None

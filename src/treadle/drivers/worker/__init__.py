@@ -1,6 +1,6 @@
 """Any program that speaks the worker wire."""
 
-from treadle.drivers.card import Card, dropped, emulated
+from treadle.drivers.card import Card, dropped, emulated, levels
 
 CARDS = (
     Card(
@@ -9,18 +9,10 @@ CARDS = (
         driver="treadle.drivers.worker.driver:launched",
         how="the worker protocol, one process per session",
         prefix=True,
-        capabilities={
-            "streaming": "native",
-            "tools": "native",
-            "interrupt": "native",
-            "usage": "native",
-            "questions": "emulated",
-            "steer": "emulated",
-            "resume": "emulated",
-            "thinking": "unsupported",
-            "fork": "unsupported",
-            "cost": "native",
-        },
+        capabilities=levels(
+            native="streaming tools results interrupt usage cost iterations model toolset system_prompt",
+            emulated="questions permissions rules steer resume file_changes structured_output",
+        ),
         losses={
             "ThinkingDelta": dropped("the worker wire has no event for it"),
             "Message": emulated("made from the result"),

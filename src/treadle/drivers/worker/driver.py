@@ -15,11 +15,11 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from treadle.drivers import servers
 from treadle.drivers.agent import Bind
-from treadle.drivers.card import Card
+from treadle.drivers.card import Card, Level
 from treadle.drivers.confined import decided, enclosure, started, watched
 from treadle.drivers.launch import Launch
+from treadle.drivers.worker import CARDS
 from treadle.drivers.worker.init import not_kept
 from treadle.drivers.worker.peer import WorkerPeer
 from treadle.errors import BudgetExceeded, ConfigError, LimitReached, MaxIterations, RemoteError, TimedOut
@@ -30,6 +30,7 @@ from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.session import AgentInfo, Confinement, SessionSpec
+from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 from treadle.wire.worker.codec import UNKNOWN_ID
@@ -70,6 +71,7 @@ class WorkerAgent:
         return AgentInfo(name=self.name)
 
     async def open(self, spec: SessionSpec) -> WorkerSession:
+        abilities.check(self.name, CARDS[0].capabilities, spec)
         env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True)
         env.pop("TREADLE_AGENT", None)  # it is meant for us: a worker that inherits it would start another, without end
         env |= spec.env
@@ -100,6 +102,13 @@ def launched(card: Card, launch: Launch, bind: Bind | None = None) -> WorkerAgen
     return WorkerAgent(launch.argv, writes=launch.writes, patience=Patience(handshake=float(seconds)))
 
 
+def _extended(extensions: frozenset[str]) -> dict[str, Level]:
+    """What only a worker with these extensions can do."""
+    needs = {"questions": "answers", "permissions": "answers", "rules": "permissions", "steer": "steer"}
+    needs["resume"] = "resume"
+    return {ability: "native" if each in extensions else "unsupported" for ability, each in needs.items()}
+
+
 def _a_few_heartbeats(env: Mapping[str, str]) -> float:
     given = env["HEDDLE_HEARTBEAT_INTERVAL"]
     interval = int(given) if given.isascii() and given.isdigit() else HEARTBEAT_MS
@@ -119,15 +128,7 @@ class WorkerSession(BaseSession):
             version=opened.protocol_version or "",
             models=(spec.model,) if spec.model else (),
             tools=_strings(told.get("enabled_tools")) or spec.tools.offered or (),
-            capabilities={
-                "streaming": "native",
-                "tools": "native",
-                "interrupt": "native",
-                "usage": "native",
-                "questions": "native" if "answers" in self._extensions else "unsupported",
-                "steer": "native" if "steer" in self._extensions else "unsupported",
-                "resume": "native" if "resume" in self._extensions else "unsupported",
-            },
+            capabilities={**CARDS[0].capabilities, **_extended(self._extensions)},
         )
         super().__init__(opened.session_id or new_id("session"), info, answers=spec.answers)
         self._spec = spec
@@ -142,7 +143,7 @@ class WorkerSession(BaseSession):
         self._questions_out: set[asyncio.Task[None]] = set()
         for wish in not_kept(spec, self._extensions):
             self.emit(Warned(message=f"{name} does not promise to keep {wish}", code="not_enforced"))
-        for gap in servers.not_kept(spec, name, taken=False):
+        for gap in abilities.not_kept(name, info.capabilities, spec):
             self.emit(Warned(message=gap, code="not_enforced"))
 
     async def _close(self) -> None:
@@ -295,8 +296,8 @@ class WorkerSession(BaseSession):
             )
         )
 
-    async def steer(self, turn: str, text: str) -> bool:
-        if "steer" not in self._extensions or self._current is None or self._current.id != turn or not self._sent:
+    async def _steer(self, turn: Turn, text: str) -> bool:
+        if not self._sent:
             return False
         id = new_id("steer")
         accepted = self._waiting[id] = asyncio.get_running_loop().create_future()

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.coordination.surfaces import Surface
-from treadle.errors import Cancelled, NotFound, StorageError, TimedOut, TreadleError, WorkspaceError
+from treadle.errors import Cancelled, NotFound, StorageError, TimedOut, TreadleError, Unsupported, WorkspaceError
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import frugal
 from treadle.fleet.engine import objects
@@ -159,7 +159,10 @@ class Execution:
         self.claimed.learn(self._others)
         if text := self.claimed.collisions(answer.get("collisions") or {}):
             self.attempt.log.append(msgspec.json.encode(Warned(message=text, code="collision", ts=time.time())))
-            await self.steer(text)
+            try:
+                await self.steer(text)
+            except Unsupported:
+                await self.say_next(text, now=False)
 
     async def nudge(self, why: str) -> None:
         text = f"You seem to be stuck ({why}). Look at what you have, and go on in another way or say what you need."

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from treadle.errors import TreadleError
+from treadle.errors import TreadleError, Unsupported
 from treadle.fleet.engine.bus import STATE, Stale
 from treadle.fleet.engine.pull import Pull
 from treadle.fleet.run.attempt import RunningAttempt
@@ -57,9 +57,12 @@ class Messages:
         taken = await self._take(key, said, revision)
         if taken is None:
             return
-        done = when != "now" and await self._steer(text)
-        if done or await self._say_next(text, now=when == "now"):
-            await bus.put(key, msgspec.json.encode({**taken, "state": "in turn"}))
+        try:
+            done = when != "now" and await self._steer(text) or await self._say_next(text, now=when == "now")
+            became = {**taken, "state": "in turn"} if done else {**said, "when": "turn"}  # there is no turn to tell yet
+        except Unsupported as error:
+            became = {**taken, "state": "refused", "why": str(error)}
+        await bus.put(key, msgspec.json.encode(became))
 
     async def _take(self, key: str, said: dict[str, Any], revision: int) -> dict[str, Any] | None:
         """Mark it before giving it to the agent: what the agent has heard can no longer be changed."""

@@ -68,6 +68,8 @@ class OrderDetail(msgspec.Struct, frozen=True, kw_only=True):
     order: Order
     receipt: OrderReceipt | None
     messages: list[dict[str, Any]]
+    deaf: bool
+    """Whether its agent can be told nothing while it works, but only between two turns."""
     ask: dict[str, Any] | None
     answer: dict[str, Any] | None
     why: dict[str, Any]
@@ -88,6 +90,7 @@ async def detail(site: Site, name: str) -> OrderDetail:
         order=order if order.title else begun(spec),
         receipt=receipt,
         messages=said,
+        deaf=bool(await client.deaf_agent(bus, name)),
         ask=found[0] if found else None,
         answer=found[1] if found else None,
         why=why or {"state": order.state, "why": order.why},

@@ -106,12 +106,12 @@ function actions(detail) {
 // Talking to it: what was said, how far it came, and what is still to be said...
 
 /** @type {Record<string, string>} */
-const WORDS = { queued: "queued", delivered: "delivered", "in turn": "read into a turn", "taken back": "taken back" };
+const WORDS = { queued: "queued", delivered: "delivered", "in turn": "read into a turn", "taken back": "taken back", refused: "refused" };
 
 /** @param {HTMLElement} where @param {any} detail */
 function showComposer(where, detail) {
   const { id, state } = detail.order;
-  const mark = JSON.stringify([id, ENDED.includes(state), detail.messages, link.right, link.live]);
+  const mark = JSON.stringify([id, ENDED.includes(state), detail.messages, link.right, link.live, detail.deaf]);
   if (where.dataset.mark === mark) return;
   const had = where.contains(document.activeElement);
   where.dataset.mark = mark;
@@ -124,7 +124,7 @@ function showComposer(where, detail) {
   const text = el("textarea", { rows: "2", "aria-label": "Message to the agent", placeholder: "Say something to the agent" });
   text.value = drafts.get(id);
   text.addEventListener("input", () => drafts.set(id, text.value));
-  const when = el("select", { "aria-label": "When" }, el("option", { value: "" }, "at its next step"), el("option", { value: "turn" }, "after this turn"), el("option", { value: "now" }, "now (ends its turn)"));
+  const when = el("select", { "aria-label": "When" }, detail.deaf ? null : el("option", { value: "" }, "at its next step"), el("option", { value: "turn" }, "after this turn"), el("option", { value: "now" }, "now (ends its turn)"));
   const problem = el("p", { class: "problem", role: "alert" }, off);
   const send = async () => {
     if (!text.value.trim()) return;
@@ -148,7 +148,7 @@ function bubble(id, message) {
   const edit = async (text) => {
     try { await change(`/orders/${id}/messages/${number}`, { text }); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
   };
-  const made = el("div", { class: `bubble ${oneLine(message.state).replace(" ", "-")}` }, el("span", { class: "small" }, `${plain(message.by)}: ${WORDS[message.state] ?? oneLine(message.state)}`), el("div", null, message.text));
+  const made = el("div", { class: `bubble ${oneLine(message.state).replace(" ", "-")}` }, el("span", { class: "small" }, `${plain(message.by)}: ${WORDS[message.state] ?? oneLine(message.state)}${message.why ? `, because ${plain(message.why)}` : ""}`), el("div", null, message.text));
   if (message.state === "queued" && link.right !== "watch") {
     made.append(el("button", { type: "button", class: "quiet", onclick: () => {
       const field = el("textarea", { rows: "2" });

@@ -308,9 +308,11 @@ class AnswerOk(WorkerResponse, frozen=True, kw_only=True, tag="answer_ok"):
 
 
 class SteerOk(WorkerResponse, frozen=True, kw_only=True, tag="steer_ok"):
-    """Extension `steer`. Not accepted means that the send is not running, or that its agent cannot be steered."""
+    """Extension `steer`. Not accepted means that the send is not running, has no step left, or what `reason` says."""
 
     accepted: bool
+    reason: str | None = None
+    """Why its agent cannot be given messages while it works."""
 
 
 AnyResponse: TypeAlias = InitOk | EventLine | SendResult | StatusOk | ShutdownOk | AnswerOk | SteerOk

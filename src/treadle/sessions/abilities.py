@@ -1,0 +1,245 @@
+"""What an agent can be asked for, and the one place that refuses what its card does not declare.
+
+Every card gives a level for each of ABILITIES. What is `unsupported`, or not on the card at all, is refused with the
+reason before anything is said to the agent: by `check` when a session is opened, and by BaseSession while it lasts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from treadle.errors import Unsupported
+from treadle.session import Answer, Reasoning, SessionSpec
+from treadle.wire.common.jsontext import dumps
+
+WORDS = 4000
+"""At most this many characters of a changed input are repeated to the model."""
+
+
+class Ability(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    what: str
+    """What it is, for the docs."""
+    refusal: str = ""
+    """What an agent without it cannot do, after its name. Empty: nothing to refuse, it only reports less."""
+    hint: str = ""
+    wanted: Callable[[SessionSpec], bool] | None = None
+    """Whether a session that is about to be opened asks for it."""
+    binding: bool = True
+    """Whether a session that asks for it is refused. Otherwise it is opened, and a warning says what is not kept."""
+
+
+_IN_PROCESS = "native and claude can"
+_SECONDS = "limit the seconds instead"
+_ALL = (
+    Ability(name="streaming", what="text arrives while it is written"),
+    Ability(name="thinking", what="its reasoning is reported"),
+    Ability(name="tools", what="calls of tools are reported"),
+    Ability(name="results", what="what a tool returned is reported"),
+    Ability(name="file_changes", what="changed files are reported with a diff"),
+    Ability(name="permissions", what="it asks before it acts, and is told yes or no"),
+    Ability(name="rules", what="our rules judge what it asks about"),
+    Ability(name="questions", what="it asks a person questions of its own"),
+    Ability(name="tasks", what="background tasks are reported, and can be stopped", refusal="has no tasks to stop"),
+    Ability(name="commands", what="it has slash commands"),
+    Ability(
+        name="changed_input",
+        what="a call can be approved with another input",
+        refusal="cannot run a call with another input than it asked for",
+    ),
+    Ability(
+        name="steer",
+        what="a message reaches it while it works",
+        refusal="cannot be given a message while it works",
+        hint="send it as the next prompt, or interrupt the turn first",
+    ),
+    Ability(
+        name="interrupt",
+        what="a turn can be stopped",
+        refusal="cannot be stopped during a turn",
+        hint="close the session",
+    ),
+    Ability(
+        name="interrupt_call",
+        what="one tool call can be stopped without ending the turn",
+        refusal="cannot stop a single call",
+        hint="interrupt the turn",
+    ),
+    Ability(
+        name="images",
+        what="images come with a prompt",
+        refusal="takes no images",
+        hint="leave them out, name them by their paths in the text, or choose an agent that takes them",
+    ),
+    Ability(
+        name="model",
+        what="the model can be chosen",
+        refusal="cannot be told which model to use",
+        hint="set it in the agent's own settings",
+        wanted=lambda spec: bool(spec.model),
+    ),
+    Ability(
+        name="switch_model",
+        what="the model can be changed during a session",
+        refusal="cannot change its model during a session",
+        hint="open a new session with that model",
+    ),
+    Ability(
+        name="mode",
+        what="the permission mode can be changed during a session",
+        refusal="cannot change its mode during a session",
+        hint="open a new session in that mode",
+    ),
+    Ability(
+        name="effort",
+        what="how much it thinks can be set",
+        refusal="cannot be told how much to think",
+        hint="set it in the agent's own settings",
+        wanted=lambda spec: spec.thinking != Reasoning(),
+    ),
+    Ability(
+        name="fork",
+        what="a copy of an earlier session can go on",
+        refusal="cannot go on in a copy of a session",
+        wanted=lambda spec: spec.start.fork,
+    ),
+    Ability(
+        name="resume",
+        what="an earlier session can go on",
+        refusal="cannot go on with an earlier session",
+        wanted=lambda spec: spec.start.resume is not None,
+    ),
+    Ability(
+        name="session_id",
+        what="the id of a new session can be chosen",
+        refusal="chooses the ids of its sessions itself",
+        hint="leave it out, and read the id from the result",
+        wanted=lambda spec: spec.start.id not in (None, spec.start.resume),
+    ),
+    Ability(
+        name="servers",
+        what="it takes MCP servers from us",
+        refusal="takes no MCP servers",
+        hint="put them into the agent's own settings",
+        wanted=lambda spec: bool(spec.tools.servers),
+    ),
+    Ability(
+        name="servers_alone",
+        what="only those MCP servers are used, and no settings files but those that are named",
+        refusal="also uses the MCP servers and settings of its own files",
+        wanted=lambda spec: spec.tools.only_servers or spec.instructions.sources is not None,
+        binding=False,
+    ),
+    Ability(
+        name="toolset",
+        what="the tools that it has can be chosen",
+        refusal="keeps all of its tools, whichever are chosen",
+        wanted=lambda spec: spec.tools.offered is not None or bool({*spec.tools.denied} - {"ask_user"}),
+        binding=False,
+    ),
+    Ability(
+        name="system_prompt",
+        what="it takes a system prompt",
+        refusal="takes no system prompt",
+        wanted=lambda spec: spec.instructions.system is not None or spec.instructions.append is not None,
+    ),
+    Ability(
+        name="structured_output",
+        what="the answer is checked against a JSON schema; it is told to try again where it does not fit",
+    ),
+    Ability(
+        name="subagents",
+        what="further kinds of subagent can be given",
+        refusal="cannot be given subagents",
+        hint=_IN_PROCESS,
+        wanted=lambda spec: bool(spec.subagents),
+    ),
+    Ability(
+        name="skills",
+        what="which skills it offers can be chosen",
+        refusal="cannot be told which skills to offer",
+        hint=_IN_PROCESS,
+        wanted=lambda spec: spec.instructions.skills is not None,
+    ),
+    Ability(
+        name="hooks",
+        what="hooks of the program that opens the session are called",
+        refusal="cannot run hooks of a program",  # they may be there to forbid something
+        hint=_IN_PROCESS,
+        wanted=lambda spec: spec.program.pre_tool is not None,
+    ),
+    Ability(
+        name="own_tools",
+        what="tools of the program that opens the session can be used",
+        refusal="cannot use tools of a program",
+        hint=_IN_PROCESS,
+        wanted=lambda spec: bool(spec.program.tools),
+    ),
+    Ability(
+        name="usage",
+        what="tokens are counted, so that they can be limited",
+        refusal="does not count tokens, so a token limit cannot be enforced",
+        hint=_SECONDS,
+        wanted=lambda spec: spec.limits.max_tokens is not None,
+    ),
+    Ability(
+        name="cost",
+        what="the cost is reported, so that it can be limited",
+        refusal="does not report its costs, so a cost limit cannot be enforced",
+        hint=_SECONDS,
+        wanted=lambda spec: spec.limits.max_cost_usd is not None,
+    ),
+    Ability(
+        name="iterations",
+        what="model calls are counted, so that they can be limited",
+        refusal="does not count its model calls, so a limit on them is not kept",
+        hint=_SECONDS,
+        wanted=lambda spec: spec.limits.max_iterations is not None,
+        binding=False,
+    ),
+)
+ABILITIES: dict[str, Ability] = {ability.name: ability for ability in _ALL}
+
+
+def can(levels: Mapping[str, Any], ability: str) -> bool:
+    """Whether this is declared. What a card does not say, the agent cannot do."""
+    return levels.get(ability, "unsupported") in ("native", "emulated")
+
+
+def require(name: str, levels: Mapping[str, Any], ability: str) -> None:
+    """Raise Unsupported, with the reason, unless the agent of this name declares it."""
+    if not can(levels, ability):
+        known = ABILITIES[ability]
+        raise Unsupported(f"{name} {known.refusal}", hint=known.hint, details={"ability": ability})
+
+
+def check(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> None:
+    """Refuse a session that asks for what this agent cannot do."""
+    for ability in _missing(levels, spec):
+        if ability.binding:
+            require(name, levels, ability.name)
+
+
+def not_kept(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> list[str]:
+    """What the session asks for, the agent does not do, and is not worth a refusal: for warnings."""
+    return [f"{name} {ability.refusal}" for ability in _missing(levels, spec) if not ability.binding]
+
+
+def _missing(levels: Mapping[str, Any], spec: SessionSpec) -> Iterator[Ability]:
+    for ability in _ALL:
+        if ability.wanted is not None and ability.wanted(spec) and not can(levels, ability.name):
+            yield ability
+
+
+def instead_of_changed(name: str, answer: Answer) -> Answer:
+    """The denial that takes the place of an approval with another input, with the words for the model."""
+    changed = dumps(answer.changed_args)
+    changed = changed if len(changed) <= WORDS else f"{changed[:WORDS]}..."
+    said = f" They added: {answer.text}" if answer.text else ""
+    return Answer(
+        decision="deny",
+        text=f"This call did not run. It was approved only with another input, and {name} cannot change the input of a "
+        f"call. To do what was approved, make a new call with exactly this input: {changed}{said}",
+        by=answer.by,
+    )

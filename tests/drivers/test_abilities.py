@@ -1,0 +1,139 @@
+"""A card is a contract: what it does not declare is refused by effect, and the agent is told nothing.
+
+What it does declare is shown by `test_declared.py`.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.agent.test_images import png
+from tests.drivers.scenarios import NAMED, PATIENCE, Scenario, check_always, play
+from tests.drivers.test_contract import RECORDED, UNHURRIED, replayed
+from tests.sessions.test_abilities import WISHES
+from tests.test_docs import ROOT, made
+from treadle.agents import _load, declared
+from treadle.drivers.card import Card, cards
+from treadle.drivers.launch import Launch
+from treadle.errors import Unsupported
+from treadle.events import Answered, Asked, TextDelta, ToolDenied, ToolStarted, Warned
+from treadle.session import Answer, Change, Prompt, Reasoning, SessionSpec
+from treadle.sessions.abilities import ABILITIES, can
+from treadle.sessions.session import BaseSession
+
+CHANGED = Answer(decision="allow", changed_args={"command": "touch other.txt"})
+
+
+def cases(*names: str) -> list[tuple[Card, str]]:
+    """Every card, with those of these abilities that it does not declare."""
+    return [(card, name) for card in cards().values() for name in names if not can(card.capabilities, name)]
+
+
+def ids(value: Card | str) -> str:
+    return value if isinstance(value, str) else value.name
+
+
+def test_every_card_gives_a_level_for_every_ability() -> None:
+    for card in cards().values():
+        assert card.capabilities.keys() == ABILITIES.keys(), card.name
+    assert ABILITIES.keys() <= (declared("native") or {}).keys()
+    assert declared("no such agent", {}) is None
+
+
+@pytest.mark.parametrize(("card", "ability"), cases(*(name for name in WISHES if ABILITIES[name].binding)), ids=ids)
+async def test_a_session_that_needs_it_is_refused_before_anything_is_started(
+    card: Card, ability: str, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    agent = _load(card.driver)(card, Launch(argv=(sys.executable, "-c", f"open({str(started)!r}, 'w')")))
+    with pytest.raises(Unsupported, match=ABILITIES[ability].refusal):
+        await agent.open(msgspec.structs.replace(WISHES[ability], cwd=str(tmp_path)))
+    assert not started.exists()
+
+
+async def _asked_for(session: BaseSession, ability: str, turn: str) -> None:
+    match ability:
+        case "steer":
+            await session.steer(turn, "a message")
+        case "switch_model":
+            await session.configure(Change(model="another"))
+        case "mode":
+            await session.configure(Change(mode="plan"))
+        case "effort":
+            await session.configure(Change(thinking=Reasoning(effort="low")))
+        case "images":
+            await session.prompt(Prompt(text="look", images=(png(),)))
+        case "interrupt_call":
+            session.emit(ToolStarted(call="c1", name="bash"))  # the recorded one may have ended by now
+            await session.interrupt("c1", "this one")
+        case other:
+            raise AssertionError(f"there is no way to ask for {other}")
+
+
+IN_SESSION = ("steer", "switch_model", "mode", "effort", "images", "interrupt_call")
+
+
+@pytest.mark.parametrize(
+    ("card", "ability"), [case for case in cases(*IN_SESSION) if case[0].name in RECORDED], ids=ids
+)
+async def test_what_is_asked_of_a_session_is_refused_and_the_agent_hears_nothing_of_it(
+    card: Card, ability: str, tmp_path: Path
+) -> None:
+    noted = tmp_path / "noted"
+    agent = replayed(card, "interrupted", patience=UNHURRIED, noted=noted)
+    async with asyncio.timeout(PATIENCE):
+        session = await agent.open(SessionSpec.of(cwd=str(tmp_path), mode="full-auto"))
+        reader = session.events()
+        turn = await session.prompt(Prompt(text="[[sleep]]"))
+        async for event in reader:
+            if isinstance(event, ToolStarted):
+                break
+        before = _heard(noted)
+        with pytest.raises(Unsupported, match=f"{card.name} {ABILITIES[ability].refusal}"):
+            await _asked_for(session, ability, turn)
+        assert _heard(noted) == before
+        await session.interrupt(turn)
+        await session.close()
+
+
+def _heard(noted: Path) -> int:
+    return sum('"dir": "in"' in line or '"dir":"in"' in line for line in noted.read_text().splitlines())
+
+
+@pytest.mark.parametrize("card", [card for card, _ in cases("changed_input") if card.name in RECORDED], ids=ids)
+async def test_an_approval_of_another_input_is_a_denial_that_says_what_was_approved(card: Card, tmp_path: Path) -> None:
+    scenario = Scenario("denied", NAMED["denied"].prompts, lambda played: None, mode="suggest", answer=CHANGED)
+    async with play(replayed(card, "denied", patience=UNHURRIED), scenario, tmp_path) as played:
+        check_always(played)
+        (asked,), (answered,) = played.of(Asked), played.of(Answered)
+        (denied,) = played.of(ToolDenied)
+        assert not asked.changeable and answered.decision == "deny" and denied.by == "person"
+        assert "touch other.txt" in denied.reason and "make a new call with exactly this input" in denied.reason
+        assert "changed_input" in [warned.code for warned in played.of(Warned)]
+
+
+@pytest.mark.parametrize("card", [card for card, _ in cases("tasks") if card.name in RECORDED], ids=ids)
+async def test_an_agent_without_tasks_reports_none(card: Card, tmp_path: Path) -> None:
+    async with play(replayed(card, "tool", patience=UNHURRIED), NAMED["tool"], tmp_path) as played:
+        assert not [event for event in played.events if type(event).__name__ == "TaskChanged"]
+
+
+@pytest.mark.parametrize("card", [card for card, _ in cases("commands") if card.name in RECORDED], ids=ids)
+async def test_an_agent_without_commands_knows_none(card: Card, tmp_path: Path) -> None:
+    async with play(replayed(card, "text"), NAMED["text"], tmp_path) as played:
+        assert played.session.commands() == [] and await played.session.command("compact", "") is None
+        assert played.of(TextDelta)
+
+
+def test_the_table_in_the_docs_is_made_from_the_cards() -> None:
+    marks = {"native": "N", "emulated": "e", "unsupported": "."}
+    head = ["ability", *cards(), "what it is"]
+    rows = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name, ability in ABILITIES.items():
+        levels = [marks[card.capabilities[name]] for card in cards().values()]
+        what = ability.what if ability.binding else f"{ability.what} (*warned*)"
+        rows.append(f"| {name} | {' | '.join(levels)} | {what} |")
+    made(ROOT / "docs" / "reference" / "agents.md", "abilities", "\n".join(rows) + "\n")

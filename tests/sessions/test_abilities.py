@@ -1,0 +1,201 @@
+"""What an agent does not declare is refused, in one place, with the reason, whatever kind of session it is."""
+
+import asyncio
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import treadle.agent.session
+import treadle.drivers.acp.session
+import treadle.drivers.claude.session
+import treadle.drivers.codex.exec
+import treadle.drivers.codex.session
+import treadle.drivers.pi.session
+import treadle.drivers.sidecar.driver
+import treadle.drivers.worker.driver
+from treadle.errors import Unsupported
+from treadle.events import Answered, Asked, TaskChanged, ToolStarted, Warned
+from treadle.session import Answer, Change, Limits, Prompt, Reasoning, SessionSpec, Start, Subagent, Toolset
+from treadle.sessions import abilities
+from treadle.sessions.abilities import ABILITIES, can, check, not_kept
+from treadle.sessions.session import BaseSession, run_turn
+from treadle.testing.sessions import ScriptedAgent, ScriptedSession, Step
+
+ASKED = Asked(request="q", kind="permission", text="may I?", name="bash", args={"command": "rm -r build"})
+CHANGED = Answer(decision="allow", changed_args={"command": "rm -r build/tmp"})
+
+
+def session(*turn: Step, cannot: tuple[str, ...] = ()) -> ScriptedSession:
+    return ScriptedSession(SessionSpec(cwd="/", answers=True), [list(turn)], cannot)
+
+
+async def answered(with_: Answer, *cannot: str) -> list[Any]:
+    opened = session(ASKED, cannot=cannot)
+    events = []
+    async for event in run_turn(opened, "go"):
+        events.append(event)
+        if isinstance(event, Asked):
+            await opened.answer(event.request, with_)
+    await opened.close()
+    return events
+
+
+async def test_a_changed_input_that_the_agent_cannot_take_is_a_denial_with_the_words_to_try_again() -> None:
+    events = await answered(CHANGED, "changed_input")
+    (asked,) = [event for event in events if isinstance(event, Asked)]
+    (said,) = [event for event in events if isinstance(event, Answered)]
+    (warned,) = [event for event in events if isinstance(event, Warned)]
+    assert not asked.changeable
+    assert said.decision == "deny" and json.dumps(CHANGED.changed_args, separators=(",", ":")) in said.text
+    assert "make a new call with exactly this input" in said.text and said.by == "person"
+    assert warned.code == "changed_input" and "bash was denied" in warned.message
+
+
+async def test_a_changed_input_is_taken_by_an_agent_that_can() -> None:
+    events = await answered(CHANGED)
+    assert [event.changeable for event in events if isinstance(event, Asked)] == [True]
+    assert [event.decision for event in events if isinstance(event, Answered)] == ["allow"]
+
+
+async def test_the_same_input_is_no_change() -> None:
+    same = Answer(decision="allow", changed_args=dict(ASKED.args))
+    assert [event.decision for event in await answered(same, "changed_input") if isinstance(event, Answered)] == [
+        "allow"
+    ]
+
+
+async def test_a_change_in_a_denial_changes_nothing() -> None:
+    denied = Answer(decision="deny", text="no", changed_args={"command": "x"})
+    (said,) = [event for event in await answered(denied, "changed_input") if isinstance(event, Answered)]
+    assert (said.decision, said.text) == ("deny", "no")
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.dictionaries(st.text(), inner)))
+def test_whatever_it_was_changed_to_makes_a_denial_of_bounded_length(changed: Any) -> None:
+    denial = abilities.instead_of_changed("x", Answer(decision="allow", changed_args=changed, text="careful"))
+    assert denial.decision == "deny" and denial.changed_args is None and len(denial.text) < abilities.WORDS + 400
+
+
+async def test_a_message_to_an_agent_that_hears_none_while_it_works_is_refused() -> None:
+    hold = asyncio.Event()
+    opened = session(hold, cannot=("steer",))
+    turn = await opened.prompt(Prompt(text="go"))
+    for target in (turn, "another"):
+        with pytest.raises(Unsupported, match="scripted cannot be given a message while it works") as caught:
+            await opened.steer(target, "left")
+    assert caught.value.hint and caught.value.details == {"ability": "steer"}
+    hold.set()
+    await opened.close()
+    assert opened.steered == []
+
+
+@pytest.mark.parametrize(
+    ("ability", "change"),
+    [
+        ("switch_model", Change(model="m")),
+        ("mode", Change(mode="plan")),
+        ("effort", Change(thinking=Reasoning(tokens=0))),
+    ],
+)
+async def test_what_cannot_be_changed_during_a_session_is_refused(ability: str, change: Change) -> None:
+    opened = session(cannot=(ability,))
+    with pytest.raises(Unsupported, match=f"scripted {ABILITIES[ability].refusal}"):
+        await opened.configure(change)
+    await opened.close()
+
+
+async def test_a_call_and_a_task_that_cannot_be_stopped_alone_are_not_stopped_in_silence() -> None:
+    hold = asyncio.Event()
+    started = [ToolStarted(call="c1", name="bash"), TaskChanged(change="started", task_id="t1")]
+    opened = session(*started, hold, cannot=("interrupt_call", "tasks"))
+    reader = opened.events()
+    await opened.prompt(Prompt(text="go"))
+    async for event in reader:
+        if isinstance(event, TaskChanged):
+            break
+    with pytest.raises(Unsupported, match="cannot stop a single call"):
+        await opened.interrupt("c1")
+    with pytest.raises(Unsupported, match="has no tasks to stop"):
+        await opened.interrupt("t1")
+    await opened.interrupt("nothing of ours")
+    hold.set()
+    await opened.close()
+
+
+WISHES: dict[str, SessionSpec] = {
+    "model": SessionSpec(cwd="/", model="m"),
+    "effort": SessionSpec(cwd="/", thinking=Reasoning(effort="high")),
+    "resume": SessionSpec(cwd="/", start=Start(resume="")),
+    "fork": SessionSpec(cwd="/", start=Start(resume="x", fork=True)),
+    "session_id": SessionSpec(cwd="/", start=Start(id="x")),
+    "servers": SessionSpec(cwd="/", tools=Toolset(servers={"notes": {"command": "notes"}})),
+    "servers_alone": SessionSpec(cwd="/", tools=Toolset(only_servers=True)),
+    "toolset": SessionSpec(cwd="/", tools=Toolset(offered=("bash",))),
+    "system_prompt": SessionSpec.of(cwd="/", append_system_prompt="be brief"),
+    "subagents": SessionSpec(cwd="/", subagents=(Subagent(name="a", description="d", prompt="p"),)),
+    "skills": SessionSpec.of(cwd="/", instructions=treadle.session.Instructions(skills=("a",))),
+    "hooks": SessionSpec(cwd="/", program=treadle.session.OwnProgram(pre_tool=lambda use: asyncio.sleep(0, None))),
+    "own_tools": SessionSpec(
+        cwd="/",
+        program=treadle.session.OwnProgram(
+            tools=(
+                treadle.session.OwnTool(
+                    name="t", description="d", parameters={}, call=lambda args: asyncio.sleep(0, "")
+                ),
+            )
+        ),
+    ),
+    "usage": SessionSpec(cwd="/", limits=Limits(max_tokens=1)),
+    "cost": SessionSpec(cwd="/", limits=Limits(max_cost_usd=1.0)),
+    "iterations": SessionSpec(cwd="/", limits=Limits(max_iterations=1)),
+}
+"""What asks for each ability that a session can be opened with."""
+
+
+def test_every_ability_that_a_session_can_be_opened_with_is_tried() -> None:
+    assert {name for name, ability in ABILITIES.items() if ability.wanted is not None} == WISHES.keys()
+    assert all(ability.refusal for ability in ABILITIES.values() if ability.wanted is not None)
+
+
+@pytest.mark.parametrize("ability", WISHES)
+def test_a_session_that_wants_what_the_agent_cannot_do_is_refused_or_warned_about(ability: str) -> None:
+    able = {name: "unsupported" if name == ability else "native" for name in ABILITIES}
+    wish = WISHES[ability]
+    if ABILITIES[ability].binding:
+        with pytest.raises(Unsupported) as caught:
+            check("x", able, wish)
+        assert caught.value.message == f"x {ABILITIES[ability].refusal}"
+        assert not_kept("x", able, wish) == []
+    else:
+        check("x", able, wish)
+        assert not_kept("x", able, wish) == [f"x {ABILITIES[ability].refusal}"]
+    check("x", dict.fromkeys(ABILITIES, "native"), wish)
+    check("x", {name: level for name, level in able.items() if name != "fork"}, SessionSpec(cwd="/"))
+
+
+def test_what_a_card_does_not_mention_it_does_not_declare() -> None:
+    assert not can({}, "steer") and not can({"steer": "unsupported"}, "steer") and not can({"steer": {}}, "steer")
+    assert can({"steer": "emulated"}, "steer")
+
+
+def test_no_session_goes_around_the_check() -> None:
+    """They define `_steer` and the like; what refuses is in BaseSession alone."""
+    found = [BaseSession]
+    for kind in found:
+        found += [each for each in kind.__subclasses__() if each.__module__.startswith("treadle.")]
+    checked = ("steer", "configure", "answer", "interrupt", "command")
+    wrong = [f"{kind.__name__}.{name}" for kind in found[1:] for name in checked if name in vars(kind)]
+    assert wrong == [] and len(found) > 8
+    assert "prompt" not in vars(treadle.agent.session.NativeSession)
+
+
+async def test_an_agent_for_tests_can_be_made_unable(tmp_path: Path) -> None:
+    agent = ScriptedAgent(cannot=("images",))
+    opened = await agent.open(SessionSpec(cwd=str(tmp_path)))
+    assert not can(opened.info.capabilities, "images") and inspect.iscoroutinefunction(opened.steer)
+    await opened.close()
