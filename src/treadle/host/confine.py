@@ -63,9 +63,12 @@ class Cage:
         self._check.close()
 
 
-async def confined_check(command: str, cwd: str) -> Check:
-    """Run a check outside of any run, in a sandbox where possible: what it runs was written by agents."""
-    asked = settled(Confinement(use="possible"), config.load(cwd).settings)
+async def confined_check(command: str, cwd: str, *, shown: Sequence[str] = ()) -> Check:
+    """Run a check outside of any run, in a sandbox where possible: what it runs was written by agents.
+
+    It can read the directories `shown` wherever they are, also in /tmp, which is private otherwise.
+    """
+    asked = settled(Confinement(use="possible", read_only=tuple(shown)), config.load(cwd).settings)
     confining = Confining(cwd, (), asked, session="check")
     try:
         return await run_check(command, cwd, confinement=confining.now())

@@ -62,3 +62,22 @@ def link_or_copy(old: str, new: str) -> None:
         from shutil import copy2
 
         copy2(old, new, follow_symlinks=False)
+
+
+def place_new(path: str, data: bytes) -> None:
+    """Let a file with this content appear under a name that is free. Raises FileExistsError if it is not.
+
+    Nobody sees it half-written, and of several that try at once one succeeds.
+    """
+    beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        write(beside, data)
+        try:
+            os.link(beside, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            with io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(data)
+    finally:
+        os.unlink(beside)

@@ -59,6 +59,11 @@ def carry_out(path: str, target: str, writes: Mapping[str, Callable[[str], None]
     """Change all of the files or none. `writes` maps each path to a function that puts its new content into a given
     place; the journal is kept at `path` meanwhile. Deletions come first, because a file may make room for a
     directory of its name, or the other way round."""
+    finish(path, stage(path, target, writes, deletes))
+
+
+def stage(path: str, target: str, writes: Mapping[str, Callable[[str], None]], deletes: list[str]) -> Journal:
+    """Make the new files beside, and note in the journal what is to become of them. Nothing has changed yet."""
     beside = os.path.join(target, f"{BESIDE}{secrets.token_hex(4)}")
     journal = Journal(target=target, beside=beside, state="staging")
     try:
@@ -72,9 +77,24 @@ def carry_out(path: str, target: str, writes: Mapping[str, Callable[[str], None]
         except BaseException:
             _clear(path, journal)
             raise
-        _finish(path, journal)
     except OSError as error:
         raise storage_error(error, error.filename2 or error.filename or target, "write") from error
+    return journal
+
+
+def finish(path: str, journal: Journal) -> None:
+    """Move what was staged into place: all of it or nothing."""
+    try:
+        _finish(path, journal)
+    except OSError as error:
+        raise storage_error(error, error.filename2 or error.filename or journal.target, "write") from error
+
+
+def abandon(path: str) -> None:
+    """Forget what was staged and not yet begun."""
+    data = read_if_there(path)
+    if data is not None:
+        _clear(path, _read(path, data))
 
 
 def settle(path: str) -> Literal["finished", "undone"] | None:
@@ -82,12 +102,7 @@ def settle(path: str) -> Literal["finished", "undone"] | None:
     data = read_if_there(path)
     if data is None:
         return None
-    try:
-        journal = msgspec.json.decode(data, type=Journal)
-    except msgspec.MsgspecError as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error
-    if journal.format > FORMAT:
-        raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
+    journal = _read(path, data)
     if journal.state == "staging" or any(_changed_since(journal, step) for step in journal.steps):
         _undo(path, journal)
         return "undone"
@@ -96,6 +111,16 @@ def settle(path: str) -> Literal["finished", "undone"] | None:
     except OSError:
         return "undone"
     return "finished"
+
+
+def _read(path: str, data: bytes) -> Journal:
+    try:
+        journal = msgspec.json.decode(data, type=Journal)
+    except msgspec.MsgspecError as error:
+        raise StorageError(f"{path} cannot be read: {error}") from error
+    if journal.format > FORMAT:
+        raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
+    return journal
 
 
 def _write(path: str, journal: Journal) -> None:

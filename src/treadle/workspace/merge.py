@@ -74,7 +74,7 @@ class MergePlan:
         """Carry out the whole plan or nothing. If we are killed on the way, `journal` says how to continue."""
         if not self.conflicts and (self.writes or self.deletes):
             writes = {
-                path: partial(_write, file, os.path.join(self.target, path)) for path, file in self.writes.items()
+                path: partial(put_beside, file, os.path.join(self.target, path)) for path, file in self.writes.items()
             }
             carry_out(journal, self.target, writes, self.deletes)
         return self.merged
@@ -146,7 +146,7 @@ class MergePlan:
         return True
 
 
-def _write(file: File, place: str, beside: str) -> None:
+def put_beside(file: File, place: str, beside: str) -> None:
     """Write the file; one that is replaced keeps its permissions."""
     if file.link:
         os.symlink(os.fsdecode(file.data), beside)

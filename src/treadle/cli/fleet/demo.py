@@ -88,7 +88,7 @@ class _Told:
 
 
 async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
-    from treadle.fleet import client, results
+    from treadle.fleet import client, merging
     from treadle.fleet.sample import CHECK
 
     names = await _submit(bus, repository)
@@ -105,7 +105,7 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
     say("merging the work of all four, one after the other:")
-    steps = await results.merge(bus, list(names.values()), str(repository))
+    steps = await merging.merge(bus, list(names.values()), str(repository))
     for step in steps:
         said = f"merged as {step.commit[:10]}" if step.merged else f"NOT merged: {step.why}"
         say(f"  {by_id[step.order]}: {said}")

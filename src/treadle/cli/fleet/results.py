@@ -72,15 +72,20 @@ def review(name: str, path: str | None, as_json: bool) -> None:
 @click.command("merge")
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
 @click.option("--into", default=".", metavar="DIR", help="A worktree with the branch to merge into. Default: here.")
-@click.option("--verify", default="", metavar="CMD", help="Run after each step; one that fails is taken back.")
+@click.option("--verify", default="", metavar="CMD", help="Run on each merge, before the branch moves.")
 @json_option
 def merge(names: tuple[str, ...], into: str, verify: str, as_json: bool) -> None:
-    """Merge the work of finished orders, one after the other; stops at the first that conflicts or fails."""
-    from treadle.fleet import client, results
+    """Merge the work of finished orders, one after the other; stops at the first that conflicts or fails.
+
+    Each merge is built and verified beside, in a fresh directory with the order's setup and what it brings; only then
+    does the branch move, in one step. A commit that you make meanwhile stays, and the merge is built again on it. The
+    checkout follows if it has no uncommitted changes; otherwise nothing is merged, and the reason is told.
+    """
+    from treadle.fleet import client, merging
 
     async def work(bus: Any) -> list[Any]:
         orders = [await client.resolve(bus, name) for name in names]
-        return await results.merge(bus, orders, into, verify=verify)
+        return await merging.merge(bus, orders, into, verify=verify)
 
     steps = with_bus(work)
     if as_json:
@@ -90,7 +95,8 @@ def merge(names: tuple[str, ...], into: str, verify: str, as_json: bool) -> None
             said = f"merged {step.commit[:12]}" if step.merged and step.commit else step.why
             click.echo(f"{step.order}  {said}")
             for name in step.conflicts:
-                click.echo(f"    conflict in {name}")
+                kind = f" ({step.kinds[name]})" if name in step.kinds else ""
+                click.echo(f"    conflict in {printable(name)}{kind}")
     sys.exit(0 if len(steps) == len(names) and all(step.merged for step in steps) else 3)
 
 

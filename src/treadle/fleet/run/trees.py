@@ -5,6 +5,7 @@ A branch, `treadle/ORDER`, is made only for the attempt that counted. All functi
 
 import os
 import shutil
+from collections.abc import Mapping
 
 import msgspec
 
@@ -42,7 +43,7 @@ def prepare(spec: Spec, root: str, path: str) -> WorkTree:
     here = os.path.normpath(os.path.join(path, inside))
     os.makedirs(here, exist_ok=True)
     for name in spec.bring:
-        _bring(os.path.join(root, name), os.path.join(here, name))
+        bring(os.path.join(root, name), os.path.join(here, name))
     return WorkTree(root=here, top=path, start=start, source=repository.top)
 
 
@@ -90,7 +91,7 @@ def fetch(tree: WorkTree, data: bytes, path: str) -> None:
     os.unlink(path)
 
 
-def _bring(source: str, target: str) -> None:
+def bring(source: str, target: str) -> None:
     """Give the worktree a file that git ignores: directories as links, files as copies."""
     if not os.path.lexists(source) or os.path.lexists(target):
         return
@@ -139,6 +140,11 @@ def bundle(tree: WorkTree, head: str, path: str) -> bytes:
     finally:
         git("update-ref", "-d", BUNDLED, cwd=tree.top, check=False)
     return read(path)
+
+
+def bundled(result: Mapping[str, object]) -> str:
+    """The ref that the commit of a result has in its bundle."""
+    return str(result.get("bundled") or BUNDLED)
 
 
 def branch_name(order: str) -> str:

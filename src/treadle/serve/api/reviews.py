@@ -9,9 +9,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from treadle.errors import ConfigError, NotFound, TreadleError
-from treadle.fleet import client, results, reviews
+from treadle.fleet import client, merging, results, reviews
 from treadle.fleet.client import Given
-from treadle.fleet.results import Merging
+from treadle.fleet.merging import Merging
 from treadle.fleet.reviews import Comment
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
 
@@ -56,7 +56,7 @@ class NewMerge(RequestBody, frozen=True, kw_only=True):
     into: Annotated[str, Meta(max_length=4096)] = ""
     """A worktree on the server's machine; empty means the directory that the first order was given for."""
     verify: Annotated[str, Meta(max_length=10_000)] | None = None
-    """Run after each step; a step whose check fails is undone. By default, the orders' own check."""
+    """Run on each merge before the branch moves; one that fails stops there. By default, the orders' own check."""
 
 
 @call("POST", "/merges", right="all", body=NewMerge, returns=Merging, status=202)
@@ -82,7 +82,7 @@ async def _merge(asking: Asking, made: Merging) -> None:
         for name in made.orders:
             made.at = name
             asking.site.board.wake()
-            steps = await results.merge(asking.bus, [name], made.into, verify=made.verify, by=made.by)
+            steps = await merging.merge(asking.bus, [name], made.into, verify=made.verify, by=made.by)
             made.steps = [*made.steps, *steps]
             if not all(step.merged for step in steps):
                 break

@@ -1,0 +1,321 @@
+"""`fleet merge` loses nothing: whatever happens meanwhile, the branch only ever moves to what was verified."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.repositories import git
+from treadle.errors import WorkspaceError
+from treadle.fleet import client, merging
+from treadle.fleet.engine import objects
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
+from treadle.fleet.run import terminals
+from treadle.io.sandbox import methods
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Order
+from treadle.workspace import branch_moves, checkouts
+
+HEAD = "refs/heads/main"
+
+
+class Finished:
+    """Finished orders of which only the results exist: a commit in a bundle, as a runner leaves them."""
+
+    def __init__(self, bus: Bus, repository: Path, tmp_path: Path) -> None:
+        self.bus, self.repository = bus, repository
+        self.clone = tmp_path / "clone"
+        git(tmp_path, "clone", "-q", str(repository), str(self.clone))
+        self.base = git(repository, "rev-parse", "HEAD")
+
+    async def order(self, name: str, files: dict[str, str | None], **fields: object) -> str:
+        git(self.clone, "checkout", "-q", "--detach", self.base)
+        for path, text in files.items():
+            place = self.clone / path
+            if text is None:
+                place.unlink()
+            else:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text)
+        git(self.clone, "add", "-A")
+        git(self.clone, "commit", "-qm", name)
+        commit = git(self.clone, "rev-parse", "HEAD")
+        git(self.clone, "update-ref", "refs/made/one", commit)
+        bundle = self.clone.parent / f"{name}.bundle"
+        git(self.clone, "bundle", "create", "-q", str(bundle), "refs/made/one", f"^{self.base}")
+        await objects.put(self.bus, f"bundle.{name}.1", bundle.read_bytes())
+        result = {"commit": commit, "base": self.base, "bundle": f"bundle.{name}.1", "bundled": "refs/made/one"}
+        spec = Spec(id=name, task=name, root=str(self.repository), base=self.base, **fields)  # type: ignore[arg-type]
+        made = Order(id=name, state="done", changed=time.time(), title=name, result=result)
+        await self.bus.put(f"spec.{name}", encode(spec), expect=0)
+        await self.bus.put(f"order.{name}", encode(made), expect=0)
+        return name
+
+
+@pytest.fixture
+def finished(bus: Bus, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Finished:
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temp))
+    monkeypatch.setattr(tempfile, "tempdir", str(temp))
+    return Finished(bus, repository, tmp_path)
+
+
+def clean(repository: Path) -> bool:
+    return git(repository, "status", "--porcelain") == "" and git(repository, "fsck", "--no-dangling") == ""
+
+
+def waiting_verify(repository: Path) -> tuple[str, Path, Path]:
+    """A check that says that it has begun, and ends when it may: green, or red."""
+    gate = repository / ".git/objects/info"  # which it can see from inside
+    return (
+        f"touch begun; while ! test -e {gate}/go; do sleep 0.02; done; ! test -e {gate}/red",
+        gate / "go",
+        gate / "red",
+    )
+
+
+async def begun_check(tmp_path: Path) -> None:
+    async with asyncio.timeout(60):
+        while not any((tmp_path / "temp").glob("treadle-tmp-merging-*/merged/begun")):
+            await asyncio.sleep(0.02)
+
+
+async def test_a_merge_moves_the_branch_and_the_checkout_follows(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n", "deep/er/new.txt": "new\n"})
+    two = await finished.order("two", {"b.txt": None})
+    verify = 'test $(git log --oneline -1 --format=%an) = treadle && test -z "$(git status --porcelain)"'
+    steps = await merging.merge(bus, [one, two], str(repository), verify=verify)
+    assert [step.merged for step in steps] == [True, True], steps
+    assert (repository / "a.txt").read_text() == "two\n" and not (repository / "b.txt").exists()
+    assert (repository / "deep/er/new.txt").read_text() == "new\n" and clean(repository)
+    assert git(repository, "log", "--format=%s", "--first-parent").splitlines()[0] == "Merge order two: two"
+    assert git(repository, "rev-parse", "HEAD") == steps[1].commit
+    again = await merging.merge(bus, [one], str(repository))
+    assert again[0].merged and again[0].why == "it is on the branch already"
+
+
+async def test_the_branch_does_not_move_before_the_verdict_nor_after_a_red_one(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n"})
+    verify, go, red = waiting_verify(repository)
+    red.touch()
+    working = asyncio.create_task(merging.merge(bus, [one], str(repository), verify=verify))
+    await begun_check(tmp_path)
+    assert git(repository, "rev-parse", "HEAD") == finished.base and clean(repository)
+    (repository / "mine.txt").write_text("mine\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "a person's commit")
+    mine = git(repository, "rev-parse", "HEAD")
+    go.touch()
+    (step,) = await working
+    assert not step.merged and "fails with it" in step.why
+    assert git(repository, "rev-parse", "HEAD") == mine and clean(repository), "the person's commit is still there"
+
+
+async def test_a_commit_made_meanwhile_stays_and_the_merge_is_verified_again_on_top_of_it(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n"})
+    verify, go, _ = waiting_verify(repository)
+    both = f"{verify} && if test $(cat a.txt) = two && test -e mine.txt; then exit 0; else test ! -e mine.txt; fi"
+    working = asyncio.create_task(merging.merge(bus, [one], str(repository), verify=both))
+    await begun_check(tmp_path)
+    (repository / "mine.txt").write_text("mine\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "a person's commit")
+    mine = git(repository, "rev-parse", "HEAD")
+    go.touch()
+    (step,) = await working
+    assert step.merged, step
+    assert git(repository, "rev-parse", "HEAD^1") == mine and clean(repository)
+    assert (repository / "mine.txt").exists() and (repository / "a.txt").read_text() == "two\n"
+
+
+async def test_two_merges_at_once_both_land_or_say_why_not(bus: Bus, finished: Finished, repository: Path) -> None:
+    good = await finished.order("good", {"a.txt": "two\n"})
+    bad = await finished.order("bad", {"b.txt": "red\n"})
+    verify = "test $(cat b.txt) = one"
+    (landed,), (refused,) = await asyncio.gather(
+        merging.merge(bus, [good], str(repository), verify=verify),
+        merging.merge(bus, [bad], str(repository), verify=verify),
+    )
+    assert landed.merged and not refused.merged
+    assert branch_moves.contains(checkouts.around(str(repository)), HEAD, landed.commit)
+    assert (repository / "b.txt").read_text() == "one\n" and clean(repository)
+    many = [await finished.order(f"many{number}", {f"new{number}.txt": "x\n"}) for number in range(4)]
+    found = await asyncio.gather(*(merging.merge(bus, [each], str(repository)) for each in many))
+    assert all(steps[0].merged for steps in found), found
+    assert all((repository / f"new{number}.txt").exists() for number in range(4)) and clean(repository)
+
+
+@pytest.mark.parametrize("how", ["dirty", "staged", "untracked", "merging", "detached"])
+async def test_what_a_person_has_not_committed_stands_in_the_way_and_is_left_alone(
+    bus: Bus, finished: Finished, repository: Path, how: str
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n", "new.txt": "new\n"})
+    told = "not committed"
+    if how == "dirty":
+        (repository / "b.txt").write_text("mine\n")
+    elif how == "staged":
+        (repository / "b.txt").write_text("mine\n")
+        git(repository, "add", "b.txt")
+    elif how == "untracked":
+        (repository / "new.txt").write_text("mine\n")
+        told = "new.txt"
+    elif how == "merging":
+        (repository / ".git/MERGE_HEAD").write_text(finished.base)
+        told = "MERGE_HEAD"
+    else:
+        git(repository, "checkout", "-q", "--detach")
+        with pytest.raises(WorkspaceError, match="no branch is checked out"):
+            await merging.merge(bus, [one], str(repository))
+        return
+    before = git(repository, "status", "--porcelain")
+    (step,) = await merging.merge(bus, [one], str(repository))
+    assert not step.merged and told in step.why, step
+    assert git(repository, "rev-parse", "HEAD") == finished.base and git(repository, "status", "--porcelain") == before
+    assert (repository / "a.txt").read_text() == "one\n" and not (repository / ".git/index.lock").exists()
+
+
+async def test_a_linked_worktree_of_the_branch_follows_and_another_branch_is_left_alone(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n"})
+    linked = tmp_path / "linked"
+    git(repository, "worktree", "add", "-q", "-b", "other", str(linked))
+    (step,) = await merging.merge(bus, [one], str(linked))
+    assert step.merged and (linked / "a.txt").read_text() == "two\n"
+    assert git(linked, "status", "--porcelain") == "" and git(linked, "rev-parse", "other") == step.commit
+    assert git(repository, "rev-parse", "main") == finished.base and clean(repository)
+
+
+CONFLICTS = {
+    "content": ({"a.txt": "mine\n"}, {"a.txt": "yours\n"}, "content"),
+    "both added": ({"new.txt": "mine\n"}, {"new.txt": "yours\n"}, "add/add"),
+    "deleted": ({"a.txt": None}, {"a.txt": "yours\n"}, "modify/delete"),
+    "file and directory": ({"new": "mine\n"}, {"new/file": "yours\n"}, "file/directory"),
+}
+
+
+@pytest.mark.parametrize("kind", CONFLICTS)
+async def test_a_conflict_is_told_with_its_kind_and_changes_nothing(
+    bus: Bus, finished: Finished, repository: Path, kind: str
+) -> None:
+    mine, yours, told = CONFLICTS[kind]
+    first, second = await finished.order("first", mine), await finished.order("second", yours)
+    steps = await merging.merge(bus, [first, second], str(repository))
+    assert [step.merged for step in steps] == [True, False] and told in steps[1].kinds.values(), steps
+    assert git(repository, "rev-parse", "HEAD") == steps[0].commit and clean(repository)
+
+
+async def test_the_branchs_own_attributes_say_how_a_list_is_merged(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    (repository / ".gitattributes").write_text("a.txt merge=union\n* filter=evil\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "attributes")
+    finished.base = git(repository, "rev-parse", "HEAD")
+    git(finished.clone, "fetch", "-q")
+    first = await finished.order("first", {"a.txt": "one\nmine\n"})
+    second = await finished.order("second", {"a.txt": "one\nyours\n"})
+    steps = await merging.merge(bus, [first, second], str(repository))
+    assert [step.merged for step in steps] == [True, True], steps
+    assert (repository / "a.txt").read_text() == "one\nmine\nyours\n"
+
+
+async def test_a_bundle_that_is_not_what_the_order_says_is_refused(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one, two = await finished.order("one", {"a.txt": "two\n"}), await finished.order("two", {"b.txt": "evil\n"})
+    await objects.put(bus, f"bundle.{one}.1", await objects.get(bus, f"bundle.{two}.1"))
+    (step,) = await merging.merge(bus, [one], str(repository))
+    assert not step.merged and "and not" in step.why and git(repository, "rev-parse", "HEAD") == finished.base
+
+
+async def test_verify_is_confined_and_gets_what_the_order_brings(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n"}, bring=(".env",), setup="echo ready > made")
+    outside = tmp_path / "outside"
+    verify = f"touch {outside}; test -e .env && test $(cat made) = ready && test $(cat a.txt) = two"
+    (step,) = await merging.merge(bus, [one], str(repository), verify=verify)
+    assert step.merged, step
+    assert outside.exists() == (methods.available().method is None) and clean(repository)
+
+
+KILLED = """
+import os, signal, sys
+from treadle.workspace import branch_moves, checkouts, journal
+from treadle.workspace.store import Store
+from treadle.workspace.user_repository import UserRepository
+point, repository, directory, bundle, commit = sys.argv[1:]
+def dies(module, name, after=False):
+    real = getattr(module, name)
+    def wrapped(*args, **more):
+        if after:
+            real(*args, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+    setattr(module, name, wrapped)
+where = {"before the index is locked": (branch_moves, "_lock_index", False),
+         "index locked": (branch_moves, "_lock_index", True),
+         "staged": (journal, "stage", True),
+         "branch moved": (branch_moves, "_settle", False),
+         "files moved": (journal, "settle", True),
+         "index moved": (branch_moves, "rename", True)}
+user = checkouts.around(repository)
+old = branch_moves.tip(user, "refs/heads/main")
+store = Store.make(directory, lenders=user.object_places())
+store.take_bundle(open(bundle, "rb").read(), "refs/made/one", "refs/heads/work")
+dies(*where[point])
+branch_moves.move(user, "refs/heads/main", store, old, commit, "test")
+"""
+POINTS = ["before the index is locked", "index locked", "staged", "branch moved", "files moved", "index moved"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_kill_at_any_step_leaves_a_branch_and_a_checkout_that_agree_after_the_next_merge(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path, point: str
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n", "new.txt": "new\n", "b.txt": None})
+    work = str((await client.get_order(bus, one)).result["commit"])
+    arguments = [point, str(repository), str(tmp_path / "store"), str(tmp_path / "one.bundle"), work]
+    done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", KILLED, *arguments], env=dict(os.environ))
+    assert done.returncode == -signal.SIGKILL
+    moved = point not in POINTS[:3]
+    assert git(repository, "rev-parse", "main") == (work if moved else finished.base)
+    two = await finished.order("two", {"deep/other.txt": "x\n"})
+    (step,) = await merging.merge(bus, [two], str(repository))
+    assert step.merged, step
+    assert clean(repository) and (repository / "a.txt").read_text() == ("two\n" if moved else "one\n")
+    (step,) = await merging.merge(bus, [one], str(repository))
+    assert step.merged and (repository / "new.txt").exists() and not (repository / "b.txt").exists()
+    assert clean(repository) and not (repository / ".git/index.lock").exists()
+    assert list(repository.glob(".treadle-apply-*")) == []
+
+
+async def test_a_kill_while_it_is_verified_leaves_the_branch_and_the_order_as_they_were(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "red\n"})
+    verify, go, red = waiting_verify(repository)
+    argv = [*terminals.treadle("fleet"), "merge", one, "--into", str(repository), "--verify", verify]
+    killed = subprocess.Popen(argv, env=dict(os.environ))
+    await begun_check(tmp_path)
+    killed.kill()
+    killed.wait(60)
+    assert git(repository, "rev-parse", "HEAD") == finished.base and clean(repository)
+    red.touch()
+    go.touch()
+    (step,) = await merging.merge(bus, [one], str(repository), verify=verify)
+    assert not step.merged and git(repository, "rev-parse", "HEAD") == finished.base, "main never was red"
