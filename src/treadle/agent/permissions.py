@@ -29,7 +29,7 @@ class Permissions:
         configuration: Configuration,
         *,
         ask: Callable[[Asked], Awaitable[Answer]] | None,
-        deadline: Callable[[], float],
+        deadline: Callable[[], float | None],
         emit: Callable[[Event], None],
         readable: Callable[[], Iterable[str]],
         confining: Confining,

@@ -6,6 +6,7 @@ A kind of session defines what a turn does (`_turn`) and how it releases its res
 
 import asyncio
 import logging
+import math
 import os
 import time
 from abc import ABC, abstractmethod
@@ -307,8 +308,9 @@ class BaseSession(ABC):
         self.emit(msgspec.structs.replace(asked, changeable=changeable))
         # If whoever asked was stopped, no answer is needed any more.
         answer = Answer(decision="deny", text="what it was asked for was stopped", by="nobody")
+        endless = math.isinf(self._question_seconds)
         try:
-            answer = await asyncio.wait_for(future, self._question_seconds)
+            answer = await asyncio.wait_for(future, None if endless else self._question_seconds)
         except TimeoutError:
             answer = Answer(decision="deny", text=f"no answer within {self._question_seconds:g} s", by="deadline")
         finally:
@@ -320,9 +322,9 @@ class BaseSession(ABC):
             )
         return answer
 
-    def deadline(self) -> float:
-        """The time at which a question that is asked now expires."""
-        return self._clock() + self._question_seconds
+    def deadline(self) -> float | None:
+        """The time at which a question that is asked now expires; None: it waits for the person."""
+        return None if math.isinf(self._question_seconds) else self._clock() + self._question_seconds
 
     # Turns
 

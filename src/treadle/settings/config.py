@@ -8,7 +8,7 @@ what is allowed: forbid more, ask more, lower limits. Anything beyond that is ig
 import os
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 
@@ -92,6 +92,16 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     interrupt: float = 5.0
 
 
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
+    notify: tuple[Literal["bell", "desktop", "title"], ...] = ("bell", "title")
+    """How a chat calls you when it waits for you, or is done after a long turn: bell, desktop (OSC 9 or 777), title."""
+    theme: Literal["auto", "light", "dark"] = "auto"
+    """auto: as the terminal says in COLORFGBG, else dark."""
+    vim: bool = False
+    keys: dict[str, str] = {}
+    """What to do -> the key that does it, such as `mode = "c-t"`."""
+
+
 class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     protect_tokens: Annotated[int, msgspec.Meta(ge=0)] = 40_000
     compact_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
@@ -127,6 +137,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     timeouts: Timeouts = Timeouts()
     context: ContextSettings = ContextSettings()
+    chat: ChatSettings = ChatSettings()
     hooks: HookSettings = HookSettings()
     mcp_servers: dict[str, McpServer] = {}
     backends: dict[str, BackendCommand] = {}

@@ -76,7 +76,7 @@ async def test_rewind_lists_turns_and_goes_back_with_the_files(opened: Opened, w
     assert "  1  first\n  2  second" in await ran(session, "rewind")
     assert "no turn 3" in await ran(session, "rewind 3", ok=False)
     assert "usage: /rewind" in await ran(session, "rewind to the start", ok=False)
-    assert await ran(session, "rewind 2") == "Back to before turn 2. Files put back: made.txt"
+    assert await ran(session, "rewind 2") == "Back to before turn 2. Removed: made.txt."
     assert not (work / "made.txt").exists() and len(session.context.messages) == 2
 
 

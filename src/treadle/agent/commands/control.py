@@ -8,7 +8,6 @@ from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
 from treadle.agent.context import Context
 from treadle.agent.permissions import Permissions
 from treadle.io.files import append_lines
-from treadle.policy.modes import MATRIX
 from treadle.policy.rules import parse_rule
 from treadle.session import AgentInfo, Change, CommandResult, Mode, Prompt, SessionSpec, TurnId, parse_mode
 
@@ -56,13 +55,19 @@ async def _model(session: Controlled, args: str) -> CommandResult:
 async def _mode(session: Controlled, args: str) -> CommandResult:
     permissions = session.permissions
     if not args.strip():
-        rows = [
-            (f"{'*' if mode == permissions.mode else ' '} {mode}", ", ".join(f"{kind} {v}" for kind, v in says.items()))
-            for mode, says in MATRIX.items()
-        ]
+        rows = [(f"{'*' if mode == permissions.mode else ' '} {mode}", means) for mode, means in MEANS.items()]
         return said(columns(rows) + ("" if permissions.mode else "\nNo mode decides here: what no rule forbids runs."))
     await session.configure(Change(mode=parse_mode(args.strip())))
     return said(f"The mode is now {permissions.mode}.")
+
+
+MEANS: dict[Mode, str] = {
+    "plan": "reads; changes nothing and runs nothing",
+    "suggest": "asks before each change and each command",
+    "auto-edit": "changes files here without asking; asks before commands, which are confined where that works",
+    "full-auto": "changes files and runs commands without asking, confined where that works",
+    "yolo": "does everything without asking, and nothing is confined",
+}
 
 
 async def _plan(session: Controlled, args: str) -> CommandResult:

@@ -86,8 +86,11 @@ async def _rewind(session: RecordedSession, args: str) -> CommandResult:
     if not 0 < int(words[0]) <= len(turns):
         raise NotFound(f"there is no turn {words[0]}", hint="/rewind lists them")
     changed = session.rewind(turns[int(words[0]) - 1].turn, restore_files=not keep)
-    files = [os.path.relpath(path, session.spec.cwd) for path in changed]
-    return said(f"Back to before turn {words[0]}." + (f" Files put back: {', '.join(files)}" if files else ""))
+    names = {path: os.path.relpath(path, session.spec.cwd) for path in changed}
+    back = [name for path, name in names.items() if os.path.lexists(path)]
+    gone = [name for path, name in names.items() if not os.path.lexists(path)]
+    told = [f" {what}: {', '.join(files)}." for what, files in (("Files put back", back), ("Removed", gone)) if files]
+    return said(f"Back to before turn {words[0]}.{''.join(told)}")
 
 
 def _one_line(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 import os
 import shlex
 import shutil
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from treadle import __version__
 from treadle.cli.options import RunOptions, run_options, take
@@ -94,15 +96,20 @@ async def _converse(
     for heavy in ["treadle.cli.chat.talk", "treadle.agents", *native]:
         await asyncio.to_thread(importlib.import_module, heavy)
     from treadle.agents import find_agent
+    from treadle.cli.chat.attention import Attention
     from treadle.cli.chat.page import Page
     from treadle.cli.chat.status import Status
     from treadle.cli.chat.talk import Talk
 
     spec = options.spec(answers=True, default_mode="suggest")
+    spec = msgspec.structs.replace(spec, answer_seconds=math.inf)  # a person is there: questions wait for them
+    settings = options.settings().chat
     session = await find_agent(options.agent).open(spec)
     page = Page(_columns, colour=colourful(sys.stdout) and not view.plain, flowing=view.plain, progress=progress)
     status = Status(session, await asyncio.to_thread(_branch, spec.cwd))
+    page.theme = _theme(settings.theme)
     talk = Talk(session, view, page, status, spec.cwd)
+    talk.attention = Attention(() if view.plain else settings.notify)
     opened.append(talk)
     progress.end()
     view.print(_greeting(session, spec, page, "Ctrl-C" if view.plain else "Esc"))
@@ -117,8 +124,17 @@ async def _converse(
     try:
         await talk.run()
     finally:
+        talk.attention.close()
         for task in beside:
             task.cancel()
+
+
+def _theme(wanted: str) -> str:
+    """Light or dark; `auto` is what the terminal says, and dark when it says nothing."""
+    if wanted != "auto":
+        return wanted
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    return "light" if background in ("7", "15") else "dark"
 
 
 def _columns() -> int:
@@ -132,8 +148,11 @@ def _view(progress: Progress, options: RunOptions, plain: bool) -> ChatScreen | 
         return Lines()
     from treadle.cli.chat.completion import ChatCompleter
     from treadle.cli.chat.history import Typed
+    from treadle.cli.chat.keys import check_keys
     from treadle.cli.chat.screen import ChatScreen
 
+    settings = options.settings().chat
+    check_keys(settings.keys)
     starting = f"starting {options.agent}" if options.agent != "native" else "starting"
     return ChatScreen(
         progress,
@@ -141,6 +160,7 @@ def _view(progress: Progress, options: RunOptions, plain: bool) -> ChatScreen | 
         completer=ChatCompleter(here()),
         status=lambda: [starting],
         colour=colourful(sys.stdout),
+        settings=settings,
     )
 
 
@@ -169,7 +189,7 @@ def _greeting(session: Session, spec: SessionSpec, page: Page, interrupts: str) 
     models = ", ".join(session.info.models)
     title = f"treadle {__version__} · {session.info.name} · {models or 'its own model'} · {_at_home(spec.cwd)}"
     parts = [page.draw(Text(printable(title), style="bold"))]
-    parts.append(page.note("dim", f"{interrupts} interrupts, Ctrl-D leaves, /help lists commands."))
+    parts.append(page.note("dim", f"{interrupts} interrupts, Ctrl-D leaves, /help lists commands, ? shows the keys."))
     parts += [page.note("yellow", note) for note in opening_notes(session)]
     if spec.start.resume is not None:
         parts.append(last_words(session.id, page))

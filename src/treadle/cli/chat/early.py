@@ -24,6 +24,9 @@ class Early:
     def interrupt(self) -> bool:
         return False
 
+    def next_mode(self) -> None:
+        """Nothing yet: the mode belongs to a session."""
+
     def leave(self) -> None:
         self.gave_up()
 

@@ -1,17 +1,18 @@
 """What the keys do in a chat."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.filters import Condition, has_focus, vi_insert_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from treadle.cli.chat.question import Question
+from treadle.errors import ConfigError
 from treadle.session import Answer
 
 AGAIN = 2.0
@@ -27,6 +28,7 @@ class Actions(Protocol):
     def queue(self, text: str) -> None: ...
     def unqueue(self) -> str | None: ...
     def interrupt(self) -> bool: ...
+    def next_mode(self) -> None: ...
     def leave(self) -> None: ...
     def quit(self) -> None: ...
     async def rest(self) -> None:
@@ -43,6 +45,8 @@ class Keyboard(Protocol):
     question: Question | None
     queued: Callable[[], Sequence[str]]
     hint: str
+    remapped: Mapping[str, str]
+    """What to do -> the key that the person chose for it."""
 
     @property
     def armed(self) -> bool: ...
@@ -53,6 +57,36 @@ class Keyboard(Protocol):
     def give_up(self) -> None: ...
     def dismiss(self) -> bool: ...
     def focus(self) -> None: ...
+    def paste_image(self) -> None: ...
+
+
+USUAL = {
+    "mode": "s-tab",
+    "unfold": "c-o",
+    "editor": "c-g",
+    "suspend": "c-z",
+    "paste_image": "c-v",
+    "new_line": "escape enter",
+    "rewind": "escape escape",
+    "keys": "?",
+}
+"""What a person can put on other keys, in the settings, and the keys that do it otherwise."""
+
+
+def key_of(what: str, remapped: Mapping[str, str]) -> list[str]:
+    return (remapped.get(what) or USUAL[what]).split()
+
+
+def check_keys(remapped: Mapping[str, str]) -> None:
+    """Raises ConfigError for something that cannot be put on a key, and for a key that does not exist."""
+    for what, key in remapped.items():
+        if what not in USUAL:
+            raise ConfigError(f"[chat.keys] has {what!r}, which is nothing to do", hint=f"one of {', '.join(USUAL)}")
+        try:
+            KeyBindings().add(*key.split())(lambda event: None)
+        except ValueError:
+            hint = "written as c-t (Ctrl-T), s-tab, f5, or two with a space between"
+            raise ConfigError(f"[chat.keys] {what} = {key!r} is no key", hint=hint) from None
 
 
 def bindings(screen: Keyboard) -> KeyBindings:
@@ -109,7 +143,7 @@ def _input(keys: KeyBindings, screen: Keyboard) -> None:
         screen.sent()
         screen.actions.enter(text)
 
-    @keys.add("escape", "enter", filter=focused | has_focus(screen.field))
+    @keys.add(*key_of("new_line", screen.remapped), filter=focused | has_focus(screen.field))
     def new_line(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
 
@@ -136,23 +170,41 @@ def _input(keys: KeyBindings, screen: Keyboard) -> None:
     def take_back(event: KeyPressEvent) -> None:
         screen.input.insert_text(screen.actions.unqueue() or "")
 
-    @keys.add("c-g", filter=focused)
+    @keys.add(*key_of("editor", screen.remapped), filter=focused)
     def editor(event: KeyPressEvent) -> None:
         event.current_buffer.open_in_editor()
 
-    @keys.add("c-z")
+    @keys.add(*key_of("suspend", screen.remapped))
     def suspend(event: KeyPressEvent) -> None:
         event.app.suspend_to_background()
 
-    @keys.add("c-o")
+    @keys.add(*key_of("unfold", screen.remapped))
     def unfold(event: KeyPressEvent) -> None:
         screen.unfold()
+
+    nothing = Condition(lambda: not screen.input.text and screen.question is None)
+
+    @keys.add(*key_of("mode", screen.remapped))
+    def next_mode(event: KeyPressEvent) -> None:
+        screen.actions.next_mode()
+
+    @keys.add(*key_of("keys", screen.remapped), filter=focused & nothing & Condition(lambda: not screen.actions.busy))
+    def show_keys(event: KeyPressEvent) -> None:
+        screen.actions.queue("?")
+
+    @keys.add(*key_of("paste_image", screen.remapped), filter=focused)
+    def paste_image(event: KeyPressEvent) -> None:
+        screen.paste_image()
+
+    @keys.add(*key_of("rewind", screen.remapped), filter=focused & nothing & Condition(lambda: not screen.actions.busy))
+    def rewind(event: KeyPressEvent) -> None:
+        screen.actions.queue("/rewind")
 
 
 def _ends(keys: KeyBindings, screen: Keyboard) -> None:
     pressed = 0.0
 
-    @keys.add("escape")
+    @keys.add("escape", filter=~vi_insert_mode | Condition(lambda: screen.question is not None))
     def escape(event: KeyPressEvent) -> None:
         if screen.question is not None and screen.question.back():
             screen.focus()

@@ -75,6 +75,8 @@ class Page:
         self._colour = colour
         self._flowing = flowing
         self.progress = progress or Progress(clock)
+        self.theme = "dark"
+        """Which colours code has: `dark` or `light`, as the terminal is."""
         self._text = ""
         self._streamed = False
         self._open_line = False
@@ -204,7 +206,7 @@ class Page:
     def _markdown(self, text: str) -> str:
         if not text.strip():
             return ""
-        return trimmed(self.draw(Prose(text))) + "\n\n"
+        return trimmed(self.draw(Prose(text, self.theme))) + "\n\n"
 
     def _other(self, event: AnyEvent) -> str:
         match event:

@@ -50,6 +50,9 @@ class Lines:
     def changed(self) -> None:
         pass
 
+    def vim(self) -> bool:
+        return False
+
     async def ask(self, question: Question) -> Answer:
         asked = question.asked
         diff = "" if asked.command else diff_of(asked, question.cwd)

@@ -33,8 +33,8 @@ class Prose(Markdown):
         "code_block": _Code,
     }
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text.strip("\n"), code_theme="ansi_dark", hyperlinks=False)
+    def __init__(self, text: str, theme: str = "dark") -> None:
+        super().__init__(text.strip("\n"), code_theme=f"ansi_{theme}", hyperlinks=False)
 
 
 def trimmed(drawn: str) -> str:

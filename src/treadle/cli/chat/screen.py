@@ -8,13 +8,14 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
@@ -44,6 +45,7 @@ from treadle.cli.chat.touched import touched
 from treadle.cli.render import printable
 from treadle.events import Asked
 from treadle.session import Answer, Session
+from treadle.settings.config import ChatSettings
 
 if TYPE_CHECKING:  # the input is shown before the modules that draw a conversation are loaded
     from treadle.cli.chat.page import Page
@@ -77,8 +79,10 @@ class ChatScreen:
         completer: ChatCompleter,
         status: Callable[[], Sequence[str]],
         colour: bool,
+        settings: ChatSettings,
     ) -> None:
         self.progress = progress
+        self.remapped: Mapping[str, str] = settings.keys
         self.page: Page | None = None
         """What draws the conversation, once there is one."""
         self.shown = asyncio.Event()
@@ -113,6 +117,8 @@ class ChatScreen:
             color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
         )
+        if settings.vim:
+            self.app.editing_mode = EditingMode.VI
         self.app.ttimeoutlen = 0.05
         self.app.timeoutlen = 0.3
         self.app.before_render += self._bounded
@@ -208,6 +214,22 @@ class ChatScreen:
             self._something.set()
 
     def changed(self) -> None:
+        self.app.invalidate()
+
+    def vim(self) -> bool:
+        vim = self.app.editing_mode != EditingMode.VI
+        self.app.editing_mode = EditingMode.VI if vim else EditingMode.EMACS
+        return vim
+
+    def paste_image(self) -> None:
+        """Put the clipboard's image into a file, and its name into the input."""
+        from treadle.cli.chat.clipboard import kept_image
+        from treadle.errors import TreadleError
+
+        try:
+            self.input.insert_text(f"@{kept_image()} ")
+        except TreadleError as error:
+            self.hint = str(error)
         self.app.invalidate()
 
     async def ask(self, question: Question) -> Answer:

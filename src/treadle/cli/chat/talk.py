@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+from treadle.cli.chat import own
+from treadle.cli.chat.attention import Attention
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
 from treadle.cli.chat.shell import CommandDone, own_command
@@ -17,7 +19,7 @@ from treadle.cli.reporting import Reporter
 from treadle.errors import Cancelled, NotFound, TreadleError, Unsupported
 from treadle.events import FINISHED, Answered, AnyEvent, Asked, TaskChanged, TurnEnded
 from treadle.io.files import append_lines
-from treadle.session import Answer, CommandResult, EventReader, Prompt, Session
+from treadle.session import Answer, Change, CommandResult, EventReader, Mode, Prompt, Session
 from treadle.sessions.totals import TurnTotals
 from treadle.wire.oneshot.records import command_of
 
@@ -27,6 +29,12 @@ class View(Protocol):
 
     glance: float
     """How many seconds a question is shown before it can be answered."""
+    plain: bool
+    """Whether it is line by line, with nothing redrawn."""
+
+    def vim(self) -> bool:
+        """Edit the input as in vim, or no longer. Returns which."""
+        ...
 
     def print(self, text: str) -> None:
         """Show finished text above the live part."""
@@ -53,6 +61,9 @@ class Talk:
         self.status = status
         self.cwd = cwd
         self.reporter = Reporter()
+        self.attention = Attention(())
+        self.last_text = ""
+        """The agent's last answer."""
         self.queued: deque[str] = deque()
         """Prompts to send after this turn, as they were typed."""
         self.waiting: list[Asked] = []
@@ -103,6 +114,19 @@ class Talk:
             self._start(self.session.interrupt(target, "interrupted by the person"))
         return target is not None
 
+    def next_mode(self) -> None:
+        """Shift-Tab: go on to the next permission mode."""
+        now = self.session.info.mode
+        at = own.CYCLE.index(now) + 1 if now in own.CYCLE else 0
+        self._start(self._change_mode(own.CYCLE[at % len(own.CYCLE)]))
+
+    async def _change_mode(self, mode: Mode) -> None:
+        try:
+            await self.session.configure(Change(mode=mode))
+        except TreadleError as error:
+            self._complain(str(error))
+        self.view.changed()
+
     def leave(self) -> None:
         """Leave once everything that runs or is queued is done."""
         self._leaving = True
@@ -148,11 +172,14 @@ class Talk:
             text = self.queued.popleft()
             if text.strip():
                 self.reporter.say("working")
+                self.attention.working()
                 await self._one(text.strip())
             elif self.waiting:
                 await self._ask(self.waiting.pop(0))
             self.page.progress.end()
             self.reporter.at_rest(self.waiting)
+            if not self.queued:
+                self.attention.rested()
             for asked in self.waiting:
                 self._print_waiting(asked)
             self.view.changed()
@@ -160,7 +187,9 @@ class Talk:
     async def _one(self, text: str) -> None:
         self.view.print(self.page.prompt(text))
         try:
-            if text.startswith("!") and text[1:].strip():
+            if text == "?":
+                self.view.print(self.page.note("", await own.keys(self, "")) + "\n")
+            elif text.startswith("!") and text[1:].strip():
                 await self._shell(text[1:].strip())
             elif text.startswith("#") and "\n" not in text and text.strip("# \t"):
                 self._note(text.strip("# \t"))
@@ -211,6 +240,10 @@ class Talk:
             self._leaving = True
             self.queued.clear()
             return
+        if name in own.COMMANDS:
+            if text := await own.COMMANDS[name].run(self, args):
+                self.view.print(self.page.note("", text) + "\n")
+            return
         if not args and name in self.pickers:
             chosen = await self.pickers[name]("")
             if chosen is None:
@@ -227,7 +260,8 @@ class Talk:
         if result is None:
             raise NotFound(f"unknown command /{name}", hint="/help lists them")
         if result.ok:
-            self.view.print(self.page.note("", result.message) + "\n")
+            more = f"\n\n{own.help_text()}" if name == "help" and not args else ""
+            self.view.print(self.page.note("", result.message + more) + "\n")
         else:
             self._complain(result.message or "interrupted")
 
@@ -269,6 +303,7 @@ class Talk:
                 if isinstance(event, Asked) and not await self._ask(event) and event.parent is not None:
                     self._put_aside(event)  # the turn is over, but the task that asks still runs
                 if isinstance(event, TurnEnded):
+                    self.last_text = event.text
                     break
         finally:
             self._turn = None
@@ -319,6 +354,7 @@ class Talk:
         # A program that drives the chat answers as soon as it hears of the question, so tell it only when keys are
         # accepted.
         telling = asyncio.get_running_loop().call_later(self.view.glance, self.reporter.asked, asked)
+        self.attention.asked(asked)
         question = asyncio.create_task(self._answer(Question(asked, self.cwd)))
         gone = asyncio.create_task(self._gone(asked))
         try:
@@ -329,6 +365,7 @@ class Talk:
             await asyncio.wait([question, gone])
             telling.cancel()
             self.reporter.say("working")
+            self.attention.working()
         if question.cancelled():
             return False
         try:
