@@ -34,6 +34,7 @@ from treadle.errors import ContextOverflow, EmptyReply, ProviderError, TreadleEr
 from treadle.events import (
     Event,
     Message,
+    Retrying,
     TextDelta,
     ThinkingDelta,
     ToolDenied,
@@ -234,6 +235,8 @@ class TurnLoop:
             async for item in stream:
                 if type(item) is TextDelta:
                     self._partial.append(item.text)
+                elif type(item) is Retrying:
+                    self._partial.clear()  # it starts over; at most blank space was said
                 elif isinstance(item, Reply):
                     reply = item
                     continue

@@ -10,7 +10,7 @@ import msgspec
 
 from treadle.agent.providers.base import ReplyItem
 from treadle.errors import ProviderError
-from treadle.events import ErrorInfo, ModelRouted, Retrying
+from treadle.events import ErrorInfo, Retrying, TextDelta
 
 RESET = 60.0
 """A wait named by a service is a limit's reset when it is at least this many seconds."""
@@ -65,9 +65,10 @@ def _is_reset(wait: float, error: ProviderError) -> bool:
 async def retrying(
     attempt: Callable[[], AsyncGenerator[ReplyItem, None]], policy: RetryPolicy, clock: Clock
 ) -> AsyncGenerator[ReplyItem, None]:
-    """Stream `attempt`, and repeat it while it fails retryably before saying anything.
+    """Stream `attempt`, and start it over while it fails retryably before any words of the answer were passed on.
 
-    What was already passed on cannot be taken back, so a later failure is raised, still marked as retryable.
+    Thinking may be repeated, and half a call is never passed on. Words cannot be taken back, so a later failure is
+    raised, still marked as retryable: the loop asks for the rest.
     """
     began = clock.now()
     tried = 0
@@ -77,7 +78,7 @@ async def retrying(
         try:
             async with aclosing(attempt()) as items:
                 async for item in items:
-                    said = said or type(item) is not ModelRouted
+                    said = said or type(item) is TextDelta and bool(item.text.strip())
                     yield item
             return
         except ProviderError as error:
