@@ -1,10 +1,17 @@
 """`treadle models`: which models can be used right now."""
 
 import asyncio
+import os
 import sys
+from datetime import date
 
 import click
+import msgspec
 
+from treadle.agent.providers.chat import ChatFormat
+from treadle.agent.providers.endpoint import Endpoint
+from treadle.agent.providers.http import HttpProvider
+from treadle.agent.providers.known import Refreshed, keep, listed, refreshed_file
 from treadle.agent.providers.local.catalog import DEFAULT
 from treadle.agent.providers.names import HOW, VENDORS
 from treadle.cli.as_json import json_option, show_json
@@ -12,6 +19,9 @@ from treadle.cli.choosing.command import use
 from treadle.cli.choosing.download import fetch
 from treadle.cli.choosing.offered import ListedModels, ask
 from treadle.cli.render import printable
+from treadle.errors import ProviderError
+
+SECONDS = 10.0
 
 
 class Models(click.Group):
@@ -33,6 +43,7 @@ def models() -> None:
     treadle models use              choose what `treadle` uses from now on, among what is found here
     treadle models use anthropic    or name it: a service, a model, or an agent such as claude
     treadle models pull             fetch a small coding model that needs no key
+    treadle models refresh          fetch today's prices and context windows
     """
 
 
@@ -67,6 +78,38 @@ def _show(found: list[ListedModels], asked: bool) -> None:
 
 
 models.add_command(use)
+
+
+@models.command("refresh")
+@json_option
+def refresh(as_json: bool) -> None:
+    """Fetch the prices and context windows of today, which go before the table that ships with Treadle.
+
+    They come from OpenRouter's public list, which needs no key (OPENROUTER_BASE_URL names another address). Prices of
+    your own settings go before both.
+    """
+    kept = asyncio.run(_refresh())
+    if as_json:
+        show_json(kept)
+    else:
+        click.echo(f"{len(kept.models)} models as of {kept.at}, in {refreshed_file()}")
+
+
+async def _refresh() -> Refreshed:
+    base = os.environ.get("OPENROUTER_BASE_URL") or VENDORS["openrouter"].base_url
+    provider = HttpProvider(Endpoint(name="openrouter", base_url=base), "any", ChatFormat())
+    try:
+        async with asyncio.timeout(SECONDS):
+            found = listed(await provider.listing())
+    except TimeoutError:
+        raise ProviderError(f"{base} did not answer within {SECONDS:g} s", provider="openrouter") from None
+    except msgspec.MsgspecError as error:
+        raise ProviderError(f"{base} sent a list of models that is not one: {error}", provider="openrouter") from None
+    finally:
+        await provider.aclose()
+    kept = Refreshed(at=date.today().isoformat(), source=base, models=found)
+    keep(kept)
+    return kept
 
 
 @models.command("pull")

@@ -114,11 +114,16 @@ class HttpProvider:
                         yield item
             yield self._finished(reader.reply(), began)
 
-    async def models(self) -> list[str]:
+    async def listing(self) -> bytes:
+        """The service's own list of models, as it sends it."""
         response, body = await self._open().get("/models")
         if response.status != 200:
             with without_key(self._endpoint.key):
                 raise from_response(response.status, response.headers, body, provider=self.name)
+        return body
+
+    async def models(self) -> list[str]:
+        body = await self.listing()
         try:
             return sorted(entry.id for entry in msgspec.json.decode(body, type=_Listing).data)
         except msgspec.DecodeError as error:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from treadle.agent.providers import known
 from treadle.agent.providers.base import Provider
 from treadle.agent.providers.endpoint import Endpoint, loopback
 from treadle.agent.providers.local.settings import LocalSettings
 from treadle.agent.providers.prices import Price
 from treadle.agent.providers.retry import Clock, RetryPolicy
-from treadle.agent.providers.windows import window
 from treadle.errors import ConfigError, NoModel
 from treadle.session import Effort, Reasoning
 
@@ -121,37 +121,42 @@ def resolve(
         return LocalProvider(find(model), settings.local, retry=_patience(env, settings.retry), clock=clock)
     from treadle.agent.providers.http import HttpProvider
 
-    known = [settings.prices.get(f"{vendor}:{model}"), settings.prices.get(model)]
+    prices = [settings.prices.get(f"{vendor}:{model}"), settings.prices.get(model), known.price(vendor, model)]
     usual = settings.thinking.get(f"{vendor}:{model}", settings.thinking.get(model))
     thinking = Reasoning(tokens=usual) if isinstance(usual, int) else Reasoning(effort=usual)
     return HttpProvider(
         msgspec.structs.replace(endpoint(vendor, env, settings), thinking=thinking),
         model,
         _format(vendor),
-        context_window=settings.windows.get(f"{vendor}:{model}") or settings.windows.get(model) or window(model),
-        price=next((price for price in known if price is not None), None),
+        context_window=settings.windows.get(f"{vendor}:{model}") or settings.windows.get(model) or known.window(model),
+        price=next((price for price in prices if price is not None), None),
         clock=clock,
     )
 
 
-FAMILY_NAMES = ("sonnet", "opus", "haiku", "fable")
-"""Names that scripts for Claude Code use for models, without saying which exactly."""
-
-
 def real_name(name: str, env: Mapping[str, str], settings: ModelSettings) -> str:
-    """What a short name stands for. A Claude Code name without a mapping means the configured model."""
+    """What a short name stands for. A name of a family of models is resolved or refused, never another family."""
     if name in settings.aliases:
         return settings.aliases[name]
-    family = name.removesuffix("[1m]")
-    if family not in (*FAMILY_NAMES, "default", "inherit"):
+    usual, family = env.get("TREADLE_MODEL", ""), name.removesuffix("[1m]")
+    if family in ("default", "inherit"):
+        if not usual:
+            raise ConfigError(f"nothing says which model {name!r} is", hint="set TREADLE_MODEL")
+        return usual
+    if family == "opusplan":
+        raise ConfigError("opusplan changes the model with the mode, which is not done here", hint="opus or sonnet")
+    if family not in known.FAMILIES:
         return name
-    found = env.get(f"ANTHROPIC_DEFAULT_{family.upper()}_MODEL") or env.get("TREADLE_MODEL")
-    if not found:
-        raise ConfigError(
-            f"nothing says which model {name!r} is",
-            hint=f'write [models.aliases] {name} = "WHO:MODEL", or set TREADLE_MODEL',
-        )
-    return found
+    if found := env.get(f"ANTHROPIC_DEFAULT_{family.upper()}_MODEL"):
+        return found
+    if family in usual.rpartition("/")[2]:
+        return usual
+    if _configured("anthropic", env) and not (env.get("TREADLE_BASE_URL") or settings.base_url):
+        return f"anthropic:{known.FAMILIES[family]}"
+    raise ConfigError(
+        f"{name!r} is a Claude model, and nothing says where to reach it{f'; {usual} is another' if usual else ''}",
+        hint=f'set ANTHROPIC_API_KEY, or write [models.aliases] {name} = "WHO:MODEL"',
+    )
 
 
 def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What a model call costs, if the price is known. We ship no prices: a wrong one is worse than none."""
+"""What a model call costs, if the price is known (`known.py`, or the settings)."""
 
 import msgspec
 

@@ -1,6 +1,6 @@
 """The line under the input: model, mode, how full the context is, tokens, cost, branch."""
 
-from treadle.agent.providers.windows import window
+from treadle.agent.providers.known import window
 from treadle.events import AnyEvent, ModelRouted, Usage
 from treadle.session import Session
 from treadle.sessions.totals import Totals
