@@ -103,6 +103,8 @@ class Instructions(msgspec.Struct, frozen=True, kw_only=True):
     """Of those, and of the rules that allow something: whose are used, `user` and `project`; None is both."""
     skills: tuple[str, ...] | None = None
     """The names of the skills that are offered; None is all that are found."""
+    plugins: tuple[str, ...] = ()
+    """Directories of plugins in Claude Code's form: their skills, commands and subagents are offered as PLUGIN:NAME."""
 
     def uses(self, source: Literal["user", "project"]) -> bool:
         return self.project and (self.sources is None or source in self.sources)
@@ -197,6 +199,10 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     kind: ToolKind
     paths: tuple[str, ...] = ()
     command: str | None = None
+    call: CallId = ""
+    agent: TaskId = ""
+    """The subagent that makes the call; empty when it is the agent itself."""
+    agent_type: str = ""
 
 
 class ShownResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,13 +226,17 @@ class OwnTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program's hook says about a call before anything else has judged it."""
+    """What a program's hook says about a call before anything else has judged it, or about another event."""
 
     decision: Literal["allow", "ask", "deny", ""] = ""
     """allow: nobody need be asked, but forbidden stays forbidden; ask: a person must be asked; empty: no opinion."""
     reason: str = ""
     args: Any = None
     """Replaces the arguments of the call; None leaves them."""
+    context: str = ""
+    """Text that the model reads in addition."""
+    result: str | None = None
+    """After a call: what the model reads in place of its result; None leaves it."""
 
 
 class OwnProgram(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,11 +245,13 @@ class OwnProgram(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[OwnTool, ...] = ()
     pre_tool: Callable[[Use], Awaitable[str | HookVerdict | None]] | None = None
     """A reason to block the call, or None; a HookVerdict can say more."""
-    post_tool: Callable[[Use, str, bool], Awaitable[str | None]] | None = None
-    """Called with the result and whether it succeeded; returns text to add for the model, or None."""
+    post_tool: Callable[[Use, str, bool], Awaitable[str | HookVerdict | None]] | None = None
+    """Called with the result and whether it succeeded; returns text for the model, or a HookVerdict."""
     stop: Callable[[str, str], Awaitable[str | None]] | None = None
     """Called with the outcome and the final text when a turn has ended. If it returns a text after a completed turn,
     our own agent continues with that."""
+    event: Callable[[str, dict[str, Any]], Awaitable[HookVerdict | None]] | None = None
+    """Called by our own agent with further events, by Claude Code's names: PermissionRequest, SubagentStart ..."""
 
 
 class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,6 +260,8 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     instructions: Instructions = Instructions()
     tools: Toolset = Toolset()
     env: dict[str, str] = {}
+    inherit_env: bool = False
+    """Whether tools see the whole environment of the caller, less secrets; if not, an allow-list of it."""
     rules: Rules = Rules()
     mode: Mode | None = "suggest"
     """None: no mode decides, and whatever no rule forbids is allowed."""
@@ -293,20 +307,12 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "cwd": str,
     "model": (str, NoneType),
-    "instructions": Instructions,
-    "tools": Toolset,
-    "env": dict,
-    "rules": Rules,
     "mode": (str, NoneType),
-    "limits": Limits,
-    "add_dirs": tuple,
-    "start": Start,
-    "guards": Guards,
-    "program": OwnProgram,
-    "thinking": Reasoning,
-    "subagents": tuple,
-    "confinement": Confinement,
+    "env": dict,
 }
+_KINDS |= {"rules": Rules, "limits": Limits, "add_dirs": tuple, "subagents": tuple}
+_KINDS |= {"tools": Toolset, "start": Start, "guards": Guards, "program": OwnProgram, "thinking": Reasoning}
+_KINDS |= {"confinement": Confinement, "instructions": Instructions}
 _GROUPS: dict[str, Callable[..., Any]] = {
     "instructions": Instructions,
     "tools": Toolset,
@@ -337,7 +343,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode | None = None
     key_source: str = ""
     """The variable that its key came from, or `settings`; empty when it has none or that is unknown."""
-    mcp_servers: dict[str, Literal["connected", "failed", "disabled"]] = {}
+    mcp_servers: dict[str, Literal["connected", "failed", "disabled", "pending"]] = {}
     subagents: tuple[str, ...] = ()
     """The kinds of subagent that it can start."""
     losses: dict[str, Loss] = {}

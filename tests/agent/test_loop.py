@@ -103,14 +103,17 @@ class Hanging(TestTool):
 
 
 class NoHooks:
-    async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
+    async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
         return HookVerdict()
 
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
         return None
 
-    async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
-        return ""
+    async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        return result
+
+    async def event(self, name: str, told: dict[str, Any]) -> HookVerdict:
+        return HookVerdict()
 
 
 class Run:
@@ -327,8 +330,8 @@ async def test_a_hook_can_block_a_tool_and_add_to_its_result(tmp_path: Path) -> 
         async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
             return "not on my watch" if args["tag"] == "bad" else None
 
-        async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
-            return "\nchecked"
+        async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+            return f"{result}\nchecked"
 
     script = calling("work", tag="bad") + calling("work", tag="good") + DONE
     run = Run(tmp_path, script, saying("work", text="worked"), hooks=Blocking())
@@ -696,9 +699,9 @@ async def test_a_result_is_in_history_before_anybody_is_told(tmp_path: Path) -> 
     kept: list[bool] = []
 
     class Slow(NoHooks):
-        async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
             assert not run.of(ToolEnded)  # while a slow hook runs, nobody has been told that it is done
-            return ""
+            return result
 
     class Watched(Run):
         def emit(self, event: Event) -> None:

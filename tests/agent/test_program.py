@@ -27,25 +27,25 @@ async def test_the_first_reason_to_block_wins_and_an_empty_one_is_still_one(tmp_
         seen.append(use)
         return ""
 
-    hooks = ProgramHooks(OwnProgram(pre_tool=block), shell(tmp_path, pre_tool="touch ran"))
-    said = await hooks.judge("bash", {"command": "ls"}, ACCESS)
+    hooks = ProgramHooks([OwnProgram(pre_tool=block)], shell(tmp_path, pre_tool="touch ran"))
+    said = await hooks.judge("c1", "bash", {"command": "ls"}, ACCESS)
     assert said == HookVerdict(decision="deny", reason="blocked by the program that runs this session")
     assert not (tmp_path / "ran").exists()
-    assert seen == [Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")]
+    assert seen == [Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls", call="c1")]
 
 
 async def test_without_hooks_of_a_program_those_of_the_settings_decide(tmp_path: Path) -> None:
-    hooks = ProgramHooks(OwnProgram(), shell(tmp_path, pre_tool="echo no >&2; exit 2", post_tool="echo added"))
+    hooks = ProgramHooks([OwnProgram()], shell(tmp_path, pre_tool="echo no >&2; exit 2", post_tool="echo added"))
     assert await hooks.pre_tool("bash", {}, ACCESS) == "no"
-    assert await hooks.post_tool("bash", {}, ACCESS, "result", True) == "\nadded"
+    assert await hooks.post_tool("c1", "bash", {}, ACCESS, "result", True) == "result\nadded"
 
 
 async def test_both_may_add_to_a_result(tmp_path: Path) -> None:
     async def add(use: Use, result: str, ok: bool) -> str | None:
         return f"{result} {ok}"
 
-    hooks = ProgramHooks(OwnProgram(post_tool=add), shell(tmp_path, post_tool="echo added"))
-    assert await hooks.post_tool("bash", {}, ACCESS, "result", False) == "\nresult False\nadded"
+    hooks = ProgramHooks([OwnProgram(post_tool=add)], shell(tmp_path, post_tool="echo added"))
+    assert await hooks.post_tool("c1", "bash", {}, ACCESS, "result", False) == "result\nresult False\nadded"
 
 
 def test_a_tool_of_a_program_is_judged_by_its_kind() -> None:
@@ -74,8 +74,45 @@ async def test_a_program_is_asked_once_how_a_turn_ended_and_may_want_more(tmp_pa
         ends.append((outcome, text))
         return " " if text == "blank" else "more"
 
-    hooks = ProgramHooks(OwnProgram(stop=stop), shell(tmp_path))
-    assert (await hooks.stopping("a"), await hooks.stopping("blank")) == ("more", None)
+    hooks = ProgramHooks([OwnProgram(stop=stop)], shell(tmp_path))
+    assert (await hooks.stopping("a", ""), await hooks.stopping("blank", "")) == ("more", None)
     await hooks.turn_end("completed", "a")
     await hooks.turn_end("failed", "b")
     assert ends == [("completed", "a"), ("completed", "blank"), ("failed", "b")]
+
+
+async def test_a_hook_puts_something_in_the_place_of_a_result_and_another_adds_to_it(tmp_path: Path) -> None:
+    async def hide(use: Use, result: str, ok: bool) -> HookVerdict:
+        return HookVerdict(result=result.replace("secret", "[hidden]"), context="cleaned")
+
+    async def add(use: Use, result: str, ok: bool) -> str:
+        return f"seen: {result}"
+
+    hooks = ProgramHooks([OwnProgram(post_tool=hide), OwnProgram(post_tool=add)], shell(tmp_path))
+    said = await hooks.post_tool("c1", "bash", {}, ACCESS, "the secret", True)
+    assert said == "the [hidden]\ncleaned\nseen: the [hidden]"
+
+
+async def test_of_several_programs_the_strictest_decides_and_their_texts_are_joined(tmp_path: Path) -> None:
+    async def allow(use: Use) -> HookVerdict:
+        return HookVerdict(decision="allow", context="one")
+
+    async def ask(use: Use) -> HookVerdict:
+        return HookVerdict(decision="ask", context="two")
+
+    programs = [OwnProgram(pre_tool=allow), OwnProgram(pre_tool=ask), OwnProgram(pre_tool=allow)]
+    said = await ProgramHooks(programs, shell(tmp_path)).judge("c1", "bash", {}, ACCESS)
+    assert (said.decision, said.context) == ("ask", "one\ntwo\none")
+
+
+async def test_a_subagent_stops_as_a_subagent_and_may_be_told_to_go_on(tmp_path: Path) -> None:
+    told: list[tuple[str, dict[str, object]]] = []
+
+    async def event(name: str, given: dict[str, object]) -> HookVerdict:
+        told.append((name, given))
+        return HookVerdict(context="look again")
+
+    hooks = ProgramHooks([OwnProgram(event=event)], shell(tmp_path), ("agent_1", "Explore"))
+    assert await hooks.stopping("done", "/t") == "look again"
+    [(name, given)] = told
+    assert name == "SubagentStop" and (given["agent_id"], given["agent_type"]) == ("agent_1", "Explore")

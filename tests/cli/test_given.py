@@ -51,23 +51,24 @@ def test_settings_of_claude_code_give_what_means_the_same_here() -> None:
                 "permissions": {"deny": ["Read(.env)"], "defaultMode": "plan", "additionalDirectories": ["/x"]},
                 "env": {"N": 1},
                 "statusLine": {},
+                "apiKeyHelper": "x",
             }
         )
     )
     assert found.rules.deny == ("Read(.env)",) and found.mode == "plan" and found.add_dirs == ("/x",)
-    assert found.env == {"N": "1"} and found.ignored == ("statusLine",)
+    assert found.env == {"N": "1"} and found.unused == ("apiKeyHelper",), "what only changes looks is not missed"
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         ({"sandbox": {"x": 1}}, "--settings has a sandbox"),
-        ({"hooks": {"PermissionRequest": []}}, "'PermissionRequest' are not run here"),
+        ({"hooks": {"PreModelSwitch": []}}, "'PreModelSwitch' are not run here"),
         ({"hooks": []}, None),
         ({"hooks": [1]}, "must be an object"),
-        ({"hooks": {"Stop": {}}}, "must have a list"),
+        ({"hooks": {"Stop": {}}}, "must be a list"),
         ({"hooks": {"Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}}, "is not a command"),
-        ({"hooks": {"PermissionRequest": []}, "disableAllHooks": True}, None),
+        ({"hooks": {"PreModelSwitch": []}, "disableAllHooks": True}, None),
     ],
 )
 def test_what_could_forbid_something_and_cannot_be_kept_is_refused(settings: object, said: str | None) -> None:

@@ -80,7 +80,7 @@ await run("interrupted", many("slowly"), { includePartialMessages: true }, async
   if (m.type === "stream_event" && !seen.stopped) seen.stopped = await q.interrupt().then(() => true);
   if (m.type === "result") over();
 });
-await run("model", "say it", { model: "sonnet", effort: "high" });
+await run("model", "say it", { model: "default", effort: "high" });
 const image = { type: "image", source: { type: "base64", media_type: "image/png", data: process.argv[5] } };
 const document = { type: "document", source: { type: "base64", media_type: "application/pdf", data: "aGk=" } };
 await run("image", many([{ type: "text", text: "say what it is" }, image]), {}, async (q, m) => { if (m.type === "result") over(); });

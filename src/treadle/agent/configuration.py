@@ -13,7 +13,7 @@ from treadle.agent.providers.base import Provider
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
 from treadle.agent.small.profile import chosen
 from treadle.errors import ConfigError
-from treadle.policy.environment import reduced
+from treadle.policy.environment import given, inherited, reduced
 from treadle.redact import is_secret_name
 from treadle.session import Confinement, Limits, Rules, SessionSpec
 from treadle.settings import config
@@ -36,6 +36,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         env = {**environ, **spec.env}
         told = spec.instructions
         loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None, sources=told.sources)
+        if spec.mode == "yolo" and not loaded.settings.bypass:
+            raise ConfigError("the settings forbid to skip all permissions", hint="choose another --permission-mode")
         return cls(
             spec=spec,
             settings=loaded.settings,
@@ -90,10 +92,27 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return settled(self.spec.confinement, self.settings)
 
     @property
+    def entrypoint(self) -> str:
+        """Which SDK of Claude Code drives us, such as `sdk-py`; empty when none does."""
+        name = self.env.get("CLAUDE_CODE_ENTRYPOINT", "")
+        return name if name.startswith("sdk-") else ""
+
+    @property
     def child_env(self) -> dict[str, str]:
-        """What tools, hooks and servers see: an allow-list and what was added by name, never a key."""
-        added = (name for name in self.spec.env if not is_secret_name(name))
-        return reduced(self.env, (*self.settings.env, *added))
+        """What tools, hooks and servers see: the caller's environment or an allow-list of it, and what was added."""
+        if self.spec.inherit_env:
+            found = {**inherited(self.env, self.settings.env)[0], **given(self.spec.env)}
+        else:
+            added = (name for name in self.spec.env if not is_secret_name(name))
+            found = reduced(self.env, (*self.settings.env, *added))
+        return {**found, **given(self.settings.variables)}
+
+    @property
+    def withheld(self) -> list[str]:
+        """Variables of the caller that tools do not see, because they look like secrets."""
+        if not self.spec.inherit_env:
+            return []
+        return [name for name in inherited(self.env, self.settings.env)[1] if name not in self.child_env]
 
 
 def _first(asked: Any, file: Any, default: Any) -> Any:

@@ -55,7 +55,7 @@ DELTAS_BETWEEN_PAUSES = 64
 
 
 class Hooks(Protocol):
-    async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
+    async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
         """What the program that opened the session says about a call, before anybody else has judged it."""
         ...
 
@@ -63,8 +63,12 @@ class Hooks(Protocol):
         """A reason to block the call, or None."""
         ...
 
-    async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
-        """Text to add to the result, or nothing."""
+    async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        """What the model reads: the result, or what a hook puts in its place, and what hooks add."""
+        ...
+
+    async def event(self, name: str, told: dict[str, Any]) -> HookVerdict:
+        """What hooks say to another event."""
         ...
 
 
@@ -81,8 +85,11 @@ class Parts(msgspec.Struct, kw_only=True):
     budget: TurnBudget
     repeats: Repeats
     hooks: Hooks
-    permit: Callable[[str, AnyTool, Any, Access, Callable[[str], Path], HookVerdict], Awaitable[tuple[Decision, Any]]]
-    """Judge a call, asking a person where needed. Returns the arguments too, which that person may have changed."""
+    permit: Callable[
+        [str, AnyTool, Any, Access, Callable[[str], Path], HookVerdict, Any], Awaitable[tuple[Decision, Any]]
+    ]
+    """Judge a call, asking a person where needed. Returns the arguments too, which that person may have changed. The
+    last argument is what the model wrote, for that person to see."""
     tool_context: Callable[[str], ToolContext]
     spent: Callable[[], Totals]
     emit: Callable[[Event], None]
@@ -286,7 +293,12 @@ class TurnLoop:
         parts.context.counted(usage)
 
     async def _summarise(self, messages: tuple[ChatMessage, ...]) -> str:
-        return await summarise(self.parts.weak, self.parts.emit, messages)
+        said = await self.parts.hooks.event("PreCompact", {"trigger": "auto", "custom_instructions": None})
+        if said.decision == "deny":  # without room the turn cannot go on
+            self.parts.emit(Warned(message=f"compacted although a hook is against it: {said.reason}", code="hook"))
+        text = await summarise(self.parts.weak, self.parts.emit, messages)
+        await self.parts.hooks.event("PostCompact", {"trigger": "auto", "compact_summary": text})
+        return text
 
     # Tools
 
@@ -372,12 +384,12 @@ class TurnLoop:
             tool = parts.tools.get(call.name)
             args: Any = registry.decode(tool, call.arguments)
             access = tool.access(args, context.resolve)
-            said = await parts.hooks.judge(tool.name, plain, access)
+            said = await parts.hooks.judge(call.id, tool.name, plain, access)
             if said.args is not None and said.args != plain:
                 plain = said.args
                 args = registry.decode(tool, msgspec.json.encode(plain).decode())
                 access = tool.access(args, context.resolve)
-            decision, permitted = await parts.permit(call.id, tool, args, access, context.resolve, said)
+            decision, permitted = await parts.permit(call.id, tool, args, access, context.resolve, said, plain)
             if permitted is not args:  # a person changed them
                 plain, access = registry.plain(permitted), tool.access(permitted, context.resolve)
         except TreadleError as error:
@@ -388,9 +400,9 @@ class TurnLoop:
                 decision = Decision(verdict="deny", reason=blocked or "a hook blocked it", by="hook")
         if decision.verdict != "allow":
             parts.emit(ToolDenied(call=call.id, name=tool.name, reason=decision.reason, args=plain, by=decision.by))
-            return f"Error: not allowed: {decision.reason}", False
+            return _joined(f"Error: not allowed: {decision.reason}", said.context), False
         text, ok = await self._run_tool(call, tool, permitted, plain, access, context)
-        return text + registry.note_of(tool, plain), ok
+        return _joined(text + registry.note_of(tool, plain), said.context), ok
 
     def _impossible(self, call: ToolCall, args: Any, error: TreadleError) -> str:
         """A call of an unknown tool, or with impossible arguments: it fails before it begins."""
@@ -428,9 +440,15 @@ class TurnLoop:
                 parts.emit(ended)  # there is no result: whoever continues will record that it was cut off
             else:
                 self._untold[call.id] = ended
-        text += await parts.hooks.post_tool(tool.name, plain, access, text, ok)
+        text = await parts.hooks.post_tool(call.id, tool.name, plain, access, text, ok)
+        if call.id in self._untold:  # readers of the stream see what the model sees, not what a hook took out
+            self._untold[call.id] = msgspec.structs.replace(self._untold[call.id], result=text)
         await parts.room()
         return text, ok
+
+
+def _joined(text: str, more: str) -> str:
+    return f"{text}\n{more}" if more else text
 
 
 async def summarise(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -34,9 +34,11 @@ class Permissions:
         readable: Callable[[], Iterable[str]],
         confining: Confining,
         parent: Permissions | None = None,
+        event: Callable[[str, dict[str, Any]], Awaitable[HookVerdict]] | None = None,
     ) -> None:
-        """`ask` puts a question to a person; None when there is nobody. `readable` are further directories that may
-        be read, such as those of skills. What is allowed for the rest of a session is also allowed in its `parent`."""
+        """`ask` puts a question to a person, None when there is nobody; `event` asks hooks before that. `readable` are
+        further directories that may be read, such as those of skills. What is allowed for the rest of a session is also
+        allowed in its `parent`."""
         self.mode = configuration.spec.mode
         self.configuration = configuration
         self._ask = ask
@@ -45,6 +47,7 @@ class Permissions:
         self._readable = readable
         self._confining = confining
         self._parent = parent
+        self._event = event
         self.guard = self._build(configuration, parent.remembered if parent is not None else ())
         confining.obey(self.guard.rules, self.mode)
 
@@ -98,12 +101,14 @@ class Permissions:
         access: Access,
         resolve: Callable[[str], Path],
         said: HookVerdict = NO_VERDICT,
+        plain: Any = None,
     ) -> tuple[Decision, Any]:
         """Decide whether the call may run, and with which arguments: whoever is asked may change them.
 
         `said` is the verdict of the program's hook: it can skip the question or demand it, but allows nothing
-        forbidden.
+        forbidden. `plain`: the arguments as the model wrote them, which is what whoever is asked sees.
         """
+        plain = registry.plain(args) if plain is None else plain
         decision = self.guard(access)
         if said.decision == "deny":
             return Decision(verdict="deny", reason=said.reason or "a hook denied it", by="hook"), args
@@ -113,8 +118,17 @@ class Permissions:
             decision = Decision(verdict="ask", reason=said.reason or "a hook wants a person to be asked", by="hook")
         if decision.verdict != "ask":
             return decision, args
+        if self._event is not None:
+            hook = await self._event("PermissionRequest", {"tool_name": tool.name, "tool_input": plain})
+            if hook.decision == "deny":
+                return Decision(verdict="deny", reason=hook.reason or "a hook denied it", by="hook"), args
+            if hook.decision == "allow":
+                return self._changed(tool, args, hook.args, resolve, by="hook")
         if self._ask is None:
             return msgspec.structs.replace(decision, verdict="deny", by="nobody"), args
+        if self._event is not None:
+            told = {"message": f"permission is needed to use {tool.name}", "notification_type": "permission_prompt"}
+            await self._event("Notification", told)
         answer = await self._ask(
             Asked(
                 request=new_id("ask"),
@@ -122,7 +136,7 @@ class Permissions:
                 text=decision.reason,
                 call=call,
                 name=tool.name,
-                args=registry.plain(args),
+                args=plain,
                 tool_kind=access.kind,
                 paths=access.paths,
                 command=access.command,
@@ -138,16 +152,24 @@ class Permissions:
                 by="deadline" if answer.by == "deadline" else "person",
             ), args
         if answer.changed_args is not None:
-            args = registry.decode(tool, msgspec.json.encode(answer.changed_args).decode())
-            changed = self.guard(tool.access(args, resolve))
-            if changed.verdict == "deny":
-                return changed, args
-        elif answer.scope != "once":
+            return self._changed(tool, args, answer.changed_args, resolve, by="person")
+        if answer.scope != "once":
             for permissions in (self, self._parent or self):
                 permissions.guard.remember(access)
             if answer.scope == "always":
                 self._allow_always(access)
         return Decision(verdict="allow", reason=f"allowed by {answer.by}", by="person"), args
+
+    def _changed(
+        self, tool: AnyTool, args: Any, changed: Any, resolve: Callable[[str], Path], *, by: Literal["hook", "person"]
+    ) -> tuple[Decision, Any]:
+        """Allowed, perhaps with other arguments, which must not be forbidden ones."""
+        allowed = Decision(verdict="allow", reason=f"allowed by a {by}", by=by)
+        if changed is None:
+            return allowed, args
+        args = registry.decode(tool, msgspec.json.encode(changed).decode())
+        again = self.guard(tool.access(args, resolve))
+        return (again if again.verdict == "deny" else allowed), args
 
     def _allow_always(self, access: Access) -> None:
         """Keep it as a rule in the person's own settings, if a rule can express it and no other would still ask."""

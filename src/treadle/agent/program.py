@@ -1,9 +1,11 @@
 """Tools and hooks inside the process of the program that opened the session (`session.OwnProgram`)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.tools.base import AnyArgs, ToolContext
@@ -45,46 +47,104 @@ class ProgramTool:
 
 
 class ProgramHooks:
-    """The program's hooks, called before those of the settings."""
+    """The hooks of programs, in their order, called before those of the settings' shell commands."""
 
-    def __init__(self, program: OwnProgram, others: ShellHooks) -> None:
-        self._program = program
+    def __init__(self, programs: Sequence[OwnProgram], others: ShellHooks, agent: tuple[str, str] = ("", "")) -> None:
+        """`agent`: the id and the kind of the subagent whose hooks these are."""
+        self._programs = programs
         self._others = others
+        self._agent = agent
 
-    async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
-        """What the program says about a call before anybody else has judged it."""
-        return await judged(self._program, name, args, access)
+    def _use(self, call: str, name: str, args: Any, access: Access) -> Use:
+        return use_of(name, args, access, call, self._agent)
+
+    async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
+        """What the programs say about a call before anybody else has judged it: the strictest of their words."""
+        found = HookVerdict()
+        for program in self._programs:
+            said = await judged(program, self._use(call, name, args, access))
+            context = "\n".join(filter(None, (found.context, said.context)))
+            if said.decision == "deny":
+                return msgspec.structs.replace(said, context=context)
+            stricter = "ask" if "ask" in (found.decision, said.decision) else said.decision or found.decision
+            changed = found.args if said.args is None else said.args
+            args = args if said.args is None else said.args
+            reason = said.reason or found.reason
+            found = HookVerdict(decision=stricter, reason=reason, args=changed, context=context)
+        return found
 
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
         return await self._others.pre_tool(name, args, access)
 
-    async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+    async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        """What the model reads: the result, or what a hook put in its place, and what hooks add."""
         added = ""
-        if self._program.post_tool is not None:
-            said = await self._program.post_tool(use_of(name, args, access), result, ok)
-            added = f"\n{said}" if said else ""
-        return added + await self._others.post_tool(name, args, access, result, ok)
+        for program in self._programs:
+            said = (
+                await program.post_tool(self._use(call, name, args, access), result, ok) if program.post_tool else None
+            )
+            if isinstance(said, HookVerdict):
+                result = result if said.result is None else said.result
+                said = said.context
+            added += f"\n{said}" if said else ""
+        return result + added + await self._others.post_tool(name, args, access, result, ok)
 
-    async def stopping(self, text: str) -> str | None:
+    async def event(self, name: str, told: dict[str, Any]) -> HookVerdict:
+        """What the programs say to another event; a denial wins, and their texts are joined."""
+        found = HookVerdict()
+        if self._agent[0] and name == "PermissionRequest":
+            told = {**told, "agent_id": self._agent[0], "agent_type": self._agent[1]}
+        for program in self._programs:
+            said = await program.event(name, told) if program.event is not None else None
+            if said is None:
+                continue
+            context = "\n".join(filter(None, (found.context, said.context)))
+            if said.decision == "deny":
+                return msgspec.structs.replace(said, context=context)
+            found = msgspec.structs.replace(said if said.decision else found, context=context)
+        return found
+
+    async def stopping(self, text: str, transcript: str) -> str | None:
         """Called when the agent is done: what it should continue with, if anything."""
-        said = await self._program.stop("completed", text) if self._program.stop is not None else None
-        return said if isinstance(said, str) and said.strip() else None
+        agent, kind = self._agent
+        found = []
+        for program in self._programs:
+            said: str | None = None
+            if agent and program.event is not None:
+                told = {"agent_id": agent, "agent_type": kind, "agent_transcript_path": transcript}
+                verdict = await program.event("SubagentStop", {**told, "last_assistant_message": text})
+                said = verdict.context if verdict is not None else None
+            elif not agent and program.stop is not None:
+                said = await program.stop("completed", text)
+            if isinstance(said, str) and said.strip():
+                found.append(said)
+        return "\n".join(found) or None
 
     async def turn_end(self, outcome: str, text: str) -> None:
-        if self._program.stop is not None and outcome != "completed":
-            await self._program.stop(outcome, text)
+        for program in self._programs:
+            if program.stop is not None and outcome != "completed" and not self._agent[0]:
+                await program.stop(outcome, text)
         await self._others.turn_end(outcome, text)
 
 
-async def judged(program: OwnProgram, name: str, args: Any, access: Access) -> HookVerdict:
+async def judged(program: OwnProgram, use: Use) -> HookVerdict:
     """What a program's hook says about a call, in one form; an empty verdict when it says nothing."""
     if program.pre_tool is None:
         return HookVerdict()
-    said = await program.pre_tool(use_of(name, args, access))
+    said = await program.pre_tool(use)
     if isinstance(said, str):
         return HookVerdict(decision="deny", reason=said or "blocked by the program that runs this session")
     return said or HookVerdict()
 
 
-def use_of(name: str, args: Any, access: Access) -> Use:
-    return Use(tool=name, args=args, kind=access.kind, paths=access.paths, command=access.command)
+def use_of(name: str, args: Any, access: Access, call: str = "", agent: tuple[str, str] = ("", "")) -> Use:
+    return Use(
+        tool=name,
+        args=args,
+        kind=access.kind,
+        paths=access.paths,
+        command=access.command,
+        call=call,
+        agent=agent[0],
+        agent_type=agent[1],
+    )

@@ -8,14 +8,19 @@ symlink that leads out of its place is not followed.
 import os
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from treadle.agent.mentioned import mentioned
+from treadle.errors import ConfigError
 from treadle.io.files import read_at_most
 from treadle.io.paths import config_file
-from treadle.session import Instructions
+from treadle.io.reading import read_if_there
+from treadle.session import Instructions, Subagent
 from treadle.settings import trust
+from treadle.settings.claude import user_directory
+from treadle.wire.oneshot.subagents import subagent
 
 ALL = Instructions()
 FILE_CAP = 64 * 1024
@@ -87,14 +92,16 @@ def knowledge(cwd: str, told: Instructions = ALL) -> str:
 def skills(cwd: str, told: Instructions = ALL) -> list[Skill]:
     """All wanted skills, by name; the one nearest to the working directory wins."""
     found: dict[str, Skill] = {}
-    for top, folder in _folders(cwd, "skills", told):
+    for prefix, top, folder in _folders(cwd, "skills", told):
         for name in sorted(_listing(folder)):
             path = os.path.join(folder, name, "SKILL.md")
             text = _read(path, top)
             if text is not None and len(found) < MAX_ENTRIES:
                 said, _ = front_matter(text)
                 skill = Skill(
-                    name=said.get("name") or name, description=_cut(said.get("description", ""), 1024), path=path
+                    name=prefix + (said.get("name") or name),
+                    description=_cut(said.get("description", ""), 1024),
+                    path=path,
                 )
                 found.setdefault(skill.name, skill)
     return [skill for skill in found.values() if told.skills is None or skill.name in told.skills]
@@ -117,12 +124,12 @@ def load_skill(skill: Skill) -> str:
 def commands(cwd: str, told: Instructions = ALL) -> dict[str, ProjectCommand]:
     """Slash commands from markdown files; `commands/git/pr.md` is `/git:pr`. The nearest one wins."""
     found: dict[str, ProjectCommand] = {}
-    for top, folder in _folders(cwd, "commands", told):
+    for prefix, top, folder in _folders(cwd, "commands", told):
         for path in _markdown_below(folder):
             text = _read(path, top)
             if text is None or len(found) >= MAX_ENTRIES:
                 continue
-            name = os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
+            name = prefix + os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
             said, template = front_matter(text)
             description = said.get("description") or template.strip().split("\n")[0]
             command = ProjectCommand(
@@ -130,6 +137,50 @@ def commands(cwd: str, told: Instructions = ALL) -> dict[str, ProjectCommand]:
             )
             found.setdefault(name, command)
     return found
+
+
+def agents(cwd: str, told: Instructions = ALL, broken: list[str] | None = None) -> list[Subagent]:
+    """Subagents from markdown files, `agents/NAME.md`; the nearest wins. What cannot be used is told in `broken`."""
+    found: dict[str, Subagent] = {}
+    for prefix, top, folder in _folders(cwd, "agents", told):
+        for path in _markdown_below(folder):
+            text = _read(path, top)
+            if text is None or len(found) >= MAX_ENTRIES:
+                continue
+            said, prompt = front_matter(text)
+            name = prefix + (said.get("name") or os.path.basename(path).removesuffix(".md"))
+            entry: dict[str, Any] = {
+                **{_AGENT_KEYS.get(key, key): value for key, value in said.items()},
+                "prompt": prompt.strip(),
+            }
+            if str(entry.get("maxTurns", "")).isdecimal():
+                entry["maxTurns"] = int(entry["maxTurns"])
+            try:
+                found.setdefault(name, subagent(name, entry))
+            except ConfigError as error:
+                if broken is not None:
+                    broken.append(f"{path} is not used: {error}")
+    return list(found.values())
+
+
+_AGENT_KEYS = {"disallowedtools": "disallowedTools", "maxturns": "maxTurns", "permissionmode": "permissionMode"} | {
+    "mcpservers": "mcpServers"
+}
+
+
+def output_style(name: str | None, cwd: str, told: Instructions = ALL) -> str | None:
+    """What an output style says; "" for the usual one, None when there is no such style."""
+    if not name or name.lower() == "default":
+        return ""
+    for _, top, folder in _folders(cwd, "output-styles", told):
+        for path in _markdown_below(folder):
+            text = _read(path, top)
+            if text is None:
+                continue
+            said, words = front_matter(text)
+            if name.lower() in (said.get("name", "").lower(), os.path.basename(path).removesuffix(".md").lower()):
+                return words.strip()
+    return None
 
 
 def front_matter(text: str) -> tuple[dict[str, str], str]:
@@ -182,19 +233,32 @@ def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -
                 break
 
 
-def _folders(cwd: str, kind: str, told: Instructions) -> Iterator[tuple[str, str]]:
-    """(the place that links may not leave, a folder of skills or commands), nearest first."""
+def _folders(cwd: str, kind: str, told: Instructions) -> Iterator[tuple[str, str, str]]:
+    """(what names begin with, the place that links may not leave, a folder of skills or commands), nearest first."""
     directories = _places(cwd, told)
     for directory in directories:
         for folder in FOLDERS:
-            yield directories[-1], os.path.join(directory, folder, kind)
-    if not told.uses("user"):
-        return
-    own = os.path.dirname(config_file())
-    yield own, os.path.join(own, kind)
-    home = os.path.expanduser("~")
-    for folder in FOLDERS[1:]:
-        yield home, os.path.join(home, folder, kind)
+            yield "", directories[-1], os.path.join(directory, folder, kind)
+    if told.uses("user"):
+        own = os.path.dirname(config_file())
+        yield "", own, os.path.join(own, kind)
+        home = os.path.expanduser("~")
+        yield "", home, os.path.join(home, ".agents", kind)
+        theirs = user_directory(os.environ)
+        yield "", theirs, os.path.join(theirs, kind)
+    for plugin in told.plugins:
+        yield f"{plugin_name(plugin)}:", plugin, os.path.join(plugin, kind)
+
+
+def plugin_name(directory: str) -> str:
+    """As its manifest says, else as its directory is called."""
+    data = read_if_there(os.path.join(directory, ".claude-plugin", "plugin.json"))
+    try:
+        table = msgspec.json.decode(data) if data is not None else {}
+    except msgspec.DecodeError:
+        table = {}
+    name = table.get("name") if isinstance(table, dict) else None
+    return name if isinstance(name, str) and name else os.path.basename(directory.rstrip("/"))
 
 
 def _listing(directory: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,15 +18,15 @@ from treadle.agent import prompt as prompts
 from treadle.agent.budget import TurnBudget
 from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
-from treadle.agent.context import Context, estimate
-from treadle.agent.hooks import ShellHooks
+from treadle.agent.context import Context
+from treadle.agent.hosted import HostedSession
 from treadle.agent.messages import ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
-from treadle.agent.program import ProgramHooks
 from treadle.agent.providers.base import Preparing, Provider
 from treadle.agent.records import Cleared, Spent, Switched, TurnBegan, TurnOver
+from treadle.agent.session_hooks import SessionHooks
 from treadle.agent.small.profile import small_persona, small_tools
-from treadle.agent.subagents import AgentType, kinds
+from treadle.agent.subagents import AgentType, child_spec, kinds
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
 from treadle.agent.toolbox import Toolbox
@@ -35,7 +35,7 @@ from treadle.agent.tools.paths import Resolved
 from treadle.agent.tools.registry import Registry
 from treadle.agent.tools.tool_search import DEFERRED, FOUND
 from treadle.agent.transcript import Transcript
-from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
+from treadle.events import Asked, CommandRun, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.addresses import ALLOW_PRIVATE
 from treadle.session import (
     AgentInfo,
@@ -44,15 +44,10 @@ from treadle.session import (
     CommandInfo,
     CommandResult,
     Confinement,
-    Instructions,
     Mode,
-    OwnTool,
-    Start,
-    Subagent,
-    Toolset,
 )
 from treadle.sessions.abilities import ABILITIES
-from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.sessions.session import Turn, new_id
 from treadle.sessions.totals import Totals
 from treadle.settings import trust
 from treadle.settings.config import HookSettings
@@ -67,7 +62,7 @@ GOES_ON = 8  # how often in a turn a hook may make the agent continue when it is
 CAPABILITIES: Mapping[str, Any] = dict.fromkeys((*ABILITIES, "guards"), "native")
 
 
-class NativeSession(BaseSession):
+class NativeSession(HostedSession):
     def __init__(
         self,
         configuration: Configuration,
@@ -76,6 +71,7 @@ class NativeSession(BaseSession):
         *,
         parent: NativeSession | None = None,
         task: str | None = None,
+        kind: str = "",
     ) -> None:
         spec, settings = configuration.spec, configuration.settings
         info = AgentInfo(name=NAME, version=__version__, capabilities=dict(CAPABILITIES))
@@ -98,7 +94,7 @@ class NativeSession(BaseSession):
             cwd=spec.cwd,
             room=self.room,
             watching=self.confining.watching(spec.guards.watching),
-            kinds=lambda: kinds(self.spec.subagents),
+            kinds=lambda: self.kinds,
         )
         self.groups = Groups(self.tasks, self.note, self.id)
         self.model = spec.model
@@ -112,13 +108,23 @@ class NativeSession(BaseSession):
         self._loop: TurnLoop | None = None
         self._memory: dict[str, Any] = {}
         self.forget()
-        self._child_env = configuration.child_env
+        self._child_env, self._withheld = configuration.child_env, configuration.withheld
         started: dict[str, Any] = {"env": self._child_env, "warn": self._warn, "confinement": self.confining.now}
-        hooks = settings.hooks if spec.instructions.project else HookSettings()
-        self._hooks = ProgramHooks(spec.program, ShellHooks(hooks, session=self.id, cwd=spec.cwd, **started))
+        self._hooks = SessionHooks(
+            spec.program,
+            settings.hooks if spec.instructions.project else HookSettings(),
+            lambda: self.transcript,
+            lambda: self.mode,
+            cwd=spec.cwd,
+            agent=(task, kind) if task is not None else ("", ""),
+            entrypoint=configuration.entrypoint,
+            **started,
+        )
         self.toolbox = Toolbox(configuration, usual=small_tools(provider), **started)
         self._knowledge = ""
         self._skills: list[project.Skill] = []
+        self._agents: list[AgentType] = []
+        self._style = ""
         self.permissions: Permissions = Permissions(
             configuration,
             ask=self.ask if spec.answers else None,
@@ -127,11 +133,17 @@ class NativeSession(BaseSession):
             readable=self._readable,
             confining=self.confining,
             parent=parent.permissions if parent is not None else None,
+            event=self._hooks.event,
         )
 
     @property
     def mode(self) -> Mode | None:
         return self.permissions.mode
+
+    @property
+    def kinds(self) -> dict[str, AgentType]:
+        """The kinds of subagents: ours, those of files, and those of the host, which win."""
+        return kinds((*self._agents, *self.spec.subagents))
 
     @property
     def tools(self) -> Registry:
@@ -146,7 +158,7 @@ class NativeSession(BaseSession):
             mode=self.mode,
             key_source=self.configuration.key_source(self.provider),
             mcp_servers=self.toolbox.states,
-            subagents=tuple(kind.name for kind in kinds(self.spec.subagents).values()),
+            subagents=tuple(kind.name for kind in self.kinds.values()),
             context_window=self.context.window,
         )
 
@@ -166,6 +178,8 @@ class NativeSession(BaseSession):
         if self.confining.asked.use == "on":
             _ = self.confining.wanted  # refuse now rather than at the first command
         await self.toolbox.start(lambda message: self.emit(Warned(message=message, code="settings")))
+        if more := await self._hooks.started("resume" if self.transcript.listing.turns else "startup"):
+            self._unheard.append(more)
         if isinstance(self.provider, Preparing):  # done while we wait for the first prompt
             asyncio.get_running_loop().call_later(IDLE, self.provider.prepare)
 
@@ -176,22 +190,23 @@ class NativeSession(BaseSession):
             self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {stranger}", code="settings"))
         self._knowledge = project.knowledge(self.spec.cwd, told)
         self._skills = project.skills(self.spec.cwd, told) if "skill" in self.tools else []
+        broken: list[str] = []
+        self._agents = project.agents(self.spec.cwd, told, broken) if "task" in self.tools else []
+        wanted = self.configuration.settings.output_style
+        style = project.output_style(wanted, self.spec.cwd, told) if told.project else ""
+        if style is None:
+            broken.append(f"there is no output style {wanted!r}: the usual one is used")
+        self._style = style or ""
+        for message in broken:
+            self._warn(message, "settings")
         self.permissions.rebuild()
 
     def _readable(self) -> list[str]:
         """Directories that may be read wherever they are: kept output of tools, and skills."""
         return [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)]
 
-    def add_rule(self, verdict: str, rule: str) -> None:
-        """Add a permission rule for the rest of this session."""
-        rules = self.spec.rules
-        rules = msgspec.structs.replace(rules, **{verdict: (*getattr(rules, verdict), rule)})
-        spec = msgspec.structs.replace(self.spec, rules=rules)
-        self.permissions.rebuild(msgspec.structs.replace(self.configuration, spec=spec))  # refuses an invalid rule
-        self.spec, self.configuration = spec, self.permissions.configuration
-
-    def _warn(self, message: str) -> None:
-        self.emit(Warned(message=message))
+    def _warn(self, message: str, code: str = "") -> None:
+        self.emit(Warned(message=message, code=code))
 
     # A turn
 
@@ -200,9 +215,17 @@ class NativeSession(BaseSession):
         outcome = "interrupted"
         try:
             budget = TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
+            refused, before = await self._hooks.prompted(turn.prompt.text)
+            if refused is not None:
+                outcome, turn.text = "completed", f"a hook blocked the prompt: {refused}"
+                return turn.ending("completed")
+            if before:
+                self._unheard.append(before)
             ended = await self._work(turn, await self._prompt(turn), budget)
-            for _ in range(0 if self._parent else GOES_ON):
-                if ended.outcome != "completed" or (more := await self._hooks.stopping(ended.text)) is None:
+            for _ in range(GOES_ON):
+                if ended.outcome != "completed":
+                    break
+                if (more := await self._hooks.stopping(ended.text, self.transcript.directory)) is None:
                     break
                 ended = await self._work(turn, UserMessage(text=more), budget)
             outcome = ended.outcome
@@ -284,9 +307,10 @@ class NativeSession(BaseSession):
         """The tools as the model sees them; there may be more at each step."""
         offered = self._offered()
         self._memory[DEFERRED] = self.toolbox.deferred
-        return self.toolbox.schemas(offered, kinds(self.spec.subagents).values())
+        return self.toolbox.schemas(offered, self.kinds.values())
 
     def system(self) -> str:
+        more = self.spec.instructions.append or self.configuration.settings.append_system_prompt or ""
         return prompts.build(
             cwd=self.spec.cwd,
             mode=self.mode,
@@ -295,7 +319,7 @@ class NativeSession(BaseSession):
             or small_persona(self.provider),
             knowledge=self._knowledge,
             skills=project.offer(self._skills),
-            append=self.spec.instructions.append or self.configuration.settings.append_system_prompt,
+            append=f"{self._style}\n\n{more}".strip(),
         )
 
     def note(self, event: Event) -> None:
@@ -303,6 +327,10 @@ class NativeSession(BaseSession):
         if type(event) is Usage:
             self.spent = self.spent.plus(event)
             self.transcript.append(Spent(usage=event))
+        elif type(event) is CommandRun and self._withheld and self._parent is None:
+            names, self._withheld = ", ".join(self._withheld), []
+            hint = "name one in `env` of the settings to pass it on"
+            self._warn(f"commands do not see what looks like a secret: {names} ({hint})", "environment")
         self.emit(event)
 
     # Tools
@@ -357,21 +385,15 @@ class NativeSession(BaseSession):
     async def open_child(self, task_id: str, kind: AgentType, task: Task) -> NativeSession:
         wanted = kind.tools if kind.tools is not None else self.tools.names
         tools = tuple(name for name in wanted if name != "task" and name in self.tools and name not in kind.denied)
-        spec = msgspec.structs.replace(
-            self.spec,
-            cwd=task.cwd,
-            tools=Toolset(offered=tools),
-            limits=msgspec.structs.replace(
-                self.spec.limits, max_iterations=kind.max_turns or self.spec.limits.max_iterations
-            ),
-            instructions=msgspec.structs.replace(self.spec.instructions, append=kind.prompt),
-            start=Start(persist=False, name=self.spec.start.name),
-            mode=self.mode,  # as it is now, which may differ from how the session was opened
-        )
+        spec = child_spec(self.spec, kind, task, tools, self.mode)
+        said = await self._hooks.event("SubagentStart", {"agent_id": task_id, "agent_type": kind.name})
+        if said.context:
+            told = f"{spec.instructions.append}\n\n{said.context}"
+            spec = msgspec.structs.replace(spec, instructions=msgspec.structs.replace(spec.instructions, append=told))
         provider = self.configuration.provider(task.model) if task.model else self.provider
         transcript = Transcript.create(cwd=task.cwd, model=provider.model, persist=False)
         configuration = msgspec.structs.replace(self.configuration, spec=spec)
-        child = NativeSession(configuration, transcript, provider, parent=self, task=task_id)
+        child = NativeSession(configuration, transcript, provider, parent=self, task=task_id, kind=kind.name)
         for name in tools:
             if name not in child.tools:  # a server's tool: the server runs once, for all
                 child.tools.add(self.tools.get(name))
@@ -384,39 +406,6 @@ class NativeSession(BaseSession):
         note = f"[background task {task.id} ({task.label}) {task.status}]\n{said}"
         if self._current is None or not self._current.steer(note):
             self._unheard.append(note)
-
-    # What a host may say after the session was opened
-
-    def adapt(self, *, instructions: Instructions | None = None, subagents: tuple[Subagent, ...] = ()) -> None:
-        told, every = instructions or self.spec.instructions, (*self.spec.subagents, *subagents)
-        self.spec = msgspec.structs.replace(self.spec, instructions=told, subagents=every)
-        self.read_project()
-
-    async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
-        self.toolbox.add_own(tools)
-
-    def context_parts(self) -> list[tuple[str, int]]:
-        tools = msgspec.json.encode(self._schemas())
-        return [
-            ("System prompt", len(self.system().encode()) // 4),
-            ("Tools", len(tools) // 4),
-            ("Messages", sum(map(estimate, self.context.messages))),
-        ]
-
-    def reserve_tool(self, name: str, *, there: bool) -> Callable[[dict[str, Any]], Awaitable[str]]:
-        return self.toolbox.reserve(name, there=there)
-
-    async def switch_server(self, name: str, *, on: bool) -> None:
-        await self.toolbox.switch(name, on=on)
-
-    def restore_files(self, turn: str) -> list[str]:
-        return self.transcript.restore_files(turn)
-
-    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
-        """Go back to before `turn`, which must not be running. Returns the files restored or removed."""
-        changed = self.transcript.rewind(turn, restore_files=restore_files)
-        self.context.reload()
-        return changed
 
     # The rest of the contract
 
@@ -468,7 +457,13 @@ class NativeSession(BaseSession):
         """Replace the whole conversation by a summary that keeps what `wish` names. False when that failed."""
         from treadle.agent.loop import summarise
 
-        return await self.context.compact(partial(summarise, self.weak, self.note, wish=wish), everything=True)
+        told = {"trigger": "manual", "custom_instructions": wish or None}
+        if (said := await self._hooks.event("PreCompact", told)).decision == "deny":
+            self._warn(f"not compacted, because a hook is against it: {said.reason}")
+            return False
+        done = await self.context.compact(partial(summarise, self.weak, self.note, wish=wish), everything=True)
+        await self._hooks.event("PostCompact", {"trigger": "manual"})
+        return done
 
     def forget(self) -> None:
         """Clear what tools remember of the conversation: the to-do list, which files were read."""
@@ -490,6 +485,7 @@ class NativeSession(BaseSession):
         return replay(self.transcript.records, self.transcript.image_file)
 
     async def _close(self) -> None:
+        await self._hooks.ended()
         await self.tasks.stop_all()
         await self.toolbox.servers.close()
         for provider in self._owned:

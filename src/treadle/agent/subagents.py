@@ -6,7 +6,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from treadle.errors import NotFound
-from treadle.session import Subagent
+from treadle.events import Task
+from treadle.session import Mode, SessionSpec, Start, Subagent, Toolset
 
 Isolation: TypeAlias = Literal["none", "worktree"]
 
@@ -65,3 +66,18 @@ def find_type(name: str | None, known: dict[str, Subagent] | None = None) -> Sub
         names = ", ".join(kind.name for kind in known.values())
         raise NotFound(f"there is no agent type {name!r}", hint=f"the types are {names}")
     return kind
+
+
+def child_spec(
+    spec: SessionSpec, kind: AgentType, task: Task, tools: tuple[str, ...], mode: Mode | None
+) -> SessionSpec:
+    """What a subagent's session is opened with; `mode` is the mode of its parent now."""
+    return msgspec.structs.replace(
+        spec,
+        cwd=task.cwd,
+        tools=Toolset(offered=tools),
+        limits=msgspec.structs.replace(spec.limits, max_iterations=kind.max_turns or spec.limits.max_iterations),
+        instructions=msgspec.structs.replace(spec.instructions, append=kind.prompt),
+        start=Start(persist=False, name=spec.start.name),
+        mode=mode,
+    )

@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 
 from treadle.agent.tools import BUILTIN
-from treadle.doors.oneshot.command_hooks import CommandHook, command_hooks
 from treadle.errors import ConfigError
+from treadle.io.paths import here
 from treadle.io.reading import read
-from treadle.session import Rules, Subagent
+from treadle.session import Subagent
+from treadle.settings import claude
+from treadle.settings.claude import ClaudeSettings
 from treadle.wire.oneshot.names import OURS
 from treadle.wire.oneshot.subagents import subagent
 
@@ -66,18 +68,6 @@ def servers(texts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     return found
 
 
-class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of Claude Code's settings that means the same here."""
-
-    rules: Rules = Rules()
-    mode: str | None = None
-    model: str | None = None
-    env: dict[str, str] = {}
-    add_dirs: tuple[str, ...] = ()
-    hooks: tuple[CommandHook, ...] = ()
-    ignored: tuple[str, ...] = ()
-
-
 def claude_settings(text: str) -> ClaudeSettings:
     """`--settings`: a file or JSON. A setting that could forbid something and cannot be honoured is refused."""
     table = _object(text, "--settings")
@@ -85,22 +75,7 @@ def claude_settings(text: str) -> ClaudeSettings:
         raise ConfigError(
             "--settings has a sandbox, which is set up differently here", hint="`treadle docs sandbox` says how"
         )
-    permissions = table.get("permissions") or {}
-    known = ("permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "$schema")
-    hooks = table.get("hooks") if table.get("disableAllHooks") is not True else None
-    return ClaudeSettings(
-        hooks=command_hooks(hooks) if hooks else (),
-        rules=Rules(
-            allow=tuple(permissions.get("allow") or ()),
-            ask=tuple(permissions.get("ask") or ()),
-            deny=tuple(permissions.get("deny") or ()),
-        ),
-        mode=permissions.get("defaultMode"),
-        model=table.get("model"),
-        env={name: str(value) for name, value in (table.get("env") or {}).items()},
-        add_dirs=tuple(permissions.get("additionalDirectories") or ()),
-        ignored=tuple(name for name in table if name not in known),
-    )
+    return claude.parse(table, "--settings", here())
 
 
 def _object(text: str, option: str) -> dict[str, Any]:
@@ -116,8 +91,14 @@ def _object(text: str, option: str) -> dict[str, Any]:
     return table
 
 
+def text_or_file(text: str | None, path: str | None) -> str | None:
+    if text is not None and path is not None:
+        raise ConfigError("a system prompt and a file of one were given", hint="leave one of them out")
+    return read(path).decode(errors="replace") if path is not None else text
+
+
 def sources(text: str | None) -> tuple[str, ...] | None:
-    """What --setting-sources names. There are no local settings here, which Claude Code has beside the project's."""
+    """What --setting-sources names. `local` is Claude Code's second file of a project."""
     if text is None:
         return None
     names = tuple(name.strip() for name in text.split(",") if name.strip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -29,17 +30,17 @@ from treadle.wire.oneshot.connection import Connection
 from treadle.wire.oneshot.records import OutputFormat
 
 if TYPE_CHECKING:
-    from treadle.doors.oneshot.command_hooks import CommandHook
     from treadle.doors.oneshot.greeting import Heard
     from treadle.doors.oneshot.hooks import HostHooks
     from treadle.doors.oneshot.schema import SchemaCheck
+    from treadle.settings.claude import ClaudeSettings
 
 BROKEN_PIPE = 141
 Interrupt: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
 
 
 NOT_USED = {
-    **dict.fromkeys(["fallback-model", "betas", "thinking-display", "plugin-dir"], False),
+    **dict.fromkeys(["fallback-model", "betas", "thinking-display"], False),
     **dict.fromkeys(["task-budget", "debug-file"], False),
     **dict.fromkeys(["include-hook-events", "session-mirror", "debug", "debug-to-stderr"], True),
 }
@@ -128,11 +129,13 @@ async def _run(
         from treadle.cli.choosing.choose import settle
 
         options = await settle(options, talks=False)
-    commands = options.theirs().hooks
+    theirs = options.theirs()
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest", hooks=True)
     spec, permitting = _permitting(spec, permission_prompt_tool, talk=text is None)
-    needed = commands or text is None and takes_programs(options.agent)
-    hooks = _hooks(spec.cwd, commands, options.agent) if needed else None
+    needed = theirs.hooks or text is None and takes_programs(options.agent)
+    hooks = _hooks(spec.cwd, theirs, options.agent) if needed else None
+    if theirs.unused:
+        _note(f"--settings: not used here: {', '.join(theirs.unused)}")
     if hooks is not None:
         spec = msgspec.structs.replace(spec, program=hooks.program())
     stream, wire = take_stdio(output_file), Connection("run")
@@ -198,7 +201,9 @@ async def _run(
             work, interrupt = talk.run(), talk.interrupt
         else:
             if hooks is not None:
-                hooks.connect(session.id, None, runner.interrupt)
+                from treadle.doors.oneshot.adaptable import facts_of
+
+                hooks.connect(lambda: facts_of(session), None, runner.interrupt)
             work, interrupt = _one(text, runner, hooks), runner.interrupt
         return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if strict_exit else 1)
     finally:
@@ -219,16 +224,17 @@ def _check(json_schema: str | None) -> SchemaCheck | None:
     return SchemaCheck.load(json_schema)
 
 
-def _hooks(cwd: str, commands: tuple[CommandHook, ...], agent: str) -> HostHooks:
+def _hooks(cwd: str, theirs: ClaudeSettings, agent: str) -> HostHooks:
     """The hooks of --settings and of the program that drives us."""
-    from treadle.doors.oneshot.command_hooks import ONLY_LOOK
     from treadle.doors.oneshot.hooks import HostHooks
+    from treadle.policy.environment import given, inherited
+    from treadle.settings.claude import NOT_CALLED
 
-    if commands and agent != "native":  # they may be there to forbid something: never skip them
+    if theirs.hooks and agent != "native":  # they may be there to forbid something: never skip them
         raise ConfigError(f"{agent} cannot run the hooks of --settings", hint="the native agent can")
-    for event in {hook.event for hook in commands} & set(ONLY_LOOK):
+    for event in sorted({hook.event for hook in theirs.hooks} & set(NOT_CALLED)):
         _note(f"hooks of the event {event} are not called here")
-    return HostHooks(cwd, commands, _note)
+    return HostHooks(cwd, theirs.hooks, _note, env={**inherited(os.environ)[0], **given(theirs.env)})
 
 
 def _permitting(spec: SessionSpec, tool: str | None, *, talk: bool) -> tuple[SessionSpec, str]:
@@ -257,10 +263,13 @@ def _put_to_tool(session: Session, tool: str, hosted: tuple[str, ...]) -> Corout
 async def _one(text: str, runner: OneShot, hooks: HostHooks | None) -> int:
     if hooks is None:
         return await runner.run(text)
+    begun = await hooks.started("startup")
     reason, before = await hooks.prompted(text)
     if runner.interrupted:
-        reason = "it was interrupted before the prompt was sent"
-    return await runner.refuse(reason) if reason is not None else await runner.run(before + text)
+        return await runner.refuse("it was interrupted before the prompt was sent")
+    code = await runner.blocked(reason) if reason is not None else await runner.run(begun + before + text)
+    await hooks.ended("other")
+    return code
 
 
 async def _tell_warnings(events: EventReader) -> None:

@@ -28,6 +28,7 @@ from treadle.session import (
     Toolset,
     parse_mode,
 )
+from treadle.settings.claude import ClaudeSettings
 from treadle.wire.oneshot.names import OURS
 
 PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "local", "scripted")
@@ -78,6 +79,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     dangerously_skip_permissions: bool = False
     claude_settings: str | None = None
     setting_sources: str | None = None
+    plugin_dir: tuple[str, ...] = ()
+    system_prompt_file: str | None = None
+    append_system_prompt_file: str | None = None
 
     def settings(self) -> Settings:
         from treadle.settings import config
@@ -99,8 +103,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         said = self.agent != "native" or self.model or self.theirs().model or going_on
         return bool(said or self.settings().model)
 
-    def theirs(self) -> given.ClaudeSettings:
-        return given.claude_settings(self.claude_settings) if self.claude_settings else given.ClaudeSettings()
+    def theirs(self) -> ClaudeSettings:
+        return given.claude_settings(self.claude_settings) if self.claude_settings else ClaudeSettings()
 
     def spec(self, *, answers: bool, default_mode: Mode, hooks: bool = False) -> SessionSpec:
         """`hooks` says whether the hooks of --settings will be run."""
@@ -112,15 +116,17 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             cwd=here(),
             model=self.model or theirs.model,
             instructions=Instructions(
-                system=self.system_prompt,
-                append=self.append_system_prompt,
+                system=given.text_or_file(self.system_prompt, self.system_prompt_file),
+                append=given.text_or_file(self.append_system_prompt, self.append_system_prompt_file),
                 project=not self.bare,
                 sources=given.sources(self.setting_sources),
+                plugins=tuple(map(os.path.realpath, self.plugin_dir)),
             ),
             tools=Toolset(
                 offered=self._tools(), servers=given.servers(self.mcp_config), only_servers=self.strict_mcp_config
             ),
             env=theirs.env,
+            inherit_env=True,
             rules=Rules(
                 allow=_split(self.allowed_tools) + theirs.rules.allow,
                 ask=theirs.rules.ask,
@@ -260,6 +266,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--model", metavar="NAME", help="Such as anthropic, anthropic:MODEL, openrouter:vendor/model, local."),
     click.option("--system-prompt", metavar="TEXT", help="Replace the agent's own system prompt."),
     click.option("--append-system-prompt", metavar="TEXT", help="Add to the system prompt."),
+    click.option("--system-prompt-file", type=click.Path(exists=True, dir_okay=False), hidden=True),
+    click.option("--append-system-prompt-file", type=click.Path(exists=True, dir_okay=False), hidden=True),
     click.option("--tools", metavar="NAMES", help="Offer only these tools, with commas between; '' is none."),
     click.option(
         "--allowed-tools",
@@ -294,6 +302,12 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--strict-mcp-config", is_flag=True, help="Only the MCP servers of --mcp-config."),
     click.option("--bare", is_flag=True, help="Without AGENTS.md, skills, hooks and MCP servers of the project."),
     click.option("--settings", "claude_settings", hidden=True),
+    click.option(
+        "--plugin-dir",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False),
+        help="Skills, commands and subagents of a plugin in Claude Code's form.",
+    ),
     click.option(
         "--setting-sources", metavar="NAMES", help="Whose rules, hooks, servers, skills, AGENTS.md: user,project."
     ),

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from treadle.redact import is_secret_name
+from treadle.redact import Redactor, is_secret_name
+
+_LOOKED_AT = 8192
+"""So many characters of a value are searched for what looks like a key."""
 
 BASICS = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "HOSTNAME", "TERM", "COLORTERM", "TERMINFO", "NO_COLOR"),
@@ -83,6 +86,28 @@ def reduced(environ: Mapping[str, str], more: Iterable[str] = (), *, providers: 
         for name, value in environ.items()
         if name in more or providers and _among(name, PROVIDERS) or _among(name, allowed) and not is_secret_name(name)
     }
+
+
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "TREADLE_API_KEY")
+"""The keys with which we reach a model ourselves: no tool gets them, whoever names them."""
+
+
+def given(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that somebody set for tools by name: all of them, but not the keys that we use ourselves."""
+    return {name: value for name, value in environ.items() if name not in KEYS}
+
+
+def inherited(environ: Mapping[str, str], more: Iterable[str] = ()) -> tuple[dict[str, str], list[str]]:
+    """The environment less secrets, and the names of what was left out. `more` are names that pass nevertheless."""
+    more, seen = tuple(more), Redactor()
+    kept, left = {}, []
+    for name, value in environ.items():
+        secret = is_secret_name(name) or next(seen.found(value[:_LOOKED_AT]), None) is not None
+        if secret and name not in more or name in KEYS:
+            left.append(name)
+        else:
+            kept[name] = value
+    return kept, sorted(left)
 
 
 def _among(name: str, patterns: tuple[str, ...]) -> bool:

@@ -18,7 +18,8 @@ from treadle.io.reading import read
 from treadle.policy.modes import stricter
 from treadle.policy.network import parse_network
 from treadle.session import Limits, Mode, Rules, parse_mode
-from treadle.settings import trust
+from treadle.settings import claude, trust
+from treadle.settings.claude import ClaudeFile, CommandHook
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True):
     pre_tool: tuple[Hook, ...] = ()
     post_tool: tuple[Hook, ...] = ()
     turn_end: tuple[Hook, ...] = ()
+    events: tuple[CommandHook, ...] = ()
+    """Hooks in Claude Code's form: `event`, `matcher`, `command`, `timeout`."""
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +137,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether web_fetch may reach this machine and the local network."""
     env: tuple[str, ...] = ()
     """Names (or `PREFIX_*`) of further environment variables that children may see."""
+    variables: dict[str, str] = {}
+    """Environment variables to set for tools, hooks and servers."""
+    output_style: str | None = None
+    """The name of an output style: what it says is added to the system prompt."""
+    bypass: bool = True
+    """False: no session may skip all permissions (mode yolo)."""
     limits: Limits = Limits()
     timeouts: Timeouts = Timeouts()
     context: ContextSettings = ContextSettings()
@@ -177,7 +186,7 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
 }
 """Environment variables for settings. Providers read their own variables themselves."""
 _SECRETS = (("key_command",), ("models", "api_key"), ("models", "headers"))
-_GROWING = ("permissions", "hooks", "mcp_servers")
+_GROWING = ("permissions", "hooks", "mcp_servers", "add_dirs")
 """Tables whose entries from all layers are combined; elsewhere a later layer replaces an earlier one."""
 
 
@@ -197,23 +206,22 @@ def load(
     environ = os.environ if environ is None else environ
     warnings: list[str] = []
     ignored: list[str] = []
-    files = []
-    merged: dict[str, Any] = {}
-    user = config_file()
-    if os.path.exists(user):
-        files.append(user)
-        merged = read_file(user, warnings)
-        if sources is not None and "user" not in sources:
-            forbidden = {name: rules for name, rules in merged.get("permissions", {}).items() if name != "allow"}
-            merged = {**merged, "permissions": forbidden, "hooks": {}, "mcp_servers": {}}
+    files: list[str] = []
+    merged = _own(environ, sources, files, warnings)
     project = find_project(cwd) if sources is None or "project" in sources else None
-    if project is not None and not trusted and (stranger := trust.stranger(project)):
-        ignored.append(f"{os.path.join(project, '.treadle')}: {stranger}")
-        project = None
+    others = claude.project_files(cwd, sources, ignored) if sources is None or {"project", "local"} & {*sources} else []
+    place = project or (others[-1].project if others else None)
+    if place is not None and not trusted and (stranger := trust.stranger(place)):
+        ignored.append(f"{place}: {stranger}")
+        project, others = None, []
+    given = trusted
+    for file in others:
+        trusted = trust.is_trusted(file.project or cwd) if given is None else given
+        merged = _with_claude(merged, file, trusted, files, warnings, ignored)
     if project is not None:
         path = os.path.join(project, ".treadle", "config.toml")
         files.append(path)
-        trusted = trust.is_trusted(project) if trusted is None else trusted
+        trusted = trust.is_trusted(project) if given is None else given
         try:
             table = _without_secrets(read_file(path, warnings), path, warnings)
             merged = _merge(merged, table if trusted else _narrowed(merged, table, path, ignored))
@@ -223,14 +231,57 @@ def load(
             ignored.append(str(error))  # the file is not trusted, so a mistake in it must not keep people from working
     merged = _merge(merged, _from_environment(environ))
     merged = _merge(merged, dict(flags or {}))
+    if (managed := claude.managed_file()) is not None:
+        merged = _with_claude(merged, managed, True, files, warnings, ignored)
     return LoadedSettings(
         settings=_convert(merged, "the command line"),
         files=tuple(files),
         warnings=tuple(warnings),
         ignored=tuple(ignored),
-        project=project,
+        project=project or place,
         trusted=bool(trusted),
     )
+
+
+def _own(
+    environ: Mapping[str, str], sources: tuple[str, ...] | None, files: list[str], warnings: list[str]
+) -> dict[str, Any]:
+    """The user's own files: Claude Code's first, then ours."""
+    merged: dict[str, Any] = {}
+    used = sources is None or "user" in sources
+    if used and (theirs := claude.own_file(environ)) is not None:
+        merged = _with_claude(merged, theirs, True, files, warnings, [])
+        if not environ.get("ANTHROPIC_API_KEY") and not environ.get("ANTHROPIC_BASE_URL"):
+            merged.pop(
+                "model", None
+            )  # a model that only Claude Code can reach, by a login of its own, is no choice here
+    user = config_file()
+    if not os.path.exists(user):
+        return merged
+    files.append(user)
+    table = read_file(user, warnings)
+    if not used:
+        forbidden = {name: rules for name, rules in table.get("permissions", {}).items() if name != "allow"}
+        table = {**table, "permissions": forbidden, "hooks": {}, "mcp_servers": {}}
+    return _merge(merged, table)
+
+
+def _with_claude(
+    merged: dict[str, Any], file: ClaudeFile, trusted: bool, files: list[str], warnings: list[str], ignored: list[str]
+) -> dict[str, Any]:
+    """With what a settings file of Claude Code says."""
+    files.append(file.path)
+    table = file.settings.table()
+    try:
+        _convert(table, file.path)
+    except ConfigError as error:
+        if trusted:
+            raise
+        ignored.append(str(error))
+        return merged
+    if file.settings.unused:
+        warnings.append(f"{file.path}: not used here: {', '.join(file.settings.unused)}")
+    return _merge(merged, table if trusted else _narrowed(merged, table, file.path, ignored))
 
 
 def find_project(cwd: str) -> str | None:
@@ -377,7 +428,7 @@ def _narrowed(base: dict[str, Any], table: dict[str, Any], path: str, ignored: l
                 ignore(f"limits.{name}")
         elif key == "permission_mode" and _narrower(base.get(key), value):
             kept[key] = value
-        elif key == "sandbox" and value or key == "network" and value == "off":
+        elif key == "sandbox" and value or key == "network" and value == "off" or key == "bypass" and not value:
             kept[key] = value
         elif key == "tools":
             offered = base.get("tools")

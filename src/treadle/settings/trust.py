@@ -1,7 +1,7 @@
 """Which project directories a person trusts: the path, and a hash of the files that matter as they were then.
 
-Those are everything in `.treadle/`, `.mcp.json` and `backplane.toml`: files that can make programs run or widen what is
-allowed. When one of them changes, the directory is no longer trusted.
+Those are everything in `.treadle/`, `.mcp.json`, `backplane.toml` and Claude Code's settings: files that can make
+programs run or widen what is allowed. When one of them changes, the directory is no longer trusted.
 """
 
 import os
@@ -136,7 +136,7 @@ def _files_that_matter(directory: str) -> Iterator[str]:
                 yield os.path.relpath(path, directory)
             else:
                 raise ConfigError(f"{path} is not a plain file", hint="only plain files can be trusted")
-    for name in (".mcp.json", "backplane.toml"):
+    for name in (".mcp.json", "backplane.toml", ".claude/settings.json", ".claude/settings.local.json"):
         if os.path.isfile(os.path.join(directory, name)):
             yield name
 

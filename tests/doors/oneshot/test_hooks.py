@@ -35,7 +35,7 @@ class FakeHost:
 
     def hooks(self, **events: Any) -> HostHooks:
         made = HostHooks("/w")
-        made.connect("s1", self.request, self.end_turn)
+        made.connect(lambda: {"session_id": "s1"}, self.request, self.end_turn)
         made.register(events)
         return made
 
@@ -141,19 +141,71 @@ async def test_a_hook_may_want_the_turn_to_go_on_and_is_told_that_it_did() -> No
     assert failing is not None and await failing("completed", "done") is None
 
 
-@pytest.mark.parametrize(
-    "hooks", [[], {"PermissionRequest": [group("h")]}, {"PreToolUse": [{}]}, {"PreToolUse": ["x"]}]
-)
+@pytest.mark.parametrize("hooks", [[], {"PreModelSwitch": [group("h")]}, {"PreToolUse": [{}]}, {"PreToolUse": ["x"]}])
 def test_what_could_forbid_and_cannot_be_called_is_refused(hooks: Any) -> None:
     with pytest.raises(Unsupported):
         HostHooks("/").register(hooks)
 
 
 def test_hooks_that_only_look_are_named_when_they_are_not_called() -> None:
-    assert HostHooks("/").register({"Notification": [group("h")], "SessionStart": [], "Stop": None}) == ["Notification"]
+    assert HostHooks("/").register({"Setup": [group("h")], "SessionStart": [], "Stop": None}) == ["Setup"]
 
 
 async def test_without_a_host_nothing_is_let_through() -> None:
     hooks = HostHooks("/")
     hooks.register({"PreToolUse": [group("h0")]})
     assert "not connected" in str(await pre(hooks))
+
+
+async def test_a_failing_tool_is_another_event() -> None:
+    host = FakeHost(h0={}, h1={"hookSpecificOutput": {"additionalContext": "try again"}})
+    called = host.hooks(PostToolUse=[group("h0")], PostToolUseFailure=[group("h1")]).program().post_tool
+    assert called is not None and await called(LS, "it broke", False) == "try again"
+    [asked] = host.asked
+    assert (asked["input"]["hook_event_name"], asked["input"]["error"]) == ("PostToolUseFailure", "it broke")
+
+
+@pytest.mark.parametrize(
+    ("output", "read"),
+    [
+        ({"updatedMCPToolOutput": "clean"}, "clean"),
+        ({"updatedMCPToolOutput": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "a\nb"),
+        ({"updatedToolOutput": {"stdout": "out", "stderr": "err"}}, "out\nerr"),
+    ],
+)
+async def test_the_host_replaces_what_the_model_reads_of_a_result(output: dict[str, Any], read: str) -> None:
+    called = FakeHost(h0={"hookSpecificOutput": output}).hooks(PostToolUse=[group("h0")]).program().post_tool
+    assert called is not None
+    said = await called(LS, "the secret", True)
+    assert isinstance(said, HookVerdict) and said.result == read
+
+
+async def test_what_is_added_before_a_call_reaches_the_model_with_it() -> None:
+    said = await pre(FakeHost(h0={"hookSpecificOutput": {"additionalContext": "mind"}}).hooks(PreToolUse=[group("h0")]))
+    assert said == HookVerdict(context="mind")
+
+
+@pytest.mark.parametrize(
+    ("decision", "verdict"),
+    [
+        ({"behavior": "deny", "message": "not now"}, HookVerdict(decision="deny", reason="not now")),
+        ({"behavior": "allow"}, HookVerdict(decision="allow")),
+        ({"behavior": "allow", "updatedInput": {"timeout": 2000}}, HookVerdict(decision="allow", args={"timeout": 2})),
+    ],
+)
+async def test_a_hook_answers_a_permission_question(decision: dict[str, Any], verdict: HookVerdict) -> None:
+    host = FakeHost(h0={"hookSpecificOutput": {"decision": decision}})
+    called = host.hooks(PermissionRequest=[group("h0", matcher="Bash")]).program().event
+    assert called is not None
+    given = {"tool_name": "bash", "tool_input": {"command": "ls", "background": False, "timeout": None}}
+    assert await called("PermissionRequest", given) == verdict
+    assert host.asked[0]["input"]["tool_input"] == {"command": "ls"}, "by Claude's names, without what was left out"
+
+
+async def test_the_call_and_the_subagent_are_named() -> None:
+    host = FakeHost(h0={})
+    use = Use(tool="bash", args={}, kind="execute", call="c7", agent="agent_1", agent_type="Explore")
+    await pre(host.hooks(PreToolUse=[group("h0")]), use)
+    given = host.asked[0]["input"]
+    assert (host.asked[0]["tool_use_id"], given["tool_use_id"]) == ("c7", "c7")
+    assert (given["agent_id"], given["agent_type"]) == ("agent_1", "Explore")

@@ -27,7 +27,7 @@ def test_a_question_has_the_names_of_claude_code_and_what_there_is_of_the_call()
     told = question(asked(name="bash", args={"command": "ls"}, call="c1"))
     assert (told["tool_name"], told["input"], told["tool_use_id"]) == ("Bash", {"command": "ls"}, "c1")
     told = question(Asked(request="r", kind="plan", text="first this"))
-    assert (told["tool_name"], told["input"], told["tool_use_id"]) == ("plan", {"text": "first this"}, "")
+    assert (told["tool_name"], told["input"], told["tool_use_id"]) == ("ExitPlanMode", {"plan": "first this"}, "")
 
 
 def test_everything_but_a_clear_yes_is_a_no() -> None:
@@ -52,3 +52,19 @@ def test_everything_but_a_clear_yes_is_a_no() -> None:
 )
 def test_what_cannot_be_read_whole_gives_no_rule(update: dict[str, Any]) -> None:
     assert rules_of(update) == []
+
+
+def test_a_question_of_the_agent_is_the_tool_that_the_host_knows_and_its_answer_is_used() -> None:
+    request = Asked(request="r", kind="question", text="Which?", options=("red", "blue"))
+    told = question(request)
+    [one] = told["input"]["questions"]
+    assert told["tool_name"] == "AskUserQuestion" and [each["label"] for each in one["options"]] == ["red", "blue"]
+    said = {"behavior": "allow", "updatedInput": {**told["input"], "answers": {"Which?": "blue"}}}
+    assert (answered(said, request).decision, answered(said, request).text) == ("allow", "blue")
+
+
+def test_arguments_are_called_as_claude_code_calls_them_and_come_back_as_ours() -> None:
+    request = asked(name="bash", args={"command": "x", "timeout": 2, "background": True, "outside": ""})
+    assert question(request)["input"] == {"command": "x", "timeout": 2000, "run_in_background": True}
+    said = {"behavior": "allow", "updatedInput": {"command": "y", "timeout": 1000}}
+    assert answered(said, request).changed_args == {"command": "y", "timeout": 1}

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, runtime_checkable
 
-from treadle.session import Instructions, OwnTool, Subagent, TurnId
+from treadle.session import Instructions, OwnTool, Session, Subagent, TurnId
 
 
 @runtime_checkable
@@ -42,3 +42,12 @@ class Adaptable(Protocol):
     async def switch_server(self, name: str, *, on: bool) -> None:
         """Offer the tools of an MCP server, reconnecting to it, or hide them. Raises NotFound."""
         ...
+
+    def hook_facts(self) -> dict[str, Any]:
+        """What every hook is told: session_id, transcript_path, permission_mode."""
+        ...
+
+
+def facts_of(session: Session) -> dict[str, Any]:
+    """What a session's hooks are told; of a driven agent we know only its id."""
+    return session.hook_facts() if isinstance(session, Adaptable) else {"session_id": session.id, "transcript_path": ""}

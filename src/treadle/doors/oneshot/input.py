@@ -6,8 +6,10 @@ mode, model, and permission questions that its own callback answers.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from treadle.doors.oneshot.adaptable import facts_of
 from treadle.doors.oneshot.greeting import Heard
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.permitting import apply
@@ -64,10 +66,12 @@ class StreamInput:
         self._early = early
         self._initialized = asyncio.Event()
         self._initialized.set()
+        self._begun = False
+        """Whether the hooks were told that the session begins."""
         self._tasks: asyncio.TaskGroup
         self._requests: dict[str, asyncio.Future[dict[str, Any]]] = {}
         if hooks is not None:
-            hooks.connect(session.id, self._ask_host, runner.interrupt)
+            hooks.connect(partial(facts_of, session), self._ask_host, runner.interrupt)
         self._session = session
         self._runner = runner
         self._stream = stream
@@ -114,7 +118,8 @@ class StreamInput:
                 await self._write(wire.replayed(text, uuid, self._session.id))
             reason, before = await self._check_prompt(text)
             if reason is not None:
-                code = await self._runner.refuse(reason)
+                refusing = self._runner.refuse if self._control.refused else self._runner.blocked
+                code = await refusing(reason)
                 continue
             # With `client_composed`, the host composed the prompt; nobody typed it.
             code = await self._runner.run(before + text, images, verbatim=bool(record.get("client_composed")))
@@ -126,7 +131,12 @@ class StreamInput:
         """A reason to refuse the prompt, or None; and what the host's hooks put in front of it."""
         if self._control.refused:
             return f"initialize was refused: {self._control.refused}", ""
-        return await self._hooks.prompted(prompt) if self._hooks is not None else (None, "")
+        if self._hooks is None:
+            return None, ""
+        begun = "" if self._begun else await self._hooks.started("startup")
+        self._begun = True
+        reason, before = await self._hooks.prompted(prompt)
+        return reason, begun + before
 
     async def _read(self) -> None:
         for record in self._early:

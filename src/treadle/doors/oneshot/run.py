@@ -159,12 +159,18 @@ class OneShot:
 
     async def refuse(self, reason: str) -> int:
         """Answer a prompt that is not to be run with a failed result."""
+        return await self._unasked(RunEnding(error=ErrorInfo(code="refused", message=reason), turn=True))
+
+    async def blocked(self, reason: str) -> int:
+        """Answer a prompt that a hook blocked: that is no failure, and the model is not asked."""
+        return await self._unasked(RunEnding(text=f"UserPromptSubmit operation blocked by hook:\n{reason}", turn=True))
+
+    async def _unasked(self, ending: RunEnding) -> int:
         self._totals, self._turn, self._started = TurnTotals(), None, time.monotonic()
         self._interrupted = None
         if self.wire.state == READY:
             self.wire.prompted()
-        error = ErrorInfo(code="refused", message=reason)
-        return await self._report(RunEnding(error=error, turn=True), msgspec.UNSET)
+        return await self._report(ending, msgspec.UNSET)
 
     async def interrupt(self, reason: str) -> None:
         """End what is under way; the run then ends with what there is."""

@@ -64,7 +64,7 @@ class ToolGate:
         name, args = str(told.get("tool_name")), told.get("tool_input")
         id = str(told.get("tool_use_id") or record.request.get("tool_use_id"))
         call = host.calls.setdefault(id, Call(name, args, None))
-        hook = await judged(host.spec.program, name, args, host.about(name, args))
+        hook = await judged(host.spec.program, use_of(name, args, host.about(name, args), id))
         if hook.args is not None:
             call.args = args = hook.args
         said: dict[str, Any] = {"hookEventName": "PreToolUse"}
@@ -74,6 +74,8 @@ class ToolGate:
             said["permissionDecisionReason"] = decision.reason or "the rules of this session allow it"
         if hook.args is not None:
             said["updatedInput"] = args
+        if hook.context:
+            said["additionalContext"] = hook.context
         await self._control.reply(record, {"hookSpecificOutput": said} if len(said) > 1 else {})
 
     def _decided(self, id: str, name: str, call: Call, hook: HookVerdict) -> Decision:
@@ -123,9 +125,13 @@ class ToolGate:
         after, added = self._host.spec.program.post_tool, None
         if after is not None:
             text = forms.response_text(told.get("tool_response") if ok else told.get("error"))
-            added = await after(use_of(name, args, self._host.about(name, args)), text, ok)
-        said = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": added}} if added else {}
-        await self._control.reply(record, said)
+            call = str(told.get("tool_use_id") or "")
+            added = await after(use_of(name, args, self._host.about(name, args), call), text, ok)
+        verdict = added if isinstance(added, HookVerdict) else HookVerdict(context=added or "")
+        said: dict[str, Any] = {"additionalContext": verdict.context} if verdict.context else {}
+        if verdict.result is not None and ok:
+            said["updatedMCPToolOutput" if name.startswith("mcp__") else "updatedToolOutput"] = verdict.result
+        await self._control.reply(record, {"hookSpecificOutput": {"hookEventName": event, **said}} if said else {})
 
     async def _own_tool(self, record: ControlRequest) -> None:
         asked = record.request

@@ -4,17 +4,18 @@ from typing import Any
 
 from treadle.events import Asked
 from treadle.session import Answer
+from treadle.wire.oneshot.arguments import chosen, questions, to_ours, to_theirs
 from treadle.wire.oneshot.names import THEIRS
 
 
 def question(asked: Asked) -> dict[str, Any]:
-    """What a host is asked."""
-    name = THEIRS.get(asked.name or "", asked.name or asked.kind)
+    """What a host is asked, by the names that Claude Code has for tools and their arguments."""
+    name, given = _asked_for(asked)
     return {
         "subtype": "can_use_tool",
         "tool_name": name,
         "display_name": name,
-        "input": asked.args if isinstance(asked.args, dict) else {"text": asked.text},
+        "input": given,
         "description": asked.text,
         "permission_suggestions": suggested(asked),
         "blocked_path": None,
@@ -22,12 +23,26 @@ def question(asked: Asked) -> dict[str, Any]:
     }
 
 
+def _asked_for(asked: Asked) -> tuple[str, Any]:
+    if asked.kind == "question":
+        return "AskUserQuestion", questions(asked.text, asked.options)
+    if asked.kind == "plan":
+        return "ExitPlanMode", {"plan": asked.text}
+    name = asked.name or asked.kind
+    given = to_theirs(name, asked.args) if isinstance(asked.args, dict) else {"text": asked.text}
+    return THEIRS.get(name, name), given
+
+
 def answered(said: dict[str, Any], asked: Asked) -> Answer:
     """What it answers. Everything but a clear yes is a no."""
     if said.get("behavior") != "allow":
         return Answer(decision="deny", text=str(said.get("message") or ""), by="host")
     changed = said.get("updatedInput")
-    return Answer(decision="allow", changed_args=changed if changed != asked.args else None, by="host")
+    if asked.kind == "question":
+        return Answer(decision="allow", text=chosen(changed, asked.text), by="host")
+    if asked.kind == "plan" or not isinstance(changed, dict) or changed == _asked_for(asked)[1]:
+        return Answer(decision="allow", by="host")
+    return Answer(decision="allow", changed_args=to_ours(asked.name or "", changed), by="host")
 
 
 def suggested(asked: Asked) -> list[dict[str, Any]]:

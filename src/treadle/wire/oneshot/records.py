@@ -245,6 +245,11 @@ def _iso(ts: float | None) -> str | None:
 _MODES: dict[Mode | None, str] = {"suggest": "default", "auto-edit": "acceptEdits", "plan": "plan"}
 
 
+def mode_name(mode: Mode | None) -> str:
+    """A mode by the name that Claude Code gives it."""
+    return _MODES.get(mode, "bypassPermissions")
+
+
 SPOKEN = "2.1.325"
 """The version of Claude Code whose protocol this is. Its SDKs want a certain version for some of their options."""
 
@@ -260,7 +265,7 @@ def init_line(
         "tools": [THEIRS.get(name, name) for name in info.tools],
         "mcp_servers": [{"name": name, "status": state} for name, state in info.mcp_servers.items()],
         "model": ", ".join(info.models),
-        "permissionMode": _MODES.get(mode, "bypassPermissions"),
+        "permissionMode": mode_name(mode),
         "slash_commands": [command.name for command in commands],
         "apiKeySource": info.key_source or "none",
         "treadle_version": version,

@@ -5,18 +5,21 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.oneshot.command_hooks import CommandHook, command_hooks, run
-from treadle.doors.oneshot.hooks import HostHooks
+from treadle.agent.event_hooks import EventHooks, run
 from treadle.errors import Unsupported
 from treadle.session import Use
+from treadle.settings.claude import CommandHook, command_hooks
 
+ENV = {"PATH": "/usr/bin:/bin"}
 LS = Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")
 
 
 async def answer(tmp_path: Path, command: str, event: str = "PreToolUse", **more: Any) -> tuple[Any, list[str]]:
     warnings: list[str] = []
     hook = CommandHook(event=event, matcher="", command=command, **more)
-    return await run(hook, {"hook_event_name": event}, str(tmp_path), warnings.append), warnings
+    return await run(
+        hook, {"hook_event_name": event}, str(tmp_path), warnings.append, {"PATH": "/usr/bin:/bin"}
+    ), warnings
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,9 @@ async def test_what_cannot_be_asked_blocks(tmp_path: Path) -> None:
 async def test_they_are_asked_beside_those_of_a_host_for_the_tools_that_they_name(tmp_path: Path) -> None:
     entry = {"type": "command", "command": "cat > told.json; echo no >&2; exit 2", "timeout": 30}
     groups = [{"matcher": "Edit", "hooks": [{"command": "touch edited"}]}, {"matcher": "Bash", "hooks": [entry]}]
-    hooks = HostHooks(str(tmp_path), command_hooks({"PreToolUse": groups, "Stop": []}))
+    hooks = EventHooks(
+        str(tmp_path), command_hooks({"PreToolUse": groups, "Stop": []}, "x"), env={"PATH": "/usr/bin:/bin"}
+    )
     judge = hooks.program().pre_tool
     assert judge is not None and await judge(LS) == "no"
     assert '"tool_input":{"command":"ls"}' in (tmp_path / "told.json").read_text()

@@ -1,0 +1,292 @@
+"""Hooks in Claude Code's form: what each event tells them, and what their answers mean.
+
+An answer is a JSON object: `decision`, `continue`, `systemMessage`, and `hookSpecificOutput` with
+`permissionDecision`, `updatedInput`, `additionalContext`, `updatedToolOutput`. Hooks may be there to forbid something,
+so a hook that cannot be asked where it could forbid blocks. The hooks here are commands; a door adds those of its host.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from treadle.errors import TreadleError, Unsupported
+from treadle.session import HookVerdict, OwnProgram, Use
+from treadle.settings.claude import CommandHook
+from treadle.wire.oneshot.arguments import to_ours, to_theirs
+from treadle.wire.oneshot.names import THEIRS
+
+BLOCK = 2
+Described = Callable[[], dict[str, Any]]
+"""What every hook is told: session_id, transcript_path, permission_mode."""
+
+
+def matches(matcher: str, subject: str) -> bool:
+    """Whether a matcher names a tool, by Claude's name or ours, or another subject; empty and a star match all."""
+    if matcher in ("", "*") or not subject:
+        return True
+    try:
+        pattern = re.compile(matcher)
+    except re.error:
+        return True  # an unreadable matcher must not let a tool slip by
+    return any(pattern.fullmatch(name) for name in (subject, THEIRS.get(subject, subject)))
+
+
+class EventHooks:
+    """Pass `program()` to the session when it is opened."""
+
+    def __init__(
+        self,
+        cwd: str,
+        commands: tuple[CommandHook, ...] = (),
+        warn: Callable[[str], None] = lambda message: None,
+        *,
+        env: Mapping[str, str] | None = None,
+        described: Described = dict,
+    ) -> None:
+        self._cwd = cwd
+        self._commands = commands
+        self._warn = warn
+        self._env = dict(env or {})
+        self.described = described
+        self._going_on = False
+        """Whether the turn goes on because a Stop hook wanted it."""
+        self.stop_turn: Callable[[str], Awaitable[None]] | None = None
+
+    def program(self) -> OwnProgram:
+        return OwnProgram(pre_tool=self._pre_tool, post_tool=self._post_tool, stop=self._stop, event=self._event)
+
+    def hears(self, event: str) -> bool:
+        """Whether any hook is there for this event."""
+        return any(hook.event == event for hook in self._commands)
+
+    async def prompted(self, prompt: str) -> tuple[str | None, str]:
+        """Before a prompt: a reason to refuse it, or None; and text to put in front of it."""
+        try:
+            answers = await self.ask("UserPromptSubmit", "", {"prompt": prompt})
+        except TreadleError as error:
+            return f"a hook could not be asked: {error}", ""
+        for said in answers:
+            if (reason := _blocked(said)) is not None:
+                return reason, ""
+        return None, "".join(f"{more}\n\n" for more in _contexts(answers))
+
+    async def started(self, source: str) -> str:
+        """When a session begins: text to put in front of its first prompt."""
+        answers = await self._look("SessionStart", source, {"source": source})
+        return "".join(f"{more}\n\n" for more in _contexts(answers))
+
+    async def ended(self, reason: str) -> None:
+        await self._look("SessionEnd", reason, {"reason": reason})
+
+    async def _pre_tool(self, use: Use) -> str | HookVerdict | None:
+        try:
+            answers = await self.ask("PreToolUse", use.tool, _input(use))
+        except TreadleError as error:
+            return f"a hook could not be asked: {error}"
+        decision: Literal["allow", "ask", ""] = ""
+        why, changed = "", None
+        for said in answers:
+            if said.get("continue") is False:
+                await self._end_turn(str(said.get("stopReason") or "a hook ended the turn"))
+            if (reason := _blocked(said)) is not None:
+                context = "\n".join(_contexts(answers))
+                return HookVerdict(decision="deny", reason=reason, context=context) if context else reason
+            specific = _specific(said)
+            wanted = specific.get("permissionDecision") or said.get("decision")
+            if wanted == "ask" or wanted in ("allow", "approve") and not decision:  # the stricter of several
+                decision = "ask" if wanted == "ask" else "allow"
+                why = str(specific.get("permissionDecisionReason") or said.get("reason") or "")
+            if isinstance(specific.get("updatedInput"), dict):
+                changed = to_ours(use.tool, specific["updatedInput"])
+        context = "\n".join(_contexts(answers))
+        if not decision and changed is None and not context:
+            return None
+        return HookVerdict(decision=decision, reason=why, args=changed, context=context)
+
+    async def _post_tool(self, use: Use, result: str, ok: bool) -> str | HookVerdict | None:
+        told = {**_input(use), **({"tool_response": result} if ok else {"error": result, "is_interrupt": False})}
+        try:
+            answers = await self.ask("PostToolUse" if ok else "PostToolUseFailure", use.tool, told)
+        except TreadleError as error:
+            return f"(a hook could not be asked: {error})"
+        added, replaced = [], None
+        for said in answers:
+            if said.get("continue") is False:
+                await self._end_turn(str(said.get("stopReason") or "a hook ended the turn"))
+            added += [text for text in (_blocked(said), _specific(said).get("additionalContext")) if text]
+            for name in ("updatedMCPToolOutput", "updatedToolOutput"):
+                if (value := _specific(said).get(name)) is not None:
+                    replaced = _shown(value)
+        context = "\n".join(map(str, added))
+        return context or None if replaced is None else HookVerdict(context=context, result=replaced)
+
+    async def _stop(self, outcome: str, text: str) -> str | None:
+        """Why the turn must go on, if a hook says so."""
+        return await self._stopping("Stop", "", {}, text)
+
+    async def _stopping(self, event: str, subject: str, told: dict[str, Any], text: str) -> str | None:
+        told = {**told, "stop_hook_active": self._going_on, "last_assistant_message": text}
+        reasons: list[str] = []
+        for said in await self._look(event, subject, told):
+            if said.get("continue") is False:
+                reasons.clear()
+                break
+            if said.get("decision") == "block":
+                reasons.append(str(said.get("reason") or "a hook wants you to go on"))
+            elif isinstance(more := _specific(said).get("additionalContext"), str):
+                reasons.append(more)
+        self._going_on = bool(reasons)
+        return "\n".join(reasons) or None
+
+    async def _event(self, event: str, told: dict[str, Any]) -> HookVerdict | None:
+        """What hooks say to an event that is no tool call: a reason against it, or text for the model."""
+        subject = str(told.get("agent_type") or told.get("trigger") or told.get("notification_type") or "")
+        if event == "SubagentStop":
+            more = await self._stopping(event, subject, told, str(told.get("last_assistant_message", "")))
+            return HookVerdict(context=more) if more else None
+        if event == "PermissionRequest":
+            return await self._requested(told)
+        answers = await self._look(event, subject, told)
+        reason = next((found for said in answers if (found := _blocked(said)) is not None), None)
+        context = "\n".join(_contexts(answers))
+        if reason is None and not context:
+            return None
+        return HookVerdict(decision="" if reason is None else "deny", reason=reason or "", context=context)
+
+    async def _requested(self, told: dict[str, Any]) -> HookVerdict | None:
+        """A hook may answer a permission question in place of a person."""
+        tool = str(told["tool_name"])
+        given = {**told, "tool_name": THEIRS.get(tool, tool), "tool_input": to_theirs(tool, told.get("tool_input"))}
+        try:
+            answers = await self.ask("PermissionRequest", tool, given)
+        except TreadleError as error:
+            return HookVerdict(decision="deny", reason=f"a hook could not be asked: {error}")
+        found = None
+        for said in answers:
+            decision = _specific(said).get("decision")
+            if (reason := _blocked(said)) is not None:
+                return HookVerdict(decision="deny", reason=reason)
+            if not isinstance(decision, dict):
+                continue
+            if decision.get("behavior") == "deny":
+                if decision.get("interrupt") is True:
+                    await self._end_turn(str(decision.get("message") or "a hook ended the turn"))
+                return HookVerdict(decision="deny", reason=str(decision.get("message") or "a hook denied it"))
+            if decision.get("behavior") == "allow":
+                changed = decision.get("updatedInput")
+                found = HookVerdict(
+                    decision="allow", args=to_ours(tool, changed) if isinstance(changed, dict) else None
+                )
+        return found
+
+    async def _look(self, event: str, subject: str, told: dict[str, Any]) -> list[dict[str, Any]]:
+        """Ask hooks that can forbid nothing: if one fails, that is only said."""
+        try:
+            return await self.ask(event, subject, told)
+        except TreadleError as error:
+            self._warn(f"a hook of {event} could not be asked: {error}")
+            return []
+
+    async def _end_turn(self, reason: str) -> None:
+        if self.stop_turn is not None:
+            await self.stop_turn(reason)
+
+    async def ask(self, event: str, subject: str, told: dict[str, Any]) -> list[dict[str, Any]]:
+        """The answers of all matching hooks, which are asked at the same time, in their order."""
+        given = {**self.described(), "cwd": self._cwd, "hook_event_name": event, **told}
+        wanted = [run(hook, given, self._cwd, self._warn, self._env) for hook in self._matching(event, subject)]
+        answers = await asyncio.gather(*wanted, *self.further(event, subject, given))
+        for said in answers:
+            if isinstance(said.get("systemMessage"), str):
+                self._warn(said["systemMessage"])
+        return answers
+
+    def _matching(self, event: str, subject: str) -> list[CommandHook]:
+        return [hook for hook in self._commands if hook.event == event and matches(hook.matcher, subject)]
+
+    def further(self, event: str, subject: str, given: dict[str, Any]) -> list[Awaitable[dict[str, Any]]]:
+        """Further answers to the same event; a door adds those of its host."""
+        return []
+
+
+async def run(
+    hook: CommandHook, told: dict[str, Any], cwd: str, warn: Callable[[str], None], env: Mapping[str, str]
+) -> dict[str, Any]:
+    """The command's answer. Raises Unsupported when it could not run or took too long."""
+    from treadle.io.process.child import start  # imported here because few runs have hooks
+    from treadle.io.process.consulted import consult
+
+    given = {**env, "CLAUDE_PROJECT_DIR": cwd}
+    try:
+        child = await start(["/bin/sh", "-c", hook.command], env=given, cwd=cwd, stdin="pipe", stdout="pipe")
+        async with child:
+            said = await consult(child, msgspec.json.encode(told), hook.timeout)
+    except TreadleError as error:
+        raise Unsupported(f"the {hook.event} hook {hook.command!r} could not run: {error}") from error
+    if said.exit_code is None:
+        raise Unsupported(f"the {hook.event} hook {hook.command!r} took more than {hook.timeout:g} s")
+    if said.exit_code == BLOCK:
+        return {"decision": "block", "reason": said.stderr.strip() or f"blocked by the hook {hook.command}"}
+    if said.exit_code:
+        warn(f"the {hook.event} hook {hook.command!r} failed with exit code {said.exit_code}: {said.stderr.strip()}")
+        return {}
+    return _answer(hook, said.stdout)
+
+
+def _answer(hook: CommandHook, text: str) -> dict[str, Any]:
+    """JSON, or plain text, which for a prompt or a session's start is added for the model."""
+    try:
+        answer = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        answer = None
+    if isinstance(answer, dict):
+        return answer
+    if hook.event in ("UserPromptSubmit", "SessionStart") and text.strip():
+        return {"hookSpecificOutput": {"additionalContext": text.strip()}}
+    return {}
+
+
+def _input(use: Use) -> dict[str, Any]:
+    told = {
+        "tool_name": THEIRS.get(use.tool, use.tool),
+        "tool_input": to_theirs(use.tool, use.args),
+        "tool_use_id": use.call,
+    }
+    return {**told, "agent_id": use.agent, "agent_type": use.agent_type} if use.agent else told
+
+
+def _contexts(answers: list[dict[str, Any]]) -> list[str]:
+    found = [_specific(said).get("additionalContext") for said in answers]
+    return [text for text in found if isinstance(text, str) and text]
+
+
+def _specific(said: dict[str, Any]) -> dict[str, Any]:
+    found = said.get("hookSpecificOutput")
+    return found if isinstance(found, dict) else {}
+
+
+def _shown(value: Any) -> str:
+    """A tool's output that a hook put in the place of the real one, as the model reads it."""
+    if isinstance(value, str):
+        return value
+    blocks = value.get("content") if isinstance(value, dict) else value
+    if isinstance(blocks, list) and all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in blocks):
+        return "\n".join(one["text"] for one in blocks)
+    if isinstance(value, dict) and isinstance(value.get("stdout"), str):
+        return "\n".join(text for text in (value["stdout"], value.get("stderr")) if isinstance(text, str) and text)
+    return msgspec.json.encode(value).decode()
+
+
+def _blocked(said: dict[str, Any]) -> str | None:
+    """Why this answer blocks, in its newer or older form; None when it does not."""
+    specific = _specific(said)
+    if specific.get("permissionDecision") == "deny":
+        return str(specific.get("permissionDecisionReason") or "a hook denied it")
+    if said.get("decision") in ("block", "deny"):
+        return str(said.get("reason") or "a hook blocked it")
+    if said.get("continue") is False:
+        return str(said.get("stopReason") or "a hook ended the turn")
+    return None

@@ -1,0 +1,80 @@
+"""What the host of a native session may say, or ask, after the session was opened."""
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from treadle.agent.configuration import Configuration
+from treadle.agent.context import Context, estimate
+from treadle.agent.messages import ToolSchema
+from treadle.agent.permissions import Permissions
+from treadle.agent.session_hooks import SessionHooks
+from treadle.agent.toolbox import Toolbox
+from treadle.agent.transcript import Transcript
+from treadle.session import Instructions, OwnTool, SessionSpec, Subagent
+from treadle.sessions.session import BaseSession
+
+
+class HostedSession(BaseSession):
+    """The part of a native session that `doors` and commands use beyond the contract of a session."""
+
+    spec: SessionSpec
+    configuration: Configuration
+    transcript: Transcript
+    context: Context
+    toolbox: Toolbox
+    permissions: Permissions
+    _hooks: SessionHooks
+
+    @abstractmethod
+    def read_project(self) -> None: ...
+
+    @abstractmethod
+    def system(self) -> str: ...
+
+    @abstractmethod
+    def _schemas(self) -> tuple[ToolSchema, ...]: ...
+
+    def add_rule(self, verdict: str, rule: str) -> None:
+        """Add a permission rule for the rest of this session."""
+        rules = self.spec.rules
+        rules = msgspec.structs.replace(rules, **{verdict: (*getattr(rules, verdict), rule)})
+        spec = msgspec.structs.replace(self.spec, rules=rules)
+        self.permissions.rebuild(msgspec.structs.replace(self.configuration, spec=spec))  # refuses an invalid rule
+        self.spec, self.configuration = spec, self.permissions.configuration
+
+    def adapt(self, *, instructions: Instructions | None = None, subagents: tuple[Subagent, ...] = ()) -> None:
+        told, every = instructions or self.spec.instructions, (*self.spec.subagents, *subagents)
+        self.spec = msgspec.structs.replace(self.spec, instructions=told, subagents=every)
+        self.read_project()
+
+    async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
+        self.toolbox.add_own(tools)
+
+    def context_parts(self) -> list[tuple[str, int]]:
+        tools = msgspec.json.encode(self._schemas())
+        return [
+            ("System prompt", len(self.system().encode()) // 4),
+            ("Tools", len(tools) // 4),
+            ("Messages", sum(map(estimate, self.context.messages))),
+        ]
+
+    def reserve_tool(self, name: str, *, there: bool) -> Callable[[dict[str, Any]], Awaitable[str]]:
+        return self.toolbox.reserve(name, there=there)
+
+    async def switch_server(self, name: str, *, on: bool) -> None:
+        await self.toolbox.switch(name, on=on)
+
+    def restore_files(self, turn: str) -> list[str]:
+        return self.transcript.restore_files(turn)
+
+    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
+        """Go back to before `turn`, which must not be running. Returns the files restored or removed."""
+        changed = self.transcript.rewind(turn, restore_files=restore_files)
+        self.context.reload()
+        return changed
+
+    def hook_facts(self) -> dict[str, Any]:
+        return self._hooks.described

@@ -1,0 +1,63 @@
+"""All hooks of one native session: those of its program, of settings in Claude Code's form, and of our own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from treadle.agent.claude_lines import kept_as_claude
+from treadle.agent.event_hooks import EventHooks
+from treadle.agent.hooks import ShellHooks
+from treadle.agent.program import ProgramHooks
+from treadle.agent.transcript import Transcript
+from treadle.session import Mode, OwnProgram
+from treadle.settings.config import HookSettings
+from treadle.wire.oneshot.records import mode_name
+
+
+class SessionHooks(ProgramHooks):
+    def __init__(
+        self,
+        program: OwnProgram,
+        settings: HookSettings,
+        transcript: Callable[[], Transcript],
+        mode: Callable[[], Mode | None],
+        *,
+        cwd: str,
+        agent: tuple[str, str] = ("", ""),
+        entrypoint: str = "",
+        **started: Any,
+    ) -> None:
+        """`entrypoint`: which SDK of Claude drives us, if one does; it looks for the history in Claude's own place."""
+        self._transcript = transcript
+        self._mode = mode
+        self._entrypoint = entrypoint
+        self._own = EventHooks(
+            cwd, settings.events, started["warn"], env=started["env"], described=lambda: self.described
+        )
+        others = ShellHooks(settings, session=transcript().header.id, cwd=cwd, **started)
+        programs = (program, self._own.program()) if settings.events else (program,)
+        super().__init__(programs, others, agent)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What every hook in Claude Code's form is told."""
+        return {
+            "session_id": self._transcript().header.id,
+            "transcript_path": self.transcript_path,
+            "permission_mode": mode_name(self._mode()),
+        }
+
+    @property
+    def transcript_path(self) -> str:
+        """Where the conversation so far is, in Claude Code's line format; it is written when somebody asks."""
+        return kept_as_claude(self._transcript(), self._entrypoint)
+
+    async def started(self, source: str) -> str:
+        return await self._own.started(source)
+
+    async def prompted(self, prompt: str) -> tuple[str | None, str]:
+        return await self._own.prompted(prompt) if self._own.hears("UserPromptSubmit") else (None, "")
+
+    async def ended(self) -> None:
+        await self._own.ended("other")

@@ -1,0 +1,206 @@
+"""The settings files of Claude Code: the same rules, variables and hooks hold here.
+
+They are `settings.json` of the user's `~/.claude` (`CLAUDE_CONFIG_DIR`), `.claude/settings.json` and
+`.claude/settings.local.json` of the project, and the machine's managed file. Each becomes a table in the shape of our
+own settings, so that `config.py` merges them and applies its trust rules. A setting that is not used is named.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from treadle.errors import ConfigError, TreadleError
+from treadle.io.reading import read_if_there
+from treadle.session import Rules
+from treadle.settings import trust
+
+MANAGED = "/etc/claude-code/managed-settings.json"
+NAMES = ("settings.json", "settings.local.json")
+TIMEOUT = 60.0
+_PATH_TOOLS = ("read", "write", "edit", "multiedit", "glob", "grep", "notebookedit")
+
+EVENTS = (
+    *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop"),
+    *("PreCompact", "PostCompact", "PermissionRequest", "PermissionDenied", "Notification"),
+    *("SessionStart", "SessionEnd"),
+)
+"""The events whose hooks are run."""
+NOT_CALLED = (
+    *("Setup", "StopFailure", "TeammateIdle", "TaskCreated", "TaskCompleted", "ConfigChange", "CwdChanged"),
+    *("FileChanged", "WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult", "InstructionsLoaded"),
+    *("PostToolBatch", "PostModelSwitch", "DirectoryAdded", "MessageDisplay"),
+)
+"""Events that never come here, or that only look on. Their hooks are accepted but not called, with a warning."""
+_HARMLESS = {
+    *("$schema", "statusLine", "theme", "cleanupPeriodDays", "includeCoAuthoredBy", "spinnerTipsEnabled", "verbose"),
+    *("feedbackSurveyRate", "autoUpdatesChannel", "attribution", "language", "terminalTitleFromRename", "viewMode"),
+    *("prefersReducedMotion", "preferredNotifChannel", "spinnerVerbs", "tipsEnabled", "showThinkingSummaries"),
+}
+"""Settings of looks, and of what Claude Code does for itself: nobody misses them."""
+_KNOWN = {"permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "outputStyle", *_HARMLESS}
+
+
+class CommandHook(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that learns of an event and may forbid it: exit 0 with JSON is its answer, exit 2 blocks."""
+
+    event: str
+    matcher: str = ""
+    command: str
+    timeout: float = TIMEOUT
+
+
+class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of Claude Code's settings that means the same here."""
+
+    rules: Rules = Rules()
+    mode: str | None = None
+    model: str | None = None
+    env: dict[str, str] = {}
+    add_dirs: tuple[str, ...] = ()
+    hooks: tuple[CommandHook, ...] = ()
+    sandbox: bool = False
+    output_style: str | None = None
+    bypass: bool = True
+    """False: no session may skip all permissions."""
+    unused: tuple[str, ...] = ()
+    """Settings that are not used here."""
+
+    def table(self) -> dict[str, Any]:
+        """The same in the shape of our own settings."""
+        found: dict[str, Any] = {
+            "permissions": {name: list(rules) for name, rules in msgspec.structs.asdict(self.rules).items() if rules},
+            "variables": self.env,
+            "add_dirs": list(self.add_dirs),
+            "hooks": {"events": [msgspec.to_builtins(hook) for hook in self.hooks]} if self.hooks else {},
+            "permission_mode": self.mode,
+            "model": self.model,
+            "output_style": self.output_style,
+            "sandbox": self.sandbox or None,
+            "bypass": None if self.bypass else False,
+        }
+        return {name: value for name, value in found.items() if value is not None and value not in ({}, [])}
+
+
+class ClaudeFile(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    project: str | None
+    """The directory of the project that it belongs to; None: the user's or the machine's."""
+    settings: ClaudeSettings
+
+
+def user_directory(environ: Mapping[str, str]) -> str:
+    return environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
+
+
+def own_file(environ: Mapping[str, str]) -> ClaudeFile | None:
+    return _file(os.path.join(user_directory(environ), "settings.json"), None)
+
+
+def managed_file() -> ClaudeFile | None:
+    return _file(MANAGED, None)
+
+
+def project_files(cwd: str, sources: tuple[str, ...] | None, broken: list[str]) -> list[ClaudeFile]:
+    """Those of the project, from its top down to here. What cannot be read is told in `broken`."""
+    names = [name for name, source in zip(NAMES, ("project", "local"), strict=True) if not sources or source in sources]
+    found = []
+    for directory in reversed(list(trust.up_to_top(cwd))):
+        for name in names:
+            try:
+                file = _file(os.path.join(directory, ".claude", name), directory)
+            except TreadleError as error:
+                broken.append(str(error))
+                continue
+            if file is not None:
+                found.append(file)
+    return found
+
+
+def _file(path: str, project: str | None) -> ClaudeFile | None:
+    data = read_if_there(path)
+    if data is None:
+        return None
+    try:
+        table = msgspec.json.decode(data) if data.strip() else {}
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path} is not valid JSON: {error}") from None
+    base = project or os.path.dirname(path)
+    return ClaudeFile(path=path, project=project, settings=parse(table, path, base))
+
+
+def parse(table: Any, where: str, base: str) -> ClaudeSettings:
+    """`base` is the directory that a path rule with one leading slash begins at."""
+    table = _table(table, where)
+    permissions = _table(table.get("permissions") or {}, f"{where}: permissions")
+    sandbox = _table(table.get("sandbox") or {}, f"{where}: sandbox")
+    hooks = table.get("hooks") if table.get("disableAllHooks") is not True else None
+    unused = [name for name in table if name not in _KNOWN]
+    unused += [f"sandbox.{name}" for name in sandbox if name != "enabled"]
+    rules = {
+        verdict: tuple(_rule(str(rule), base) for rule in _list(permissions.get(verdict) or [], f"{where}: {verdict}"))
+        for verdict in ("allow", "ask", "deny")
+    }
+    return ClaudeSettings(
+        rules=Rules(**rules),
+        mode=_text(permissions.get("defaultMode")),
+        model=_text(table.get("model")),
+        env={str(name): str(value) for name, value in _table(table.get("env") or {}, f"{where}: env").items()},
+        add_dirs=tuple(map(str, _list(permissions.get("additionalDirectories") or [], where))),
+        hooks=command_hooks(hooks, where) if hooks else (),
+        sandbox=sandbox.get("enabled") is True,
+        output_style=_text(table.get("outputStyle")),
+        bypass=permissions.get("disableBypassPermissionsMode") != "disable",
+        unused=tuple(unused),
+    )
+
+
+def command_hooks(table: Any, where: str) -> tuple[CommandHook, ...]:
+    """The commands in the `hooks` of a settings file. What is not understood might forbid something: ConfigError."""
+    found = []
+    for event, groups in _table(table, f"{where}: hooks").items():
+        if event not in EVENTS + NOT_CALLED:
+            raise ConfigError(
+                f"{where}: hooks of the event {event!r} are not run here", hint=f"there are {', '.join(EVENTS)}"
+            )
+        for group in _list(groups, f"{where}: {event}"):
+            entry = _table(group, f"{where}: {event}")
+            matcher = str(entry.get("matcher") or "")
+            hooks = _list(entry.get("hooks"), f"{where}: {event}")
+            found += [_hook(event, matcher, _table(one, f"{where}: {event}"), where) for one in hooks]
+    return tuple(found)
+
+
+def _hook(event: str, matcher: str, entry: dict[str, Any], where: str) -> CommandHook:
+    command, timeout = entry.get("command"), entry.get("timeout")
+    if entry.get("type", "command") != "command" or not isinstance(command, str) or not command.strip():
+        raise ConfigError(
+            f"{where}: a hook of {event} is not a command", hint='write {"type": "command", "command": "..."}'
+        )
+    patience = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT
+    return CommandHook(event=event, matcher=matcher, command=command, timeout=patience)
+
+
+def _rule(rule: str, base: str) -> str:
+    """Claude Code's paths: `//x` is absolute, `/x` begins at the settings' own directory."""
+    tool, parenthesis, pattern = rule.partition("(")
+    if not parenthesis or tool.strip().lower() not in _PATH_TOOLS or not pattern.startswith("/"):
+        return rule
+    return f"{tool}({pattern[1:]}" if pattern.startswith("//") else f"{tool}({base.rstrip('/')}{pattern}"
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be an object, not {type(value).__name__}")
+    return value
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ConfigError(f"{where} must be a list, not {type(value).__name__}")
+    return value

@@ -1,0 +1,100 @@
+"""Settings files of Claude Code: what they say holds here, as far as the project is trusted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.errors import ConfigError
+from treadle.settings import claude, config, trust
+from treadle.settings.config import LoadedSettings
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    monkeypatch.setattr(claude, "MANAGED", str(tmp_path / "managed.json"))
+    return tmp_path / "repo"
+
+
+def says(path: Path, **settings: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings))
+
+
+def load(cwd: Path, **more: Any) -> LoadedSettings:
+    return config.load(str(cwd), {"CLAUDE_CONFIG_DIR": str(cwd.parent / "user")}, **more)
+
+
+HOOK = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "judge"}]}]}
+
+
+def test_a_deny_rule_of_an_untrusted_project_holds_and_what_widens_is_named(repo: Path) -> None:
+    rules = {"deny": ["Bash(touch:*)"], "ask": ["Write"], "allow": ["Bash"], "defaultMode": "bypassPermissions"}
+    says(repo / ".claude" / "settings.json", permissions=rules, env={"A": "1"}, hooks=HOOK, model="opus")
+    loaded = load(repo)
+    assert loaded.settings.permissions == config.Rules(deny=("Bash(touch:*)",), ask=("Write",))
+    assert (loaded.settings.variables, loaded.settings.hooks, loaded.settings.model) == (
+        {},
+        config.HookSettings(),
+        None,
+    )
+    named = {line.rpartition(": ")[2] for line in loaded.ignored}
+    assert named == {"permissions.allow", "permission_mode", "variables", "hooks", "model"}
+
+
+def test_all_of_it_holds_once_the_project_is_trusted_and_not_when_it_changes(repo: Path) -> None:
+    file = repo / ".claude" / "settings.json"
+    says(file, permissions={"allow": ["Bash"]}, env={"A": "1"}, hooks=HOOK)
+    trust.trust(str(repo))
+    settings = load(repo).settings
+    assert (settings.permissions.allow, settings.variables) == (("Bash",), {"A": "1"})
+    [hook] = settings.hooks.events
+    assert (hook.event, hook.matcher, hook.command) == ("PreToolUse", "Bash", "judge")
+    says(file, permissions={"allow": ["Bash", "Write"]})
+    assert load(repo).settings.permissions.allow == ()
+
+
+def test_the_local_file_the_users_and_the_machines_add_up(repo: Path) -> None:
+    says(repo / ".claude" / "settings.json", permissions={"deny": ["Bash(a)"]}, env={"A": "project"})
+    says(repo / ".claude" / "settings.local.json", permissions={"deny": ["Bash(b)"]}, env={"A": "local"})
+    says(repo.parent / "user" / "settings.json", permissions={"deny": ["Bash(c)"]}, env={"A": "user", "B": "user"})
+    says(repo.parent / "managed.json", permissions={"deny": ["Bash(d)"], "disableBypassPermissionsMode": "disable"})
+    settings = load(repo, trusted=True).settings
+    assert settings.permissions.deny == ("Bash(c)", "Bash(a)", "Bash(b)", "Bash(d)")
+    assert settings.variables == {"A": "local", "B": "user"} and not settings.bypass
+
+
+def test_sources_say_which_files_are_read(repo: Path) -> None:
+    says(repo / ".claude" / "settings.json", permissions={"deny": ["Bash(a)"]})
+    says(repo / ".claude" / "settings.local.json", permissions={"deny": ["Bash(b)"]})
+    says(repo.parent / "user" / "settings.json", permissions={"deny": ["Bash(c)"]})
+
+    def denied(*sources: str) -> tuple[str, ...]:
+        return load(repo, sources=sources).settings.permissions.deny
+
+    assert denied() == ()
+    assert (denied("project"), denied("local"), denied("user")) == (("Bash(a)",), ("Bash(b)",), ("Bash(c)",))
+
+
+def test_a_path_with_one_slash_begins_at_the_project_and_with_two_at_the_root() -> None:
+    rules = ["Read(/secret/**)", "Edit(//etc/**)", "Read(~/.ssh/**)", "Bash(/bin/x)"]
+    found = claude.parse({"permissions": {"deny": rules}}, "x", "/repo").rules.deny
+    assert found == ("Read(/repo/secret/**)", "Edit(/etc/**)", "Read(~/.ssh/**)", "Bash(/bin/x)")
+
+
+def test_what_is_not_used_is_named_but_not_what_only_changes_looks(repo: Path) -> None:
+    says(repo.parent / "user" / "settings.json", apiKeyHelper="x", theme="dark", sandbox={"enabled": True, "x": 1})
+    loaded = load(repo)
+    assert [line.partition(": ")[2] for line in loaded.warnings] == ["not used here: apiKeyHelper, sandbox.x"]
+    assert loaded.settings.sandbox is True
+
+
+def test_a_broken_file_stops_a_person_only_if_it_is_their_own(repo: Path) -> None:
+    (repo / ".claude").mkdir()
+    (repo / ".claude" / "settings.json").write_text("{")
+    assert "not valid JSON" in load(repo).ignored[0]
+    says(repo.parent / "user" / "settings.json", permissions={"deny": ["(("]})
+    with pytest.raises(ConfigError, match="not a permission rule"):
+        load(repo)
