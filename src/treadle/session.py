@@ -318,18 +318,10 @@ _GROUPS: dict[str, Callable[..., Any]] = {
     "tools": Toolset,
     "start": Start,
 }
-_GROUPED = {
-    "system_prompt": ("instructions", "system"),
-    "append_system_prompt": ("instructions", "append"),
-    "project": ("instructions", "project"),
-    "tools": ("tools", "offered"),
-    "denied_tools": ("tools", "denied"),
-    "resume": ("start", "resume"),
-    "fork": ("start", "fork"),
-    "session_id": ("start", "id"),
-    "name": ("start", "name"),
-    "persist": ("start", "persist"),
-}
+_GROUPED = {"system_prompt": ("instructions", "system"), "append_system_prompt": ("instructions", "append")}
+_GROUPED |= {"project": ("instructions", "project"), "tools": ("tools", "offered"), "denied_tools": ("tools", "denied")}
+_GROUPED |= {"resume": ("start", "resume"), "fork": ("start", "fork"), "session_id": ("start", "id")}
+_GROUPED |= {"name": ("start", "name"), "persist": ("start", "persist")}
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -252,9 +252,7 @@ def _own(
     if used and (theirs := claude.own_file(environ)) is not None:
         merged = _with_claude(merged, theirs, True, files, warnings, [])
         if not environ.get("ANTHROPIC_API_KEY") and not environ.get("ANTHROPIC_BASE_URL"):
-            merged.pop(
-                "model", None
-            )  # a model that only Claude Code can reach, by a login of its own, is no choice here
+            merged.pop("model", None)  # Claude Code reaches it by a login of its own, and we cannot
     user = config_file()
     if not os.path.exists(user):
         return merged
