@@ -103,7 +103,7 @@ async def test_a_check_ends_when_the_run_is_stopped(source: Path, store: Receipt
     job = Job(order=order(source), backend=scripted("good"), timing=QUICK, check="touch begun; sleep 3600")
     host = HostRun(job, store)
     task = asyncio.create_task(host.run())
-    await until(Path(host.directory, "workspace", "begun").exists, 60)
+    await until(Path(host.directory, "verify", "begun").exists, 60)
     await host.stop(Cancelled("enough"))
     receipt = await task
     assert receipt.outcome == "partial" and more(receipt)["observed"]["check"]["exit_code"] is None
@@ -111,14 +111,15 @@ async def test_a_check_ends_when_the_run_is_stopped(source: Path, store: Receipt
 
 
 async def test_a_run_is_stopped_while_its_workspace_is_copied(source: Path, store: ReceiptStore) -> None:
-    """A file of holes takes no place and long to look at: git would read all of it."""
-    with open(source / "big", "wb") as big:
-        big.truncate(7 << 30)
+    """Files of holes take no place and long to look at."""
+    for number in range(4):
+        with open(source / f"big{number}", "wb") as big:
+            big.truncate((2 << 30) - 1)
     job = Job(order=order(source), backend=scripted("good"), timing=QUICK)
     host = HostRun(job, store)
     task = asyncio.create_task(host.run())
     try:
-        await until(lambda: Path(host.directory, "snapshots.git").is_dir() or task.done(), 60)
+        await until(lambda: Path(host.directory, "store.git").is_dir() or task.done(), 60)
     finally:
         await host.stop(Cancelled("enough"))
     async with asyncio.timeout(60):
@@ -297,27 +298,37 @@ async def test_a_denied_write_is_found_whatever_git_ignores(run: Runner, source:
     assert path in more(receipt)["observed"]["hidden"] and host.observed.merged is None
 
 
-@pytest.mark.parametrize("name", ["info/exclude", "info/attributes", "config", "index"])
+@pytest.mark.parametrize("name", ["info/attributes", "config", "HEAD", "objects/info/alternates"])
 async def test_what_is_kept_beside_the_workspace_cannot_hide_anything(run: Runner, source: Path, name: str) -> None:
-    receipt, host = await run("", told(source, f"echo 'x*' >> ../snapshots.git/{name}; echo 1 > x.txt"))
+    receipt, host = await run("", told(source, f"echo 'x*' >> ../store.git/{name}; echo 1 > x.txt"))
     assert receipt.outcome == "failed" and "was changed" in more(receipt)["end"]["message"]
     assert host.observed.merged is None and not (source / "x.txt").exists()
 
 
-@pytest.mark.parametrize("mode", ["worktree", "pass_through"])
-@pytest.mark.parametrize(
-    ("task", "path"),
-    [
-        ('echo 1 > "$(git rev-parse --git-common-dir)/hooks/post-commit"', ".git/hooks/post-commit"),
-        ("git config core.pager evil", ".git/config"),
-    ],
-)
+HOOK_AND_CONFIG = [
+    ('echo 1 > "$(git rev-parse --git-common-dir)/hooks/post-commit"', ".git/hooks/post-commit"),
+    ("git config core.pager evil", ".git/config"),
+]
+
+
+@pytest.mark.parametrize(("task", "path"), HOOK_AND_CONFIG)
 async def test_a_planted_hook_and_a_changed_git_config_are_found(
-    run: Runner, tmp_path: Path, mode: str, task: str, path: str
+    run: Runner, tmp_path: Path, task: str, path: str
 ) -> None:
     repository = make(tmp_path / "repo")
-    receipt, _ = await run("", told(Path(repository.top), task, mode=mode))
+    receipt, _ = await run("", told(Path(repository.top), task, mode="pass_through"))
     assert receipt.outcome == "failed" and f"{path} was changed" in more(receipt)["end"]["message"]
+
+
+@pytest.mark.parametrize(("task", "path"), HOOK_AND_CONFIG)
+async def test_in_a_worktree_they_are_the_runs_own_and_the_repository_is_untouched(
+    run: Runner, tmp_path: Path, task: str, path: str
+) -> None:
+    repository = make(tmp_path / "repo")
+    before = {place: place.read_bytes() for place in Path(repository.common).rglob("*") if place.is_file()}
+    receipt, _ = await run("", told(Path(repository.top), task, mode="worktree"))
+    assert receipt.outcome == "complete" and more(receipt)["workspace"]["result_commit"] is None
+    assert {place: place.read_bytes() for place in Path(repository.common).rglob("*") if place.is_file()} == before
 
 
 async def test_a_denied_file_that_is_written_anew_with_the_same_content_was_not_changed(

@@ -127,7 +127,7 @@ def test_a_link_is_kept_as_a_link(tmp_path: Path) -> None:
 
 def test_a_journal_of_a_newer_version_or_a_torn_one_is_left_alone(tmp_path: Path) -> None:
     place = tmp_path / "apply.json"
-    place.write_text('{"format":2,"target":"/","beside":"/x","state":"committed"}')
+    place.write_text('{"format":99,"target":"/","beside":"/x","state":"committed"}')
     with pytest.raises(StorageError, match="newer"):
         journal.settle(str(place))
     place.write_text("{")

@@ -10,13 +10,14 @@ import pytest
 
 from treadle.errors import StorageError
 from treadle.workspace.merge import Merged, plan_back
-from treadle.workspace.snapshot import Snapshots
+from treadle.workspace.store import Store
+from treadle.workspace.taking import take
 
 LINES = [f"line {number}\n" for number in range(20)]
 
 
 class Case:
-    """A source, a copy of it that the run changed, and the two snapshots."""
+    """A source, a copy of it that the run changed, and the store with both trees."""
 
     def __init__(self, base: Path) -> None:
         self.source, self.copy = base / "source", base / "copy"
@@ -25,19 +26,22 @@ class Case:
             self.write(self.source, name, text)
         (self.source / "pic.bin").write_bytes(b"\0\1\2")
         shutil.copytree(self.source, self.copy, symlinks=True)
-        self.snapshots = Snapshots.create(str(base / "snapshots"), str(self.copy))
-        self.before = self.snapshots.snapshot()
+        self.store = Store.make(str(base / "store"))
+        self.before = self.taken()
+
+    def taken(self) -> str:
+        return take(self.store, str(self.copy)).tree
 
     def write(self, root: Path, name: str, text: str) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
 
     def merge(self) -> Merged:
-        return self.bring(self.snapshots.snapshot())
+        return self.bring(self.taken())
 
     def bring(self, after: str) -> Merged:
         journal = self.source.parent / "apply.json"
-        done = plan_back(self.snapshots, self.before, after, str(self.source)).carry_out(str(journal))
+        done = plan_back(self.store, self.before, after, str(self.source)).carry_out(str(journal))
         assert not journal.exists()
         return done
 
@@ -156,7 +160,7 @@ def test_a_disk_that_is_full_changes_nothing(case: Case) -> None:
     (case.copy / "a.txt").write_text("small\n")
     (case.copy / "b.txt").write_bytes(b"x" * 3_000_000)
     (case.copy / "d" / "e.txt").unlink()
-    after = case.snapshots.snapshot()
+    after = case.taken()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
     try:

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import stat
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from tests.workspace.test_git import branches, make
 from treadle.errors import WorkspaceError
 from treadle.workspace.git import git
-from treadle.workspace.workspace import Workspace, WorkspaceMode, make_readable, prepare
+from treadle.workspace.reopened import open_workspace
+from treadle.workspace.workspace import Workspace, WorkspaceMode, prepare
 
 
 @pytest.fixture
@@ -108,26 +108,48 @@ def test_the_difference_has_new_files_and_comes_back(tmp_path: Path, source: Pat
     assert (source / "src" / "new.py").read_text() == "y = 2\n"
 
 
-def test_a_worktree_is_kept_with_its_branch_when_it_is_dirty(tmp_path: Path, source: Path) -> None:
+def test_a_worktree_is_kept_when_it_is_dirty_and_its_result_becomes_a_branch(tmp_path: Path) -> None:
     repository = make(tmp_path / "other")
     workspace = open_in(tmp_path, Path(repository.top), "worktree")
     Path(workspace.root, "a.txt").write_text("two\n")
     assert [change.path for change in workspace.difference().changes] == ["a.txt"]
+    assert branches(repository) == {"main"}, "until the result counts, the repository is as it was"
     assert workspace.release() == workspace.root
-    assert "treadle/r1" in branches(repository)
+    commit = workspace.publish("the task")
+    assert repository.git("rev-parse", "treadle/r1", "treadle/r1^").split() == [commit, repository.commit()]
+    assert repository.git("show", "treadle/r1:a.txt") == "two\n"
+    git("fsck", "--strict", cwd=repository.top)
     assert workspace.apply().written == ("a.txt",)
     assert workspace.release(applied=True) is None
-    assert branches(repository) == {"main"} and not Path(workspace.root).exists()
+    assert branches(repository) == {"main", "treadle/r1"} and not Path(workspace.root).exists()
 
 
-def test_commits_made_in_a_worktree_are_part_of_the_difference_and_are_kept(tmp_path: Path) -> None:
+def test_a_worktree_is_an_ordinary_repository_to_the_run_and_the_persons_is_untouched(tmp_path: Path) -> None:
+    repository = make(tmp_path / "other")
+    before = {path: path.read_bytes() for path in Path(repository.common).rglob("*") if path.is_file()}
+    workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    assert git("status", "--porcelain", "--branch", cwd=workspace.root).stdout == b"## treadle/r1\n"
+    Path(workspace.root, "b.txt").write_text("b\n")
+    git("add", "-A", cwd=workspace.root)
+    git("-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "agent", cwd=workspace.root)
+    git("update-ref", "refs/heads/main", "HEAD", cwd=workspace.root)
+    assert [change.path for change in workspace.difference().changes] == ["b.txt"]
+    assert workspace.release(applied=True) is not None, "it has a commit that is nowhere else"
+    assert {path: path.read_bytes() for path in Path(repository.common).rglob("*") if path.is_file()} == before
+
+
+def test_the_commits_of_a_run_come_out_as_a_bundle_and_the_branch_has_them(tmp_path: Path) -> None:
     repository = make(tmp_path / "other")
     workspace = open_in(tmp_path, Path(repository.top), "worktree")
     Path(workspace.root, "b.txt").write_text("b\n")
     git("add", "-A", cwd=workspace.root)
-    git("commit", "-qm", "agent", cwd=workspace.root)
-    assert [change.path for change in workspace.difference().changes] == ["b.txt"]
-    assert workspace.release(applied=True) is not None
+    git("-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "agent", cwd=workspace.root)
+    Path(workspace.root, "c.txt").write_text("not committed\n")
+    bundle = git("bundle", "create", "-", "HEAD", f"^{repository.commit()}", cwd=workspace.root).stdout
+    agent = workspace.take_commits(bundle)
+    workspace.publish("the task", agent)
+    assert repository.git("log", "--format=%an %s", "main..treadle/r1") == "treadle the task\nA agent\n"
+    assert workspace.release(applied=True) is None
 
 
 def test_a_worktree_says_what_it_does_not_have(tmp_path: Path) -> None:
@@ -173,9 +195,9 @@ def test_a_directory_without_a_repository_can_be_watched_too(tmp_path: Path) -> 
 def test_a_workspace_is_found_again_after_a_crash(tmp_path: Path, source: Path) -> None:
     first = open_in(tmp_path, source)
     Path(first.root, "new.txt").write_text("n")
-    again = Workspace.open(str(tmp_path / "run"))
+    again = open_workspace(str(tmp_path / "run"))
     assert again is not None and [change.path for change in again.difference().changes] == ["new.txt"]
-    assert Workspace.open(str(tmp_path)) is None
+    assert open_workspace(str(tmp_path)) is None
 
 
 def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -190,6 +212,7 @@ def test_what_was_changed_above_the_directory_worked_on_is_kept_when_that_was_ap
     Path(workspace.root, "inside.txt").write_text("in\n")
     assert not workspace.holds_work(applied=True)
     Path(workspace.root, "..", "above.txt").write_text("up\n")
+    workspace.difference()
     assert workspace.holds_work(applied=True) and workspace.release(applied=True) == workspace.root
     assert Path(workspace.root, "..", "above.txt").exists()
     workspace.discard()
@@ -208,13 +231,24 @@ def test_a_worktree_with_submodules_can_be_released_and_discarded(tmp_path: Path
     assert branches(repository) == {"main"} and not (tmp_path / "run").exists()
 
 
-def test_a_branch_that_is_gone_already_does_not_stop_a_discard(tmp_path: Path) -> None:
+def test_a_branch_that_moved_on_is_not_discarded(tmp_path: Path) -> None:
     repository = make(tmp_path / "repo")
     workspace = open_in(tmp_path, Path(repository.top), "worktree")
-    git("checkout", "-q", "--detach", cwd=workspace.root)
-    git("branch", "-q", "-D", "treadle/r1", cwd=repository.top)
+    Path(workspace.root, "a.txt").write_text("two\n")
+    workspace.publish("the task")
+    git("update-ref", "refs/heads/treadle/r1", repository.commit(), cwd=repository.top)
     workspace.discard()
-    assert not (tmp_path / "run").exists()
+    assert branches(repository) == {"main", "treadle/r1"} and not (tmp_path / "run").exists()
+
+
+def test_a_branch_of_that_name_is_not_overwritten(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    Path(workspace.root, "a.txt").write_text("two\n")
+    git("branch", "treadle/r1", cwd=repository.top)
+    with pytest.raises(WorkspaceError, match="update-ref"):
+        workspace.publish("the task")
+    assert repository.commit("treadle/r1") == repository.commit()
 
 
 def test_what_a_run_made_unreadable_is_seen_and_kept(tmp_path: Path, source: Path) -> None:
@@ -230,11 +264,3 @@ def hide(root: str) -> None:
     Path(root, "locked").mkdir()
     Path(root, "locked", "inside").write_text("i\n")
     Path(root, "locked").chmod(0)
-
-
-def test_all_of_a_directory_of_ours_can_be_made_readable(tmp_path: Path) -> None:
-    hide(str(tmp_path))
-    (tmp_path / "link").symlink_to("/etc/shadow")
-    make_readable(str(tmp_path))
-    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("hidden", "locked", "locked/inside")}
-    assert modes["hidden"] == 0o400 and modes["locked"] == 0o700 and modes["locked/inside"] & 0o400

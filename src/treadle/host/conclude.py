@@ -10,11 +10,12 @@ import msgspec
 from treadle.errors import TreadleError
 from treadle.host.job import CANCEL, PENDING
 from treadle.io.files import write_atomic
+from treadle.io.removing import remove_tree
 from treadle.receipts.trace import Observed
 from treadle.redact import Redactor
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt, encode
-from treadle.workspace.workspace import Workspace, remove_tree
+from treadle.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +32,17 @@ def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> di
         "branch": place.branch,
         "base_commit": place.commit,
         "base_tree": place.before,
+        "result_tree": observed.difference.after if observed.difference else None,
+        "result_commit": observed.commit,
+        "confined_by": observed.confined,
+        "sealed": sealed(workspace, observed),
         "kept": place.root if kept else None,
     }
+
+
+def sealed(workspace: Workspace, observed: Observed) -> bool:
+    """Whether what the receipt states could not be written by the run: it was confined, in a directory of its own."""
+    return observed.confined is not None and workspace.place.mode != "pass_through"
 
 
 def _applied(observed: Observed) -> bool:

@@ -24,6 +24,7 @@ class Cage:
         self.asked = settled(asked, config.load(source, {**os.environ, **order.config.env}).settings)
         root = order.workspace.root
         self._spec = SessionSpec.of(cwd=root, mode=None, confinement=self.asked, session_id=run_id)
+        self._run = run_id
         self._policy = order.policy
         self._rules = policy_of(order.policy, root).path_rules
         self._check = Confining(root, (), self.asked, session=run_id)
@@ -49,8 +50,20 @@ class Cage:
         made.obey(self._rules, None)
         return made
 
-    def around_check(self) -> Confinement | None:
+    def around_check(self, root: str) -> Confining:
+        """The sandbox for a check in a directory of its own; `close` it afterwards."""
+        made = Confining(root, (), self.asked, session=f"{self._run}-check")
+        made.obey(policy_of(self._policy, root).path_rules, None)
+        return made
+
+    def inside(self) -> Confinement | None:
+        """For a program of ours that has to run where the agent worked; None when nothing there is confined."""
         return self._check.now()
+
+    @property
+    def method(self) -> str | None:
+        """What confines the run; None when nothing does."""
+        return methods.available().method if self._check.wanted else None
 
     def options(self) -> list[str]:
         """Options for a sidecar of ours, which stays outside and confines what its agent starts."""

@@ -4,7 +4,7 @@ state/host/<run_id>/      one directory for each run under way
     lock                  held while the run's host lives
     run.json              the order, and who was to do it
     events.jsonl          what the sidecar has said so far
-    workspace/, snapshots.git, workspace.json, patch.diff
+    workspace/, store.git, workspace.json, patch.diff
 """
 
 import os
@@ -51,6 +51,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     mode: WorkspaceMode = "staged"
     timeout: float | None = None
     check: str | None = None
+    setup: str | None = None
+    """Run before the check, in the same fresh directory."""
+    bring: tuple[str, ...] | None = None
+    """What the check gets of the source beside the result, such as installed packages; None: what is ignored there."""
     apply: bool = False
     keep_workspace: bool = False
     events_path: str | None = None
@@ -62,7 +66,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    format: int = FORMAT
+    format: int = 0
     run_id: str
     order: WorkOrder
     backend: str

@@ -9,18 +9,20 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import Busy, LocalError, TreadleError
+from treadle.errors import Busy, LocalError, StorageError, TreadleError
 from treadle.host.conclude import describe, make_receipt, settle, write_copy
 from treadle.host.job import FORMAT, MAKING, PENDING, RunRecord, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.io.files import iter_lines, locked, write_atomic
 from treadle.io.reading import read_if_there
+from treadle.io.removing import remove_tree
 from treadle.receipts.trace import Observed
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, decode_exact
 from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace import journal
 from treadle.workspace.merge import Merged
-from treadle.workspace.workspace import JOURNAL, Prepared, Workspace, abandon, remove_tree
+from treadle.workspace.reopened import SNAPSHOTS, abandoned, open_workspace
+from treadle.workspace.workspace import JOURNAL, RECORD, STORE, Prepared, Workspace, abandon, read_record
 
 log = logging.getLogger(__name__)
 
@@ -62,26 +64,29 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     files: tuple[str, ...]
     workspace: Prepared | None = None
+    newer: bool = False
+    """Whether a newer treadle has kept it, so that this one must not touch it."""
 
     def discard(self) -> None:
-        if self.workspace is not None:
-            Workspace(self.workspace).discard()
+        if self.newer:
+            raise StorageError(f"{self.directory} was written by a newer treadle", hint="upgrade treadle")
+        workspace = open_workspace(self.directory)
+        if workspace is not None:
+            workspace.discard()
         remove_tree(self.directory)
 
 
 def kept_runs() -> dict[str, KeptRun]:
     found = {}
     for directory in _directories():
-        files = sorted(set(os.listdir(directory)) - {"lock", "workspace.json", "snapshots.git"})
+        files = sorted(set(os.listdir(directory)) - {"lock", RECORD, STORE, SNAPSHOTS})
         if files and "run.json" not in files:
-            workspace = Workspace.open(directory)
             name = os.path.basename(directory)
-            found[name] = KeptRun(
-                run_id=name,
-                directory=directory,
-                files=tuple(files),
-                workspace=workspace.place if workspace else None,
-            )
+            try:
+                place, newer = read_record(directory), False
+            except StorageError:
+                place, newer = None, True
+            found[name] = KeptRun(run_id=name, directory=directory, files=tuple(files), workspace=place, newer=newer)
     return found
 
 
@@ -95,7 +100,7 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
     if record.receipts is not None:
         store = store.at(record.receipts)
     observed = Observed(record.run_id, record.order, record.backend, record.started)
-    workspace = Workspace.open(directory)
+    workspace = open_workspace(directory)
     known = store.has(record.run_id)  # true: it died after its receipt was stored, which may not have been copied yet
     ready = None if known else _pending(directory)
     if ready is not None:
@@ -113,7 +118,10 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
         warn(str(error))
     if workspace is None:
         # It died while the workspace was being made: nobody has worked in it.
-        abandon(record.mode, record.order.workspace.root, directory, record.run_id[:8])
+        abandon(directory)
+        remove_tree(os.path.join(directory, SNAPSHOTS))
+        if record.mode == "worktree":
+            abandoned(record.order.workspace.root, record.run_id[:8])
     settle(directory, observed, workspace)
     return None if known else receipt
 
@@ -162,7 +170,9 @@ def _read(directory: str) -> RunRecord | None:
         record = msgspec.json.decode(data or b"", type=RunRecord)
     except msgspec.MsgspecError:
         return None
-    return record if record.format <= FORMAT else None
+    if record.format > FORMAT:
+        raise StorageError(f"{directory} was written by a newer treadle", hint="upgrade treadle")
+    return record
 
 
 def _look_at(observed: Observed, workspace: Workspace | None, directory: str, order_path: str | None) -> None:

@@ -30,14 +30,14 @@ from treadle.errors import (
     TreadleError,
     Unsupported,
 )
-from treadle.host.check import run_check
 from treadle.host.conclude import describe, make_receipt, redactor_of, settle, write_copy
 from treadle.host.confine import Cage
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.event_file import EventFile, encode_events
-from treadle.host.job import CANCEL, MAKING, PENDING, Backend, Job, RunRecord, absolute_command, runs_directory
+from treadle.host.job import CANCEL, FORMAT, MAKING, PENDING, Backend, Job, RunRecord, absolute_command, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import RunSupervisor
+from treadle.host.verify import commits_of, verify
 from treadle.io.files import locked, write_atomic
 from treadle.io.opening import rename
 from treadle.io.paths import private_dir
@@ -56,6 +56,8 @@ from treadle.workspace.workspace import JOURNAL, Workspace, prepare
 log = logging.getLogger(__name__)
 
 LOOK_FOR_CANCEL = 0.5
+LOOK_SECONDS = 30.0
+"""For looking at what was done, when the run's own time is over."""
 Listener = Callable[[Sequence[AnyAgentEvent]], None]
 
 
@@ -92,6 +94,9 @@ class HostRun:
         self._checking: asyncio.Task[Check] | None = None
         self._halt = threading.Event()
         """Stops the thread that prepares the workspace, which may have much to copy."""
+        self._concluding = False
+        self._enough = threading.Event()
+        """Stops the threads that look at what was done, which may be very much."""
         self._outputs: list[EventFile] = []
         self._cage: Cage | None = None
         self._taken_out: Sequence[str] = ()
@@ -126,6 +131,7 @@ class HostRun:
 
     def _record(self) -> None:
         record = RunRecord(
+            format=FORMAT,
             run_id=self.run_id,
             order=self.job.order,
             backend=self.job.backend.name,
@@ -139,6 +145,8 @@ class HostRun:
 
     async def stop(self, why: TreadleError) -> None:
         """Ask the doer to stop, for this reason; what it says within its grace period still counts."""
+        if self._concluding:
+            self._enough.set()
         if self.observed.stopped is None:
             self.observed.stopped = why
             self._halt.set()
@@ -149,6 +157,8 @@ class HostRun:
 
     def kill(self) -> None:
         """Do not wait for it to stop by itself."""
+        if self._concluding:
+            self._enough.set()
         if self._doer is not None:
             self._doer.abort(Cancelled("it was not given the time to stop"))
 
@@ -174,13 +184,27 @@ class HostRun:
             raise NotFound("nothing has been asked yet")
         await self._doer.answer(request, answer)
 
+    @property
+    def _seconds(self) -> float | None:
+        """How long the run may take."""
+        if self.job.timeout is None and isinstance(self.job.backend, Backend):
+            return self.job.backend.timeout
+        return self.job.timeout
+
     async def _time_out(self) -> None:
-        seconds = self.job.timeout
-        if seconds is None and isinstance(self.job.backend, Backend):
-            seconds = self.job.backend.timeout
-        if seconds is not None:
+        if (seconds := self._seconds) is not None:
             await asyncio.sleep(seconds)
             await self.stop(TimedOut(f"the run did not end within {seconds:g} s"))
+
+    async def _limit_looking(self) -> None:
+        """Our own work after the run is bounded too; a run that used all its time leaves us some."""
+        if (seconds := self._seconds) is not None:
+            await asyncio.sleep(max(LOOK_SECONDS, self.observed.started + seconds - time.time()))
+            self._enough.set()
+            late = TimedOut(f"what was done could not be looked at within {LOOK_SECONDS:g} s after the run's time")
+            self.observed.stopped = self.observed.stopped or late
+            if self._checking is not None:
+                self._checking.cancel()
 
     async def _look_for_cancel(self) -> None:
         """Watch for the file that `treadle host cancel` leaves in the run's directory."""
@@ -319,7 +343,14 @@ class HostRun:
 
     async def _conclude(self) -> Receipt:
         workspace, observed = self._workspace, self.observed
-        plan = await self._look_at(workspace) if workspace is not None else None
+        self._concluding = True
+        limit = asyncio.create_task(self._limit_looking())
+        try:
+            with heeding(self._enough):
+                plan = await self._look_at(workspace) if workspace is not None else None
+        finally:
+            limit.cancel()
+            await asyncio.gather(limit, return_exceptions=True)
         observed.finished = time.time()
         # On disk before anything is applied: if we are killed now, the next host has all it needs to finish.
         made = await asyncio.to_thread(make_receipt, observed)
@@ -342,17 +373,30 @@ class HostRun:
         observed = self.observed
         plan = None
         try:
-            # Before the check, whose files are not the agent's work.
             await self._compare(workspace)
             if self.job.check is not None and observed.final is not None:
-                observed.check = await self._check(self.job.check, workspace.root)
+                observed.check = await self._check(workspace)
             if self.job.apply and observed.outcome() == "complete":
                 plan = await asyncio.to_thread(workspace.plan)
                 observed.merged = plan.merged if plan is not None else Merged()
+            if workspace.place.mode == "worktree" and observed.outcome() != "failed":
+                observed.commit = await self._publish(workspace)
         except TreadleError as error:
             observed.notes.append(Deviation(where="workspace", problem=str(error)))
         observed.workspace = describe(workspace, observed, self.job.keep_workspace)
         return plan
+
+    async def _publish(self, workspace: Workspace) -> str | None:
+        """Make the run's branch in the source's repository. Not for changes that are applied, if that is all."""
+        agent = None
+        try:
+            agent = await commits_of(workspace, self._cage) if self._cage is not None else None
+        except TreadleError as error:
+            self.observed.notes.append(Deviation(where="commits", problem=str(error)))
+        merged = self.observed.merged
+        if agent is None and merged is not None and not merged.conflicts:
+            return None
+        return await asyncio.to_thread(workspace.publish, self.job.order.task, agent)
 
     async def _apply(self, workspace: Workspace, plan: MergePlan) -> bool:
         """Apply the plan. Whether everything it promised was done."""
@@ -376,6 +420,7 @@ class HostRun:
             raise
         if found.unread:
             observed.notes.append(Deviation(where="workspace", problem=f"not looked at: {found.unread}"))
+        observed.confined = self._cage.method if self._cage is not None else None
         if found.changes:
             observed.patch_path = os.path.join(self.directory, "patch.diff")
             write_atomic(observed.patch_path, found.patch)
@@ -387,14 +432,14 @@ class HostRun:
         wrong = supervisor.judge(found.changes, (*(found.hidden or ()), *self._taken_out))
         observed.stopped = observed.stopped or wrong
 
-    async def _check(self, command: str, cwd: str) -> Check | None:
+    async def _check(self, workspace: Workspace) -> Check | None:
         if isinstance(self.observed.stopped, Cancelled):  # somebody wants this to end
             return None
-        confinement = self._cage.around_check() if self._cage else None
-        self._checking = asyncio.create_task(run_check(command, cwd, confinement=confinement), name="check")
+        fresh = os.path.join(self.directory, "verify")
+        self._checking = asyncio.create_task(verify(self.job, workspace, self._cage, fresh), name="check")
         try:
             return await self._checking
         except asyncio.CancelledError:
             if self.observed.stopped is None:
                 raise
-            return Check(command=command, exit_code=None, output_tail="[stopped]")
+            return Check(command=self.job.check or "", exit_code=None, output_tail="[stopped]")

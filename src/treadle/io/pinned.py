@@ -52,6 +52,11 @@ def open_from(root: int, path: str, flags: int, mode: int = 0) -> int:
         os.close(parent)
 
 
+def open_in(directory: int, name: str, flags: int, mode: int = 0) -> int:
+    """Open this name, without a slash, in an open directory; a link of that name is refused. Raises OSError."""
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)
+
+
 def _walk(fd: int, names: list[str], make: bool) -> int:
     """Open directory after directory. Takes over `fd` and closes it."""
     for name in names:

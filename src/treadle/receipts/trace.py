@@ -136,6 +136,10 @@ class Observed:
         self.check: Check | None = None
         self.workspace: dict[str, Any] = {}
         self.merged: Merged | None = None
+        self.commit: str | None = None
+        """The commit of the result, if it became one."""
+        self.confined: str | None = None
+        """What kept the run in its workspace: bubblewrap or landlock; None when nothing did."""
         self.patch_path: str | None = None
         self.artifacts: list[Collected] = []
         self.attempts: list[dict[str, Any]] = []
@@ -299,6 +303,8 @@ class Observed:
         return {
             "files": msgspec.to_builtins(self.difference.changes) if self.difference else None,
             **self._hidden(),
+            "oddities": msgspec.to_builtins(self.difference.oddities[:NOTES]) if self.difference else None,
+            "oddities_left_out": max(0, len(self.difference.oddities) - NOTES) if self.difference else 0,
             "processes_seen": None if self.commands_seen is None else list(self.commands_seen),
             "check": {**msgspec.to_builtins(self.check), "ok": self.check.ok} if self.check else None,
             "events": self.trace.seen,

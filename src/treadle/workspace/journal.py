@@ -6,6 +6,8 @@ longer possible.
     TARGET/.treadle-apply-XXXXXXXX  new-N: the new file N until it is in place; old-N: the file that was there before
 """
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import os
@@ -22,7 +24,7 @@ from treadle.io.files import storage_error, write_atomic
 from treadle.io.opening import link_or_copy, rename
 from treadle.io.reading import read_if_there, sha256
 
-FORMAT = 1
+FORMAT = 2
 BESIDE = ".treadle-apply-"
 
 
@@ -32,10 +34,24 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """The fingerprint of the existing file; None when there is none."""
     new: str | None
     """The fingerprint of the new file; None when the file is to be deleted."""
+    raw: str = ""
+    """The path's bytes in hex, where they are not UTF-8; `path` is then only for people."""
+
+    @classmethod
+    def of(cls, path: str, old: str | None, new: str | None) -> Step:
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raw = os.fsencode(path)
+            return cls(path=raw.decode("utf-8", "replace"), old=old, new=new, raw=raw.hex())
+        return cls(path=path, old=old, new=new)
+
+    def place(self, target: str) -> str:
+        return os.path.join(target, os.fsdecode(bytes.fromhex(self.raw)) if self.raw else self.path)
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
-    format: int = FORMAT
+    format: int = 0
     target: str
     beside: str
     state: Literal["staging", "committed"]
@@ -65,7 +81,7 @@ def carry_out(path: str, target: str, writes: Mapping[str, Callable[[str], None]
 def stage(path: str, target: str, writes: Mapping[str, Callable[[str], None]], deletes: list[str]) -> Journal:
     """Make the new files beside, and note in the journal what is to become of them. Nothing has changed yet."""
     beside = os.path.join(target, f"{BESIDE}{secrets.token_hex(4)}")
-    journal = Journal(target=target, beside=beside, state="staging")
+    journal = Journal(format=FORMAT, target=target, beside=beside, state="staging")
     try:
         _write(path, journal)
         try:
@@ -137,19 +153,19 @@ def _staged(beside: str, target: str, writes: Mapping[str, Callable[[str], None]
         if path in writes:
             writes[path](new)
         # A directory in its place is emptied by the earlier steps.
-        steps.append(Step(path=path, old=None if old == "directory" else old, new=fingerprint(new)))
+        steps.append(Step.of(path, None if old == "directory" else old, fingerprint(new)))
     return steps
 
 
 def _changed_since(journal: Journal, step: Step) -> bool:
     """Whether somebody has changed this file since."""
-    return fingerprint(os.path.join(journal.target, step.path)) not in (step.old, step.new, "directory")
+    return fingerprint(step.place(journal.target)) not in (step.old, step.new, "directory")
 
 
 def _finish(path: str, journal: Journal) -> None:
     try:
         for number, step in enumerate(journal.steps):
-            place, new = os.path.join(journal.target, step.path), os.path.join(journal.beside, f"new-{number}")
+            place, new = step.place(journal.target), os.path.join(journal.beside, f"new-{number}")
             if step.new is None:
                 _delete(journal.target, place)
             elif os.path.lexists(new):
@@ -164,7 +180,7 @@ def _finish(path: str, journal: Journal) -> None:
 def _undo(path: str, journal: Journal) -> None:
     """Restore what was there, except where somebody has put something else in the meantime."""
     for number, step in reversed(list(enumerate(journal.steps))):
-        place, old = os.path.join(journal.target, step.path), os.path.join(journal.beside, f"old-{number}")
+        place, old = step.place(journal.target), os.path.join(journal.beside, f"old-{number}")
         there = fingerprint(place)
         if there == step.old or there not in (step.new, None):
             continue

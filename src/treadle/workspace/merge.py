@@ -1,4 +1,8 @@
-"""Applies the changes between two snapshots to a directory that may have changed too: three-way, all or nothing."""
+"""Applies the changes between two trees to a directory that may have changed too: three-way, all or nothing.
+
+What is written was hashed when it was read from the store. However many files change, git is started the same number
+of times: to compare the trees, to read the content, and to merge what changed on both sides.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,13 @@ from functools import partial
 
 import msgspec
 
-from treadle.io import scratch
 from treadle.io.opening import opened, write
-from treadle.workspace.changes import PathChange, TreeEntry
-from treadle.workspace.git import git
+from treadle.workspace.changes import Delta, TreeEntry
 from treadle.workspace.journal import carry_out
-from treadle.workspace.snapshot import Snapshots
+from treadle.workspace.store import GITLINK, Store
+
+BINARY = 8000
+"""A file with a NUL in its first bytes, so many, is binary to git."""
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,29 +44,32 @@ class _Refused(Exception):
     """This change cannot be applied; the message says why."""
 
 
-def plan_back(snapshots: Snapshots, before: str, after: str, target: str) -> MergePlan:
-    """How to apply the changes between two snapshots to `target`; its `merged` lists the conflicts, if any."""
-    changes = snapshots.changes(before, after)
-    plan = MergePlan(snapshots, before, after, os.path.realpath(target), changes)
-    for change in changes:
+def plan_back(store: Store, before: str, after: str, target: str) -> MergePlan:
+    """How to apply the changes between two trees to `target`; its `merged` lists the conflicts, if any."""
+    deltas = store.deltas(before, after)
+    plan = MergePlan(store, os.path.realpath(target), deltas)
+    for delta in deltas:
         try:
-            plan.add(change)
+            plan.add(delta)
         except _Refused as refusal:
-            plan.conflicts.append(Conflict(path=change.path, reason=str(refusal)))
+            plan.conflicts.append(Conflict(path=delta.change.path, reason=str(refusal)))
+    plan.join_texts()
     return plan
 
 
 class MergePlan:
-    def __init__(self, snapshots: Snapshots, before: str, after: str, target: str, changes: list[PathChange]) -> None:
-        self.snapshots = snapshots
+    def __init__(self, store: Store, target: str, deltas: list[Delta]) -> None:
+        self.store = store
         self.target = target
-        old_paths = [change.old_path or change.path for change in changes]
-        self.old = snapshots.entries(before, old_paths)
-        self.new = snapshots.entries(after, [change.path for change in changes])
+        entries = [entry for delta in deltas for entry in (delta.old, delta.new) if entry is not None]
+        self.content = store.blobs(entry.blob for entry in entries if entry.mode != GITLINK)
+        changes = [delta.change for delta in deltas]
         self.gone = {change.old_path or change.path for change in changes if change.kind in ("deleted", "renamed")}
         self.writes: dict[str, File] = {}
         self.deletes: list[str] = []
         self.conflicts: list[Conflict] = []
+        self._texts: dict[str, _Sides] = {}
+        """Texts that changed on both sides, by their path."""
 
     @property
     def merged(self) -> Merged:
@@ -79,9 +87,10 @@ class MergePlan:
             carry_out(journal, self.target, writes, self.deletes)
         return self.merged
 
-    def add(self, change: PathChange) -> None:
+    def add(self, delta: Delta) -> None:
+        change = delta.change
         source = change.old_path or change.path
-        base, theirs = self._file(self.old.get(source)), self._file(self.new.get(change.path))
+        base, theirs = self._file(delta.old), self._file(delta.new)
         if change.kind == "renamed":
             self._add_rename(source, change.path, base, theirs)
             return
@@ -93,7 +102,7 @@ class MergePlan:
                 raise _Refused("deleted by the run, changed here")
             self.deletes.append(change.path)
         else:
-            self.writes[change.path] = theirs if ours == base else _three_way(ours, base, theirs)
+            self._write(change.path, ours, base, theirs)
 
     def _add_rename(self, source: str, path: str, base: File | None, theirs: File | None) -> None:
         ours, there = self._there(source), self._there(path)
@@ -103,13 +112,54 @@ class MergePlan:
             raise _Refused(f"renamed from {source} by the run, but here is another file of that name")
         if theirs is None or ours is None:
             raise _Refused(f"renamed from {source} by the run, which is not here any more")
-        self.writes[path] = theirs if ours == base else _three_way(ours, base, theirs)
+        self._write(path, ours, base, theirs)
         self.deletes.append(source)
+
+    def _write(self, path: str, ours: File | None, base: File | None, theirs: File) -> None:
+        if ours == base:
+            self.writes[path] = theirs
+            return
+        sides = _three_way(ours, base, theirs)
+        self.writes[path] = sides if isinstance(sides, File) else File(data=b"", executable=sides.executable)
+        if isinstance(sides, _Sides):
+            self._texts[path] = sides
+
+    def join_texts(self) -> None:
+        """Merge the texts that changed on both sides, all by one start of git."""
+        if not self._texts:
+            return
+        merged = self.store.merge(*self._commits())
+        files = self.store.files(merged.tree)
+        found = self.store.blobs((entry.blob for entry in files.values()), lent=False)
+        for number, path in enumerate(self._texts):
+            name = str(number)
+            data = found[files[name].blob]
+            if name in merged.conflicts:
+                places = max(1, data.count(b"\n<<<<<<< ") + data.startswith(b"<<<<<<< "))
+                where = f"{places} place{'s' if places > 1 else ''}"
+                reason = f"changed by the run and here, in the same lines, in {where}"
+                self.conflicts.append(Conflict(path=path, reason=reason))
+            else:
+                self.writes[path] = msgspec.structs.replace(self.writes[path], data=data)
+
+    def _commits(self) -> tuple[str, str]:
+        """Commits with the texts of both sides, under numbers for names, on top of one with those of the base."""
+
+        def tree(texts: list[bytes]) -> str:
+            blobs = [self.store.put("blob", text) for text in texts]
+            return self.store.put_files({str(n): TreeEntry(mode="100644", blob=blob) for n, blob in enumerate(blobs)})
+
+        sides = list(self._texts.values())
+        base = self.store.loose_commit(tree([one.base for one in sides]))
+        ours = self.store.loose_commit(tree([one.ours for one in sides]), [base])
+        return ours, self.store.loose_commit(tree([one.theirs for one in sides]), [base])
 
     def _file(self, entry: TreeEntry | None) -> File | None:
         if entry is None:
             return None
-        return File(data=self.snapshots.read(entry), link=entry.is_link, executable=entry.executable)
+        if entry.mode == GITLINK:
+            raise _Refused("a submodule was changed, which has no files to bring")
+        return File(data=self.content[entry.blob], link=entry.is_link, executable=entry.executable)
 
     def _place(self, path: str) -> str:
         place = os.path.join(self.target, path)
@@ -159,7 +209,16 @@ def put_beside(file: File, place: str, beside: str) -> None:
     os.chmod(beside, mode | (mode & 0o444) >> 2 if file.executable else mode)
 
 
-def _three_way(ours: File | None, base: File | None, theirs: File) -> File:
+class _Sides(msgspec.Struct, frozen=True, kw_only=True):
+    """A text that changed on both sides."""
+
+    ours: bytes
+    base: bytes
+    theirs: bytes
+    executable: bool
+
+
+def _three_way(ours: File | None, base: File | None, theirs: File) -> File | _Sides:
     if ours is None:
         raise _Refused("changed by the run, deleted here")
     if base is None:
@@ -169,19 +228,8 @@ def _three_way(ours: File | None, base: File | None, theirs: File) -> File:
     executable = theirs.executable if theirs.executable != base.executable else ours.executable
     if ours.data == base.data:
         return File(data=theirs.data, executable=executable)
-    if theirs.data == base.data:
+    if theirs.data in (base.data, ours.data):
         return File(data=ours.data, executable=executable)
-    return File(data=_merge_text(ours.data, base.data, theirs.data), executable=executable)
-
-
-def _merge_text(ours: bytes, base: bytes, theirs: bytes) -> bytes:
-    with scratch.directory("merge") as directory:
-        for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
-            write(os.path.join(directory, name), data)
-        done = git("merge-file", "-p", "ours", "base", "theirs", cwd=directory, check=False)
-    if done.code == 0:
-        return done.stdout
-    if done.code >= 128:
+    if any(b"\0" in side.data[:BINARY] for side in (ours, base, theirs)):
         raise _Refused("a binary file was changed on both sides")
-    places = f"{done.code} place{'s' if done.code > 1 else ''}"
-    raise _Refused(f"changed by the run and here, in the same lines, in {places}")
+    return _Sides(ours=ours.data, base=base.data, theirs=theirs.data, executable=executable)

@@ -39,7 +39,11 @@ LONG = 600.0
 TREE = "40000"
 GITLINK = "160000"
 Algorithm: TypeAlias = Literal["sha1", "sha256"]
-Kind: TypeAlias = Literal["blob", "tree"]
+Kind: TypeAlias = Literal["blob", "tree", "commit"]
+TreeRow: TypeAlias = tuple[bytes, str, str]
+"""Name, mode and id of an entry of a tree."""
+Folders: TypeAlias = dict[str, tuple[list[TreeRow], str]]
+"""The sorted entries and the tree id of each directory, by its path with a slash at the end; the root is empty."""
 
 _NO_ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding !diff !merge\n"
 _ALONE = {
@@ -111,6 +115,13 @@ class Store:
         if record.format > FORMAT:
             raise StorageError(f"{directory} was written by a newer treadle", hint="upgrade treadle")
         return cls(directory, record)
+
+    def seal(self) -> str:
+        """A hash of the files that decide what git does here. A run that is not confined could write to them."""
+        made = hashlib.sha256()
+        for name in ("config", "HEAD", "store.json", "info/attributes", "objects/info/alternates", "info/grafts"):
+            made.update(b"%s\0%s\0" % (name.encode(), read_if_there(os.path.join(self.directory, name)) or b""))
+        return made.hexdigest()
 
     # Running git here...
 
@@ -204,46 +215,52 @@ class Store:
             os.makedirs(os.path.dirname(place), exist_ok=True)
             rename(beside, place)
 
-    def put_tree(self, entries: Iterable[tuple[bytes, str, str]]) -> str:
-        """Put one level of a tree: (name, mode, id) of each entry, in any order."""
+    def put_tree(self, entries: Iterable[TreeRow]) -> str:
+        """Put one level of a tree, its entries in any order."""
         rows = sorted(entries, key=lambda entry: entry[0] + b"/" * (entry[1] == TREE))
         for name, _, _ in rows:
             if b"/" in name or os.fsdecode(name).lower() in FORBIDDEN:
                 raise WorkspaceError(f"{os.fsdecode(name)!r} is not a name for a file")
         return self.put(
-            "tree", b"".join(b"%s %s\0" % (mode.encode(), name) + bytes.fromhex(id_) for name, mode, id_ in rows)
+            "tree", b"".join(b"%s %s\0" % (mode.encode(), name) + bytes.fromhex(at) for name, mode, at in rows)
         )
 
-    def put_files(self, files: Mapping[str, TreeEntry]) -> str:
-        """Put the tree that has these files, by their paths. Returns its id."""
-        folders: dict[str, list[tuple[bytes, str, str]]] = {"": []}
+    def put_files(self, files: Mapping[str, TreeEntry], folders: Folders | None = None) -> str:
+        """Put the tree that has these files, by their paths, and return its id. `folders` is filled with its parts."""
+        rows: dict[str, list[TreeRow]] = {"": []}
         for path, entry in files.items():
             folder, _, name = path.rpartition("/")
-            _ensure(folders, folder).append((os.fsencode(name), entry.mode, entry.blob))
-        for folder in sorted(folders, key=lambda path: path.count("/") + bool(path), reverse=True):
-            made = self.put_tree(folders[folder])
+            _ensure(rows, folder).append((os.fsencode(name), entry.mode, entry.blob))
+        for folder in sorted(rows, key=lambda path: path.count("/") + bool(path), reverse=True):
+            rows[folder].sort()
+            made = self.put_tree(rows[folder])
+            if folders is not None:
+                folders[f"{folder}/" if folder else ""] = (rows[folder], made)
             if folder:
                 above, _, name = folder.rpartition("/")
-                folders[above].append((os.fsencode(name), TREE, made))
+                rows[above].append((os.fsencode(name), TREE, made))
         return made
 
-    def borrow_tree(self, commit: str) -> tuple[str, dict[str, TreeEntry]]:
+    def borrow_tree(self, commit: str, folders: Folders | None = None) -> tuple[str, dict[str, TreeEntry]]:
         """Bring the tree of a lender's commit in: its id and its files. The files' content stays with the lender.
 
         We put the trees together again ourselves, so what is listed is what the id stands for.
         """
         tree = self.git("rev-parse", "--verify", f"{commit}^{{tree}}", lent=True).stdout.decode().strip()
         files = self._listed(tree, lent=True)
-        if self.put_files(files) != tree:
+        if self.put_files(files, folders) != tree:
             raise WorkspaceError(
                 f"the tree {tree} of the repository is not what its name says", hint="run git fsck there"
             )
         return tree, files
 
     def own(self, blobs: Iterable[str]) -> None:
-        """Bring those of the blobs that a lender has in, each hashed on the way."""
-        for name, size, pieces in self.stream([name for name in dict.fromkeys(blobs) if not self.has(name)], lent=True):
-            if self.put_pieces(pieces, size) != name:
+        """Bring those of the blobs that only a lender has in. Each is hashed, also those that are here already."""
+        for name, size, pieces in self.stream(list(dict.fromkeys(blobs)), lent=True):
+            if self.has(name):
+                for _ in pieces:
+                    pass
+            elif self.put_pieces(pieces, size) != name:
                 raise _forged(name)
 
     # ... and out
@@ -389,6 +406,12 @@ class Store:
         """The tree of a commit that is in the store, such as one from a bundle."""
         return self.git("rev-parse", "--verify", f"{commit}^{{tree}}", lent=True).stdout.decode().strip()
 
+    def loose_commit(self, tree: str, parents: Sequence[str] = ()) -> str:
+        """A commit that only stands for its tree, for `merge`. No program is started."""
+        who = "treadle <treadle@localhost> 0 +0000"
+        above = "".join(f"parent {one}\n" for one in parents)
+        return self.put("commit", f"tree {tree}\n{above}author {who}\ncommitter {who}\n\n".encode())
+
     def merge(self, ours: str, theirs: str) -> TreeMerge:
         """Merge two commits, without any checkout."""
         done = self.git(
@@ -412,7 +435,7 @@ def _write_all(file: IO[bytes], data: bytes) -> None:
         left = left[file.write(left) :]
 
 
-def _ensure(folders: dict[str, list[tuple[bytes, str, str]]], folder: str) -> list[tuple[bytes, str, str]]:
+def _ensure(folders: dict[str, list[TreeRow]], folder: str) -> list[TreeRow]:
     """The list of this folder's entries, made together with those of the folders above it."""
     above = folder
     while above not in folders:

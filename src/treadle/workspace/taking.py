@@ -25,13 +25,11 @@ from treadle.io.files import storage_error
 from treadle.io.opening import opened
 from treadle.policy.ignored import IgnoreRules
 from treadle.workspace.changes import TreeEntry
-from treadle.workspace.store import GITLINK, PIECE, TREE, Store
+from treadle.workspace.store import GITLINK, PIECE, TREE, Folders, Store, TreeRow
 
 Metadata: TypeAlias = tuple[int, int, int, int, int]
 """Mode, size, mtime, ctime, inode."""
 Watched: TypeAlias = Callable[[str], bool]
-TreeRow: TypeAlias = tuple[bytes, str, str]
-"""Name, mode and id of an entry of a tree."""
 OddityKind: TypeAlias = Literal[
     "unreadable",
     "special",
@@ -82,13 +80,16 @@ class Look:
         self.files: dict[str, TreeEntry] = {}
         self.seen: dict[str, Metadata] = {}
         """Of everything that is not a directory; also of ignored files and of what is in `.git`."""
-        self.folders: dict[str, tuple[list[TreeRow], str]] = {}
-        """The entries and the tree id of each directory, by its path with a slash at the end."""
+        self.folders: Folders = {}
         self.hashes: dict[str, str] = {}
         """Of watched files that are not in the tree."""
         self.oddities: list[Oddity] = []
         self.wall = time.time_ns()
         self.running = _running()
+
+    def finished(self) -> None:
+        """The moment from which on a change gives a file other metadata."""
+        self.wall, self.running = time.time_ns(), _running()
 
     def comparable(self, other: Look) -> bool:
         """Whether metadata of both looks can be compared: the clock was not set in between."""
@@ -101,6 +102,10 @@ def _running() -> int:
     return time.clock_gettime_ns(clock) if clock is not None else time.monotonic_ns()
 
 
+def metadata_of(found: os.stat_result) -> Metadata:
+    return found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
 def take(
     store: Store,
     root: str,
@@ -110,14 +115,16 @@ def take(
     excludes: str = "",
     watched: Watched | None = None,
     lent: Collection[str] = (),
+    git_files: bool = True,
 ) -> Look:
     """Take the directory `root` into the store.
 
     Files in `base` are taken even where `.gitignore` names them, and keep their entry there if they cannot be read.
     `earlier` is a look at the same directory with the same store. `excludes` are further rules, below those of any
-    `.gitignore`. The blobs `lent` need not be put into the store, because a lender has them.
+    `.gitignore`. The blobs `lent` need not be put into the store, because a lender has them. Without `git_files`, the
+    directory's own `.git` is not looked at.
     """
-    return _Taking(store, base if base is not None else {}, earlier, excludes, watched, lent).run(root)
+    return _Taking(store, base if base is not None else {}, earlier, excludes, watched, lent, git_files).run(root)
 
 
 def hidden_changes(before: Look, after: Look) -> list[str]:
@@ -164,6 +171,7 @@ class _Taking:
         excludes: str,
         watched: Watched | None,
         lent: Collection[str],
+        git_files: bool,
     ) -> None:
         self.look = Look()
         self._store = store
@@ -172,6 +180,7 @@ class _Taking:
         self._earlier = earlier if earlier is not None and self.look.comparable(earlier) else None
         self._watched = watched
         self._lent = lent
+        self._git_files = git_files
         self._left = TOTAL_CAP
         self._rows: dict[str, list[TreeRow]] = {}
         self._waiting = [_Folder("", ((0, IgnoreRules(excludes)),) if excludes else (), False)]
@@ -246,6 +255,8 @@ class _Taking:
                     self.look.files[path] = row
 
     def _inner(self, folder: _Folder, path: str, name: str, levels: _Levels) -> None:
+        if path == ".git" and not self._git_files:
+            return
         if name == ".git" and folder.path and not folder.hidden:
             self._state("git_directory", path, "a git directory in the workspace; it is not in the tree")
         hidden = folder.hidden or name == ".git" or _left_out(f"{path}/", f"{name}/", levels)
@@ -274,7 +285,7 @@ class _Taking:
     def _entry(
         self, fd: int, folder: _Folder, path: str, name: str, found: os.stat_result, levels: _Levels
     ) -> TreeEntry | None:
-        metadata = (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        metadata = metadata_of(found)
         self.look.seen[path] = metadata
         if path not in self._base and (folder.hidden or name == ".git" or _left_out(path, name, levels)):
             if name == ".git" and folder.path and not folder.hidden:
@@ -318,7 +329,7 @@ class _Taking:
         return TreeEntry(mode="120000", blob=self._put(os.fsencode(target)))
 
     def _read_file(self, fd: int, path: str, name: str) -> TreeEntry | None:
-        with opened(pinned.open_from(fd, name, _FILE)) as content:
+        with opened(pinned.open_in(fd, name, _FILE)) as content:
             found = os.fstat(content.fileno())
             size = found.st_size
             if not stat.S_ISREG(found.st_mode):
@@ -365,7 +376,7 @@ class _Taking:
             if not stat.S_ISREG(found.st_mode):
                 return ""
             made = hashlib.sha256()
-            with opened(pinned.open_from(fd, name, _FILE)) as content:
+            with opened(pinned.open_in(fd, name, _FILE)) as content:
                 for piece in _pieces(content, found.st_size):
                     made.update(piece)
             return made.hexdigest()
@@ -375,7 +386,7 @@ class _Taking:
     def _read_rules(self, fd: int) -> IgnoreRules:
         """A file that cannot be read, or is not an ordinary file, has no rules."""
         try:
-            with opened(pinned.open_from(fd, ".gitignore", _FILE)) as content:
+            with opened(pinned.open_in(fd, ".gitignore", _FILE)) as content:
                 if stat.S_ISREG(os.fstat(content.fileno()).st_mode):
                     return IgnoreRules(content.read(RULES_CAP).decode("utf-8", "surrogateescape"))
         except OSError:

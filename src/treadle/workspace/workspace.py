@@ -1,40 +1,52 @@
-"""Where a run works: a copy, a git worktree, or the directory itself; and what it changed there.
+"""Where a run works: a copy, a directory written from a commit, or the directory itself; and what it changed there.
 
-Files that `.gitignore` names are not part of the patch and are removed with the copy, but changes to them are reported.
-If anything else is new or changed, the workspace is kept until the changes are applied or a person discards it.
+What is changed is one tree in a store of ours (`store.py`), read by ourselves (`taking.py`): the difference, the patch,
+what is applied and the commit for a branch all come from that tree. No git of ours runs where the run could write.
+
+Files that `.gitignore` names are not part of the tree and are removed with the workspace, but changes to them are
+reported. If anything else is new or changed, the workspace is kept until the changes are applied or a person discards
+it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import stat
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias, TypedDict
 
 import msgspec
 
-from treadle.errors import Denied, NotFound, WorkspaceError
-from treadle.io import stopping
-from treadle.io.copying import copy_file
-from treadle.io.files import storage_error, write_atomic
+from treadle.errors import Denied, StorageError, TreadleError, WorkspaceError
+from treadle.io.files import read_at_most, write_atomic
 from treadle.io.reading import read_if_there
-from treadle.policy.patterns import match
-from treadle.workspace.changes import PathChange, status_lines
-from treadle.workspace.git import Repository, Worktree, check_out, git
+from treadle.io.removing import remove_tree
+from treadle.workspace import private_git
+from treadle.workspace.changes import PathChange, TreeEntry, status_lines
+from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
+from treadle.workspace.index_file import pending_changes
 from treadle.workspace.merge import Merged, MergePlan, plan_back
-from treadle.workspace.scan import Scan, Watched
-from treadle.workspace.snapshot import Snapshots
+from treadle.workspace.store import Algorithm, Store
+from treadle.workspace.taking import MISSING, Look, Oddity, Watched, hidden_changes, news, take
+from treadle.workspace.user_repository import ID, UserRepository
+from treadle.workspace.writing import write_files
 
 WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
-COPY_CAP = 8 * 1024**3
+FORMAT = 1
+RECORD = "workspace.json"
+STORE = "store.git"
 JOURNAL = "apply.json"
 """The journal's name in the run's directory while its changes are applied to the source."""
+RESULT = "refs/result"
+"""The ref of the store that keeps the commit of the result."""
+SMALL = 1 << 20
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     after: str
+    """The tree of the directory worked on."""
+    whole: str = ""
+    """The tree of the whole workspace; another one if the directory worked on lies deeper in its repository."""
     changes: tuple[PathChange, ...]
     patch: bytes
     status: str
@@ -42,17 +54,21 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """What could not be read."""
     hidden: tuple[str, ...] | None = None
     """Changes that are not in the patch: ignored files, and files in `.git`. None when they could not be determined."""
+    oddities: tuple[Oddity, ...] = ()
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What is needed to find a workspace again after a crash."""
+    """What is needed to find a workspace again after a crash. Format 0 is what earlier releases wrote."""
 
+    format: int = 0
     mode: WorkspaceMode
     source: str
     root: str
     directory: str
     before: str
     """The tree that it started from."""
+    whole: str = ""
+    """The tree that the whole workspace started from, above `root`."""
     branch: str | None = None
     start: str | None = None
     commit: str | None = None
@@ -60,107 +76,219 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workspace:
-    """With `scan`, made at the start, files that git does not look at are checked too."""
+    """With `look`, made at the start, files that are not in the tree are checked too."""
 
-    def __init__(self, place: Prepared, notes: Sequence[str] = (), scan: Scan | None = None) -> None:
+    def __init__(
+        self,
+        place: Prepared,
+        store: Store,
+        notes: Sequence[str] = (),
+        look: Look | None = None,
+        watched: Watched | None = None,
+    ) -> None:
         self.place = place
-        self._scan = scan
         self.root = place.root
+        self.store = store
         self.notes = list(notes)
-        self._snapshots = Snapshots(os.path.join(place.directory, "snapshots.git"), place.root)
-        self._seal = self._snapshots.seal() if scan is not None else None
+        self._look = look
+        self._watched = watched
         self._difference: Difference | None = None
+        self._seal = store.seal()
+        self._taken: set[str] = set()
+        """Commits of the run that are in the person's repository."""
 
-    @classmethod
-    def open(cls, directory: str) -> Workspace | None:
-        """The workspace that was prepared in `directory`, or None when its preparation did not finish."""
-        data = read_if_there(os.path.join(directory, "workspace.json"))
-        try:
-            return cls(msgspec.json.decode(data or b"", type=Prepared))
-        except msgspec.MsgspecError:
-            return None
+    @property
+    def top(self) -> str:
+        """The top of what the run may change: the whole workspace, even if it works deeper in it."""
+        return self.root if self.place.mode == "pass_through" else os.path.join(self.place.directory, "workspace")
+
+    @property
+    def inside(self) -> str:
+        """The path from the top to the directory worked on, with a slash at the end; empty if that is the top."""
+        found = os.path.relpath(self.root, self.top)
+        return "" if found == "." else f"{found}/"
 
     def difference(self) -> Difference:
-        """The changes since the start. Raises Denied when somebody has tampered with our record of the start."""
-        if self._seal is not None and self._difference is None and self._snapshots.seal() != self._seal:
-            raise Denied(f"what was kept of the workspace's start was changed: {self._snapshots.directory}")
-        touched = self._scan.changed() if self._scan is not None else None
-        before, after = self.place.before, self._snapshots.snapshot()
-        if self._snapshots.unread and self.place.mode != "pass_through":
-            make_readable(self.root)
-            after = self._snapshots.snapshot()
-        changes = self._snapshots.changes(before, after)
+        """The changes since the start. Raises Denied when our own record of the start was tampered with."""
+        if self.store.seal() != self._seal:
+            raise Denied(f"what was kept of the workspace's start was changed: {self.store.directory}")
+        base = self.store.files(self.place.whole or self.place.before)
+        look = self._take(base)
+        before, after = self.place.before, _tree_at(self.store, look, self.inside)
+        changes = tuple(delta.change for delta in self.store.deltas(before, after))
+        found = [self._named(one) for one in news(self._look, look) if one.path.startswith(self.inside)]
         self._difference = Difference(
             after=after,
-            changes=tuple(changes),
-            patch=self._snapshots.patch(before, after),
+            whole=look.tree,
+            changes=changes,
+            patch=self.store.patch(before, after),
             status=status_lines(changes),
-            unread=self._snapshots.unread,
-            hidden=None if touched is None else tuple(self._hidden(touched, changes, after)),
+            unread="; ".join(f"{one.path}: {one.note}" for one in found if one.kind in MISSING),
+            hidden=None if self._look is None else tuple(self._hidden(self._look, look)),
+            oddities=tuple(found),
         )
         return self._difference
 
-    def _hidden(self, touched: list[str], changes: list[PathChange], after: str) -> list[str]:
-        """The changed paths that the patch does not show. A file that git finds unchanged was only touched."""
-        assert self._scan is not None
-        shown = {path for change in changes for path in (change.path, change.old_path)}
-        rest = [path for path in touched if path not in shown]
-        same = self._snapshots.entries(after, rest)
-        return [path for path in rest if path not in same or path in self._scan.hashes]
+    def _take(self, base: Mapping[str, TreeEntry]) -> Look:
+        def look() -> Look:
+            return take(
+                self.store,
+                self.top,
+                base=base,
+                earlier=self._look,
+                excludes=_excludes(user) if (user := repository_around(self.place.source)) is not None else "",
+                watched=self._watched,
+                git_files=self.place.mode != "worktree",
+            )
+
+        found = look()
+        while self.place.mode != "pass_through" and make_readable(self.top, found.oddities):
+            found = look()
+        return found
+
+    def _named(self, one: Oddity) -> Oddity:
+        return msgspec.structs.replace(one, path=one.path.removeprefix(self.inside))
+
+    def _hidden(self, before: Look, after: Look) -> list[str]:
+        found = hidden_changes(before, after)
+        return [path.removeprefix(self.inside) for path in found if path.startswith(self.inside)]
 
     def plan(self) -> MergePlan | None:
         """How the changes would be applied to the source; None when they are there already."""
         if self.place.mode == "pass_through":
             return None
         found = self._difference or self.difference()
-        return plan_back(self._snapshots, self.place.before, found.after, self.place.source)
+        return plan_back(self.store, self.place.before, found.after, self.place.source)
 
     def apply(self) -> Merged:
         """Apply the changes to the source, all of them or none."""
         plan = self.plan()
         return plan.carry_out(os.path.join(self.place.directory, JOURNAL)) if plan is not None else Merged()
 
+    def write_result(self, directory: str, bring: Sequence[str] | None = None) -> str:
+        """Write the result into a fresh directory. Returns the directory in it that stands for the one worked on.
+
+        `bring`: files and directories of the source that are copied there too, unless the result has them. None means
+        what is ignored there; nothing if the workspace was written from a commit. In a source that the run could
+        change, what it changed is not brought.
+        """
+        found, place = self._difference or self.difference(), self.place
+        write_files(self.store, self.store.files(found.whole), directory)
+        here = os.path.normpath(os.path.join(directory, self.inside or "."))
+        os.makedirs(here, exist_ok=True)
+        bring_files(place.source, here, self._brought(bring, found))
+        user = repository_around(place.source) if place.mode != "staged" and place.commit is not None else None
+        if user is not None and not self.inside and os.path.realpath(user.top) == place.source:
+            private_git.make(os.path.join(directory, ".git"), user, head=place.commit)
+        return here
+
+    def _brought(self, names: Sequence[str] | None, found: Difference) -> list[str]:
+        if self.place.mode == "worktree" or (names is not None and self.place.mode == "staged"):
+            return [path for name in names or () for path in files_under(self.place.source, name)]
+        if self._look is None:
+            return []
+        changed = set(found.hidden or ())
+        ignored = [path for path in self._look.seen.keys() - self._look.files.keys() if path not in changed]
+        ignored = [path for path in ignored if not path.startswith(".git/") and "/.git/" not in path]
+        if names is None:
+            return sorted(ignored)
+        wanted = tuple(f"{os.path.normpath(name)}/" for name in names)
+        return sorted(path for path in ignored if f"{path}/".startswith(wanted))
+
+    # The branch of a workspace that was made from a commit...
+
+    @property
+    def committed(self) -> bool:
+        """Whether the run seems to have made commits of its own."""
+        return self.place.mode == "worktree" and bool(_own_commits(self.top) - {self.place.start})
+
+    def take_commits(self, bundle: bytes) -> str:
+        """Bring the commits of the run in, from a bundle that was made inside. Returns the last one."""
+        return self.store.take_bundle(bundle, "HEAD", "refs/agent")
+
+    def publish(self, message: str, agent: str | None = None) -> str | None:
+        """Make the branch in the person's repository: the result as a commit, on top of the run's own commit `agent`
+        if there is one. Returns the commit; None when nothing changed. Every object is hashed again on the way."""
+        place = self.place
+        found, user = self._difference or self.difference(), repository_around(place.source)
+        if user is None or place.start is None or place.branch is None:
+            return None
+        commit = agent or place.start
+        if self.store.tree_of(commit) != found.whole:
+            who = {f"GIT_{role}_{what}": text for role in ("AUTHOR", "COMMITTER") for what, text in _WHO.items()}
+            commit = self.store.commit(found.whole, [commit], message, who=who)
+        if commit == place.start:
+            return None
+        self.store.set_ref(RESULT, commit)
+        asked = f"{commit}\n^{place.start}\n".encode()
+        pack = self.store.git("pack-objects", "--stdout", "--revs", "--thin", "-q", lent=True, stdin=asked).stdout
+        user.run("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack)
+        nothing = "0" * len(commit)
+        user.run("update-ref", "-m", "treadle: the result of a run", f"refs/heads/{place.branch}", commit, nothing)
+        self._taken |= {commit, agent or commit}
+        return commit
+
+    # Keeping and removing...
+
     def holds_work(self, *, applied: bool = False) -> bool:
         """Whether removing it would lose anything that the source does not have."""
         if self.place.mode == "pass_through" or not os.path.isdir(self.root):
             return False
         found = self._difference or self.difference()
-        return bool(found.unread or found.changes and not applied) or self._holds_more()
+        return bool(found.unread or found.changes and not applied) or self._holds_more(found)
 
-    def _holds_more(self) -> bool:
+    def _holds_more(self, found: Difference) -> bool:
         """Whether a worktree has commits, or changes outside the directory that was worked on."""
-        tree = self._worktree()
-        if tree is None:
-            return self.place.mode == "worktree"
-        inside = os.path.relpath(self.root, tree.path)
-        above = ["--", ".", f":(exclude,literal){inside}"] if inside != "." else []
-        return tree.has_commits() or bool(above and git("status", "--porcelain", *above, cwd=tree.path).stdout)
-
-    def _worktree(self) -> Worktree | None:
-        repository = Repository.find(self.place.source) if self.place.mode == "worktree" else None
-        if repository is None or self.place.branch is None or self.place.start is None:
-            return None
-        return repository.worktree(os.path.join(self.place.directory, "workspace"), self.place.branch, self.place.start)
+        if self.place.mode != "worktree":
+            return False
+        if self.inside and any(
+            not path.startswith(self.inside)
+            for delta in self.store.deltas(self.place.whole, found.whole)
+            for path in (delta.change.path, delta.change.old_path)
+            if path
+        ):
+            return True
+        return bool(_own_commits(self.top) - {self.place.start} - self._taken)
 
     def release(self, *, applied: bool = False) -> str | None:
         """Remove the workspace if nothing would be lost; otherwise return where it is kept."""
         if self.holds_work(applied=applied):
             return self.root
         self._remove()
-        remove_tree(os.path.join(self.place.directory, "snapshots.git"))
+        remove_tree(self.store.directory)
         return None
 
     def discard(self) -> None:
-        """Remove it with all the work in it. Only a person may ask for that."""
+        """Remove it with all the work in it, also its branch as we made it. Only a person may ask for that."""
+        self._remove_branch()
         self._remove()
         remove_tree(self.place.directory)
 
     def _remove(self) -> None:
-        tree = self._worktree()
-        if tree is not None:
-            tree.remove()
-        elif self.place.mode == "staged":
-            remove_tree(self.root)
+        if self.place.mode != "pass_through":
+            remove_tree(self.top)
+
+    def _remove_branch(self) -> None:
+        commit, user = self.store.ref(RESULT), repository_around(self.place.source)
+        if commit is not None and user is not None and self.place.branch is not None:
+            # If it has moved on since, it stays: it is the person's.
+            user.run("update-ref", "-d", f"refs/heads/{self.place.branch}", commit, check=False)
+
+
+def read_record(directory: str) -> Prepared | None:
+    """What was prepared in `directory`; None when the preparation did not finish. Raises StorageError for what a newer
+    treadle has prepared."""
+    path = os.path.join(directory, RECORD)
+    try:
+        place = msgspec.json.decode(read_if_there(path) or b"", type=Prepared)
+    except msgspec.MsgspecError:
+        return None
+    if place.format > FORMAT:
+        raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
+    return place
+
+
+_WHO = {"NAME": "treadle", "EMAIL": "treadle@localhost"}
 
 
 def prepare(
@@ -180,184 +308,170 @@ def prepare(
     if not os.path.isdir(source):
         raise WorkspaceError(f"{source} is not a directory", hint="name the directory to work on with --root")
     try:
-        return _prepare(mode, source, directory, name, include, exclude, cap, watched)
+        made = _from_commit(source, directory, name) if mode == "worktree" else None
+        if made is None:
+            made = _from_files(mode, source, directory, Copy(source, _copy(directory), include, exclude, cap), watched)
     except BaseException:
-        abandon(mode, source, directory, name)
+        abandon(directory)
         raise
+    made._watched = watched
+    write_atomic(os.path.join(directory, RECORD), msgspec.json.encode(made.place), sync=False)
+    return made
 
 
-def _prepare(
-    mode: WorkspaceMode,
-    source: str,
-    directory: str,
-    name: str,
-    include: Sequence[str],
-    exclude: Sequence[str],
-    cap: int,
-    watched: Watched | None,
-) -> Workspace:
-    notes: list[str] = []
-    root, branch, start = source, None, None
-    copy = os.path.join(directory, "workspace")
+def _copy(directory: str) -> str:
+    return os.path.join(directory, "workspace")
+
+
+def _from_files(mode: WorkspaceMode, source: str, directory: str, copy: Copy, watched: Watched | None) -> Workspace:
+    """A workspace that is a copy of the source, or the source itself."""
+    root, notes = source, []
     if mode == "staged":
-        root = copy
-        os.mkdir(copy, 0o700)
-        notes = Copy(source, copy, include, exclude, cap).run()
-    elif mode == "worktree":
-        branch = f"treadle/{name}"
-        root, start, notes = _add_worktree(source, copy, branch)
-    snapshots = Snapshots.create(os.path.join(directory, "snapshots.git"), root)
-    before = snapshots.snapshot()
+        root = copy.target
+        os.mkdir(root, 0o700)
+        notes = copy.run()
+    user = repository_around(source)
+    commit = _commit(user) if user is not None else None
+    store = Store.make(os.path.join(directory, STORE), **_lending(user))
+    files: dict[str, TreeEntry] = {}
+    if user is not None and commit is not None:
+        inside = os.path.relpath(source, os.path.realpath(user.top))
+        _, files = store.borrow_tree(commit)
+        if inside != ".":
+            files = {path[len(inside) + 1 :]: one for path, one in files.items() if path.startswith(f"{inside}/")}
+    look = take(
+        store,
+        root,
+        base=files,
+        excludes=_excludes(user) if user is not None else "",
+        watched=watched,
+        lent={entry.blob for entry in files.values()},
+    )
+    look.finished()
     place = Prepared(
-        mode=mode,
+        format=FORMAT, mode=mode, source=source, root=root, directory=directory, before=look.tree, commit=commit
+    )
+    return Workspace(place, store, notes, look)
+
+
+def _from_commit(source: str, directory: str, name: str) -> Workspace:
+    """A workspace that is written from the commit that the source has checked out, with a git directory of its own."""
+    user = repository_around(source)
+    if user is None:
+        raise WorkspaceError(
+            f"{source} is not in a git repository, so it has no commit to start from",
+            hint="use --workspace-mode staged",
+        )
+    start = _commit(user)
+    if start is None:
+        raise WorkspaceError(f"{user.top} has no commit to start from", hint="commit something first")
+    top, branch, look = _copy(directory), f"treadle/{name}", Look()
+    store = Store.make(os.path.join(directory, STORE), **_lending(user))
+    look.tree, look.files = store.borrow_tree(start, look.folders)
+    look.seen = write_files(store, look.files, top)
+    look.finished()
+    private_git.make(os.path.join(top, ".git"), user, head=f"refs/heads/{branch}", at=start)
+    inside = os.path.relpath(source, os.path.realpath(user.top))
+    root = os.path.normpath(os.path.join(os.path.realpath(top), inside))
+    os.makedirs(root, exist_ok=True)
+    place = Prepared(
+        format=FORMAT,
+        mode="worktree",
         source=source,
         root=root,
-        directory=directory,
-        before=before,
+        directory=os.path.dirname(os.path.realpath(top)),
+        before=_tree_at(store, look, "" if inside == "." else f"{inside}/"),
+        whole=look.tree,
         branch=branch,
         start=start,
-        commit=start or _commit(source),
+        commit=start,
     )
-    write_atomic(os.path.join(directory, "workspace.json"), msgspec.json.encode(place), sync=False)
-    return Workspace(place, notes, Scan(root, watched, _git_files(root)))
+    return Workspace(place, store, _missing(user, look.files), look)
 
 
-def _commit(source: str) -> str | None:
-    repository = Repository.find(source)
+def _missing(user: UserRepository, files: Mapping[str, TreeEntry]) -> list[str]:
+    """What a person might expect in the workspace and will not find."""
+    pending = pending_changes(user.file("index"), user.top, files)
+    if pending is None:
+        return [f"uncommitted changes of {user.top}, if there are any, are not in the worktree"]
+    return [f"{pending} uncommitted changes of {user.top} are not in the worktree"] if pending else []
+
+
+def repository_around(path: str) -> UserRepository | None:
+    """The repository that `path` is in, found without any git."""
+    place = os.path.realpath(path)
+    while not os.path.lexists(os.path.join(place, ".git")):
+        if place == (place := os.path.dirname(place)):
+            return None
+    return UserRepository.at(place)
+
+
+def _commit(user: UserRepository) -> str | None:
+    """The commit that is checked out; None when there is none yet."""
+    done = user.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False)
+    found = done.stdout.decode().strip()
+    return found if done.code == 0 and ID.fullmatch(found) else None
+
+
+class _Lending(TypedDict):
+    lenders: list[str]
+    algorithm: Algorithm
+
+
+def _lending(user: UserRepository | None) -> _Lending:
+    if user is None:
+        return {"lenders": [], "algorithm": "sha1"}
+    wide = user.run("rev-parse", "--show-object-format").stdout.strip() == b"sha256"
+    return {"lenders": user.object_places(), "algorithm": "sha256" if wide else "sha1"}
+
+
+def _excludes(user: UserRepository) -> str:
     try:
-        return repository.commit("HEAD") if repository is not None else None
-    except (NotFound, WorkspaceError):  # it has no commit yet
-        return None
+        return os.fsdecode(read_at_most(os.path.join(user.common, "info", "exclude"), SMALL))
+    except (OSError, TreadleError):
+        return ""
 
 
-def _git_files(root: str) -> dict[str, str]:
-    """The files that make git run programs, if the repository lies outside the workspace. The rest is shared with
-    other worktrees, whose work changes it too."""
-    if os.path.isdir(os.path.join(root, ".git")):
-        return {}
-    repository = Repository.find(root)
-    names = ("config", "config.worktree", "hooks", "info")
-    return {f".git/{name}": os.path.join(repository.common, name) for name in names} if repository else {}
+def _tree_at(store: Store, look: Look, inside: str) -> str:
+    """The tree of a directory in a look; the empty tree if it has no files."""
+    return look.folders[inside][1] if inside in look.folders else store.put_tree([])
 
 
-def abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None:
-    """Remove a workspace in which no work was done yet, so nothing can be lost."""
-    copy = os.path.join(directory, "workspace")
-    repository = Repository.find(source) if mode == "worktree" and os.path.isdir(copy) else None
-    if repository is not None:
-        branch = f"treadle/{name}"
-        with contextlib.suppress(WorkspaceError):  # it may have ended before it had one
-            repository.worktree(copy, branch, repository.commit(f"refs/heads/{branch}")).remove_if_unchanged()
-    if mode == "staged":
-        remove_tree(copy)
-    remove_tree(os.path.join(directory, "snapshots.git"))
+def _own_commits(top: str) -> set[str]:
+    """What the refs of a private git directory, which the run could write, name now; read as data."""
+    git, found = os.path.join(top, ".git"), set()
+    for folder, _, names in os.walk(os.path.join(git, "refs")):
+        for name in names:
+            found.add(_line(os.path.join(folder, name)))
+    found.add(_line(os.path.join(git, "HEAD")))
+    return {one for one in found if ID.fullmatch(one)}
 
 
-def _add_worktree(source: str, path: str, branch: str) -> tuple[str, str, list[str]]:
-    made = check_out(source, path, branch, hint="use --workspace-mode staged")
-    notes = [f"{made.pending} uncommitted changes of {source} are not in the worktree"] if made.pending else []
-    return made.cwd, made.tree.start, notes
+def _line(path: str) -> str:
+    try:
+        return os.fsdecode(read_at_most(path, 200, follow=False)).strip()
+    except (OSError, TreadleError):
+        return ""
 
 
-class Copy:
-    """A copy of a directory without `.git`, devices, or links that lead out of it."""
-
-    def __init__(self, source: str, target: str, include: Sequence[str], exclude: Sequence[str], cap: int) -> None:
-        self.source = source
-        self.target = target
-        self.include = tuple(include)
-        self.exclude = tuple(exclude)
-        self.left = cap
-        self.cap = cap
-        self.notes: list[str] = []
-
-    def run(self) -> list[str]:
-        """Make the copy. Returns notes about what was left out and might be missed."""
-        self._directory("")
-        if self.include and not os.listdir(self.target):
-            self.notes.append(f"nothing was copied: no file fits {', '.join(self.include)}")
-        return self.notes
-
-    def _directory(self, path: str) -> None:
+def make_readable(root: str, oddities: Sequence[Oddity]) -> bool:
+    """Restore permissions that a run removed in a directory of ours; otherwise it could hide things there. Whether any
+    of what was unreadable may be readable now."""
+    done = False
+    for one in oddities:
+        place = os.path.join(root, one.path)
         try:
-            with os.scandir(os.path.join(self.source, path)) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
-        except PermissionError as error:
-            self.notes.append(f"{path or '.'} was left out: {error.strerror}")
-            return
-        except OSError as error:
-            raise storage_error(error, os.path.join(self.source, path), "read") from error
-        if path and not found and not self.include:
-            os.makedirs(os.path.join(self.target, path), exist_ok=True)  # a program may expect it
-        for entry in found:
-            inside = os.path.join(path, entry.name)
-            if entry.name == ".git" or os.path.realpath(entry.path) == os.path.realpath(self.target):
-                continue
-            if any(match(pattern, inside) for pattern in self.exclude):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                self._directory(inside)
-            elif not self.include or any(match(pattern, inside) for pattern in self.include):
-                self._entry(entry, inside)
-
-    def _entry(self, entry: os.DirEntry[str], path: str) -> None:
-        stopping.check()
-        target = os.path.join(self.target, path)
-        try:
-            if entry.is_symlink():
-                self._link(entry, path, target)
-            elif entry.is_file(follow_symlinks=False):
-                self._file(entry, path, target)
-        except PermissionError as error:
-            self.notes.append(f"{path} was left out: {error.strerror}")
-        except OSError as error:
-            raise storage_error(error, target, "copy") from error
-
-    def _link(self, entry: os.DirEntry[str], path: str, target: str) -> None:
-        # The real target: `b/../x` is no longer inside if b itself is a link upwards.
-        to, end = os.readlink(entry.path), os.path.realpath(entry.path)
-        if os.path.isabs(to) or not f"{end}/".startswith(f"{self.source.rstrip('/')}/"):
-            self.notes.append(f"{path} was left out: it is a link that leads out of the directory")
-            return
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.symlink(to, target)
-
-    def _file(self, entry: os.DirEntry[str], path: str, target: str) -> None:
-        self.left -= entry.stat(follow_symlinks=False).st_size
-        if self.left < 0:
-            raise WorkspaceError(
-                f"{self.source} holds more than {self.cap} bytes, which is the most that is copied",
-                hint="leave things out with --exclude, or use --workspace-mode worktree",
-            )
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        copy_file(entry.path, target)
-
-
-def make_readable(root: str) -> None:
-    """Restore permissions that a run removed in a directory of ours; otherwise it could hide things there."""
-    os.chmod(root, stat.S_IMODE(os.stat(root).st_mode) | stat.S_IRWXU)
-    for folder, folders, names in os.walk(root):
-        for name in (*folders, *names):
-            place = os.path.join(folder, name)
             mode = os.lstat(place).st_mode
             needed = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR
-            if not stat.S_ISLNK(mode) and mode & needed != needed:
-                with contextlib.suppress(PermissionError):  # it is somebody else's
-                    os.chmod(place, stat.S_IMODE(mode) | needed)
+            if one.kind == "unreadable" and not stat.S_ISLNK(mode) and mode & needed != needed:
+                os.chmod(place, stat.S_IMODE(mode) | needed)
+                done = True
+        except OSError:
+            continue  # it is another user's
+    return done
 
 
-def remove_tree(path: str) -> None:
-    """Remove a directory of ours, whatever its permissions have become."""
-
-    def retry(function: Callable[..., Any], place: str, error: Any) -> None:
-        for each in (os.path.dirname(place), place):
-            if os.path.isdir(each) and not os.path.islink(each):
-                os.chmod(each, stat.S_IRWXU)
-        if os.path.lexists(place):
-            shutil.rmtree(place) if os.path.isdir(place) and not os.path.islink(place) else os.unlink(place)
-
-    if os.path.lexists(path):
-        try:
-            shutil.rmtree(path, onerror=retry)
-        except OSError as error:
-            raise storage_error(error, path, "remove") from error
+def abandon(directory: str) -> None:
+    """Remove a workspace in which no work was done yet, so nothing can be lost."""
+    remove_tree(_copy(directory))
+    remove_tree(os.path.join(directory, STORE))

@@ -15,14 +15,17 @@ from treadle.io import pinned
 from treadle.io.files import storage_error, write_all
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.store import FORBIDDEN, GITLINK, Store
+from treadle.workspace.taking import Metadata, metadata_of
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
-def write_files(store: Store, files: Mapping[str, TreeEntry], directory: str) -> None:
-    """Write these files into `directory`, which is made if it is missing and must be empty. Links come last, so that
-    no path leads through one. A submodule becomes an empty directory. Raises WorkspaceError for a path that would
-    leave the directory, an object that is missing, or one that is not what its name says."""
+def write_files(store: Store, files: Mapping[str, TreeEntry], directory: str) -> dict[str, Metadata]:
+    """Write these files into `directory`, which is made if it is missing and must be empty. Returns their metadata.
+
+    Links come last, so that no path leads through one. A submodule becomes an empty directory. Raises WorkspaceError
+    for a path that would leave the directory, an object that is missing, or one that is not what its name says.
+    """
     for path in files:
         if any(name.lower() in FORBIDDEN for name in path.split("/")):
             raise WorkspaceError(f"{path!r} is not a path for a file")
@@ -32,11 +35,13 @@ def write_files(store: Store, files: Mapping[str, TreeEntry], directory: str) ->
             raise WorkspaceError(f"{directory} is not empty")
         root = pinned.open_directory(os.path.realpath(directory))
         try:
-            _Writing(store, root).run(files)
+            writing = _Writing(store, root)
+            writing.run(files)
         finally:
             os.close(root)
     except OSError as error:
         raise storage_error(error, error.filename or directory, "write") from error
+    return writing.seen
 
 
 class _Writing:
@@ -44,6 +49,7 @@ class _Writing:
         self._store = store
         self._root = root
         self._made = {""}
+        self.seen: dict[str, Metadata] = {}
 
     def run(self, files: Mapping[str, TreeEntry]) -> None:
         links: list[tuple[str, str]] = []
@@ -63,7 +69,7 @@ class _Writing:
                         if entry.is_link:
                             links.append((path, os.fsdecode(b"".join(pieces))))
                         else:
-                            _write(fd, path[len(folder) + bool(folder) :], entry, pieces)
+                            self.seen[path] = _write(fd, path[len(folder) + bool(folder) :], entry, pieces)
                 finally:
                     os.close(fd)
         for path, target in links:
@@ -81,14 +87,16 @@ class _Writing:
         fd = pinned.open_from(self._root, folder or ".", os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.symlink(target, name, dir_fd=fd)
+            self.seen[path] = metadata_of(os.lstat(name, dir_fd=fd))
         finally:
             os.close(fd)
 
 
-def _write(fd: int, name: str, entry: TreeEntry, pieces: Iterator[bytes]) -> None:
-    file = pinned.open_from(fd, name, _NEW, 0o777 if entry.executable else 0o666)
+def _write(fd: int, name: str, entry: TreeEntry, pieces: Iterator[bytes]) -> Metadata:
+    file = pinned.open_in(fd, name, _NEW, 0o777 if entry.executable else 0o666)
     try:
         for piece in pieces:
             write_all(file, piece)
+        return metadata_of(os.fstat(file))
     finally:
         os.close(file)
