@@ -13,7 +13,7 @@ import msgspec
 
 from treadle.agents import AGENTS, find_agent
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.host_show import WIDTH, show_backends, show_events, show_probe, show_receipt
+from treadle.cli.host_show import WIDTH, PrintedEvents, show_backends, show_events, show_probe, show_receipt
 from treadle.cli.options import confinement
 from treadle.cli.render import one_line, printable
 from treadle.drivers.sidecar.liveness import Timing
@@ -21,7 +21,6 @@ from treadle.errors import Busy, Cancelled, ConfigError, NotFound
 from treadle.host import backends
 from treadle.host import order as workorder
 from treadle.host.attempts import Attempts
-from treadle.host.event_file import RedactedEvents
 from treadle.host.job import Backend, Job
 from treadle.host.recover import kept_runs
 from treadle.host.recover import recover as recover_runs
@@ -34,9 +33,8 @@ from treadle.io.opening import opened
 from treadle.io.process.private import hold_secrets
 from treadle.redact import Redactor
 from treadle.session import Agent
-from treadle.wire.common.jsontext import mended
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
-from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt
+from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.receipts import encode as encode_receipt
 from treadle.wire.sidecar.schema import TYPES, text
 
@@ -86,7 +84,7 @@ def host() -> None:
     type=click.Choice(["staged", "pass-through", "worktree"]),
     default="staged",
     show_default=True,
-    help="A copy, the directory itself, or a git worktree.",
+    help="A copy, the directory itself, or the last commit with a git directory of its own.",
 )
 @click.option("--include", multiple=True, metavar="GLOB", help="Copy only these files. Again for more.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Leave these out. Beats --include.")
@@ -127,7 +125,14 @@ def host() -> None:
 @click.option(
     "--fallback", multiple=True, metavar="BACKEND", help="If it fails, give the order to this one. Again for more."
 )
-@click.option("--verify", metavar="CMD", help="Run this in the workspace afterwards: did it really work?")
+@click.option("--verify", metavar="CMD", help="Run this afterwards, in a fresh directory with the result: did it work?")
+@click.option("--setup", metavar="CMD", help="Run this there first, such as an installation without the network.")
+@click.option(
+    "--bring",
+    multiple=True,
+    metavar="PATH",
+    help="For --verify, copy this from --root: node_modules. Again for more. Default: all that is ignored there.",
+)
 @click.option(
     "--apply", "apply_", is_flag=True, help="If it is complete, bring the changes to --root: three-way, all or none."
 )
@@ -183,6 +188,8 @@ async def _run(options: dict[str, Any]) -> int:
         mode=mode,
         timeout=options["timeout"],
         check=options["verify"],
+        setup=options["setup"],
+        bring=options["bring"] or None,
         apply=options["apply_"],
         keep_workspace=options["keep"],
         events_path=options["events"],
@@ -192,7 +199,7 @@ async def _run(options: dict[str, Any]) -> int:
     )
     fallbacks = [_fallback(name, known) for name in options["fallback"]]
     quiet = options["as_json"]
-    printing = _Printing(Redactor.of_environment({**os.environ, **order.config.env}))
+    printing = PrintedEvents(Redactor.of_environment({**os.environ, **order.config.env}))
 
     def start(job: Job, earlier: Sequence[dict[str, Any]]) -> HostRun:
         printing.end()
@@ -219,22 +226,6 @@ async def _run(options: dict[str, Any]) -> int:
     if receipt.outcome == "failed" or not_applied or work.not_copied is not None:
         return FAILED
     return COMPLETE if receipt.outcome == "complete" else PARTIAL
-
-
-class _Printing:
-    """Prints events as JSON lines, without secrets."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redacted = RedactedEvents(redactor)
-
-    def __call__(self, events: Sequence[AnyAgentEvent]) -> None:
-        for event in events:
-            for clean in self._redacted.clean(mended(msgspec.to_builtins(event))):
-                click.echo(msgspec.json.encode(clean))
-
-    def end(self) -> None:
-        for clean in self._redacted.rest():
-            click.echo(msgspec.json.encode(clean))
 
 
 def _fallback(name: str, known: backends.Known) -> Backend | Agent:
@@ -419,7 +410,7 @@ def ps(as_json: bool) -> None:
 def watch(run_id: str, as_json: bool) -> None:
     """Show what a run has said and says, until it ends; then its receipt. RUN is an id, its beginning, or `latest`."""
     found = find_running(run_id)
-    printing = _Printing(Redactor.of_environment(os.environ))
+    printing = PrintedEvents(Redactor.of_environment(os.environ))
     for event in follow(found.run_id):
         if as_json:
             printing([event])

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+import msgspec
 
 from treadle.cli.render import one_line, printable
 from treadle.host.backends import Known, Probe
+from treadle.host.event_file import RedactedEvents
+from treadle.redact import Redactor
+from treadle.wire.common.jsontext import mended
 from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,
     AssistantSaid,
@@ -119,9 +123,22 @@ def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:
         click.echo(
             f"  applied to {place['source']}: {len(applied['written'])} written, {len(applied['deleted'])} deleted"
         )
+    if place.get("result_commit"):
+        click.echo(f"  branch {place['branch']}: {place['result_commit'][:12]}")
     if place.get("kept"):
         click.echo(f"  the work is in {place['kept']}")
+    _show_oddities((more.get("observed") or {}).get("oddities") or [])
+    if place.get("sealed") is False:
+        confined = f"by {place['confined_by']}" if place.get("confined_by") else "by nothing"
+        click.echo(f"  not sealed: confined {confined}, in mode {place['mode']}")
     _show_artifacts(more.get("artifacts") or [])
+
+
+def _show_oddities(found: list[dict[str, str]]) -> None:
+    for one in found[:5]:
+        click.echo(printable(f"  odd: {one['path']}: {one['note']}"))
+    if len(found) > 5:
+        click.echo(f"  and {len(found) - 5} more that are odd")
 
 
 def show_backends(known: Known) -> None:
@@ -145,3 +162,19 @@ def show_probe(result: Probe) -> None:
         click.echo(printable(f"      {capability:32} {said}"))
     for note in result.notes:
         click.echo(printable(f"      note: {note}"))
+
+
+class PrintedEvents:
+    """Prints events as JSON lines, without secrets."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redacted = RedactedEvents(redactor)
+
+    def __call__(self, events: Sequence[AnyAgentEvent]) -> None:
+        for event in events:
+            for clean in self._redacted.clean(mended(msgspec.to_builtins(event))):
+                click.echo(msgspec.json.encode(clean))
+
+    def end(self) -> None:
+        for clean in self._redacted.rest():
+            click.echo(msgspec.json.encode(clean))

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from treadle.agent.confining import Confining, settled
 from treadle.drivers.confined import Enclosure
 from treadle.host.check import run_check
@@ -17,11 +19,15 @@ from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 class Cage:
     """The sandbox for one run whose workspace exists; `close` removes what was made for the check.
 
-    `source` is the directory that the workspace was made from; its settings apply.
+    `source` is the directory that the workspace was made from; its settings apply. `objects` are the places of git
+    objects that the workspace's git directory borrows from: they are shown inside, also where /tmp is another.
     """
 
-    def __init__(self, asked: Confinement, order: WorkOrder, run_id: str, source: str) -> None:
-        self.asked = settled(asked, config.load(source, {**os.environ, **order.config.env}).settings)
+    def __init__(
+        self, asked: Confinement, order: WorkOrder, run_id: str, source: str, objects: Sequence[str] = ()
+    ) -> None:
+        asked = settled(asked, config.load(source, {**os.environ, **order.config.env}).settings)
+        self.asked = replace(asked, read_only=(*asked.read_only, *objects))
         root = order.workspace.root
         self._spec = SessionSpec.of(cwd=root, mode=None, confinement=self.asked, session_id=run_id)
         self._run = run_id

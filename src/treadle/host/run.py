@@ -239,7 +239,8 @@ class HostRun:
         self.observed.order = order
         self.observed.notes += [Deviation(where="workspace", problem=note) for note in self._workspace.notes]
         self._check_stopped()
-        self._cage = Cage(self.job.confinement, order, self.run_id, self.job.order.workspace.root)
+        objects = self._workspace.store.lenders if self.job.mode != "staged" else ()
+        self._cage = Cage(self.job.confinement, order, self.run_id, self.job.order.workspace.root, objects)
         if unkept := self._cage.unkept():
             self.observed.notes.append(Deviation(where="sandbox", problem=unkept))
         self._doer = self._made_doer(self._cage)

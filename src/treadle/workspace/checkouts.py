@@ -28,16 +28,48 @@ NAMED = 3
 UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 
 
+def enclosing(path: str) -> UserRepository | None:
+    """The repository of the checkout that this path is in, found without any git; None when it is in none."""
+    place = os.path.realpath(path)
+    while not os.path.lexists(os.path.join(place, ".git")):
+        if place == (place := os.path.dirname(place)):
+            return None
+    return UserRepository.at(place)
+
+
 def around(path: str) -> UserRepository:
     """The repository of the checkout that this path is in."""
-    place = os.path.realpath(path)
-    while True:
-        found = UserRepository.at(place)
-        if found is not None:
-            return found
-        if place == "/" or os.path.lexists(os.path.join(place, ".git")):
-            raise WorkspaceError(f"{path} is not in a checkout of a git repository")
-        place = os.path.dirname(place)
+    found = enclosing(path)
+    if found is None:
+        raise WorkspaceError(f"{path} is not in a checkout of a git repository")
+    return found
+
+
+def uncommitted(checkout: UserRepository, old: Mapping[str, TreeEntry]) -> int | None:
+    """How many tracked files differ from those of the commit; None when the index is in a form that is not read."""
+    data = read_if_there(checkout.file("index")) or b""
+    try:
+        entries = index_file.parse(data, len(next(iter(old.values())).blob) // 2) if data and old else []
+    except WorkspaceError:
+        return None
+    staged = {entry.path: TreeEntry(mode=entry.mode, blob=entry.blob) for entry in entries}
+    differ = {path for path in staged.keys() | old.keys() if staged.get(path) != old.get(path)}
+    return len(differ | set(changed_files(checkout, entries)))
+
+
+def changed_files(checkout: UserRepository, entries: Iterable[IndexEntry]) -> list[str]:
+    """The tracked files that are not as the index has them."""
+    try:
+        written = os.stat(checkout.file("index")).st_mtime_ns
+    except FileNotFoundError:
+        return []
+    modes = ("core.filemode", "false") not in [(key, value) for _, key, value in checkout.settings()]
+    root = pinned.open_directory(os.path.realpath(checkout.top))
+    try:
+        looked = [entry for entry in entries if not entry.skipped and entry.mode != GITLINK]
+        return [entry.path for entry in looked if not _unchanged(root, entry, written, modes)]
+    finally:
+        os.close(root)
 
 
 def of_branch(user: UserRepository, ref: str) -> list[UserRepository]:
@@ -92,26 +124,13 @@ class CheckoutChange:
         if staged != old:
             differ = sorted(path for path in staged.keys() | old.keys() if staged.get(path) != old.get(path))
             yield f"changes are staged there that are not committed ({_few(differ)}): commit or stash them first"
-        if dirty := self._changed(entries):
+        if dirty := changed_files(self.checkout, entries):
             yield f"files were changed there and not committed ({_few(dirty)}): commit or stash them first"
         if blocked := [path for delta in self.deltas if (path := self._blocked(delta))]:
             yield f"untracked files are in the way ({_few(blocked)}): move them away first"
         odd = [delta.change.path for delta in self.deltas if not delta.change.path.isprintable()]
         if odd := [path for path in odd if "\udc80" <= max(path) <= "\udcff"]:
             yield f"a name is not UTF-8 ({_few([repr(path) for path in odd])}): merge this with git"
-
-    def _changed(self, entries: list[IndexEntry]) -> list[str]:
-        try:
-            written = os.stat(self.checkout.file("index")).st_mtime_ns
-        except FileNotFoundError:
-            return []
-        modes = ("core.filemode", "false") not in [(key, value) for _, key, value in self.checkout.settings()]
-        root = pinned.open_directory(self.top)
-        try:
-            looked = [entry for entry in entries if not entry.skipped and entry.mode != GITLINK]
-            return [entry.path for entry in looked if not _unchanged(root, entry, written, modes)]
-        finally:
-            os.close(root)
 
     def _blocked(self, delta: Delta) -> str:
         """What lies where a new file goes; empty when nothing does."""

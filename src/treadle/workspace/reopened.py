@@ -8,8 +8,9 @@ import os
 
 from treadle.errors import WorkspaceError
 from treadle.io.removing import remove_tree
+from treadle.workspace.checkouts import enclosing
 from treadle.workspace.store import Store
-from treadle.workspace.workspace import STORE, Difference, Prepared, Workspace, read_record, repository_around
+from treadle.workspace.workspace import STORE, Difference, Prepared, Workspace, read_record
 
 SNAPSHOTS = "snapshots.git"
 
@@ -29,7 +30,7 @@ def _earlier(place: Prepared) -> Workspace:
     if os.path.isdir(directory):
         return EarlierWorkspace(place, Store.open(directory))
     snapshots = os.path.join(place.directory, SNAPSHOTS, "objects")
-    user = repository_around(place.source)
+    user = enclosing(place.source)
     store = Store.make(directory, lenders=[snapshots, *(user.object_places() if user is not None else ())])
     try:
         store.borrow_tree(place.before)
@@ -41,7 +42,7 @@ def _earlier(place: Prepared) -> Workspace:
 
 def abandoned(source: str, name: str) -> None:
     """Remove what a run that died while its worktree was made has left in the person's repository."""
-    user = repository_around(source)
+    user = enclosing(source)
     branch = f"refs/heads/treadle/{name}"
     if user is not None and branch in user.refs():
         user.run("worktree", "prune")
@@ -62,7 +63,7 @@ class EarlierWorkspace(Workspace):
         if self.place.mode != "worktree":
             return False
         whole = os.path.join(self.place.directory, "workspace")
-        user = repository_around(self.place.source)
+        user = enclosing(self.place.source)
         if user is None or os.path.realpath(whole) != os.path.realpath(self.root):
             return True
         return user.refs().get(f"refs/heads/{self.place.branch}") != self.place.start
@@ -73,7 +74,7 @@ class EarlierWorkspace(Workspace):
         if self.place.mode != "worktree":
             return
         remove_tree(os.path.join(self.place.directory, "workspace"))
-        user = repository_around(self.place.source)
+        user = enclosing(self.place.source)
         if user is not None:
             user.run("worktree", "prune")
             user.run("update-ref", "-d", f"refs/heads/{self.place.branch}", check=False)  # it may be gone

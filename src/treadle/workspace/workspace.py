@@ -23,8 +23,8 @@ from treadle.io.reading import read_if_there
 from treadle.io.removing import remove_tree
 from treadle.workspace import private_git
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
+from treadle.workspace.checkouts import enclosing, uncommitted
 from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
-from treadle.workspace.index_file import pending_changes
 from treadle.workspace.merge import Merged, MergePlan, plan_back
 from treadle.workspace.store import Algorithm, Store
 from treadle.workspace.taking import MISSING, Look, Oddity, Watched, hidden_changes, news, take
@@ -136,7 +136,7 @@ class Workspace:
                 self.top,
                 base=base,
                 earlier=self._look,
-                excludes=_excludes(user) if (user := repository_around(self.place.source)) is not None else "",
+                excludes=_excludes(user) if (user := enclosing(self.place.source)) is not None else "",
                 watched=self._watched,
                 git_files=self.place.mode != "worktree",
             )
@@ -177,7 +177,7 @@ class Workspace:
         here = os.path.normpath(os.path.join(directory, self.inside or "."))
         os.makedirs(here, exist_ok=True)
         bring_files(place.source, here, self._brought(bring, found))
-        user = repository_around(place.source) if place.mode != "staged" and place.commit is not None else None
+        user = enclosing(place.source) if place.mode != "staged" and place.commit is not None else None
         if user is not None and not self.inside and os.path.realpath(user.top) == place.source:
             private_git.make(os.path.join(directory, ".git"), user, head=place.commit)
         return here
@@ -187,7 +187,7 @@ class Workspace:
             return [path for name in names or () for path in files_under(self.place.source, name)]
         if self._look is None:
             return []
-        changed = set(found.hidden or ())
+        changed = set(found.hidden or ()) if self.place.mode == "pass_through" else set()
         ignored = [path for path in self._look.seen.keys() - self._look.files.keys() if path not in changed]
         ignored = [path for path in ignored if not path.startswith(".git/") and "/.git/" not in path]
         if names is None:
@@ -210,7 +210,7 @@ class Workspace:
         """Make the branch in the person's repository: the result as a commit, on top of the run's own commit `agent`
         if there is one. Returns the commit; None when nothing changed. Every object is hashed again on the way."""
         place = self.place
-        found, user = self._difference or self.difference(), repository_around(place.source)
+        found, user = self._difference or self.difference(), enclosing(place.source)
         if user is None or place.start is None or place.branch is None:
             return None
         commit = agent or place.start
@@ -269,7 +269,7 @@ class Workspace:
             remove_tree(self.top)
 
     def _remove_branch(self) -> None:
-        commit, user = self.store.ref(RESULT), repository_around(self.place.source)
+        commit, user = self.store.ref(RESULT), enclosing(self.place.source)
         if commit is not None and user is not None and self.place.branch is not None:
             # If it has moved on since, it stays: it is the person's.
             user.run("update-ref", "-d", f"refs/heads/{self.place.branch}", commit, check=False)
@@ -330,7 +330,7 @@ def _from_files(mode: WorkspaceMode, source: str, directory: str, copy: Copy, wa
         root = copy.target
         os.mkdir(root, 0o700)
         notes = copy.run()
-    user = repository_around(source)
+    user = enclosing(source)
     commit = _commit(user) if user is not None else None
     store = Store.make(os.path.join(directory, STORE), **_lending(user))
     files: dict[str, TreeEntry] = {}
@@ -356,7 +356,7 @@ def _from_files(mode: WorkspaceMode, source: str, directory: str, copy: Copy, wa
 
 def _from_commit(source: str, directory: str, name: str) -> Workspace:
     """A workspace that is written from the commit that the source has checked out, with a git directory of its own."""
-    user = repository_around(source)
+    user = enclosing(source)
     if user is None:
         raise WorkspaceError(
             f"{source} is not in a git repository, so it has no commit to start from",
@@ -391,19 +391,10 @@ def _from_commit(source: str, directory: str, name: str) -> Workspace:
 
 def _missing(user: UserRepository, files: Mapping[str, TreeEntry]) -> list[str]:
     """What a person might expect in the workspace and will not find."""
-    pending = pending_changes(user.file("index"), user.top, files)
+    pending = uncommitted(user, files)
     if pending is None:
         return [f"uncommitted changes of {user.top}, if there are any, are not in the worktree"]
     return [f"{pending} uncommitted changes of {user.top} are not in the worktree"] if pending else []
-
-
-def repository_around(path: str) -> UserRepository | None:
-    """The repository that `path` is in, found without any git."""
-    place = os.path.realpath(path)
-    while not os.path.lexists(os.path.join(place, ".git")):
-        if place == (place := os.path.dirname(place)):
-            return None
-    return UserRepository.at(place)
 
 
 def _commit(user: UserRepository) -> str | None:

@@ -1,0 +1,122 @@
+"""The check sees the result as a tree of ours, in a directory of its own; commits come out whole or not at all."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.host.conftest import QUICK, order, scripted
+from tests.host.test_run import more, told
+from tests.workspace.test_git import branches, make
+from treadle.host.job import Job
+from treadle.io.sandbox import methods
+from treadle.session import Confinement
+from treadle.workspace.git import git
+
+Runner = Callable[..., Any]
+needs_walls = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+
+
+async def test_what_the_run_left_beside_its_result_does_not_reach_the_check(run: Runner, source: Path) -> None:
+    """An ignored file, a `.git` directory and a cache of the run would all make this check pass."""
+    (source / ".gitignore").write_text("cache/\n")
+    task = "mkdir -p cache .git; echo ok > cache/passed; echo ok > .git/passed; echo new > new.txt"
+    job = told(source, task, check="test -f new.txt; ! cat cache/passed .git/passed")
+    receipt, host = await run("", job)
+    assert receipt.verification.harness_ok and more(receipt)["observed"]["check"]["ok"]
+    assert not Path(host.directory, "verify").exists()
+
+
+async def test_what_is_ignored_in_the_source_is_brought_as_it_was_before_the_run(run: Runner, source: Path) -> None:
+    (source / ".gitignore").write_text("lib/\n*.env\n")
+    (source / "lib").mkdir()
+    (source / "lib" / "installed").write_text("good\n")
+    (source / "a.env").write_text("good\n")
+    task = "echo evil > lib/installed; echo 1 > new.txt"
+    for mode in ("staged", "pass_through"):
+        job = told(source, task, mode=mode, check="cat lib/installed a.env")
+        receipt, _ = await run("", job)
+        said = more(receipt)["observed"]["check"]["output_tail"]
+        assert "evil" not in said
+        assert said.count("good") == (2 if mode == "staged" else 1), "in place, what the run changed is not brought"
+
+
+async def test_only_what_is_named_is_brought_and_the_setup_runs_first(run: Runner, source: Path) -> None:
+    (source / ".gitignore").write_text("lib/\nother/\n")
+    for name in ("lib", "other"):
+        (source / name).mkdir()
+        (source / name / "x").write_text("x\n")
+    job = told(source, "echo 1 > new.txt", check="cat made; ls lib other")
+    receipt, _ = await run("", replace(job, setup="echo set up > made", bring=("lib",)))
+    said = more(receipt)["observed"]["check"]["output_tail"]
+    assert "set up" in said and "lib:" in said and "other" in said and "No such file" in said
+    assert not (source / "made").exists()
+
+
+async def test_a_setup_that_fails_is_the_reason(run: Runner, source: Path) -> None:
+    job = replace(told(source, "echo 1 > new.txt", check="true"), setup="echo no network; exit 7")
+    receipt, _ = await run("", job)
+    check = more(receipt)["observed"]["check"]
+    assert (check["command"], check["exit_code"]) == ("echo no network; exit 7", 7) and receipt.outcome == "partial"
+
+
+async def test_no_check_reads_what_another_wrote(run: Runner, source: Path) -> None:
+    job = told(source, "echo 1 > new.txt", check="test ! -e cache && echo hit > cache")
+    for _ in range(2):
+        receipt, _ = await run("", job)
+        assert more(receipt)["observed"]["check"]["ok"]
+
+
+async def test_a_check_has_a_repository_where_the_source_has_one(run: Runner, tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    receipt, _ = await run("", told(Path(repository.top), "echo 1 > a.txt", mode="worktree", check="git status -s"))
+    assert more(receipt)["observed"]["check"]["output_tail"].split() == ["M", "a.txt"]
+
+
+def working(source: Path, task: str, confinement: Confinement) -> Job:
+    backend = scripted("runs_its_task_and_does_not_say_so")
+    work = order(source, task=task)
+    return Job(order=work, backend=backend, timing=QUICK, mode="worktree", confinement=confinement)
+
+
+@needs_walls
+async def test_the_commits_of_a_confined_run_are_on_its_branch(run: Runner, tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    task = (
+        "git -c user.name=A -c user.email=a@b commit -q --allow-empty -m one; echo 2 > two.txt; git add two.txt;"
+        " git -c user.name=A -c user.email=a@b commit -qm two; echo 3 > three.txt;"
+        " git update-ref refs/heads/main HEAD; git tag v1"
+    )
+    receipt, _ = await run("", working(Path(repository.top), task, Confinement(use="on")))
+    place = more(receipt)["workspace"]
+    assert (place["confined_by"], place["sealed"]) == ("bubblewrap", True)
+    log = repository.git("log", "--format=%an %s", f"main..{place['branch']}").splitlines()
+    assert log[0].startswith("treadle ") and log[1:] == ["A two", "A one"]
+    assert repository.git("rev-parse", place["branch"]).strip() == place["result_commit"]
+    assert repository.git("rev-parse", f"{place['branch']}^{{tree}}").strip() == place["result_tree"]
+    assert branches(repository) == {"main", place["branch"]} and not repository.git("tag")
+    assert repository.git("log", "--format=%s", "main") == "start\n"
+
+
+async def test_the_commits_of_a_run_that_is_not_confined_are_not_read_and_that_is_said(
+    run: Runner, tmp_path: Path
+) -> None:
+    repository = make(tmp_path / "repo")
+    task = "echo 2 > two.txt; git add -A; git -c user.name=A -c user.email=a@b commit -qm two"
+    receipt, _ = await run("", working(Path(repository.top), task, Confinement(use="off")))
+    place = more(receipt)["workspace"]
+    assert place["sealed"] is False and place["confined_by"] is None and place["kept"]
+    assert any("not confined" in note["problem"] for note in more(receipt)["notes"])
+    assert repository.git("show", f"{place['branch']}:two.txt") == "2\n"
+    assert repository.git("log", "--format=%an", f"main..{place['branch']}") == "treadle\n"
+
+
+async def test_the_receipt_states_the_tree_that_the_patch_and_the_branch_are(run: Runner, source: Path) -> None:
+    job = Job(order=order(source), backend=scripted("good"), timing=QUICK, confinement=Confinement(use="off"))
+    receipt, host = await run("", job)
+    place = more(receipt)["workspace"]
+    kept = str(Path(host.directory, "store.git"))
+    shown = git("--git-dir", kept, "diff-tree", "-p", place["base_tree"], place["result_tree"], cwd=kept).stdout
+    assert b"+do it" in shown and "+do it" in (receipt.verification.git_diff or "")

@@ -1,0 +1,58 @@
+"""What is not committed in a checkout is counted without git. What stands in the way of changing one is in
+tests/fleet/test_merging.py, by the command that does it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.test_git import make
+from treadle.errors import WorkspaceError
+from treadle.workspace.checkouts import around, enclosing, uncommitted
+from treadle.workspace.git import Repository, git
+from treadle.workspace.store import Store
+
+
+def count(repository: Repository, tmp_path: Path) -> int | None:
+    store = Store.make(str(tmp_path / f"store{len(os.listdir(tmp_path))}"), lenders=[f"{repository.common}/objects"])
+    _, files = store.borrow_tree(repository.commit())
+    return uncommitted(around(repository.top), files)
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_changed_staged_and_deleted_files_count_and_touched_ones_do_not(tmp_path: Path, version: str) -> None:
+    repository = make(tmp_path / "repo")
+    top = Path(repository.top)
+    for name in ("deep/one.txt", "deep/two.txt", "deep/three.txt", "gone.txt", "touched.txt"):
+        (top / name).parent.mkdir(exist_ok=True)
+        (top / name).write_text(f"{name}\n")
+    (top / "link").symlink_to("a.txt")
+    git("add", "-A", cwd=repository.top)
+    git("commit", "-qm", "more", cwd=repository.top)
+    git("update-index", "--index-version", version, cwd=repository.top)
+    assert count(repository, tmp_path) == 0
+    (top / "deep" / "one.txt").write_text("edited\n")
+    (top / "deep" / "two.txt").write_text("staged\n")
+    git("add", "deep/two.txt", cwd=repository.top)
+    (top / "gone.txt").unlink()
+    git("rm", "-q", "--cached", "deep/three.txt", cwd=repository.top)
+    os.utime(top / "touched.txt", (1, 1))
+    assert count(repository, tmp_path) == 4
+
+
+def test_an_index_in_two_parts_is_not_guessed_at(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    git("update-index", "--split-index", cwd=repository.top)
+    assert count(repository, tmp_path) is None
+
+
+def test_a_repository_is_found_from_inside_without_git(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    inside = tmp_path / "repo" / "deep" / "er"
+    inside.mkdir(parents=True)
+    assert around(str(inside)).top == repository.top
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / ".git").write_text("gitdir: /etc\n")
+    assert enclosing(str(tmp_path / "plain")) is None
+    with pytest.raises(WorkspaceError, match="not in a checkout"):
+        around(str(tmp_path / "plain"))
