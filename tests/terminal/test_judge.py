@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from tests.terminal.recordings import NAMES as RECORDINGS
 from tests.terminal.recordings import load
-from treadle.terminal.classify import STALE
 from treadle.terminal.detectors import NAMES, named
 from treadle.terminal.grid import Grid
 from treadle.terminal.judge import Evidence, by_report, explain, find_box, judge
 from treadle.terminal.reports import Report
+from treadle.terminal.times import STALE
 
 DIALOGS = [
     "Do you want to proceed?",

@@ -16,16 +16,27 @@ def test_while_a_dialog_waits_only_a_single_key_is_typed(name: str) -> None:
         assert refusal(state, key, enter=False) == ""
 
 
-@pytest.mark.parametrize("name", ["unknown", "starting"])
-def test_where_nobody_can_tell_enter_is_not_pressed(name: str) -> None:
+@pytest.mark.parametrize("name", ["unknown", "starting", "thinking", "streaming", "tool_use"])
+def test_enter_is_not_pressed_where_a_dialog_may_come_before_it_is_read(name: str) -> None:
     assert refusal({"name": name}, b"text", enter=True) == name
     assert refusal({"name": name}, b"text", enter=False) == ""
 
 
-@pytest.mark.parametrize("name", ["idle", "error", "thinking", "streaming", "tool_use"])
-def test_an_agent_that_is_idle_failed_or_at_work_takes_a_text(name: str) -> None:
+@pytest.mark.parametrize("name", ["idle", "error"])
+def test_an_agent_at_rest_takes_a_text(name: str) -> None:
     assert refusal({"name": name}, b"text", enter=True) == ""
     assert refusal({"name": name, "settling": True}, b"text", enter=True) == "settling"
+
+
+def test_until_something_came_of_the_last_text_no_other_is_typed() -> None:
+    assert refusal({"name": "submitted"}, b"text", enter=False) == "submitted"
+    assert refusal({"name": "submitted"}, b"\x1b", enter=False) == ""
+
+
+def test_a_newline_in_a_text_for_an_agent_is_an_enter() -> None:
+    assert refusal({"name": "thinking", "agent": "claude"}, b"text\n", enter=False) == "thinking"
+    assert refusal({"name": "thinking", "agent": "claude"}, as_paste(b"two\nlines"), enter=False) == ""
+    assert refusal({"name": "unknown", "agent": None}, b"ls\n", enter=False) == ""
 
 
 @given(st.binary(max_size=20))

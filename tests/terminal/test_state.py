@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.terminal.recordings import NAMES, Recording, load
 from tests.terminal.support import Stage, connected, until
-from treadle.terminal.classify import STALE
 from treadle.terminal.detectors import named
 from treadle.terminal.manners import refusal
 from treadle.terminal.settings import TerminalSettings
 from treadle.terminal.state import Watch
+from treadle.terminal.times import STALE
 from treadle.wire.terminal import frames as wire
 
 

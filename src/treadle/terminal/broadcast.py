@@ -33,7 +33,6 @@ class ConnectedClient:
         self.wants = 0
         self.start = 0
         self.types = False
-        self.begun = False  # it has typed a text that Enter is to follow
         self.size: tuple[int, int] | None = None
         self.cursor = -1  # the next offset of output to send; -1 while not subscribed
         self.ended = False  # EXIT is queued

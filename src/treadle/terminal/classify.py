@@ -65,11 +65,6 @@ class Simple:
             self._current, self.since = state, now
 
 
-FIRST_SCREEN = 60_000
-"""For this many milliseconds before its first input box, a program counts as starting."""
-STALE = 30_000
-"""A working agent changes something on its screen every second or so. If nothing moved for this many milliseconds,
-it is not working, or not running any more."""
 WINDOW = 20
 FULL_READ = 4096
 

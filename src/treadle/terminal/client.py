@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from treadle.errors import PeerExited, PeerStalled, RemoteProtocolError, TimedOut
+from treadle.errors import PeerExited, PeerStalled, RemoteProtocolError, TimedOut, Unsupported
 from treadle.io import sockets
 from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.terminal import frames as wire
@@ -34,6 +34,8 @@ class Client:
         self.sock = sockets.connect(path, timeout)
         self._wire = Connection("client")
         self._greeted = False
+        self.version = 0
+        """Of its additions to the protocol, once it has answered HELLO."""
         self._ready: list[wire.Frame] = []
         self._set_aside: list[wire.Frame] = []
         try:
@@ -78,6 +80,7 @@ class Client:
         """Say what this client is and wants (`wire.WANT_...`). A supervisor without our additions does not answer."""
         reply = self.ask(wire.ClientHello(wants, start), wire.HelloReply)
         self._greeted = True
+        self.version = reply.version
         return reply
 
     def _greet(self) -> None:
@@ -92,6 +95,33 @@ class Client:
         """Type, unless the program's state forbids it (`treadle.terminal.manners`). Returns whether it was typed."""
         self._greet()
         return self.ask(wire.Type(how, data), wire.TypedReply).body
+
+    def prompt(self, data: bytes, how: int = 0, patience: float = 20.0) -> dict[str, Any]:
+        """Submit a text (`treadle.terminal.prompts`). Returns its first stage; `prompted` gives the next ones."""
+        self._greet()
+        if self.version < 2:
+            raise Unsupported(
+                "this terminal was started by an earlier version, which cannot be sent a prompt safely",
+                hint="end it and start it anew, or attach to it; `treadle send --anyway` types without any check",
+            )
+        return self.ask(wire.SubmitPrompt(how, min(int(patience * 1000), wire.U32_MAX), data), wire.Prompted).body
+
+    def prompted(self, deadline: float | None = None) -> dict[str, Any]:
+        """How far it has got since. Raises TimedOut at the deadline."""
+        for message in self._set_aside:
+            if isinstance(message, wire.Prompted):
+                self._set_aside.remove(message)
+                return message.body
+        while True:
+            message = self._next(deadline)
+            if isinstance(message, wire.Prompted):
+                return message.body
+            self._set_aside.append(message)
+
+    def cancel_prompt(self, number: int) -> dict[str, Any]:
+        """Remove a text that waits to be typed."""
+        self._greet()
+        return self.ask(wire.CancelPrompt(number), wire.Prompted).body
 
     def explain(self) -> dict[str, Any]:
         """Everything that the state was judged by."""

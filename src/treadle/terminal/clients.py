@@ -13,6 +13,7 @@ from treadle.terminal.broadcast import ConnectedClient
 from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.manners import refusal
 from treadle.terminal.sizes import choose
+from treadle.terminal.times import SUBMITTED_MAX
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.terminal import frames as wire
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from treadle.terminal.history import Log
     from treadle.terminal.loop import Loop
+    from treadle.terminal.prompts import Prompts
     from treadle.terminal.pty import Pty
     from treadle.terminal.scrollback import Scrollback
     from treadle.terminal.settings import TerminalSettings
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         exit_frame: bytes | None
         ending: bool
         held: bool
+        prompts: Prompts
 
         @property
         def input_full(self) -> bool: ...
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
         def read_on(self) -> None: ...
         def look(self) -> None: ...
         def status(self) -> wire.StatusReply: ...
+        def state(self) -> dict[str, Any]: ...
         def detail(self) -> dict[str, Any]: ...
         def kill(self) -> None: ...
         def end(self, grace: float) -> None: ...
@@ -60,7 +64,9 @@ ACCEPT_PAUSE = 0.2
 REPAINT_PAUSE = 0.05
 LAG_MAX = 256 * 1024
 """If an attached terminal is more than this many bytes behind, the program waits for it, as on any slow terminal."""
-NEGOTIATED = (wire.Type, wire.Stop, wire.Rename)
+ENTERED = ("idle", "error", "unknown")
+"""The states in which Enter submits a text."""
+NEGOTIATED = (wire.Type, wire.Stop, wire.Rename, wire.SubmitPrompt, wire.CancelPrompt)
 """Commands that the plain protocol does not have. Before HELLO, a client may mean something else by these numbers."""
 TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
 """The fields in which states are compared. Their duration and wording do not count."""
@@ -165,6 +171,7 @@ class Clients:
         if self.every.pop(client.number, None):
             self.loop.forget(client.sock.fileno())
             client.sock.close()
+            self.session.prompts.left(client)
             if self.session.held and not self.lagging():
                 self.session.read_on()
             self.session.log("debug", "client left", client=client.number, why=why, missed=client.missed)
@@ -203,13 +210,13 @@ class Clients:
                 return
         self._watch(client)
 
-    def _input(self, client: ConnectedClient, data: bytes) -> None:
+    def _input(self, client: ConnectedClient, data: bytes, by_person: bool = True) -> None:
         if client.wants & wire.READ_ONLY:
             return
         self.session.type(data)
         client.types = True
         self._active(client)
-        self.session.watch.typed(now_ms())
+        self.session.watch.typed(now_ms(), by_person and client.is_terminal)
         if self.session.pty.input_queued:
             self._watch(client)
 
@@ -273,19 +280,39 @@ class Clients:
         self._reply(client, wire.DetailReply(dumps(mended(self.session.detail())).encode()))
 
     def _type(self, client: ConnectedClient, message: wire.Type) -> None:
-        state = self.session.watch.detail(now_ms())
+        state = self.session.state()
         why = "read only" if client.wants & wire.READ_ONLY else "dead" if self.session.code is not None else ""
         if not why and not message.how & wire.ANYWAY:
             enter = bool(message.how & wire.PRESSES_ENTER)
-            why = refusal(state, message.data, enter and not client.begun)
-            if why != "settling":
-                client.begun = enter and not why  # its own text may hide the prompt that it was typed at
+            why = refusal(state, message.data, enter)
         if not why:
-            self._input(client, message.data)
+            self._input(client, message.data, by_person=False)
+            self._note_enter(state, message.data)
         body = {"typed": not why, "why": why or None, "state": state}
         self._reply(client, wire.TypedReply(dumps(mended(body)).encode()))
 
+    def _note_enter(self, state: dict[str, Any], data: bytes) -> None:
+        """A text that ends in Enter submits what is in the box, if there is one and no dialog instead."""
+        watch = self.session.watch
+        if watch.agent.detector and state["name"] in ENTERED and data[-1:] in (b"\r", b"\n"):
+            if words := data.strip():
+                watch.entered(words, now_ms(), SUBMITTED_MAX)
+
+    def _prompt(self, client: ConnectedClient, message: wire.SubmitPrompt) -> None:
+        if client.wants & wire.READ_ONLY:
+            return self._reply(client, wire.Prompted(b'{"number":0,"stage":"refused","why":"read only","state":{}}'))
+        self.session.prompts.add(client, message)
+
+    def _cancel_prompt(self, client: ConnectedClient, message: wire.CancelPrompt) -> None:
+        if not client.wants & wire.READ_ONLY:
+            self.session.prompts.cancel(client, message.number)
+
+    def tell_prompted(self, client: ConnectedClient, message: wire.Prompted) -> None:
+        if client.number in self.every:
+            self._reply(client, message)
+
     def _explain(self, client: ConnectedClient, message: wire.Explain) -> None:
+        self.session.state()
         body = self.session.watch.explain(now_ms())
         self._reply(client, wire.Explained(dumps(mended(body)).encode()))
 
@@ -438,4 +465,6 @@ ACTIONS: dict[type[wire.Frame], Callable[[Clients, ConnectedClient, Any], None]]
     wire.Type: Clients._type,
     wire.Explain: Clients._explain,
     wire.Rename: Clients._rename,
+    wire.SubmitPrompt: Clients._prompt,
+    wire.CancelPrompt: Clients._cancel_prompt,
 }

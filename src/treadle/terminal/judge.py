@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from treadle.terminal import detectors as table
-from treadle.terminal.classify import FIRST_SCREEN, STALE
+from treadle.terminal.times import FIRST_SCREEN, STALE
 
 TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:

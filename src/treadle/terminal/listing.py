@@ -58,5 +58,5 @@ def _living(place: Place, client: Any, status: Any) -> dict[str, Any]:
         "state_ms": state["since_ms"],
         "idle_ms": status.idle_ms,
         **{key: state.get(key) for key in ("agent", "message", "hint")},
-        **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line")},
+        **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line", "prompts")},
     }

@@ -10,7 +10,8 @@ from treadle.terminal import summary
 from treadle.terminal.loop import now_ms
 from treadle.terminal.pty import run_in_background
 from treadle.terminal.settings import child_environment
-from treadle.terminal.state import WAITING
+from treadle.terminal.states import WAITING
+from treadle.terminal.times import LATE
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from treadle.terminal.lock import Lock
     from treadle.terminal.loop import Loop
     from treadle.terminal.places import Place
+    from treadle.terminal.prompts import Prompts
     from treadle.terminal.settings import TerminalSettings
     from treadle.terminal.state import Watch
 
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
         last_output: float
         exit_frame: bytes | None
 
+        prompts: Prompts
+
+        def state(self) -> dict[str, Any]: ...
         def detail(self) -> dict[str, Any]: ...
 
 
@@ -73,6 +78,8 @@ class Lookout:
 
     def _due(self) -> None:
         """Output that came meanwhile may have postponed the look. That is checked here, not on every output."""
+        if self.loop.late_ms >= LATE:
+            self.session.watch.late(now_ms())
         if self._output_since and (self._pause() or 0) > 0:
             self._output_since = False
             self.later()
@@ -82,7 +89,7 @@ class Lookout:
     def look(self) -> None:
         """Check what the program is doing, and tell those who want to know."""
         session = self.session
-        detail = session.watch.detail(now_ms())
+        detail = session.state()
         if session.clients.want_states:
             session.clients.tell_state(detail)
         if detail["name"] in WAITING and self._notified != (detail["name"], detail["message"]):
@@ -92,6 +99,7 @@ class Lookout:
             self._notified = None
         self._sum_up(detail)
         self.later()
+        session.prompts.step()
 
     def _sum_up(self, state: dict[str, Any]) -> None:
         """Keep the summary up to date: at once when the state has changed, else not too often."""
@@ -99,6 +107,7 @@ class Lookout:
             self.loop.cancel("summary")
             return None if self.session.lock.replaced else summary.remove(self.session.place)
         says = tuple(state.get(key) for key in ("name", "agent", "message", "hint"))
+        says = (*says, *(prompt["number"] for prompt in self.session.prompts.listed()))
         if says != self._summed_up:
             self._summed_up = says
             self.write_summary()

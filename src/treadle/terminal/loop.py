@@ -20,6 +20,9 @@ class Loop:
         self._poller = select.poll()
         self._acts: dict[int, tuple[int, Callable[[int], None]]] = {}
         self._timers: dict[str, tuple[float, Callable[[], None]]] = {}
+        self.late_ms = 0
+        """How much later than due the timer that runs now, or ran last, was called: the machine was busy, or we were
+        stopped."""
         self._soonest = math.inf  # no timer is due before this; recomputed when it has passed
 
     def watch(self, fd: int, events: int, act: Callable[[int], None]) -> None:
@@ -67,6 +70,7 @@ class Loop:
             when, act = self._timers.get(name, (now + 1, None))
             if act and when <= now:  # unless an earlier timer has moved it
                 del self._timers[name]
+                self.late_ms = int((now - when) * 1000)
                 act()
         self._soonest = min((when for when, _ in self._timers.values()), default=math.inf)
 

@@ -1,24 +1,31 @@
-"""What may be typed into a program by somebody who does not see its screen.
+"""What may be typed into a program by a sender that does not see its screen.
 
 A text that was meant as a prompt must not answer a dialog: Enter presses its default button, and in some agents `1` and
 `y` choose "Yes" without Enter. So while a program waits for a person, only a single key is typed, which must be meant
-as an answer. If Enter is to follow, the state must be known.
+as an answer. If Enter is to follow, the program must be at rest: while it works, a dialog may come between the moment
+in which we look and the moment in which it reads the key.
 """
 
 from collections.abc import Mapping
 
+from treadle.terminal.states import AT_WORK, STARTING, SUBMITTED, UNKNOWN
+
 WAITING = ("permission", "question", "auth")
-UNSURE = ("unknown", "starting")
+NO_ENTER = (UNKNOWN, STARTING, SUBMITTED, *AT_WORK)
 
 
 def refusal(state: Mapping[str, object], data: bytes, enter: bool) -> str:
     """Why `data` must not be typed now: the state that forbids it, `settling` if the state is changing, or ""."""
     name = str(state.get("name"))
+    if state.get("agent") and data[:1] != b"\x1b" and (b"\r" in data or b"\n" in data):
+        enter = True
     if name in WAITING:
         return "" if not enter and is_one_key(data) else name
-    if state.get("settling") and (enter or not is_one_key(data)):
+    if is_one_key(data) and not enter:
+        return ""
+    if state.get("settling"):
         return "settling"
-    return name if enter and name in UNSURE else ""
+    return name if name == SUBMITTED or enter and name in NO_ENTER else ""
 
 
 def is_one_key(data: bytes) -> bool:

@@ -37,6 +37,14 @@ class Pty:
         except termios.error:
             return False
 
+    @property
+    def foreground(self) -> int:
+        """The process group that has the terminal now; 0 when there is none."""
+        try:
+            return max(0, os.tcgetpgrp(self.master))
+        except OSError:
+            return 0
+
     def read(self, most: int = FRAME) -> bytes:
         """The available output, up to `most`; the kernel gives about 4 KiB at a time. Sets `hung_up` at the end."""
         parts: list[bytes] = []

@@ -7,6 +7,7 @@ from treadle.light import Any
 
 STATES = ("idle", "working", "done", "blocked", "error")
 FILE_MAX = 4096
+TASKS_MAX = 256
 
 
 class Report:
@@ -115,3 +116,44 @@ def _report(state: str, kind: str, message: str, said: str, now: int) -> Report 
     report = Report("state file", state, said[:200], now)
     report.kind, report.message = kind, message
     return report
+
+
+class Announcements:
+    """What a program has announced about itself: its title, its progress, its state, and its subtasks' states."""
+
+    def __init__(self, state_file: str, now: int) -> None:
+        self.title = ""
+        self.progress = ""
+        self.report: Report | None = None
+        self.tasks: dict[str, Report] = {}
+        self._file = StateFile(state_file)
+        self._looked = now
+
+    def reported(self, body: str, now: int) -> bool:
+        """Take an OSC 7501 report. Returns whether it says that a turn has begun."""
+        try:
+            child, report = parse(body, "osc 7501", now)
+        except ValueError:
+            return False
+        if child:
+            self.tasks.pop(child, None)
+            if report and len(self.tasks) < TASKS_MAX:
+                self.tasks[child] = report
+            return False
+        before = self.report.state if self.report else ""
+        self.report = report
+        if report is None:
+            self.tasks.clear()
+            return False
+        if report.state == "working":
+            return before != "working"
+        return report.state in ("done", "error") and before in ("", "idle")  # over before it could be reported
+
+    def look_at_file(self, now: int, pause: int = 0) -> bool:
+        """Whether the state file has something new; it is looked at only if the last look was `pause` ago."""
+        if now - self._looked < pause:
+            return False
+        self._looked = now
+        found = self._file.look(now)
+        self.report = found or self.report
+        return found is not None

@@ -36,7 +36,7 @@ def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
             "pid": detail["pid"],
             "state": state["name"],
             **{key: state.get(key) for key in ("agent", "message", "hint")},
-            **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line")},
+            **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line", "prompts")},
         },
     }
     try:

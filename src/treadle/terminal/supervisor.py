@@ -21,6 +21,7 @@ from treadle.terminal.lock import Lock, move
 from treadle.terminal.lookout import Lookout
 from treadle.terminal.loop import READ, WRITE, Loop, now_ms
 from treadle.terminal.places import Place
+from treadle.terminal.prompts import Prompts
 from treadle.terminal.pty import Pty
 from treadle.terminal.scrollback import Scrollback
 from treadle.terminal.settings import TerminalSettings, child_environment
@@ -78,6 +79,7 @@ class Supervisor:
         self.ending = False  # everything in the terminal has been asked to end
         self.done = False
         self.pty = Pty(*self.size)
+        self.prompts = Prompts(self)
         self.clients = Clients(self, sockets.listen(place.sock, owned=True), place.sock)
         self.lookout = Lookout(self)
         self._reaper = reaper
@@ -261,6 +263,26 @@ class Supervisor:
     def look(self) -> None:
         self.lookout.look()
 
+    def state(self) -> dict[str, Any]:
+        """What the program is doing, judged by all that it has written until now."""
+        self._catch_up()
+        return self.watch.detail(now_ms())
+
+    def _catch_up(self) -> None:
+        """Read what is there to be read. If that is more than can be read at once, we are too slow to judge."""
+        more = 0
+        if self.code is None and not self.held and not self.pty.hung_up:
+            for _ in range(DRAIN_READS):
+                more = self._read_output()
+                if not more or self.held or self.pty.hung_up:
+                    break
+        self.watch.behind = self.held or more > 0
+
+    def _foreground(self) -> list[table.Process]:
+        """The processes that draw on this terminal now."""
+        group = self.pty.foreground
+        return [one for one in table.processes() if one.group == group and one.state not in "ZX"] if group else []
+
     # The end of the program...
 
     def _tree_changed(self) -> None:
@@ -270,6 +292,7 @@ class Supervisor:
         started.update()
         if started.pid and not self.pid:
             self.pid = started.pid
+            self.watch.pulse.processes = self._foreground
             self.lock.write(os.getpid(), self.pid)
             self.log(
                 "info", "started", pid=self.pid, command=list(self.settings.command), workdir=self.settings.workdir
@@ -435,6 +458,7 @@ class Supervisor:
     def status(self) -> wire.StatusReply:
         idle = int((time.monotonic() - self.last_output) * 1000)
         alive = self.exit_frame is None
+        self._catch_up()
         state, since = self.watch.state(now_ms())
         return wire.StatusReply.of(self.pid, idle, alive, state, now_ms() - since)
 
@@ -453,7 +477,8 @@ class Supervisor:
             "state_file": self.settings.state_file,
             "started": timestamp(self.started),
             "idle_ms": int((time.monotonic() - self.last_output) * 1000),
-            "state": self.watch.detail(now_ms()),
+            "state": self.state(),
+            "prompts": self.prompts.listed(),
             "last_line": self.watch.last_line(),
             "size": {"cols": cols, "rows": rows, "policy": self.settings.resize_policy, "changes": self.sizes},
             "modes": self.watch.modes(),

@@ -439,7 +439,8 @@ def test_a_turn_that_fails_has_a_state_and_an_exit_code_of_its_own(shell: Shell)
     shell("wait", "x", "--state", "idle", "--timeout", "50")
     shell("send", "x", "try", "--enter")
     shell("wait", "x", "--state", "working", "--timeout", "50")
-    shell("send", "x", "more", "--enter")
+    assert "--when-idle" in shell.run("send", "x", "more", "--enter").stderr
+    shell("send", "x", "more", "--enter", "--anyway")
     shell("wait", "x", "--state", "error", "--timeout", "50")
     assert shell("wait", "x", "--state", "idle", "--timeout", "50", code=5) == "error: 401\n"
     assert "error" in shell("ls") and "401" in shell("ls")
@@ -458,7 +459,7 @@ def test_a_prompt_that_starts_no_work_was_not_submitted(shell: Shell, monkeypatc
     shell("wait", "x", "--state", "idle", "--timeout", "50")
     monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
     done = shell.run("send", "x", "go", "--wait-idle", "--timeout", "50")
-    assert done.returncode == 4 and "not submitted" in done.stderr
+    assert done.returncode == 4 and "not known whether the text was submitted" in done.stderr
 
 
 QUICK = """
@@ -472,6 +473,25 @@ while True:
         if letter == "\\r":
             asked, text = ["\u276f " + text, "\u25cf Done."], ""
         else:
+            text += letter
+"""
+
+
+REPLACEABLE = """
+import os, tty
+tty.setraw(0)
+asked, text, working = [], "", False
+while True:
+    footer = "  esc to interrupt" if working else "  ? for shortcuts"
+    lines = ["Claude Code v2.1.325", *asked, "\u2500" * 60, "\u276f " + text, "\u2500" * 60, footer]
+    os.write(1, ("\\x1b[2J\\x1b[H" + "\\r\\n".join(lines)).encode())
+    for letter in os.read(0, 4096).decode():
+        if letter == "\\r" and text:
+            working = text.startswith("wait")
+            asked, text = [*asked, "\u276f " + text, "\u25cf Done."], ""
+        elif letter == "\\x15":
+            text = ""
+        elif letter >= " ":
             text += letter
 """
 
@@ -497,6 +517,47 @@ def test_a_text_that_still_stands_in_the_box_after_enter_was_not_submitted(
     monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
     done = shell.run("send", "x", "tidy up", "--enter")
     assert done.returncode == 4 and "still stands in its input box" in done.stderr
+
+
+def test_an_enter_that_takes_the_input_box_away_is_not_a_success(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    vanish = 'os.write(1, b"\\x1b[2J\\x1b[Hwhat now"); os.read(0, 9)'
+    agent_program(shell, QUICK.replace('asked, text = ["', f'{vanish}; asked, text = ["'))
+    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
+    done = shell.run("send", "x", "tidy up", "--enter")
+    assert done.returncode == 4 and "has vanished" in done.stderr
+
+
+def test_a_text_that_nobody_submitted_is_not_joined_with_the_next_one(shell: Shell) -> None:
+    agent_program(shell, REPLACEABLE)
+    shell("send", "x", "half a thought")
+    until(lambda: "half a thought" in shell("explain", "x", "--json"))
+    done = shell.run("send", "x", "tidy up", "--enter")
+    assert done.returncode == 3 and "--replace" in done.stderr
+    shell("send", "x", "tidy up", "--wait", "--replace", "--timeout", "50")
+    assert "\u276f tidy up" in shell("peek", "x")
+    shell("send", "x", "another half")
+    until(lambda: "another half" in shell("explain", "x", "--json"))
+    shell("send", "x", "--wait", "--timeout", "50")  # Enter alone submits what is there
+    assert "\u276f another half" in shell("peek", "x")
+
+
+def test_what_is_queued_is_typed_in_order_one_for_each_turn_and_can_be_cancelled(shell: Shell) -> None:
+    agent_program(shell, REPLACEABLE)
+    shell("send", "x", "wait for it", "--enter")
+    numbers = [shell("send", "x", f"step {step}", "--when-idle").strip() for step in range(3)]
+    row = json.loads(shell("ls", "--json"))[0]
+    assert [prompt["text"] for prompt in row["prompts"]][-3:] == ["step 0", "step 1", "step 2"]
+    assert "3 queued" in shell("ls") and "step 1" in shell("status", "x")
+    assert "already" in shell.run("send", "x", "--cancel", "1").stderr
+    shell("send", "x", "--cancel", numbers[1])
+    done = shell.run("send", "x", "pushing in", "--enter")
+    assert done.returncode == 3
+    shell("send", "x", "go on", "--enter", "--anyway")
+    shell("send", "x", "step 3", "--when-idle", "--wait", "--timeout", "50")
+    asked = [line for line in shell("tail", "x").split("\x1b[2J")[-1].splitlines() if line.startswith("\u276f ")]
+    assert asked[-4:] == ["\u276f step 0", "\u276f step 2", "\u276f step 3", "\u276f "]
+    assert json.loads(shell("status", "x", "--json"))["prompts"] == []
+    assert "nothing with the number" in shell.run("send", "x", "--cancel", numbers[2]).stderr
 
 
 def test_a_long_text_is_pasted_whole_or_refused(shell: Shell) -> None:

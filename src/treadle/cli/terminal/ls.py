@@ -2,8 +2,9 @@
 
     treadle ls [--all] [--json] [--watch]
 
-Those that run, with their state, since when, where, what they run, and what they ask or said last; with --all also
-those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C. Changes nothing.
+Those that run, with their state, since when, where, how many texts are queued, what they run, and what they ask or
+said last; with --all also those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C.
+Changes nothing.
 """
 
 import os
@@ -65,10 +66,12 @@ def words(row: dict[str, Any]) -> str:
         return f"{row['state']:10}  pid {row['pid']}, {row['reason']}"
     command = " ".join(row.get("command") or [])
     about = row.get("message") or row.get("last_line") or ""
+    queued = sum(prompt["stage"] == "queued" for prompt in row.get("prompts") or ())
     parts = [
         f"{row['state']:10}  {span(row['state_ms']):>6}",
         f"pid {row['pid']}",
         shortened(row.get("workdir") or ""),
+        f"{queued} queued" if queued else "",
         command if len(command) <= 40 else f"{command[:39]}…",
         about if len(about) <= 60 else f"{about[:59]}…",
     ]

@@ -1,21 +1,27 @@
 """Type into a terminal.
 
-    treadle send ID [TEXT...] [--enter] [--file FILE] [--wait-idle] [--timeout S] [--anyway]
+    treadle send ID [TEXT...] [--enter | --wait | --when-idle] [--replace] [--file FILE] [--timeout S] [--anyway]
+    treadle send ID --cancel NUMBER
 
-  --enter        press Enter after the text, once the program has taken it
+  --enter        press Enter after the text, once it is seen in the program's input box
+  --wait         press Enter, then wait for the end of the turn that this starts; also called --wait-idle
+  --when-idle    queue it: it is typed when the program is next idle, after those that were queued before, one for
+                 each turn. Prints its number. With --wait, wait for the end of its turn
+  --cancel N     remove a queued text; `treadle status ID` lists them
+  --replace      remove the text that stands in the input box, instead of refusing to add to it
   --file FILE    type what the file holds; - is standard input
-  --wait-idle    press Enter, then wait until the program has begun to work and is idle again
-  --timeout S    how long to wait for that, at most (no limit)
-  --anyway       type whatever the program is doing
+  --timeout S    how long to wait, at most (no limit)
+  --anyway       type whatever the program is doing, and press Enter whatever its input box shows
 
 Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. A text never answers a dialog: while the
 program asks for a permission or has a question, only a single key is typed, as in `treadle send ID 1`, and Enter is
-pressed only with --anyway. Of a program that nobody recognises one cannot tell, so Enter needs --anyway there too,
-unless it shows a prompt.
+pressed only with --anyway. While it works a dialog may come at any moment, so Enter is not pressed then either: use
+--when-idle. Of a program that is not recognised one cannot tell, so Enter needs --anyway there too, unless it shows a
+prompt.
 
-Exit codes: 0 typed, or idle again. 1 it has ended. 3 it waits for a person, or nobody can tell what it does. 4 not
-submitted: after Enter the text still stands in the agent's input box, or no work was seen. 5 the turn failed. 124 not
-within the timeout.
+Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended. 3 not typed, or Enter not pressed: it waits for a
+person, works, has a text in its input box, or its state is not known. 4 not submitted: the text was not seen in the
+input box, or nothing came of Enter. 5 the turn failed. 124 not within the timeout.
 """
 
 from __future__ import annotations
@@ -34,54 +40,55 @@ from treadle.cli.terminal import (
     place,
     warn,
 )
-from treadle.errors import PeerStalled
+from treadle.errors import PeerExited, PeerStalled, TimedOut
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import typing
+from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
 
-BEGIN = 20.0
-"""How many seconds a program may take to begin work after a prompt; agents need seconds on a busy machine.
-TREADLE_SUBMIT_SECONDS sets another limit.
-"""
-
-LOOK_PAUSE = 2.0
+FLAGS = "--enter --wait --wait-idle --when-idle --replace --anyway --force"
 
 
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--file --timeout {WHERE}", "--enter --wait-idle --anyway --force")
+    given = Arguments(arguments, f"--file --timeout --cancel {WHERE}", FLAGS)
     if not given.rest:
         raise UsageError("expected an id and a text")
     name, *words = given.rest
+    where = place(given, name)
+    if "--cancel" in given.values:
+        return _cancel(where, int(given.number("--cancel", 0)))
     data = unescape(" ".join(words))
     if path := given.get("--file"):
         data += _read(path)
-    waits = "--wait-idle" in given.flags
-    enter = waits or "--enter" in given.flags
+    waits, queues = bool(given.flags & {"--wait", "--wait-idle"}), "--when-idle" in given.flags
+    enter = waits or queues or bool(given.flags & {"--enter", "--replace"})
     if not data and not enter:
         raise UsageError("there is nothing to send")
     anyway = bool(given.flags & {"--anyway", "--force"})
+    if anyway and queues:
+        raise UsageError("--when-idle waits until it is safe; --anyway does not care")
+    how = (wire.REPLACE if "--replace" in given.flags else 0) | (wire.WHEN_IDLE if queues else 0)
     limit = given.number("--timeout", 0.0)
     deadline = time.monotonic() + limit if "--timeout" in given.values else None
-    where = place(given, name)
     with connect(where) as client:
         before = _detail(client, where)
         if before is None:
             return _send_plainly(client, where, data, enter, anyway)
-        state = before["state"]
-        seen = enter and data and state.get("agent") and typing.in_box(client, data) is False
-        if code := _type(client, where, before, data, enter, anyway):
-            return code
-        if seen and not typing.submitted(client, data, state["turns"], _patience()):
-            return _not_submitted(where, "the text still stands in its input box after Enter")
-        if not waits:
-            return 0
-        code = _follow(client, where, before, data, deadline, anyway)
-    if code == TIMED_OUT:
-        warn(f"treadle: {name} was not idle again within {limit:g} s")
-    return code
+        if not enter:
+            refused = typing.type_text(client, before, data, False, anyway)
+            return 0 if refused is None else refuse(where, refused)
+        how |= wire.AT_ANY_TIME if anyway else 0
+        try:
+            return _submit(client, where, before, data, how, waits, deadline)
+        except TimedOut:
+            warn(f"treadle: {name} was not idle again within {limit:g} s")
+            return TIMED_OUT
+        except PeerExited:
+            warn(f"treadle: {where.id} has ended")
+            return 1
 
 
 def _detail(client: Client, where: Place) -> dict[str, Any] | None:
@@ -97,7 +104,7 @@ def _detail(client: Client, where: Place) -> dict[str, Any] | None:
 
 def _send_plainly(client: Client, where: Place, data: bytes, enter: bool, anyway: bool) -> int:
     if enter and not anyway:
-        return _refuse(where, {"name": "unknown"}, "unknown")
+        return refuse(where, {"why": "unknown", "state": {"name": "unknown"}})
     client.input(data)
     client.status()  # the answer comes after the input was taken
     if enter:
@@ -107,94 +114,126 @@ def _send_plainly(client: Client, where: Place, data: bytes, enter: bool, anyway
     return 0
 
 
-def _type(client: Client, where: Place, detail: dict[str, Any], data: bytes, enter: bool, anyway: bool) -> int:
-    """Type the text. Returns 0, or the exit code that says why nothing was typed."""
-    refused = typing.type_text(client, detail, data, enter, anyway)
-    return 0 if refused is None else _refuse(where, refused["state"], refused["why"])
-
-
-def _refuse(where: Place, state: dict[str, Any], why: str) -> int:
-    if why == "dead":
-        warn(f"treadle: {where.id} has ended")
-        return 1
-    message = state.get("message") or (state.get("why") or {}).get("said") or ""
-    words = {
-        "permission": f"{where.id} asks for a permission: {message}",
-        "question": f"{where.id} asks a question: {message}",
-        "starting": f"{where.id} is still starting; `treadle wait {where.id} --state idle` waits for it",
-        "settling": f"what {where.id} does is just changing; try again",
-    }
-    warn(f"treadle: {words.get(why, f'nobody can tell what {where.id} is doing, so nothing was typed')}")
-    hint = f"look with `treadle peek {where.id}`"
-    if why in ("permission", "question"):
-        hint += f"; answer with one key, as in `treadle send {where.id} 1`; --anyway types a text all the same"
+def _cancel(where: Place, number: int) -> int:
+    with connect(where) as client:
+        answer = client.cancel_prompt(number)
+    if answer["stage"] == "cancelled":
+        return 0
+    if answer["stage"] == "gone":
+        warn(f"treadle: nothing with the number {number} is queued in {where.id}")
     else:
-        hint += f"; `treadle explain {where.id}` says why; --anyway types all the same"
-    warn(f"  {hint}")
+        warn(f"treadle: number {number} was typed into {where.id} already")
     return NEEDS_A_PERSON
 
 
-def _follow(
-    client: Client, where: Place, before: dict[str, Any], data: bytes, deadline: float | None, anyway: bool
+def _submit(
+    client: Client, where: Place, before: dict[str, Any], data: bytes, how: int, waits: bool, deadline: float | None
 ) -> int:
-    """Wait for work to begin, and for its end."""
-    from treadle.cli.terminal.wait import AT_WORK, Watched, instead_of_idle
-
-    begin = time.monotonic() + _patience()
-    watched = Watched(where)
-    look = time.monotonic() + LOOK_PAUSE
-    begun = False
-    try:
-        while True:
-            state = watched.state()
-            now = time.monotonic()
-            if state["name"] == "dead":
-                warn(f"treadle: {where.id} has ended")
-                return 1
-            if anyway and state["name"] == "unknown":
-                state["name"] = "idle" if state.get("hint") == "idle" else "working"
-            begun = begun or _work_seen(before, state)
-            if not begun and state["name"] == "idle" and not state.get("settling") and now > look:
-                look = now + LOOK_PAUSE
-                begun = _taken(client, data)
-            if not state.get("settling") and state["name"] not in (*AT_WORK, "starting"):
-                if begun and state["name"] == "idle":
-                    return 0
-                if (begun or state["name"] != "error") and (code := instead_of_idle(where.id, state)) is not None:
-                    return code
-            if not begun and now > begin:
-                return _not_submitted(where, "no work was seen after Enter")
-            if deadline is not None and now >= deadline:
-                return TIMED_OUT
-            time.sleep(0.05)
-    finally:
-        watched.close()
+    """Submit it, and follow it as far as was asked."""
+    if before["canonical"]:
+        typing.check_lines(data)
+    answer = client.prompt(data, how, typing.patience())
+    if how & wire.WHEN_IDLE and answer["stage"] == "queued":
+        sys.stdout.write(f"{answer['number']}\n")
+        sys.stdout.flush()
+        if not waits:
+            return 0
+    while True:
+        code = _code(where, answer, waits, bool(how & wire.AT_ANY_TIME))
+        if code is not None:
+            return code
+        answer = client.prompted(deadline)
 
 
-def _patience() -> float:
-    return float(os.environ.get("TREADLE_SUBMIT_SECONDS") or BEGIN)
+def _code(where: Place, answer: dict[str, Any], waits: bool, anyway: bool) -> int | None:
+    """The exit code, or None while there is more to come."""
+    stage, state = answer["stage"], answer.get("state") or {}
+    if stage == "dead" or state.get("name") == "dead":
+        warn(f"treadle: {where.id} has ended")
+        return 1
+    if stage in ("refused", "unseen"):
+        return refuse(where, answer)
+    if stage == "unsubmitted":
+        return _not_submitted(where, answer["why"])
+    if stage == "cancelled":
+        warn(f"treadle: it was cancelled before {where.id} was idle")
+        return NEEDS_A_PERSON
+    if not waits:
+        if typing.accepted(answer):
+            return 0
+        return _asks(where, state) if stage == "taken" else None
+    if stage == "over" and (state["name"] == "idle" or anyway):
+        return 0
+    if stage in ("over", "taken") and not state.get("settling"):
+        return _asks(where, state)
+    return None
+
+
+def _asks(where: Place, state: dict[str, Any]) -> int | None:
+    """The exit code for a turn that does not end in idle."""
+    from treadle.cli.terminal.wait import instead_of_idle
+
+    return instead_of_idle(where.id, state)
+
+
+REASONS = {
+    "permission": "{id} asks for a permission: {message}",
+    "question": "{id} asks a question: {message}",
+    "starting": "{id} is still starting; `treadle wait {id} --state idle` waits for it",
+    "settling": "what {id} does is just changing; try again",
+    "submitted": "{id} has not shown yet what came of the last prompt",
+    "text": "there is a text in the input box of {id} already",
+    "clearing": "the text in the input box of {id} could not be removed",
+    "stopped": "the program in {id} is stopped (its processes have SIGSTOP)",
+    "queue": "other texts wait for {id}",
+    "full": "too many texts wait for {id}",
+    "read only": "this connection to {id} may only watch",
+}
+HINTS = {
+    "permission": "answer with one key, as in `treadle send {id} 1`; --anyway types a text all the same",
+    "question": "answer with one key, as in `treadle send {id} 1`; --anyway types a text all the same",
+    "text": "--replace removes it; `treadle send {id} --enter` submits it",
+    "work": "--when-idle types it when the turn is over; --anyway types it now",
+    "queue": "--when-idle adds this one; `treadle status {id}` lists them, --cancel removes one",
+    "full": "`treadle status {id}` lists them, --cancel removes one",
+}
+
+
+def refuse(where: Place, answer: dict[str, Any]) -> int:
+    """Say why it was not typed, or why Enter was not pressed."""
+    from treadle.terminal.states import AT_WORK
+
+    why, state = str(answer["why"]), answer.get("state") or {}
+    if why == "dead":
+        warn(f"treadle: {where.id} has ended")
+        return 1
+    if why == "unseen":
+        return _not_submitted(where, why)
+    message = state.get("message") or (state.get("why") or {}).get("said") or ""
+    kind = "work" if why in AT_WORK else why
+    reason = "{id} works, and may ask something at any moment" if kind == "work" else REASONS.get(why)
+    text = (reason or "it is not known what {id} is doing").format(id=where.id, message=message)
+    typed = answer.get("stage") == "unseen"
+    warn(f"treadle: {text}{'; the text was typed, but Enter was not pressed' if typed else ', so nothing was typed'}")
+    hint = HINTS.get(kind, "`treadle explain {id}` says why; --anyway types all the same").format(id=where.id)
+    warn(f"  look with `treadle peek {where.id}`; {hint}")
+    return NEEDS_A_PERSON
+
+
+NOT_TAKEN = {
+    "unseen": "the text was typed but is not seen in its input box, so Enter was not pressed",
+    "in the box": "the text still stands in its input box after Enter, so it was not submitted",
+    "no box": "its input box has vanished after Enter, so it is not known whether the text was submitted",
+    "no work": "no work was seen after Enter, so it is not known whether the text was submitted",
+}
 
 
 def _not_submitted(where: Place, why: str) -> int:
-    warn(f"treadle: {where.id}: {why}, so the text was not submitted")
-    warn(f"  look with `treadle peek {where.id}`; `treadle send {where.id} --enter` presses Enter again")
+    warn(f"treadle: {where.id}: {NOT_TAKEN[why]}")
+    warn(
+        f"  look with `treadle peek {where.id}`; `treadle send {where.id} --enter` presses Enter; --replace types anew"
+    )
     return NOT_SUBMITTED
-
-
-def _work_seen(before: dict[str, Any], state: dict[str, Any]) -> bool:
-    """Whether work was seen since: it is working, was for a moment, or shows another prompt than before."""
-    old = before["state"]
-    if state["name"] in ("thinking", "streaming", "tool_use", "active", "working"):
-        return True
-    if state.get("turns", 0) > old.get("turns", 0) or (state["name"] == "error" and old["name"] != "error"):
-        return True
-    by_prompt = (state.get("why") or {}).get("source") in ("prompt", "rhythm")
-    return bool(by_prompt and state.get("end", 0) > before["output"]["end"] + 2 and state["idle_ms"] >= 400)
-
-
-def _taken(client: Client, data: bytes) -> bool:
-    """Whether the text has moved from the input box to the transcript: some turns are too short to be seen running."""
-    return typing.in_box(client, data) is False and typing.first_words(data) in client.explain()["screen"]
 
 
 def _read(path: str) -> bytes:

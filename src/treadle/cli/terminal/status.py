@@ -2,8 +2,8 @@
 
     treadle status ID [--json]
 
-Session, pid, idle_ms, alive and state; for one that waits for a person also what it asks. With --json all that is
-known, and why; one that has ended gives its exit record.
+Session, pid, idle_ms, alive and state; for one that waits for a person also what it asks, and the texts that are queued
+with `treadle send --when-idle`. With --json all that is known, and why; one that has ended gives its exit record.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from treadle.wire.terminal.frames import StatusReply
 
 
+WAITS_FOR = {"text": "its input box is empty", "stopped": "the program is no longer stopped"}
+
+
 def main(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE, "--json")
     where = place(given, given.exactly(1, "one id")[0])
@@ -33,7 +36,7 @@ def main(arguments: list[str]) -> int:
             show(_detail(client, where))
             return 0
         status = client.status()
-        state, message = _state(client, status)
+        state, message, prompts = _state(client, status)
     sys.stdout.write(
         f"session: {where.id}\n"
         f"pid:     {status.pid}\n"
@@ -43,6 +46,9 @@ def main(arguments: list[str]) -> int:
     )
     if message:
         sys.stdout.write(f"asks:    {message}\n")
+    for prompt in prompts:
+        why = f" until {WAITS_FOR.get(prompt['waits_for'], 'it is idle')}" if prompt["stage"] == "queued" else ""
+        sys.stdout.write(f"{prompt['stage']}{why}: {prompt['number']}  {prompt['text'].splitlines()[0][:80]}\n")
     return 0
 
 
@@ -63,15 +69,17 @@ def _detail(client: Client, where: Place) -> dict[str, Any]:
     }
 
 
-def _state(client: Client, status: StatusReply) -> tuple[str, str]:
-    """The state in words, and what is asked of a person, for which the basic protocol has no word."""
+def _state(client: Client, status: StatusReply) -> tuple[str, str, list[dict[str, Any]]]:
+    """The state in words, what is asked of a person, and what is queued: the basic protocol has no word for these."""
     client.timeout = 2.0
     try:
-        found = client.detail()["state"]
+        detail = client.detail()
     except PeerStalled:
-        return f"{status.state_name} ({status.state_ms}ms)", ""
+        return f"{status.state_name} ({status.state_ms}ms)", "", []
+    found = detail["state"]
     hint = f", {found['hint']} by its rhythm" if found.get("hint") else ""
-    return f"{found['name']} ({found['since_ms']}ms{hint})", found.get("message") or ""
+    state = f"{found['name']} ({found['since_ms']}ms{hint})"
+    return state, found.get("message") or "", detail.get("prompts") or []
 
 
 def _ended(path: str, name: str, as_json: bool) -> int:

@@ -4,8 +4,8 @@
     treadle wait --any ID ID... [--state STATE,...] [--timeout S]
     treadle wait ID --exit [--timeout S]
 
-STATE is idle, working, permission, question, waiting (for either), error, starting, unknown, done or dead; or, finer
-than working: thinking, streaming, tool_use.
+STATE is idle, submitted, working, permission, question, waiting (for either), error, starting, unknown, done or dead;
+or, finer than working: thinking, streaming, tool_use.
 
   --any       of several terminals, the first that gets there; prints its id and state. Without --state: the first that
               is idle, waits for a person, failed or ended
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 STATES = (
     *("idle", "working", "permission", "question", "waiting", "error", "starting", "unknown", "done", "dead"),
-    *("thinking", "streaming", "tool_use", "active", "auth"),
+    *("submitted", "thinking", "streaming", "tool_use", "active", "auth"),
 )
 AT_WORK = ("thinking", "streaming", "tool_use", "active", "working")
 AT_REST = ("idle", "waiting", "error", "dead")

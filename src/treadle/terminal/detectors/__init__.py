@@ -103,6 +103,8 @@ class Detector:
     - `ready`: what must be below the box before a session can be used, unless a title or a report says so.
     - `settle_ms`: how long its screen must be still before a box without a sign of work means idle, for agents that
       draw piece by piece.
+    - `placeholder`: what an empty input box shows; `suggests`: whether it shows a suggested prompt there, behind the
+      cursor; `box_note`: a line inside of the box that is not typed text.
     - `alone`: arguments that keep it from starting background processes which other sessions would use too.
     """
 
@@ -119,6 +121,9 @@ class Detector:
         end: str = NEVER,
         ready: str = "",
         settle_ms: int = 0,
+        placeholder: str = "",
+        suggests: bool = False,
+        box_note: str = "",
         alone: Sequence[str] = (),
     ) -> None:
         self.name = name
@@ -132,6 +137,9 @@ class Detector:
         self.end = re.compile(end)
         self.ready = re.compile(ready) if ready else None
         self.settle_ms = settle_ms
+        self.placeholder = re.compile(placeholder) if placeholder else None
+        self.suggests = suggests
+        self.box_note = re.compile(box_note) if box_note else None
 
 
 COMMON_DIALOGS = (

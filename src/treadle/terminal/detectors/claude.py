@@ -10,6 +10,7 @@ DETECTOR = Detector(
     block=r"[●⏺]|  ⎿\s|  (Ran|Running|Read|Thought|No result|Searched|Listed|Wrote|Updated)\b|[❯>]\s",
     skip=r"\s+◐? ?\w+ · /effort",
     end=r"[✻✽✶✢✳·*] \S",
+    placeholder=r'Try ".*',
     signs=(
         Sign("working", "title", r"^[◐◑◒◓⠀-⣿] "),
         Sign("idle", "title", r"^[✳✻✶✢] Claude Code$"),

@@ -27,6 +27,8 @@ DETECTOR = Detector(
     skip=r"  Worked for \S",
     ready=MODEL_LINE,
     settle_ms=1500,
+    placeholder=r"Ask Codex to do anything",
+    suggests=True,
     # Otherwise the first session starts a server that all sessions of this CODEX_HOME use, and ends with it.
     alone=("-c", "features.daemon_auto_start=false"),
     signs=(

@@ -17,6 +17,7 @@ DETECTOR = Detector(
     block=r"[✦✕ℹ⚠] |╭",
     skip=r" *\? for shortcuts$|Press Ctrl\+O to |─{8,}|\s*Shift\+Tab to |\s*(YOLO|auto-accept|plan)\b.*|▄{8,}|▀{8,}",
     settle_ms=800,
+    placeholder=r"Type your message or @path/to/file",
     signs=(
         Sign("permission", "title", r"^✋"),
         Sign("working", "title", r"^(✦|⏲)"),

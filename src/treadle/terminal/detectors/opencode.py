@@ -9,6 +9,8 @@ DETECTOR = Detector(
     prompt=NEVER,
     block=r"     (\S|$)|  ┃",
     skip=r"     ▣ |\s*┃\s*$",
+    placeholder=r"Ask anything….*",
+    box_note=r"\s*┃  \w[\w ]* · .*",
     signs=(
         # Dialogs
         Sign("permission", "dialog", r"^[ ┃]*△ Permission required"),

@@ -9,6 +9,8 @@ DETECTOR = Detector(
     prompt=r"  > \S",
     block=r"  [◆✓✕✗?●△⊶⊷ℹx-] ",
     settle_ms=300,
+    placeholder=r"Type your message or @path/to/file",
+    suggests=True,
     signs=(
         Sign("permission", "title", r"^✳"),
         Sign("working", "title", r"^[◐◑◒◓⠀-⣿]"),

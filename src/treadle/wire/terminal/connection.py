@@ -15,6 +15,7 @@ from treadle.wire.terminal.frames import (
     BINARY,
     FRAME_CAP,
     KILL,
+    CancelPrompt,
     ClientHello,
     Detail,
     DetailReply,
@@ -29,6 +30,7 @@ from treadle.wire.terminal.frames import (
     Leader,
     Mode,
     ProgramOutput,
+    Prompted,
     Rename,
     Renamed,
     Resize,
@@ -38,6 +40,7 @@ from treadle.wire.terminal.frames import (
     StatusReply,
     Stop,
     Stopped,
+    SubmitPrompt,
     Subscribe,
     Type,
     TypedReply,
@@ -48,24 +51,27 @@ from treadle.wire.terminal.frames import (
 if TYPE_CHECKING:
     from typing import ClassVar
 
-CLIENT = (Input, Subscribe, StatusQuestion, Resize, Kill, ClientHello, Detail, Stop, Type, Explain, Rename)
-SUPERVISOR = (
-    ProgramOutput,
-    StatusReply,
-    Exit,
-    Gap,
-    StateFrame,
-    HelloReply,
-    DetailReply,
-    Stopped,
-    Size,
-    Leader,
-    TypedReply,
-    Explained,
-    Renamed,
+COMMANDS = (
+    Input,
+    StatusQuestion,
+    Resize,
+    Kill,
+    ClientHello,
+    Detail,
+    Stop,
+    Type,
+    Explain,
+    Rename,
+    SubmitPrompt,
+    CancelPrompt,
 )
-ORDERS = (Input, StatusQuestion, Resize, Kill, ClientHello, Detail, Stop, Type, Explain, Rename, UnknownFrame)
-REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, StateFrame, Size, Leader, TypedReply, Explained, Renamed)
+CLIENT = (Subscribe, *COMMANDS)
+REPLIES = (
+    *(StatusReply, HelloReply, DetailReply, Stopped, StateFrame, Size, Leader, TypedReply, Explained, Renamed),
+    Prompted,
+)
+SUPERVISOR = (ProgramOutput, Exit, Gap, *REPLIES)
+ORDERS = (*COMMANDS, UnknownFrame)
 
 
 def _transitions() -> dict[tuple[str, type[Frame]], str]:

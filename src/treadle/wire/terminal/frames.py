@@ -16,10 +16,9 @@ BINARY = 0x00
 FRAME_CAP = 1024 * 1024
 """The longest payload that is accepted. We never send a longer one."""
 
-INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP, TYPE, EXPLAIN, RENAME = range(0x01, 0x0C)
-OUTPUT, STATUS_RESP, EXIT, GAP, STATE, HELLO_RESP, DETAIL_RESP, STOPPED, SIZE, LEADER, TYPED, EXPLAINED, RENAMED = (
-    range(0x81, 0x8E)
-)
+INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP, TYPE, EXPLAIN, RENAME, PROMPT, CANCEL = range(1, 14)
+OUTPUT, STATUS_RESP, EXIT, GAP, STATE, HELLO_RESP, DETAIL_RESP, STOPPED, SIZE, LEADER = range(0x81, 0x8B)
+TYPED, EXPLAINED, RENAMED, PROMPTED = range(0x8B, 0x8F)
 
 IDLE, THINKING, STREAMING, TOOL_USE, ACTIVE, DEAD = 0x00, 0x01, 0x02, 0x03, 0x04, 0xFF
 STATE_NAMES = {
@@ -36,7 +35,10 @@ WANT_GAPS, WANT_STATES, WANT_SIZES, IS_TERMINAL, READ_ONLY, FROM = 1, 2, 4, 8, 1
 person's terminal; I only watch; begin at this offset of the output instead of the whole scrollback."""
 PRESSES_ENTER, ANYWAY = 1, 2
 """The flags of TYPE: the text is to be submitted, so a program in an unknown state must not get it; type it anyway."""
-VERSION = 1
+REPLACE, AT_ANY_TIME, WHEN_IDLE = 1, 2, 4
+"""The flags of PROMPT: first remove what is in the input box; whatever the program is doing; wait until it is idle."""
+VERSION = 2
+"""1 had no PROMPT."""
 
 U32_MAX = 0xFFFFFFFF
 
@@ -205,6 +207,34 @@ class Type(Frame):
         return cls(payload[0], payload[1:])
 
 
+class SubmitPrompt(Frame):
+    """A text to submit: typed when that is safe, Enter pressed when it is seen in the input box. PROMPTED answers,
+    at each step. `patience_ms` is how long a sign that it was submitted is waited for."""
+
+    KIND = PROMPT
+    NAMES = ("how", "patience_ms", "data")
+    how: int
+    patience_ms: int
+    data: bytes
+
+    def payload(self) -> bytes:
+        return bytes((self.how,)) + self.patience_ms.to_bytes(4, "big") + self.data
+
+    @classmethod
+    def read(cls, payload: bytes) -> Frame:
+        if len(payload) < 5:
+            raise RemoteProtocolError(f"SubmitPrompt has at least 5 bytes of payload, not {len(payload)}")
+        return cls(payload[0], int.from_bytes(payload[1:5], "big"), payload[5:])
+
+
+class CancelPrompt(Frame):
+    """Remove a text that waits to be typed. PROMPTED is the answer."""
+
+    KIND = CANCEL
+    FIELDS = (("number", 4),)
+    number: int
+
+
 class Explain(Bare):
     KIND = EXPLAIN
 
@@ -323,6 +353,12 @@ class Renamed(JsonFrame):
     """The current id, and `why` when it is still the old one."""
 
     KIND = RENAMED
+
+
+class Prompted(JsonFrame):
+    """How far the text of PROMPT has got: `number`, `stage`, and `why`, `state` and `turn` where they say more."""
+
+    KIND = PROMPTED
 
 
 class UnknownFrame(Frame):

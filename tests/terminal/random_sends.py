@@ -1,0 +1,133 @@
+"""Sends at random moments to agents that are stopped (SIGSTOP) for random times, and what must hold:
+
+- no Enter of ours ever presses the button of a dialog;
+- what an agent is given as a prompt is exactly one text that was sent, never two joined;
+- every exit code is true: 0 means that the agent was given the text (with --wait: that its turn was over by then), 3
+  and 4 mean that it was not.
+
+Run as a program: `python -m tests.terminal.random_sends SEED SENDS AGENTS SECONDS DIRECTORY`, with the longest stop in
+seconds. Prints each violation, and a line of counts.
+"""
+
+import json
+import math
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.installed import treadle
+from treadle.terminal.client import Client
+from treadle.terminal.places import Place
+
+KINDS = ("claude", "gemini", "kimi")
+HOW = (["--enter"], ["--enter"], ["--wait"], ["--when-idle"], ["--when-idle", "--wait"], ["--enter", "--replace"])
+
+
+class Driven:
+    """One agent, the one who sends to it, and the one who stops it."""
+
+    def __init__(self, number: int, seed: int, longest: float, directory: Path) -> None:
+        self.chance = random.Random(seed * 1000 + number)
+        self.kind = KINDS[number % len(KINDS)]
+        self.name = f"a{number}"
+        self.longest = longest
+        self.directory = directory
+        self.log = directory / f"{self.name}.events"
+        self.log.touch()
+        self.place = Place(str(directory / "t"), self.name)
+        self.sent: dict[str, tuple[int, list[str], float, str]] = {}  # token: code, how, when it returned, stderr
+        self.done = threading.Event()
+        program = directory / self.name / self.kind
+        program.parent.mkdir()
+        script = Path(__file__).with_name("scripted_agent.py")
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} -ISu {script} {self.kind} {seed + number} {self.log}\n")
+        program.chmod(0o700)
+        self.run("run", "--detach", "--id", self.name, "--cols", "100", "--rows", "40", "--", str(program), check=True)
+
+    def run(self, *arguments: str, check: bool = False) -> tuple[int, str]:
+        name, *rest = arguments
+        done = treadle(name, "--socket-dir", str(self.directory / "t"), *rest)
+        assert not check or done.returncode == 0, done.stderr
+        return done.returncode, done.stderr
+
+    def send(self, sends: int) -> None:
+        """Send texts at random moments."""
+        for number in range(sends):
+            time.sleep(self.chance.choice((0, 0, 0.05, 0.2, 0.8)))
+            token, how = f"{self.name} do thing {number:04}.", self.chance.choice(HOW)
+            code, said = self.run("send", self.name, token, *how, "--timeout", f"{3 + 3 * self.longest}")
+            self.sent[token] = (code, how, time.monotonic(), said)
+        self.done.set()
+
+    def stop_and_go(self) -> None:
+        """Stop it now and then, for a random time."""
+        chance, pid = random.Random(self.name), self.place.pids()[1]
+        while not self.done.wait(chance.uniform(0, 3)):
+            os.kill(pid, signal.SIGSTOP)
+            self.done.wait(chance.uniform(0, self.longest))
+            os.kill(pid, signal.SIGCONT)
+
+    def look_after(self) -> None:
+        """What a person does who looks at it now and then: answers what it asks, and empties its input box. At the
+        end, until nothing is queued."""
+        chance, deadline = random.Random(self.name), math.inf
+        while True:
+            with Client(self.place.sock, timeout=60) as client:
+                detail = client.detail()
+            waits = detail["prompts"] and detail["prompts"][0]["waits_for"]
+            if detail["state"]["waiting_for"] and chance.random() < 0.5:
+                self.run("send", self.name, "1")
+            elif waits in ("text", "unknown") or detail["state"]["name"] == "unknown":
+                if chance.random() < 0.3:
+                    self.run("send", self.name, "\\x15")
+            if self.done.is_set():
+                deadline = min(deadline, time.monotonic() + 60)
+                if time.monotonic() > deadline or not detail["prompts"]:
+                    break
+            time.sleep(chance.uniform(0, 0.3))
+        self.run("kill", self.name, "--grace", "0")
+
+    def violations(self, counts: Counter[str]) -> list[str]:
+        found = []
+        events = [json.loads(line) for line in self.log.read_text().splitlines()]
+        given = {event["prompt"]: event["at"] for event in events if "prompt" in event}
+        over = {event["over"]: event["at"] for event in events if "over" in event}
+        found += [f"{self.name}: Enter approved" for event in events if "approved" in event]
+        found += [f"{self.name}: joined {text!r}" for text in given if text not in self.sent]
+        for token, (code, how, when, said) in self.sent.items():
+            counts[f"{' '.join(how)}: {code}"] += 1
+            taken = given.get(token)
+            wrong = code == 0 and taken is None
+            wrong = wrong or (code in (3, 4) and taken is not None and "--wait" not in how)
+            wrong = wrong or (code == 4 and taken is not None)
+            wrong = wrong or (code == 0 and "--wait" in how and over.get(token, when + 1) > when)
+            if wrong:
+                found.append(f"{self.name}: {token} {' '.join(how)} gave {code}, taken {taken}: {said.strip()}")
+        return found
+
+
+def main(seed: int, sends: int, agents: int, longest: float, directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    driven = [Driven(number, seed, longest, directory) for number in range(agents)]
+    threads = [threading.Thread(target=one.send, args=(sends // agents,)) for one in driven]
+    threads += [threading.Thread(target=act) for one in driven for act in (one.stop_and_go, one.look_after)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counts: Counter[str] = Counter()
+    found = []
+    for one in driven:
+        found += one.violations(counts)
+    print("\n".join(found))
+    print(", ".join(f"{how} x{count}" for how, count in sorted(counts.items())))
+    print(f"{sum(counts.values())} sends, {len(found)} violations")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), Path(sys.argv[5]))
