@@ -13,6 +13,7 @@ LAYERS = [
     {"cli"},
     {"serve"},
     {"goals"},
+    {"landing"},
     {"fleet"},
     {"host", "library"},
     {"agents"},

@@ -68,6 +68,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.fleet:fleet",
             "Run many agents, on one machine or many: orders go in, nothing is lost, nothing collides.",
         ),
+        "land": (
+            "treadle.cli.land:land",
+            "Land the work of finished orders on a branch, each checked before the branch moves.",
+        ),
         "goal": ("treadle.cli.goal:goal", "Plan a goal as orders, and see what the plan will do before anything runs."),
         "serve": (
             "treadle.cli.serve:serve",

@@ -8,8 +8,7 @@ order is merged is read from the branch.
 
 import asyncio
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import msgspec
 
@@ -19,21 +18,17 @@ from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import trees
 from treadle.io import scratch
-from treadle.io.opening import write
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
-from treadle.workspace import branch_moves, checkouts, private_git
+from treadle.workspace import branch_moves, checkouts, merges
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
-from treadle.workspace.writing import write_files
 
 TRIES = 5
 """How often a merge is built again because the branch has moved meanwhile."""
 WORK = "refs/heads/work"
-MERGED = "refs/heads/merged"
-_ATTRIBUTES = ("merge", "-merge", "!merge", "binary", "conflict-marker-size")
 
 
 class MergeStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,7 +85,7 @@ async def _merge_one(bus: Bus, order: Order, user: UserRepository, ref: str, ver
     if not order.result.get("commit"):
         return MergeStep(order=order.id, title=order.title, merged=True, why="it changed nothing")
     spec = await client.get_spec(bus, order.id)
-    bundle = await _bundle(bus, order, user)
+    bundle = await bundle_of(bus, order, user)
     for _ in range(TRIES):
         with scratch.directory("merging") as directory:
             trying = _Trying(order, spec, user, ref, directory)
@@ -104,7 +99,7 @@ async def _merge_one(bus: Bus, order: Order, user: UserRepository, ref: str, ver
     return MergeStep(order=order.id, title=order.title, why=why)
 
 
-async def _bundle(bus: Bus, order: Order, user: UserRepository) -> tuple[bytes, str]:
+async def bundle_of(bus: Bus, order: Order, user: UserRepository) -> tuple[bytes, str]:
     """The order's commits, and the ref that they have in the bundle."""
     name = str(order.result.get("bundle", ""))
     try:
@@ -159,13 +154,14 @@ class _Trying:
             algorithm="sha1" if len(self.tip) == 40 else "sha256",
         )
         self._take(bundle, ref)
-        self._set_attributes()
+        merges.set_attributes(self.store, self.tip)
         merged = self.store.merge(self.tip, self.work)
         if merged.conflicts:
             why = "it conflicts with what is there; its work is kept: resolve by hand or send it back"
-            return self._step(why=why, conflicts=merged.conflicts, kinds=kinds(merged.messages))
+            return self._step(why=why, conflicts=merged.conflicts, kinds=merges.kinds(merged.messages))
         message = f"Merge order {self.order.id}: {self.order.title}\n\nOrder: {self.order.id}\n"
-        return self.store.commit(merged.tree, [self.tip, self.work], message, who=self._who())
+        who = merges.fixed_identity(self.store, [self.tip, self.work])
+        return self.store.commit(merged.tree, [self.tip, self.work], message, who=who)
 
     def _take(self, bundle: bytes, ref: str) -> None:
         base = str(self.order.result.get("base", ""))
@@ -177,78 +173,23 @@ class _Trying:
         if found != self.work:
             raise WorkspaceError(f"the bundle of {self.order.id} has {found[:12]} and not {self.work[:12]}")
 
-    def _who(self) -> dict[str, str]:
-        """Fixed names and dates: what is built twice is the same commit."""
-        dates = self.store.git("log", "--no-walk", "--format=%ct", self.tip, self.work, lent=True).stdout.split()
-        date = f"{max(map(int, dates))} +0000"
-        who = {"NAME": "treadle", "EMAIL": "treadle@localhost", "DATE": date}
-        return {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in who.items()}
-
-    def _set_attributes(self) -> None:
-        """Let the branch's own `.gitattributes` say how files are merged: git reads them only from a checkout."""
-        _, files = self.store.borrow_tree(self.tip)
-        named = {path: entry.blob for path, entry in files.items() if path.rpartition("/")[2] == ".gitattributes"}
-        content = self.store.blobs(named.values())
-        lines = []
-        for path in sorted(named, key=lambda each: each.count("/")):
-            text = content[named[path]].decode("utf-8", "surrogateescape")
-            lines += list(_merge_attributes(text, path.rpartition("/")[0]))
-        if lines:
-            before = "* -text -eol -ident -filter -working-tree-encoding !diff\n"
-            data = "".join([before, *lines]).encode("utf-8", "surrogateescape")
-            write(os.path.join(self.store.directory, "info", "attributes"), data)
-
     # Verifying...
 
     async def _verify(self, commit: str, command: str) -> Check:
-        from treadle.host.confine import confined_check
-
         here = os.path.join(self.directory, "merged")
-        await asyncio.to_thread(self._check_out, commit, here)
-        shown = self.user.object_places()
-        if self.spec.setup:
-            done = await confined_check(self.spec.setup, here, shown=shown)
-            if not done.ok:
-                return done
-        return await confined_check(command, here, shown=shown)
-
-    def _check_out(self, commit: str, here: str) -> None:
-        """A fresh directory with the merged files, a git directory of its own, and what the order brings along."""
-        _, files = self.store.borrow_tree(commit)
-        write_files(self.store, files, here)
-        place = os.path.join(here, ".git")
-        private_git.make(place, self.user, head=self.ref, at=self.tip)
-        self.store.set_ref(MERGED, commit)
-        path = os.path.join(self.directory, "merged.bundle")
-        write(path, self.store.bundle(MERGED, without=[self.tip]))
-        own = UserRepository(here, place, place, linked=False)  # nothing but us has written in it yet
-        own.run("bundle", "unbundle", path)
-        own.run("update-ref", self.ref, commit)
-        own.run("read-tree", commit)
-        for name in self.spec.bring:
-            trees.bring(os.path.join(self.user.top, name), os.path.join(here, name))
+        await asyncio.to_thread(merges.check_out, self.store, self.user, self.ref, commit, self.tip, here)
+        return await verify_in(here, self.user, command, setup=self.spec.setup, bring=self.spec.bring)
 
 
-def _merge_attributes(text: str, folder: str) -> Iterator[str]:
-    """The lines of a `.gitattributes` that say how to merge, for a file at the top."""
-    for line in text.splitlines():
-        pattern, *words = line.split()[:20] or [""]
-        kept = [word for word in words if word.partition("=")[0] in _ATTRIBUTES]
-        if kept and not pattern.startswith(("#", "[", '"')):
-            if folder:
-                pattern = f"{folder}/{pattern.lstrip('/')}" if "/" in pattern.rstrip("/") else f"{folder}/**/{pattern}"
-            yield f"{pattern} {' '.join(kept)}\n"
+async def verify_in(here: str, user: UserRepository, command: str, *, setup: str, bring: Sequence[str]) -> Check:
+    """Run a check, confined, in a fresh directory of the user's repository, with what is brought along from there."""
+    from treadle.host.confine import confined_check
 
-
-def kinds(messages: str) -> dict[str, str]:
-    """The kind of conflict for each path, from what `git merge-tree -z` says after the paths."""
-    fields = iter(messages.strip("\0").split("\0"))
-    found: dict[str, str] = {}
-    for count in fields:
-        if not count.isdigit():
-            break
-        paths = [next(fields, "") for _ in range(int(count))]
-        _, text = next(fields, ""), next(fields, "")
-        if (kind := re.match(r"CONFLICT \(([^)]+)\)", text)) and paths:
-            found.setdefault(paths[0], kind[1])
-    return found
+    for name in bring:
+        await asyncio.to_thread(trees.bring, os.path.join(user.top, name), os.path.join(here, name))
+    shown = user.object_places()
+    if setup:
+        done = await confined_check(setup, here, shown=shown)
+        if not done.ok:
+            return done
+    return await confined_check(command, here, shown=shown)

@@ -1,0 +1,234 @@
+"""`treadle land`: finished orders onto a branch, checked before it moves, in a train that never breaks it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.fleet.common import FAILED, age, table, with_bus, with_order
+
+if TYPE_CHECKING:
+    from treadle.fleet.engine.bus import Bus
+    from treadle.wire.fleet.train import TrainRecord
+
+
+class _OrdersOrCommand(click.Group):
+    """`treadle land ORDER...` is `treadle land now ORDER...`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["now", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_OrdersOrCommand)
+def land() -> None:
+    """Land the work of finished orders on a branch, each checked before the branch moves.
+
+    \b
+    treadle land ORDER...        land these, and say what became of each
+    treadle land ls              the trains, what waits in them, and since when
+
+    One train per branch: finished work queues, is merged beside the branch and checked there, confined; the branch
+    moves in one step to exactly what was checked. What fails its check twice, or conflicts, is left out with the
+    reason. A train that is killed goes on where it was with the next `treadle land`.
+    """
+
+
+@land.command("now")
+@click.argument("names", metavar="[ORDER]...", nargs=-1)
+@click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
+@click.option("--branch", default="", metavar="NAME", help="The branch. Default: the one that is checked out.")
+@click.option("--verify", default="", metavar="COMMAND", help="The check; kept for the branch until another is given.")
+@click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
+@click.option("--slots", default=0, metavar="N", help="Checks at once. Default: 2, or what was given before.")
+@json_option
+def now(names: tuple[str, ...], root: str, branch: str, verify: str, setup: str, slots: int, as_json: bool) -> None:
+    """Land these orders, and all that waits in the train before them. Without ORDER: what waits.
+
+    Exits with 0 when all of them are on the branch, and with 3 when one was left out or the train stopped.
+    """
+
+    async def work(bus: Bus) -> tuple[TrainRecord, list[str], list[str]]:
+        from treadle.fleet.client import resolve
+        from treadle.landing import train as trains
+
+        say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
+        wanted = [await resolve(bus, name) for name in names]
+        train = await trains.ensure(bus, root, branch, verify=verify, setup=setup, slots=slots)
+        idle = await trains.board(bus, train, wanted)
+        for order in idle:
+            say(f"nothing  {order} changed nothing")
+        record, _ = await trains.load(bus, train)
+        chosen = set(wanted) or {each.order for each in record.queue}
+
+        def settled(record: TrainRecord) -> bool:
+            return record.paused is not None or not any(each.order in chosen for each in record.queue)
+
+        return await trains.Train(bus, train, record, say=say).run(settled), wanted, idle
+
+    record, wanted, idle = with_bus(work)
+    missed = {each.order: each for each in record.left_out if each.kind != "there"}
+    failed = [order for order in (wanted or missed) if order in missed]
+    if as_json:
+        waiting = [each.order for each in record.queue]
+        landed = [order for order in wanted if order not in missed and order not in waiting and order not in idle]
+        show_json({"branch": record.branch, "tip": record.tip, "landed": landed, "left_out": list(missed.values())})
+    elif record.paused is not None:
+        click.echo(f"the train of {record.branch} stands still: {record.paused.what}")
+    sys.exit(FAILED if failed or record.paused is not None else 0)
+
+
+@land.command("ls")
+@json_option
+def ls(as_json: bool) -> None:
+    """List the trains: what waits in each, what is being checked, and the age of the oldest."""
+    found = with_bus(_trains)
+    if as_json:
+        return show_json([{"name": name, **_facts(record)} for name, record in found.items()])
+    rows = [["TRAIN", "BRANCH", "WAITING", "OLDEST", "CHECKING", "LANDED", "LEFT OUT", "REPOSITORY"]]
+    for name, record in found.items():
+        facts = _facts(record)
+        oldest = age(facts["oldest"]) if facts["oldest"] else "-"
+        state = "paused" if record.paused else str(facts["checking"])
+        counts = [str(record.landed), str(len(record.left_out))]
+        rows.append([name, record.branch, str(len(record.queue)), oldest, state, *counts, record.repository])
+    table(rows)
+
+
+async def _trains(bus: Bus) -> dict[str, TrainRecord]:
+    from treadle.landing import train as trains
+
+    return await trains.trains(bus)
+
+
+def _facts(record: TrainRecord) -> dict[str, Any]:
+    return {
+        "repository": record.repository,
+        "branch": record.branch,
+        "verify": record.verify,
+        "tip": record.tip,
+        "waiting": [each.order for each in record.queue],
+        "oldest": min((each.at for each in record.queue), default=None),
+        "checking": sum(not car.verdict for car in (*record.row, *record.apart)),
+        "landed": record.landed,
+        "checks": record.checks,
+        "flaky": record.flaky,
+        "paused": record.paused,
+        "left_out": record.left_out,
+    }
+
+
+@land.command("show")
+@click.argument("name", metavar="TRAIN|BRANCH")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show a train: what is built on what, verdicts, and what was left out and why."""
+    found, record = with_bus(lambda bus: _find(bus, name))
+    if as_json:
+        return show_json({"name": found, **_facts(record), "row": record.row, "apart": record.apart})
+    click.echo(f"train    {found}: {record.branch} of {record.repository}, at {record.tip[:10] or 'not looked at yet'}")
+    click.echo(
+        f"check    {record.verify or 'none'}, {record.slots} at once; {record.checks} so far, {record.flaky} flaky"
+    )
+    if record.paused:
+        click.echo(f"paused   by {record.paused.by}: {record.paused.what}")
+    for title, cars in (("row", record.row), ("alone", record.apart)):
+        for car in cars:
+            click.echo(f"{title:8} {', '.join(car.orders)} on {car.on[:10]}: {car.verdict or 'not checked yet'}")
+    taken = {order for car in (*record.row, *record.apart) for order in car.orders}
+    for each in record.queue:
+        if each.order not in taken:
+            click.echo(f"waits    {each.order}  {each.title}  for {age(each.at)}")
+    for out in record.left_out[-20:]:
+        click.echo(f"left out {out.order}: {out.why}")
+        for line in out.output.splitlines()[-5:]:
+            click.echo(f"           {line}")
+
+
+async def _find(bus: Bus, name: str) -> tuple[str, TrainRecord]:
+    from treadle.errors import NotFound
+
+    found = await _trains(bus)
+    fitting = [(each, record) for each, record in found.items() if each.startswith(name) or record.branch == name]
+    if len(fitting) != 1:
+        names = ", ".join(f"{each} ({record.branch})" for each, record in found.items()) or "none"
+        raise NotFound(f"{len(fitting)} trains fit {name!r}", hint=f"there are: {names}")
+    return fitting[0]
+
+
+@land.command("pause")
+@click.argument("name", metavar="TRAIN|BRANCH")
+@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
+def pause(name: str, why: str) -> None:
+    """Stop a train: nothing more is built, checked or landed until `resume`. A landing under way is finished."""
+    _set_pause(name, why or "paused")
+
+
+@land.command("resume")
+@click.argument("name", metavar="TRAIN|BRANCH")
+def resume(name: str) -> None:
+    """Let a train go on that was paused, or that stopped by itself. `treadle land` then works on it."""
+    _set_pause(name, "")
+
+
+def _set_pause(name: str, why: str) -> None:
+    from msgspec.structs import replace
+
+    async def work(bus: Bus) -> None:
+        from treadle.fleet.client import me
+        from treadle.landing import train as trains
+        from treadle.wire.fleet.records import Note
+
+        train, _ = await _find(bus, name)
+        note = Note(at=time.time(), by=me(), what=why) if why else None
+        await trains.change(bus, train, lambda record: replace(record, paused=note))
+
+    with_bus(work)
+
+
+@land.command("eject")
+@click.argument("order", metavar="ORDER")
+def eject(order: str) -> None:
+    """Take an order's change out of the train it waits in. Its work is kept."""
+
+    async def work(bus: Bus, found: str) -> None:
+        from treadle.landing import queue
+        from treadle.landing import train as trains
+        from treadle.wire.fleet.train import LeftOut
+
+        out = LeftOut(order=found, kind="person", why="taken out by a person", at=time.time())
+        train = await _holding(bus, found, left=False)
+        await trains.change(bus, train, lambda record: queue.left_out(record, out))
+
+    with_order(order, work)
+
+
+@land.command("retry")
+@click.argument("order", metavar="ORDER")
+@click.option("--anyway", is_flag=True, help="Let it change the files that its check is made of.")
+def retry(order: str, anyway: bool) -> None:
+    """Queue a change again that was left out. `treadle land` then tries it."""
+
+    async def work(bus: Bus, found: str) -> None:
+        from treadle.landing import train as trains
+
+        await trains.board(bus, await _holding(bus, found, left=True), [found], anyway=anyway)
+
+    with_order(order, work)
+
+
+async def _holding(bus: Bus, order: str, *, left: bool) -> str:
+    """The train that has this order in its queue, or among what was left out."""
+    from treadle.errors import NotFound
+
+    for name, record in (await _trains(bus)).items():
+        if any(each.order == order for each in (record.left_out if left else record.queue)):
+            return name
+    where = "was left out of any train" if left else "waits in a train"
+    raise NotFound(f"no change of {order} {where}", hint="`treadle land ls` and `treadle land show BRANCH`")

@@ -1,0 +1,7 @@
+"""The train: finished work onto a branch, verified, in order, without a person and without ever breaking the branch.
+
+queue     what to build, check and land next: pure functions over the train's record
+train     carries that out, for one repository and branch; any number of them at once do no harm
+
+What is landed is the tree that was checked, by compare-and-set on the branch. How orders are worked on is in `fleet`.
+"""

@@ -1,0 +1,166 @@
+"""The git side of a train: cars are built and checked beside the branch, in a store of ours, and the branch is moved.
+
+A car is one commit whose first parent is what it was built on and whose other parents are its changes, so on the
+branch's own line every commit is one that was checked. Built twice, it is the same commit. All functions block, except
+`check`.
+"""
+
+import asyncio
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from treadle.errors import NotFound, WorkspaceError
+from treadle.fleet import merging
+from treadle.io import scratch
+from treadle.io.paths import private_dir, state_dir
+from treadle.receipts.trace import Check
+from treadle.wire.fleet.train import Car, QueuedChange
+from treadle.workspace import branch_moves, merges
+from treadle.workspace.store import Store, TreeMerge
+from treadle.workspace.user_repository import UserRepository
+
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+
+
+class BuiltCar(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of building a car: the car, if any change fits, and why others are not in it."""
+
+    car: Car | None
+    blocked: tuple[str, ...] = ()
+    """They conflict with the row, not with the branch."""
+    refused: Mapping[str, tuple[str, str]] = {}
+    """Order -> kind and reason: these cannot land as they are."""
+
+
+class Bench:
+    def __init__(self, name: str, user: UserRepository, ref: str) -> None:
+        self.user = user
+        self.ref = ref
+        self.name = name
+        place = os.path.join(
+            private_dir(os.path.join(private_dir(os.path.join(state_dir(), "landing")), name)), "store"
+        )
+        try:
+            self.store = Store.open(place)
+        except NotFound:
+            self.store = Store.make(
+                place, lenders=user.object_places(), algorithm="sha1" if len(self.tip()) == 40 else "sha256"
+            )
+
+    def tip(self) -> str:
+        return branch_moves.tip(self.user, self.ref)
+
+    def contains(self, commit: str) -> bool:
+        return branch_moves.contains(self.user, self.ref, commit)
+
+    def keep(self, order: str, commit: str, bundle: tuple[bytes, str], base: str) -> None:
+        """Bring an order's change into the store, every object hashed on the way."""
+        kept = f"refs/train/{order}"
+        if self.store.ref(kept) == commit:
+            return
+        if base and self.user.lacks([base]):
+            raise WorkspaceError(f"{self.user.top} has no {base[:12]}, which {order} starts from", hint="git fetch")
+        found = self.store.take_bundle(*bundle, kept)
+        if found != commit:
+            raise WorkspaceError(f"the bundle of {order} has {found[:12]} and not {commit[:12]}")
+
+    # Building...
+
+    def build(self, changes: Sequence[QueuedChange], on: str, tip: str, verify: str, *, apart: bool) -> BuiltCar:
+        """A car of these changes on the commit `on`, less those that conflict with it or must not land."""
+        merges.set_attributes(self.store, tip)
+        head, tree = on, self.store.tree_of(on)
+        members: list[QueuedChange] = []
+        blocked: list[str] = []
+        refused: dict[str, tuple[str, str]] = {}
+        for change in changes:
+            merged = self.store.merge(head, change.commit)
+            if merged.conflicts:
+                alone = merged if head == tip else self.store.merge(tip, change.commit)
+                if alone.conflicts:
+                    refused[change.order] = ("conflict", _conflict(alone))
+                else:
+                    blocked.append(change.order)
+            elif why := self._must_not_land(tree, merged.tree, change, verify):
+                refused[change.order] = ("refused", why)
+            else:
+                members.append(change)
+                tree = merged.tree
+                head = self._commit(tree, [head, change.commit], "one step of a car")
+        if not members:
+            return BuiltCar(car=None, blocked=tuple(blocked), refused=refused)
+        commit = self._commit(tree, [on, *(each.commit for each in members)], _message(self.name, members))
+        self.store.set_ref(f"refs/train/{commit}", commit)
+        car = Car(orders=tuple(each.order for each in members), on=on, commit=commit, tree=tree, apart=apart)
+        return BuiltCar(car=car, blocked=tuple(blocked), refused=refused)
+
+    def _commit(self, tree: str, parents: Sequence[str], message: str) -> str:
+        return self.store.commit(tree, parents, message, who=merges.fixed_identity(self.store, parents))
+
+    def _must_not_land(self, before: str, after: str, change: QueuedChange, verify: str) -> str:
+        """Why a change that merges cleanly is kept out: what no check sees, or what changes the check itself."""
+        deltas = self.store.deltas(before, after)
+        patch = self.store.patch(before, after)
+        if re.search(rb"^\+<{7} ", patch, re.M) and re.search(rb"^\+>{7} ", patch, re.M):
+            return "it adds conflict markers"
+        judges = _judges(verify) if not change.anyway else set()
+        changed = {path for delta in deltas for path in (delta.change.path, delta.change.old_path) if path}
+        if touched := sorted(judges & changed):
+            return f"it changes {touched[0]}, by which it is checked; `treadle land retry {change.order} --anyway`"
+        return ""
+
+    # Checking...
+
+    async def check(self, commit: str, verify: str, setup: str, bring: Sequence[str]) -> Check:
+        """Check a car in a fresh directory, confined."""
+        with scratch.directory("car") as directory:
+            here = os.path.join(directory, "car")
+            on = await asyncio.to_thread(self.tip)
+            await asyncio.to_thread(merges.check_out, self.store, self.user, self.ref, commit, on, here)
+            return await merging.verify_in(here, self.user, verify, setup=setup, bring=bring)
+
+    # Landing...
+
+    def move(self, old: str, new: str) -> list[str]:
+        """Move the branch, by compare-and-set. Returns the checkouts whose files could not follow."""
+        return branch_moves.move(self.user, self.ref, self.store, old, new, f"treadle: train {self.name}")
+
+    def look(self, old: str, new: str) -> None:
+        """Raise WorkspaceError if a checkout of the branch stands in the way."""
+        branch_moves.look(self.user, self.ref, self.store, old, new)
+
+    def forget(self, refs: Sequence[str]) -> None:
+        """Let go of what has landed or was left out."""
+        for name in refs:
+            self.store.git("update-ref", "-d", f"refs/train/{name}", check=False)
+
+
+def _judges(verify: str) -> set[str]:
+    """The files that a check is made of, as far as its command names them."""
+    try:
+        words = shlex.split(verify)
+    except ValueError:
+        words = verify.split()
+    named = {os.path.normpath(word) for word in words if not word.startswith("-")}
+    return named | set(MAKEFILES if "make" in words else ())
+
+
+def _conflict(merged: TreeMerge) -> str:
+    kinds = merges.kinds(merged.messages)
+    named = [f"{path} ({kinds[path]})" if path in kinds else path for path in merged.conflicts[:5]]
+    more = f" and {len(merged.conflicts) - 5} more" if len(merged.conflicts) > 5 else ""
+    return f"it conflicts with the branch in {', '.join(named)}{more}"
+
+
+def _message(train: str, members: Sequence[QueuedChange]) -> str:
+    """What git log shows: which orders, with trailers by which they are found again."""
+    if len(members) == 1:
+        head = f"Land {members[0].order}: {members[0].title}".rstrip(": ")
+    else:
+        head = f"Land {len(members)} orders\n\n" + "\n".join(f"- {each.order}: {each.title}" for each in members)
+    trailers = [f"Order: {each.order}" for each in members] + [f"Train: {train}"]
+    return head + "\n\n" + "\n".join(trailers) + "\n"

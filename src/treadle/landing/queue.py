@@ -1,0 +1,249 @@
+"""What a train does next, and what becomes of its record. Pure: no clock, no git, no engine.
+
+Cars stand in a row, each built on the one before it and the first on the branch's tip; all are checked at once. When
+the first is green it lands, and the next one, whose commit already contains it, is first: its verdict still holds. Only
+the first car's verdict is about its own changes, so only the first is ever judged. A red car of several changes leaves
+the row, and its changes are checked apart, each alone on the tip; a red single change is checked once more and then
+left out. Cars behind a car that left are built again.
+
+While more than 15 in 100 changes are red, every change is first checked alone. A car holds more changes the rarer reds
+are and the longer the queue is. The numbers come from a simulation (docs/explanation/landing.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.train import Car, LandingIntent, LeftOut, QueuedChange, TrainRecord
+
+CAR_MAX = 16
+REDS_IN_A_CAR = 0.35
+"""How many red changes a car may be expected to hold."""
+CHECK_FIRST = 0.15
+REMEMBERED = 100
+"""How many changes that were left out are remembered."""
+
+
+class BuildCar(msgspec.Struct, frozen=True):
+    orders: tuple[str, ...]
+    on: str
+    apart: bool = False
+
+
+class CheckCar(msgspec.Struct, frozen=True):
+    car: Car
+
+
+class LandCar(msgspec.Struct, frozen=True):
+    car: Car
+
+
+TrainStep: TypeAlias = BuildCar | CheckCar | LandCar
+
+
+def steps(train: TrainRecord) -> list[TrainStep]:
+    """Everything that can be done now, the most urgent first. At most one car is built at a time."""
+    if train.landing is not None or train.paused is not None:
+        return []
+    found: list[TrainStep] = []
+    if train.row and train.row[0].on == train.tip and train.row[0].verdict == "green":
+        found.append(LandCar(train.row[0]))
+    unchecked = [car for car in (*train.row, *train.apart) if not car.verdict]
+    found += [CheckCar(car) for car in unchecked[: train.slots]]
+    if (car := _next_car(train, train.slots - len(unchecked))) is not None:
+        found.append(car)
+    return found
+
+
+def _next_car(train: TrainRecord, free: int) -> BuildCar | None:
+    if free <= 0:
+        return None
+    taken = {order for car in (*train.row, *train.apart) for order in car.orders}
+    waiting = [change for change in train.queue if change.order not in taken]
+    first = train.red / train.seen > CHECK_FIRST
+    able = [change for change in waiting if change.alone == "green" or change.alone != "must" and not first]
+    end = train.row[-1].commit if train.row else train.tip
+    able = [change for change in able if change.blocked_on != end or end == train.tip]  # then it is judged by the tip
+    if able and not any(car.verdict == "red" for car in train.row):  # what is built on a red car is red too
+        return BuildCar(tuple(change.order for change in able[: _size(train, len(waiting), len(able), free)]), end)
+    apart = [change for change in waiting if change not in able and change.alone != "green"]
+    apart = [change for change in apart if first or change.alone == "must"]
+    return BuildCar((apart[0].order,), train.tip, apart=True) if apart else None
+
+
+def _size(train: TrainRecord, waiting: int, able: int, free: int) -> int:
+    """How many changes the next car holds."""
+    if waiting < 2 * train.slots and train.slots > 1:
+        return 1
+    by_reds = int(REDS_IN_A_CAR / (train.red / train.seen)) or 1
+    return max(1, min(CAR_MAX, by_reds, math.ceil(able / free)))
+
+
+# What becomes of the record...
+
+
+def joined(train: TrainRecord, change: QueuedChange) -> TrainRecord:
+    """A finished change is queued; one that is queued already, with the same commit, changes nothing."""
+    known = next((each for each in train.queue if each.order == change.order), None)
+    if known is not None and known.commit == change.commit:
+        return train
+    if known is not None:
+        train = removed(train, [change.order])
+    queue = sorted((*train.queue, change), key=lambda each: (each.at, each.order))
+    left_out = tuple(each for each in train.left_out if each.order != change.order)
+    return replace(train, queue=tuple(queue), left_out=left_out)
+
+
+def removed(train: TrainRecord, orders: Iterable[str]) -> TrainRecord:
+    """These changes leave the queue, and the cars that hold them fall apart."""
+    gone = set(orders)
+    return _in_one_row(
+        replace(
+            train,
+            queue=tuple(each for each in train.queue if each.order not in gone),
+            row=tuple(car for car in train.row if not gone & set(car.orders)),
+            apart=tuple(car for car in train.apart if not gone & set(car.orders)),
+        )
+    )
+
+
+def left_out(train: TrainRecord, out: LeftOut) -> TrainRecord:
+    train = removed(train, [out.order])
+    return replace(train, left_out=(*train.left_out, out)[-REMEMBERED:])
+
+
+def built(train: TrainRecord, car: Car | None, blocked: Iterable[str] = (), on: str = "") -> TrainRecord:
+    """A car was built, without the changes that are `blocked`: they conflict with what it is built on, `on`."""
+    waits = set(blocked)
+    queue = tuple(replace(each, blocked_on=on) if each.order in waits else each for each in train.queue)
+    train = replace(train, queue=queue)
+    known = {each.order for each in train.queue}
+    if car is None or not known.issuperset(car.orders):
+        return train
+    if car.apart:
+        return replace(train, apart=(*train.apart, car))
+    end = train.row[-1].commit if train.row else train.tip
+    return replace(train, row=(*train.row, car)) if car.on == end else train
+
+
+def judged(train: TrainRecord, commit: str, green: bool, now: float, output: str = "") -> TrainRecord:
+    """A check has ended. It says something about this commit only."""
+    train = replace(train, checks=train.checks + 1)
+
+    def said(car: Car) -> Car:
+        if car.commit != commit or car.verdict:
+            return car
+        return replace(
+            car, verdict="green" if green else "red", reds=car.reds + (not green), output="" if green else output
+        )
+
+    flaky = sum(green and car.commit == commit and car.reds > 0 for car in (*train.row, *train.apart))
+    train = replace(train, row=tuple(map(said, train.row)), apart=tuple(map(said, train.apart)))
+    return settled(replace(train, flaky=train.flaky + flaky), now)
+
+
+def settled(train: TrainRecord, now: float) -> TrainRecord:
+    """The first car and the cars apart are judged by their verdicts."""
+    for car in train.apart:
+        if car.verdict == "green":
+            train = _marked(replace(train, apart=_without(train.apart, car)), car.orders, "green")
+        elif car.verdict == "red":
+            train = _judge_single(train, car, now)
+    while train.row and train.row[0].on == train.tip and train.row[0].verdict == "red":
+        head = train.row[0]
+        if len(head.orders) > 1:
+            train = replace(train, row=_without(train.row, head), red=train.red + 1, seen=train.seen + 1)
+            train = _in_one_row(_marked(train, head.orders, "must"))
+        else:
+            train = _judge_single(train, head, now)
+    return train
+
+
+def _judge_single(train: TrainRecord, car: Car, now: float) -> TrainRecord:
+    """A single change whose check failed: once more, and then it is left out."""
+    if car.reds < 2:
+        again = replace(car, verdict="")
+        return replace(
+            train,
+            row=tuple(again if each == car else each for each in train.row),
+            apart=tuple(again if each == car else each for each in train.apart),
+        )
+    train = replace(train, red=train.red + 1, seen=train.seen + 1)
+    out = LeftOut(order=car.orders[0], kind="red", why="its check failed twice", at=now, output=car.output)
+    return left_out(train, out)
+
+
+def started_landing(train: TrainRecord) -> TrainRecord:
+    """The intent: from here on the branch may have moved."""
+    head = train.row[0]
+    if head.on != train.tip or head.verdict != "green" or train.landing is not None:
+        raise ValueError("only the first car, built on the tip and found green, lands")
+    return replace(train, landing=LandingIntent(old=head.on, new=head.commit, tree=head.tree, orders=head.orders))
+
+
+def moved(train: TrainRecord, now: float) -> TrainRecord:
+    """The branch has what was to land."""
+    intent = train.landing
+    if intent is None:
+        raise ValueError("nothing was landing")
+    gone = set(intent.orders)
+    train = replace(
+        train,
+        landing=None,
+        tip=intent.new,
+        landed=train.landed + len(gone),
+        seen=train.seen + len(gone),
+        queue=tuple(each for each in train.queue if each.order not in gone),
+        row=tuple(car for car in train.row if car.commit != intent.new),
+        apart=tuple(car for car in train.apart if not gone & set(car.orders)),
+    )
+    return settled(_in_one_row(train), now)
+
+
+def recovered(train: TrainRecord, tip: str, contains: Mapping[str, bool], now: float) -> TrainRecord:
+    """The record held against the branch: before anything else is done, and whenever the branch may have moved.
+
+    `contains` says which commits the branch has. An intent is carried forward while the branch is where it began, is
+    recorded when the branch has it, and is dropped when another has moved the branch. A branch that lost what had
+    landed is not touched: the train stops and asks.
+    """
+    intent = train.landing
+    if intent is not None and contains.get(intent.new):
+        train = moved(train, now)
+    elif intent is not None and tip == intent.old:
+        return train
+    elif intent is not None:
+        train = replace(train, landing=None)
+    if tip == train.tip:
+        return train
+    if train.tip and not contains.get(train.tip):
+        what = f"{train.branch} does not contain {train.tip[:12]} any more, which had landed: someone forced it back"
+        return replace(train, tip=tip, row=(), paused=Note(at=now, by="train", what=what))
+    row = () if train.row and train.row[0].on != tip else train.row
+    return settled(_in_one_row(replace(train, tip=tip, row=row)), now)
+
+
+def _in_one_row(train: TrainRecord) -> TrainRecord:
+    """Only the cars that still build on each other, from the tip on."""
+    kept: list[Car] = []
+    for car in train.row:
+        if car.on != (kept[-1].commit if kept else train.tip):
+            break
+        kept.append(car)
+    return replace(train, row=tuple(kept))
+
+
+def _marked(train: TrainRecord, orders: Iterable[str], alone: str) -> TrainRecord:
+    chosen = set(orders)
+    queue = [replace(each, alone=alone) if each.order in chosen else each for each in train.queue]
+    return replace(train, queue=tuple(queue))
+
+
+def _without(cars: tuple[Car, ...], car: Car) -> tuple[Car, ...]:
+    return tuple(each for each in cars if each is not car)

@@ -1,0 +1,332 @@
+"""Carries a train's decisions out: for one branch of one repository, as long as there is anything to do.
+
+The record is in the engine and is changed only by compare-and-set, and so is the branch. So any number of trains at
+once, killed at any moment, do no harm: each reads again and decides again. A landing has three steps: the intent is
+stored; the branch moves; the record says that it has, together with `landed.ORDER`, which can be created only once.
+After the first step the intent is only carried forward, so whoever comes next does the same or finds it done
+(`queue.recovered`). What the record says about the branch is held against the branch before anything else is done.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.errors import LocalError, NotFound, StorageError, TreadleError, WorkspaceError
+from treadle.fleet import client, merging
+from treadle.fleet.engine.bus import Bus, Stale, Write
+from treadle.fleet.orders import encode
+from treadle.landing import queue
+from treadle.landing.bench import Bench
+from treadle.landing.queue import BuildCar, CheckCar, LandCar
+from treadle.receipts.trace import Check
+from treadle.wire.fleet.records import Note, Order
+from treadle.wire.fleet.train import TRAIN_FORMAT, LandedRecord, LeftOut, QueuedChange, TrainRecord
+from treadle.workspace import checkouts
+from treadle.workspace.branch_moves import BranchMoved
+from treadle.workspace.user_repository import UserRepository
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+LOOK_SECONDS = 2.0
+"""How often the branch and the record are looked at while nothing is heard."""
+OUTPUT = 4000
+
+
+def name_of(repository: str, branch: str) -> str:
+    """The name of the train of this branch: the same for everyone who can reach the repository by this path."""
+    return hashlib.blake2b(f"{repository}\0{branch}".encode(), digest_size=8).hexdigest()
+
+
+async def load(bus: Bus, name: str) -> tuple[TrainRecord, int]:
+    entry = await bus.get(f"train.{name}", latest=True)
+    if entry is None:
+        raise NotFound(f"there is no train {name}", hint="`treadle land ls` lists them")
+    return read_train(entry.value), entry.revision
+
+
+def read_train(data: bytes) -> TrainRecord:
+    try:
+        found = msgspec.json.decode(data, type=TrainRecord)
+    except msgspec.MsgspecError as error:
+        raise StorageError(f"a train's record cannot be read: {error}", hint="upgrade treadle") from error
+    if found.format > TRAIN_FORMAT:
+        raise StorageError("a train's record was written by a newer treadle", hint="upgrade treadle")
+    return found
+
+
+async def trains(bus: Bus) -> dict[str, TrainRecord]:
+    """All trains, by name."""
+    found = await bus.named(["train.*"])
+    return {key.partition(".")[2]: read_train(entry.value) for key, entry in sorted(found.items())}
+
+
+async def change(bus: Bus, name: str, how: Callable[[TrainRecord], TrainRecord]) -> TrainRecord:
+    """Change a train's record, again and again until no one else did meanwhile."""
+    while True:
+        before, revision = await load(bus, name)
+        after = how(before)
+        if after == before:
+            return before
+        with contextlib.suppress(Stale):
+            await bus.put(f"train.{name}", encode(after), expect=revision)
+            return after
+
+
+async def ensure(bus: Bus, root: str, branch: str, *, verify: str, setup: str, slots: int) -> str:
+    """The name of the train of this branch, made if there is none. New settings replace the old ones."""
+    user = await asyncio.to_thread(checkouts.around, root)
+    branch = branch or await asyncio.to_thread(_checked_out, user)
+    name = name_of(user.common, branch)
+    if await bus.get(f"train.{name}", latest=True) is None:
+        made = TrainRecord(repository=user.top, branch=branch)
+        with contextlib.suppress(Stale):
+            await bus.put(f"train.{name}", encode(made), expect=0)
+    given = {key: value for key, value in (("verify", verify), ("setup", setup), ("slots", slots)) if value}
+    await change(bus, name, lambda record: replace(record, **given))
+    return name
+
+
+def _checked_out(user: UserRepository) -> str:
+    ref = user.head()
+    if not ref.startswith("refs/heads/"):
+        raise WorkspaceError(f"no branch is checked out in {user.top}", hint="name one with --branch")
+    return ref.removeprefix("refs/heads/")
+
+
+async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = False) -> list[str]:
+    """Queue finished orders. Returns those that have nothing to land; raises for one that cannot land."""
+    idle = []
+    for order_id in orders:
+        order = await client.get_order(bus, order_id)
+        if order.state != "done":
+            raise LocalError(f"the order {order_id} is {order.state}, so it has nothing to land")
+        if not order.result.get("commit"):
+            idle.append(order_id)
+            continue
+        made = _change_of(order, anyway)
+        await change(bus, name, lambda record, made=made: queue.joined(record, made))  # type: ignore[misc]
+    return idle
+
+
+def _change_of(order: Order, anyway: bool) -> QueuedChange:
+    return QueuedChange(
+        order=order.id, commit=str(order.result["commit"]), title=order.title, at=time.time(), anyway=anyway
+    )
+
+
+class Train:
+    """One process at work on a train. `say` hears each step, for a person."""
+
+    def __init__(self, bus: Bus, name: str, record: TrainRecord, *, say: Say = lambda text: None) -> None:
+        self.bus = bus
+        self.name = name
+        self.say = say
+        user = checkouts.around(record.repository)
+        self.bench = Bench(name, user, f"refs/heads/{record.branch}")
+        self.record = record
+        self.revision = 0
+        self._checks: dict[str, asyncio.Task[Check]] = {}
+        self._behind: list[str] = []
+
+    async def run(self, until: Callable[[TrainRecord], bool]) -> TrainRecord:
+        """Work until `until` is true of the record."""
+        try:
+            while True:
+                try:
+                    self.record, self.revision = await load(self.bus, self.name)
+                    if not await self._step():
+                        if until(self.record):
+                            return self.record
+                        await self._wait()
+                except Stale:
+                    continue  # another changed the record: read and decide again
+        finally:
+            for task in self._checks.values():
+                task.cancel()
+            await asyncio.gather(*self._checks.values(), return_exceptions=True)
+
+    async def _wait(self) -> None:
+        if self._checks:
+            await asyncio.wait(self._checks.values(), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(LOOK_SECONDS / 10)
+
+    # One step...
+
+    async def _step(self) -> bool:
+        """Do one thing. False when there is nothing to do but wait."""
+        if await self._recover():
+            return True
+        if self.record.landing is not None and self.record.paused is None:
+            await self._carry_forward()
+            return True
+        found = queue.steps(self.record)
+        await self._keep_checks(found)
+        if await self._take_verdict():
+            return True
+        for step in found:
+            if isinstance(step, LandCar):
+                return await self._begin_landing(step)
+            if isinstance(step, BuildCar):
+                await self._build(step)
+                return True
+        return False
+
+    async def _store(self, record: TrainRecord, *more: Write) -> None:
+        await self.bus.batch([Write(f"train.{self.name}", encode(record), self.revision), *more])
+
+    async def _recover(self) -> bool:
+        """Hold the record against the branch. Returns whether that changed it."""
+        intent, before = self.record.landing, self.record.tip
+        tip = await asyncio.to_thread(self.bench.tip)
+        named = [commit for commit in (before, intent.new if intent else "") if commit]
+        has = {commit: await asyncio.to_thread(self.bench.contains, commit) for commit in named}
+        after = queue.recovered(self.record, tip, has, time.time())
+        if after == self.record:
+            return False
+        writes: list[Write] = []
+        if intent is not None and has[intent.new]:
+            await self._note(intent.orders, intent.new)
+            writes = [self._proof(number, order) for number, order in enumerate(intent.orders, self.record.landed + 1)]
+        await self._store(after, *writes)
+        if writes and intent is not None:
+            behind = f"; the files of {', '.join(self._behind)} did not follow" if self._behind else ""
+            self.say(f"landed   {', '.join(intent.orders)} as {intent.new[:10]}{behind}")
+            await asyncio.to_thread(self.bench.forget, [*intent.orders, intent.new])
+        elif before and tip != before:
+            self.say(
+                f"moved    someone else moved {self.record.branch} to {tip[:10]}; what was built on it is built again"
+            )
+        return True
+
+    def _proof(self, seq: int, order: str) -> Write:
+        intent = self.record.landing
+        assert intent is not None
+        proof = LandedRecord(
+            order=order,
+            train=self.name,
+            branch=self.record.branch,
+            commit=intent.new,
+            tree=intent.tree,
+            seq=seq,
+            at=time.time(),
+        )
+        return Write(f"landed.{order}", encode(proof), 0)
+
+    async def _note(self, orders: Sequence[str], commit: str) -> None:
+        """Note it with each order, before it is recorded: killed in between, it is noted twice and never not at all."""
+        for order in orders:
+            what = f"landed on {self.record.branch} as {commit[:12]}"
+            result = {"merged": commit, "landed": {"commit": commit, "branch": self.record.branch}}
+            await client.note_result(self.bus, order, what, result, by="train")
+
+    # Building...
+
+    async def _build(self, step: BuildCar) -> None:
+        chosen = [each for each in self.record.queue if each.order in step.orders]
+        after = self.record
+        for each in list(chosen):
+            try:
+                if await asyncio.to_thread(self.bench.contains, each.commit):
+                    chosen.remove(each)
+                    await self._note([each.order], self.record.tip)
+                    after = queue.left_out(after, self._out(each.order, "there", "the branch has it already"))
+                else:
+                    await self._bring(each)
+            except TreadleError as error:
+                chosen.remove(each)
+                after = queue.left_out(after, self._out(each.order, "refused", str(error)))
+        made = await asyncio.to_thread(
+            self.bench.build, chosen, step.on, self.record.tip, self.record.verify, apart=step.apart
+        )
+        for order, (kind, why) in made.refused.items():
+            after = queue.left_out(after, self._out(order, kind, why))
+        after = queue.built(after, made.car, made.blocked, step.on)
+        if after == self.record:
+            raise LocalError(f"the train {self.name} cannot build {', '.join(step.orders)}")
+        await self._store(after)
+
+    def _out(self, order: str, kind: str, why: str) -> LeftOut:
+        self.say(f"left out {order}: {why}")
+        return msgspec.convert({"order": order, "kind": kind, "why": why, "at": time.time()}, LeftOut)
+
+    async def _bring(self, change: QueuedChange) -> None:
+        order = await client.get_order(self.bus, change.order)
+        bundle = await merging.bundle_of(self.bus, order, self.bench.user)
+        base = str(order.result.get("base", ""))
+        await asyncio.to_thread(self.bench.keep, change.order, change.commit, bundle, base)
+
+    # Checking...
+
+    async def _keep_checks(self, found: Sequence[queue.TrainStep]) -> None:
+        """Start the checks that are wanted, and end those that no longer are."""
+        wanted = {step.car.commit: step.car for step in found if isinstance(step, CheckCar)}
+        for commit, task in list(self._checks.items()):
+            if commit not in wanted:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                del self._checks[commit]
+        for commit, car in wanted.items():
+            if commit not in self._checks:
+                again = " again" if car.reds else " alone" if car.apart else ""
+                self.say(f"checks   {', '.join(car.orders)}{again}, on {car.on[:10]}")
+                self._checks[commit] = asyncio.create_task(self._check(commit, car.orders))
+
+    async def _check(self, commit: str, orders: Sequence[str]) -> Check:
+        if not self.record.verify:
+            return Check(command="", exit_code=0, output_tail="")
+        specs = [await client.get_spec(self.bus, order) for order in orders]
+        bring = tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
+        return await self.bench.check(commit, self.record.verify, self.record.setup, bring)
+
+    async def _take_verdict(self) -> bool:
+        for commit, task in list(self._checks.items()):
+            if not task.done():
+                continue
+            check = task.result()
+            before = len(self.record.left_out)
+            output = check.output_tail.strip()[-OUTPUT:]
+            after = queue.judged(self.record, commit, check.ok, time.time(), output)
+            await self._store(after)
+            del self._checks[commit]
+            for out in after.left_out[before:]:
+                self.say(f"left out {out.order}: {out.why}: {(out.output.splitlines() or [''])[-1]}")
+            return True
+        return False
+
+    # Landing...
+
+    async def _begin_landing(self, step: LandCar) -> bool:
+        """Store the intent, unless a checkout of the branch stands in the way: then the train stops and says why."""
+        try:
+            await asyncio.to_thread(self.bench.look, step.car.on, step.car.commit)
+        except WorkspaceError as error:
+            note = Note(at=time.time(), by="train", what=str(error))
+            self.say(f"stopped  {error}; `treadle land resume` goes on")
+            await self._store(replace(self.record, paused=note))
+            return True
+        await self._store(queue.started_landing(self.record))
+        return True
+
+    async def _carry_forward(self) -> None:
+        """Move the branch to what was intended. Whether that happened is read from the branch afterwards.
+
+        The intent stays also when a checkout stands in the way: another train may be carrying it out.
+        """
+        intent = self.record.landing
+        assert intent is not None
+        try:
+            self._behind = await asyncio.to_thread(self.bench.move, intent.old, intent.new)
+        except BranchMoved:
+            return
+        except WorkspaceError as error:  # a checkout was changed since it was looked at
+            note = Note(at=time.time(), by="train", what=str(error))
+            self.say(f"stopped  {error}; `treadle land resume` goes on")
+            await self._store(replace(self.record, paused=note))

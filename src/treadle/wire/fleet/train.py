@@ -1,0 +1,106 @@
+"""What is stored of a train: the changes that wait to land on one branch, and what is being tried. `train.NAME`.
+
+A *change* is the commit of a finished order. A *car* is one or more changes merged on top of a commit and checked
+together. The *row* are cars that build on each other, the first of them on the branch's tip; cars *apart* are single
+changes that are checked alone first.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from treadle.wire.fleet.records import Note
+
+TRAIN_FORMAT = 1
+Verdict: TypeAlias = Literal["", "green", "red"]
+Alone: TypeAlias = Literal["", "must", "green"]
+
+
+class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    order: str
+    commit: str
+    title: str = ""
+    at: float = 0.0
+    """When it was queued: the oldest goes first."""
+    alone: Alone = ""
+    """`must`: it was in a red car, so it is checked alone before it joins another; `green`: it was."""
+    blocked_on: str = ""
+    """The end of the row that it conflicts with. It is tried again when the row ends in another commit."""
+    anyway: bool = False
+    """It may change the files that its check is made of: a person said so."""
+
+
+class Car(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    orders: tuple[str, ...]
+    on: str
+    """The commit that it was built on: the branch's tip, or the car before it."""
+    commit: str
+    tree: str
+    verdict: Verdict = ""
+    """About this commit and no other. Empty: not checked yet."""
+    reds: int = 0
+    """How often its check has failed; a single change is checked once more, because checks can be flaky."""
+    apart: bool = False
+    output: str = ""
+    """The end of what the check printed, when it failed."""
+
+
+class LandingIntent(msgspec.Struct, frozen=True, kw_only=True):
+    """The branch is about to move. It is only ever carried forward, so two trains at once do the same."""
+
+    old: str
+    new: str
+    tree: str
+    orders: tuple[str, ...]
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change that left the train without landing."""
+
+    order: str
+    kind: Literal["red", "conflict", "refused", "person", "there"]
+    """`there`: the branch had it already. `person`: a person took it out."""
+    why: str
+    at: float
+    output: str = ""
+
+
+class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    format: int = TRAIN_FORMAT
+    repository: str
+    branch: str
+    verify: str = ""
+    setup: str = ""
+    slots: int = 2
+    """How many checks run at once."""
+    tip: str = ""
+    """The branch as the train last saw it."""
+    landed: int = 0
+    """How many changes have landed."""
+    queue: tuple[QueuedChange, ...] = ()
+    row: tuple[Car, ...] = ()
+    apart: tuple[Car, ...] = ()
+    landing: LandingIntent | None = None
+    red: float = 1.0
+    seen: float = 10.0
+    """How many changes were seen and how many of them were red, from a guess of 1 in 10 on."""
+    checks: int = 0
+    flaky: int = 0
+    """Checks that failed once and passed when they were run again."""
+    paused: Note | None = None
+    left_out: tuple[LeftOut, ...] = ()
+
+
+class LandedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`landed.ORDER`: created once, when the branch has the change. The only proof."""
+
+    format: int = TRAIN_FORMAT
+    order: str
+    train: str
+    branch: str
+    commit: str
+    tree: str
+    seq: int
+    at: float

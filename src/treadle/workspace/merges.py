@@ -1,0 +1,81 @@
+"""Merges beside a branch, in a store of ours: how the branch's own attributes want it, and the same commit every time.
+
+All functions block.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+from treadle.io.opening import write
+from treadle.workspace import private_git
+from treadle.workspace.store import Store
+from treadle.workspace.user_repository import UserRepository
+from treadle.workspace.writing import write_files
+
+_ATTRIBUTES = ("merge", "-merge", "!merge", "binary", "conflict-marker-size")
+
+
+def fixed_identity(store: Store, commits: Sequence[str]) -> dict[str, str]:
+    """Fixed names and dates for a commit with these parents: what is built twice is the same commit."""
+    dates = store.git("log", "--no-walk", "--format=%ct", *commits, lent=True).stdout.split()
+    date = f"{max(map(int, dates))} +0000"
+    who = {"NAME": "treadle", "EMAIL": "treadle@localhost", "DATE": date}
+    return {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in who.items()}
+
+
+def set_attributes(store: Store, tip: str) -> None:
+    """Let the branch's own `.gitattributes` say how files are merged: git reads them only from a checkout."""
+    _, files = store.borrow_tree(tip)
+    named = {path: entry.blob for path, entry in files.items() if path.rpartition("/")[2] == ".gitattributes"}
+    content = store.blobs(named.values())
+    lines = []
+    for path in sorted(named, key=lambda each: each.count("/")):
+        text = content[named[path]].decode("utf-8", "surrogateescape")
+        lines += list(_merge_attributes(text, path.rpartition("/")[0]))
+    before = "* -text -eol -ident -filter -working-tree-encoding !diff" + ("" if lines else " !merge") + "\n"
+    data = "".join([before, *lines]).encode("utf-8", "surrogateescape")
+    write(os.path.join(store.directory, "info", "attributes"), data)
+
+
+def _merge_attributes(text: str, folder: str) -> Iterator[str]:
+    """The lines of a `.gitattributes` that say how to merge, for a file at the top."""
+    for line in text.splitlines():
+        pattern, *words = line.split()[:20] or [""]
+        kept = [word for word in words if word.partition("=")[0] in _ATTRIBUTES]
+        if kept and not pattern.startswith(("#", "[", '"')):
+            if folder:
+                pattern = f"{folder}/{pattern.lstrip('/')}" if "/" in pattern.rstrip("/") else f"{folder}/**/{pattern}"
+            yield f"{pattern} {' '.join(kept)}\n"
+
+
+def kinds(messages: str) -> dict[str, str]:
+    """The kind of conflict for each path, from what `git merge-tree -z` says after the paths."""
+    fields = iter(messages.strip("\0").split("\0"))
+    found: dict[str, str] = {}
+    for count in fields:
+        if not count.isdigit():
+            break
+        paths = [next(fields, "") for _ in range(int(count))]
+        _, text = next(fields, ""), next(fields, "")
+        if (kind := re.match(r"CONFLICT \(([^)]+)\)", text)) and paths:
+            found.setdefault(paths[0], kind[1])
+    return found
+
+
+def check_out(store: Store, user: UserRepository, ref: str, commit: str, on: str, here: str) -> None:
+    """A fresh directory with the files of a merged commit, and a git directory of its own with its history.
+
+    `on` is a commit of the user's repository that it was built on.
+    """
+    _, files = store.borrow_tree(commit)
+    write_files(store, files, here)
+    place = os.path.join(here, ".git")
+    private_git.make(place, user, head=ref, at=on)
+    kept, path = f"refs/merged/{commit}", f"{here}.bundle"  # by its name, because others may check here meanwhile
+    store.set_ref(kept, commit)
+    write(path, store.bundle(kept, without=[on]))
+    own = UserRepository(here, place, place, linked=False)  # nothing but us has written in it yet
+    own.run("bundle", "unbundle", path)
+    own.run("update-ref", ref, commit)
+    own.run("read-tree", commit)

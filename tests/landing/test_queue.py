@@ -1,0 +1,264 @@
+"""What a train decides, held against a made world in which the truth about every change is known."""
+
+import random
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from treadle.landing import queue
+from treadle.landing.queue import BuildCar, CheckCar, LandCar
+from treadle.wire.fleet.train import Car, LeftOut, QueuedChange, TrainRecord
+
+ROOT = "root"
+
+
+class World:
+    """A branch whose commits are known by what they contain. A commit is red if it holds a bad change or a bad pair."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        bad: Iterable[int] = (),
+        pairs: Iterable[tuple[int, int]] = (),
+        conflicts: Iterable[tuple[int, int]] = (),
+        flaky: float = 0.0,
+        slots: int = 2,
+        seed: int = 0,
+    ) -> None:
+        self.bad = {f"o{each}" for each in bad}
+        self.pairs = [{f"o{a}", f"o{b}"} for a, b in pairs if a != b]
+        self.conflicts = [{f"o{a}", f"o{b}"} for a, b in conflicts if a != b]
+        self.flaky = flaky
+        self.rng = random.Random(seed)
+        self.commits: dict[str, frozenset[str]] = {ROOT: frozenset()}
+        self.parents: dict[str, str] = {}
+        self.branch = ROOT
+        self.landed: list[str] = []
+        self.runs = 0
+        self.train = TrainRecord(repository="r", branch="main", slots=slots, tip=ROOT)
+        for number in range(count):
+            change = QueuedChange(order=f"o{number}", commit=f"c{number}", at=float(number))
+            self.train = queue.joined(self.train, change)
+
+    def red(self, commit: str) -> bool:
+        inside = self.commits[commit]
+        return bool(self.bad & inside) or any(pair <= inside for pair in self.pairs)
+
+    def contains(self, commit: str) -> bool:
+        at: str | None = self.branch
+        while at is not None and at != commit:
+            at = self.parents.get(at)
+        return at == commit
+
+    def build(self, step: BuildCar) -> None:
+        def clash(order: str, inside: frozenset[str]) -> bool:
+            return any(order in pair and pair & (inside - {order}) for pair in self.conflicts)
+
+        inside, members, blocked = self.commits[step.on], [], []
+        for order in step.orders:
+            if clash(order, self.commits[self.train.tip]):
+                out = LeftOut(order=order, kind="conflict", why="conflict", at=0.0)
+                self.train = queue.left_out(self.train, out)
+            elif clash(order, inside):
+                blocked.append(order)
+            else:
+                members.append(order)
+                inside |= {order}
+        car = None
+        if members:
+            name = f"{step.on}+{','.join(members)}"
+            self.commits[name], self.parents[name] = inside, step.on
+            car = Car(orders=tuple(members), on=step.on, commit=name, tree=name, apart=step.apart)
+        self.train = queue.built(self.train, car, blocked, step.on)
+
+    def check(self, step: CheckCar) -> None:
+        self.runs += 1
+        green = not self.red(step.car.commit) and self.rng.random() >= self.flaky
+        self.train = queue.judged(self.train, step.car.commit, green, 0.0, "" if green else "it says why")
+
+    def land(self, step: LandCar) -> None:
+        self.train = queue.started_landing(self.train)
+        intent = self.train.landing
+        assert intent is not None
+        if self.branch == intent.old:
+            self.branch = intent.new
+            self.landed += intent.orders
+        self.look()
+
+    def look(self) -> None:
+        """As after a crash: the record is held against the branch."""
+        known = {ROOT, *self.commits}
+        self.train = queue.recovered(self.train, self.branch, {each: self.contains(each) for each in known}, 0.0)
+
+    def person(self, number: int) -> None:
+        name = f"{self.branch}~p{number}"
+        self.commits[name], self.parents[name] = self.commits[self.branch] | {f"p{number}"}, self.branch
+        self.branch = name
+
+    def run(self, pushes: int = 0) -> "World":
+        for number in range(3000):
+            found = queue.steps(self.train)
+            if not found:
+                return self
+            step = self.rng.choice(found)
+            if isinstance(step, BuildCar):
+                self.build(step)
+            elif isinstance(step, CheckCar):
+                self.check(step)
+            else:
+                self.land(step)
+            assert not self.red(self.branch), "the branch is red"
+            if number < pushes:
+                self.person(number)
+                self.look()
+        raise AssertionError("it never ends")
+
+    @property
+    def out(self) -> dict[str, str]:
+        return {each.order: each.kind for each in self.train.left_out}
+
+
+def test_good_changes_all_land_in_the_order_in_which_they_came_when_one_goes_at_a_time() -> None:
+    assert World(5, slots=1).run().landed == [f"o{number}" for number in range(5)]
+
+
+def test_a_bad_change_is_checked_twice_and_left_out_with_what_its_check_said() -> None:
+    world = World(3, bad=[1]).run()
+    (out,) = world.train.left_out
+    assert sorted(world.landed) == ["o0", "o2"] and (out.order, out.kind, out.output) == ("o1", "red", "it says why")
+
+
+def test_of_two_that_are_green_alone_and_red_together_one_lands() -> None:
+    world = World(4, pairs=[(0, 2)]).run()
+    assert len(world.landed) == 3 and len(world.out) == 1 and set(world.out) < {"o0", "o2"}
+
+
+def test_what_conflicts_with_the_branch_is_left_out_and_what_conflicts_with_the_row_waits() -> None:
+    world = World(3, conflicts=[(0, 1)]).run()
+    assert len(world.landed) == 2 and list(world.out.values()) == ["conflict"]
+
+
+def test_a_check_that_fails_once_costs_one_more_run_and_throws_nothing_out() -> None:
+    class Once(World):
+        def check(self, step: CheckCar) -> None:
+            green = step.car.reds > 0 or step.car.orders != ("o0",)
+            self.train = queue.judged(self.train, step.car.commit, green, 0.0)
+
+    world = Once(1).run()
+    assert world.landed == ["o0"] and world.train.flaky == 1 and world.train.checks == 2
+
+
+def test_a_red_car_of_several_leaves_the_row_and_its_good_members_land() -> None:
+    world = World(16, bad=[7], slots=1)
+    (build,) = queue.steps(world.train)
+    assert isinstance(build, BuildCar) and len(build.orders) == 3, "0.35 reds expected at 1 in 10"
+    world.run()
+    assert len(world.landed) == 15 and world.out == {"o7": "red"}
+
+
+def test_while_many_are_red_every_change_is_first_checked_alone() -> None:
+    train = replace(World(4).train, red=3.0, seen=10.0)
+    (step,) = queue.steps(train)
+    assert step == BuildCar(("o0",), ROOT, apart=True)
+
+
+def test_nothing_is_built_on_a_red_car() -> None:
+    world = World(8, slots=3)
+    cars = [Car(orders=(f"o{n}",), on=on, commit=f"k{n}", tree="t") for n, on in ((0, ROOT), (1, "k0"))]
+    train = replace(world.train, row=(cars[0], replace(cars[1], verdict="red", reds=1)))
+    assert queue.steps(train) == [CheckCar(cars[0])]
+
+
+def test_only_the_first_car_on_the_tip_and_green_can_land() -> None:
+    car = Car(orders=("o0",), on=ROOT, commit="k", tree="t", verdict="green")
+    train = replace(World(1).train, row=(car,))
+    for wrong in (replace(train, tip="else"), replace(train, row=(replace(car, verdict="red"),))):
+        with pytest.raises(ValueError, match="only the first car"):
+            queue.started_landing(wrong)
+    landing = queue.started_landing(train)
+    assert queue.steps(landing) == [] and landing.landing is not None
+
+
+def test_a_verdict_counts_for_the_commit_it_names_and_no_other() -> None:
+    car = Car(orders=("o0",), on=ROOT, commit="k2", tree="t")
+    train = replace(World(1).train, row=(car,))
+    assert queue.judged(train, "k1", True, 0.0).row == (car,)
+
+
+def test_a_paused_train_does_nothing_new() -> None:
+    world = World(2)
+    paused = queue.recovered(replace(world.train, tip="gone"), ROOT, {ROOT: True}, 0.0)
+    assert paused.paused is not None and "forced it back" in paused.paused.what and queue.steps(paused) == []
+
+
+@pytest.mark.parametrize("where", ["before", "after", "elsewhere"])
+def test_an_intent_is_carried_forward_recorded_or_dropped_by_where_the_branch_is(where: str) -> None:
+    world = World(1)
+    (build,) = queue.steps(world.train)
+    assert isinstance(build, BuildCar)
+    world.build(build)
+    world.train = queue.judged(world.train, world.train.row[0].commit, True, 0.0)
+    world.train = queue.started_landing(world.train)
+    intent = world.train.landing
+    assert intent is not None
+    if where == "after":
+        world.branch = intent.new
+    elif where == "elsewhere":
+        world.person(1)
+    before = world.train
+    world.look()
+    if where == "before":
+        assert world.train == before
+    elif where == "after":
+        assert world.train.landing is None and world.train.landed == 1 and world.train.queue == ()
+    else:
+        assert world.train.landing is None and world.train.landed == 0 and world.train.row == ()
+        assert world.run().landed == ["o0"]
+
+
+def test_an_order_that_comes_again_with_another_commit_replaces_the_first() -> None:
+    world = World(2, slots=1)
+    (build,) = queue.steps(world.train)
+    assert isinstance(build, BuildCar)
+    world.build(build)
+    again = queue.joined(world.train, QueuedChange(order="o0", commit="new", at=9.0))
+    assert [each.commit for each in again.queue] == ["c1", "new"] and again.row == ()
+    assert queue.joined(again, QueuedChange(order="o0", commit="new", at=10.0)) is again
+
+
+numbers = st.integers(0, 8)
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(1, 9),
+    st.sets(numbers, max_size=4),
+    st.sets(st.tuples(numbers, numbers), max_size=3),
+    st.sets(st.tuples(numbers, numbers), max_size=3),
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.integers(0, 10_000),
+    st.sampled_from([0.0, 0.3]),
+)
+def test_in_every_world_the_branch_is_never_red_and_each_change_lands_once_or_is_left_out(
+    count: int,
+    bad: set[int],
+    pairs: set[tuple[int, int]],
+    conflicts: set[tuple[int, int]],
+    slots: int,
+    pushes: int,
+    seed: int,
+    flaky: float,
+) -> None:
+    world = World(count, bad=bad, pairs=pairs, conflicts=conflicts, slots=slots, seed=seed, flaky=flaky)
+    world.run(pushes)
+    everything = {f"o{number}" for number in range(count)}
+    assert len(world.landed) == len(set(world.landed)) == world.train.landed
+    assert set(world.landed) | set(world.out) == everything and not set(world.landed) & set(world.out)
+    if not flaky:
+        innocent = everything - world.bad - set().union(*world.pairs, *world.conflicts)
+        assert innocent <= set(world.landed), "a good change was thrown out"

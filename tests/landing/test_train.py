@@ -1,0 +1,272 @@
+"""A train on a real engine and repository: what lands is what was checked, whatever is killed or moved meanwhile."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.fleet.repositories import git
+from tests.fleet.test_merging import Finished, clean
+from treadle.errors import LocalError, NotFound
+from treadle.fleet.engine.bus import Bus, Write
+from treadle.landing import train
+from treadle.landing.train import Train
+from treadle.wire.fleet.train import LandedRecord, TrainRecord
+
+CHECK = "! grep -rqs bad *.txt && ! { test -e left.txt && test -e right.txt; }"
+"""Red with a bad word in any file, and with two files that do not go together."""
+
+
+def empty(record: TrainRecord) -> bool:
+    return record.paused is not None or not record.queue
+
+
+async def run(bus: Bus, repository: Path, *orders: str, verify: str = CHECK, slots: int = 2) -> TrainRecord:
+    name = await train.ensure(bus, str(repository), "", verify=verify, setup="", slots=slots)
+    await train.board(bus, name, orders)
+    record, _ = await train.load(bus, name)
+    async with asyncio.timeout(120):
+        return await Train(bus, name, record).run(empty)
+
+
+async def proof(bus: Bus, order: str) -> LandedRecord | None:
+    entry = await bus.get(f"landed.{order}", latest=True)
+    return msgspec.json.decode(entry.value, type=LandedRecord) if entry else None
+
+
+def line(repository: Path) -> list[str]:
+    """The branch's own commits after the first, oldest first."""
+    return git(repository, "log", "--first-parent", "--reverse", "--format=%H", "main").split()[1:]
+
+
+def is_green(repository: Path, commit: str, tmp_path: Path) -> bool:
+    place = tmp_path / f"look-{commit[:12]}"
+    git(repository, "worktree", "add", "-q", "--detach", str(place), commit)
+    try:
+        return subprocess.run(["sh", "-c", CHECK], cwd=place).returncode == 0
+    finally:
+        git(repository, "worktree", "remove", "--force", str(place))
+
+
+async def test_finished_orders_land_each_checked_and_the_checkout_follows(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    names = [await finished.order(f"o{number}", {f"new{number}.txt": "good\n"}) for number in range(3)]
+    record = await run(bus, repository, *names)
+    assert record.landed == 3 and record.left_out == () and record.queue == ()
+    assert all((repository / f"new{number}.txt").exists() for number in range(3)) and clean(repository)
+    for number, name in enumerate(names, 1):
+        found = await proof(bus, name)
+        assert found is not None and found.seq == number and found.branch == "main"
+        assert git(repository, "rev-parse", f"{found.commit}^{{tree}}") == found.tree
+        assert f"Order: {name}" in git(repository, "log", "-1", "--format=%B", found.commit)
+    assert [is_green(repository, commit, tmp_path) for commit in line(repository)] == [True] * len(line(repository))
+    parents = git(repository, "log", "--first-parent", "-3", "--format=%P", "main").splitlines()
+    assert all(len(row.split()) >= 2 for row in parents), "each landing has the old tip and its change as parents"
+
+
+async def test_what_is_red_or_conflicts_is_left_out_with_the_reason_and_the_rest_lands(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    good = await finished.order("good", {"good.txt": "x\n"})
+    bad = await finished.order("bad", {"c.txt": "bad\n"})
+    left = await finished.order("left", {"left.txt": "x\n"})
+    right = await finished.order("right", {"right.txt": "x\n"})
+    first = await finished.order("first", {"a.txt": "first\n"})
+    second = await finished.order("second", {"a.txt": "second\n"})
+    record = await run(bus, repository, good, bad, left, right, first, second)
+    out = {each.order: each for each in record.left_out}
+    assert record.landed == 3 and set(out) & {left, right} and set(out) - {left, right} == {bad, second}
+    assert out[bad].kind == "red" and out[second].kind == "conflict" and "a.txt (content" in out[second].why
+    assert not (repository / "c.txt").exists() and (repository / "a.txt").read_text() == "first\n"
+    assert all(is_green(repository, commit, tmp_path) for commit in line(repository))
+    assert await proof(bus, bad) is None
+
+
+async def test_a_change_with_conflict_markers_or_to_its_own_check_is_refused(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    marked = await finished.order("marked", {"c.txt": "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"})
+    judge = await finished.order("judge", {"check.sh": "true\n"})
+    record = await run(bus, repository, marked, judge, verify="sh ./check.sh || test ! -e check.sh")
+    reasons = {each.order: each.why for each in record.left_out}
+    assert record.landed == 0 and reasons[marked] == "it adds conflict markers"
+    assert "it changes check.sh, by which it is checked" in reasons[judge] and "--anyway" in reasons[judge]
+    name = train.name_of(str(repository / ".git"), "main")
+    await train.board(bus, name, [judge], anyway=True)
+    loaded, _ = await train.load(bus, name)
+    assert (await Train(bus, name, loaded).run(empty)).landed == 1
+
+
+async def test_a_commit_made_meanwhile_stays_and_what_was_built_is_checked_again_on_top_of_it(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    gate = repository / ".git/objects/info"
+    verify = f"test -e person.txt && exit 0; touch begun; while ! test -e {gate}/go; do sleep 0.02; done"
+    task = asyncio.create_task(run(bus, repository, one, verify=verify))
+    async with asyncio.timeout(60):
+        while not list((tmp_path / "temp").rglob("begun")):
+            await asyncio.sleep(0.02)
+    (repository / "person.txt").write_text("mine\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "a person's")
+    person = git(repository, "rev-parse", "HEAD")
+    (gate / "go").touch()
+    record = await task
+    assert record.landed == 1 and record.checks >= 1 and clean(repository)
+    assert git(repository, "rev-parse", "main^1") == person and (repository / "person.txt").exists()
+
+
+async def test_what_a_person_has_not_committed_stops_the_train_and_resume_goes_on(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n"})
+    (repository / "a.txt").write_text("mine\n")
+    record = await run(bus, repository, one)
+    assert record.paused is not None and "a.txt" in record.paused.what and record.landed == 0
+    assert (repository / "a.txt").read_text() == "mine\n" and git(repository, "rev-parse", "main") == finished.base
+    git(repository, "checkout", "-q", "a.txt")
+    name = train.name_of(str(repository / ".git"), "main")
+    await train.change(bus, name, lambda found: msgspec.structs.replace(found, paused=None))
+    loaded, _ = await train.load(bus, name)
+    assert (await Train(bus, name, loaded).run(empty)).landed == 1 and (repository / "a.txt").read_text() == "two\n"
+
+
+async def test_what_a_person_merged_by_hand_is_there_and_not_landed_twice(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    git(repository, "fetch", "-q", str(finished.clone), "refs/made/one")
+    git(repository, "merge", "-q", "FETCH_HEAD")
+    tip = git(repository, "rev-parse", "main")
+    record = await run(bus, repository, one)
+    assert record.landed == 0 and [each.kind for each in record.left_out] == ["there"]
+    assert git(repository, "rev-parse", "main") == tip
+
+
+async def test_a_branch_that_was_forced_back_stops_the_train(bus: Bus, finished: Finished, repository: Path) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    assert (await run(bus, repository, one)).landed == 1
+    git(repository, "reset", "-q", "--hard", finished.base)
+    two = await finished.order("two", {"other.txt": "x\n"})
+    record = await run(bus, repository, two)
+    assert record.paused is not None and "forced it back" in record.paused.what
+    assert git(repository, "rev-parse", "main") == finished.base
+
+
+async def test_three_trains_at_once_land_each_change_once(bus: Bus, finished: Finished, repository: Path) -> None:
+    names = [await finished.order(f"o{number}", {f"new{number}.txt": "x\n"}) for number in range(6)]
+    records = await asyncio.gather(*(run(bus, repository, *names) for _ in range(3)))
+    assert all(not record.queue and record.paused is None for record in records)
+    told = git(repository, "log", "--format=%B", "main")
+    assert [told.count(f"Order: {name}\n") for name in names] == [1] * 6 and clean(repository)
+    assert all([await proof(bus, name) for name in names])
+
+
+async def test_what_another_wrote_into_the_record_meanwhile_is_not_overwritten(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one, two = [await finished.order(name, {f"{name}.txt": "x\n"}) for name in ("one", "two")]
+    name = await train.ensure(bus, str(repository), "", verify=CHECK, setup="", slots=2)
+    await train.board(bus, name, [one])
+
+    class Interrupted(Train):
+        async def _store(self, record: TrainRecord, *more: Write) -> None:
+            if all(each.order != two for each in (await train.load(bus, name))[0].queue) and not record.landed:
+                await train.board(bus, name, [two])
+            await super()._store(record, *more)
+
+    record, _ = await train.load(bus, name)
+    assert (await Interrupted(bus, name, record).run(empty)).landed == 2
+
+
+async def test_only_finished_orders_with_changes_are_taken_up(bus: Bus, finished: Finished, repository: Path) -> None:
+    name = await train.ensure(bus, str(repository), "", verify="", setup="", slots=2)
+    with pytest.raises(NotFound):
+        await train.board(bus, name, ["nowhere"])
+    one = await finished.order("one", {"new.txt": "x\n"})
+    entry = await bus.get(f"order.{one}", latest=True)
+    assert entry is not None
+    await bus.put(f"order.{one}", entry.value.replace(b'"done"', b'"failed"'))
+    with pytest.raises(LocalError, match="is failed, so it has nothing to land"):
+        await train.board(bus, name, [one])
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from treadle.fleet.client import connected
+from treadle.landing import bench, train
+point, repository, order, verify = sys.argv[1:]
+def dies(where, name, after):
+    real = getattr(where, name)
+    async def slow(*args, **more):
+        if after:
+            await real(*args, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+    def quick(*args, **more):
+        if after:
+            real(*args, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+    setattr(where, name, slow if asyncio.iscoroutinefunction(real) else quick)
+points = {"built": (bench.Bench, "build", True), "recorded as built": (train.Train, "_build", True),
+          "checked": (bench.Bench, "check", True), "verdict recorded": (train.Train, "_take_verdict", True),
+          "intent recorded": (train.Train, "_begin_landing", True), "branch moved": (bench.Bench, "move", True),
+          "noted": (train.Train, "_note", True)}
+async def main():
+    async with connected() as bus:
+        name = await train.ensure(bus, repository, "", verify=verify, setup="", slots=2)
+        await train.board(bus, name, [order])
+        record, _ = await train.load(bus, name)
+        if point == "verdict recorded":
+            real = train.Train._take_verdict
+            async def taken(self):
+                if await real(self):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return False
+            train.Train._take_verdict = taken
+        else:
+            dies(*points[point])
+        await train.Train(bus, name, record).run(lambda record: not record.queue)
+asyncio.run(main())
+"""
+POINTS = (
+    "built",
+    "recorded as built",
+    "checked",
+    "verdict recorded",
+    "intent recorded",
+    "branch moved",
+    "noted",
+)
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_killed_after_any_step_the_next_train_lands_it_exactly_once(
+    bus: Bus, finished: Finished, repository: Path, point: str
+) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    argv = [sys.executable, "-c", KILLED, point, str(repository), one, CHECK]
+    done = await asyncio.to_thread(subprocess.run, argv, env=dict(os.environ), timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    moved = point in POINTS[5:]
+    assert (git(repository, "rev-parse", "main") != finished.base) == moved, "it moves in one step, after the verdict"
+    assert await proof(bus, one) is None
+    two = await finished.order("two", {"other.txt": "x\n"})
+    record = await run(bus, repository, two)
+    assert record.landed == 2 and record.landing is None and record.paused is None and clean(repository)
+    told = git(repository, "log", "--format=%B", "main")
+    assert told.count("Order: one\n") == 1 and await proof(bus, one) is not None
+
+
+async def test_a_record_of_a_newer_treadle_is_refused(bus: Bus, repository: Path, finished: Finished) -> None:
+    name = await train.ensure(bus, str(repository), "", verify="", setup="", slots=2)
+    record, _ = await train.load(bus, name)
+    await bus.put(f"train.{name}", msgspec.json.encode(msgspec.structs.replace(record, format=99)))
+    with pytest.raises(LocalError, match="newer treadle"):
+        await train.load(bus, name)
