@@ -11,11 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.host.conftest import MARK, marked
+from tests.host.conftest import MARK, marked, order
 from tests.installed import TREADLE
+from tests.workspace.format0 import leave
 from tests.workspace.test_git import branches, make
-from treadle.host.job import runs_directory
-from treadle.host.recover import recover
+from treadle.errors import StorageError
+from treadle.host.job import RunRecord, runs_directory
+from treadle.host.recover import kept_runs, recover
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
 
@@ -210,3 +212,39 @@ def test_a_host_killed_while_it_applies_leaves_all_or_nothing(source: Path, stor
         ]
         assert applied["deleted"] == ["old.txt"] and said == []
     assert recover(store) == [] and store.check() == []
+
+
+@pytest.mark.parametrize("mode", ["staged", "worktree"])
+def test_a_run_that_the_release_before_left_behind_gets_its_receipt_and_can_be_discarded(
+    tmp_path: Path, store: ReceiptStore, mode: str
+) -> None:
+    repository = make(tmp_path / "repo")
+    run_id = "00000001-0000-4000-8000-000000000000"
+    directory = Path(runs_directory(), run_id)
+    directory.mkdir(parents=True)
+    root = leave(repository, directory, mode, name=run_id[:8])
+    (root / "a.txt").write_text("two\n")
+    record = RunRecord(format=1, run_id=run_id, order=order(Path(repository.top)), backend="b", mode=mode, started=1.0)  # type: ignore[arg-type]
+    (directory / "run.json").write_bytes(msgspec.json.encode(record))
+    (receipt,) = recover(store)
+    assert receipt.outcome == "failed" and receipt.verification.git_status == "M  a.txt"
+    place = receipt.usage_raw["treadle"]["workspace"]
+    assert place["kept"] == str(root) and place["base_tree"] != place["result_tree"]
+    kept_runs()[run_id].discard()
+    assert not directory.exists() and branches(repository) == {"main"}
+
+
+def test_a_run_of_a_newer_release_is_left_alone_and_named(source: Path, store: ReceiptStore) -> None:
+    directory = Path(runs_directory(), "00000001-0000-4000-8000-000000000000")
+    directory.mkdir(parents=True)
+    record = RunRecord(format=99, run_id=directory.name, order=order(source), backend="b", mode="staged", started=1.0)
+    (directory / "run.json").write_bytes(msgspec.json.encode(record))
+    said: list[str] = []
+    assert recover(store, said.append) == [] and "newer treadle" in said[0]
+    (directory / "run.json").rename(directory / "patch.diff")
+    (directory / "workspace.json").write_text(
+        '{"format":99,"mode":"staged","source":"/s","root":"/r","directory":"/d","before":"x"}'
+    )
+    with pytest.raises(StorageError, match="newer treadle"):
+        kept_runs()[directory.name].discard()
+    assert (directory / "patch.diff").exists()

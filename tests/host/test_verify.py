@@ -69,6 +69,13 @@ async def test_no_check_reads_what_another_wrote(run: Runner, source: Path) -> N
         assert more(receipt)["observed"]["check"]["ok"]
 
 
+async def test_a_linked_worktree_can_be_worked_in_and_checked(run: Runner, tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    git("worktree", "add", "-q", str(tmp_path / "linked"), cwd=repository.top)
+    receipt, _ = await run("", told(tmp_path / "linked", "echo 1 > a.txt", mode="pass_through", check="git status -s"))
+    assert more(receipt)["observed"]["check"]["output_tail"].split() == ["M", "a.txt"]
+
+
 async def test_a_check_has_a_repository_where_the_source_has_one(run: Runner, tmp_path: Path) -> None:
     repository = make(tmp_path / "repo")
     receipt, _ = await run("", told(Path(repository.top), "echo 1 > a.txt", mode="worktree", check="git status -s"))

@@ -189,7 +189,7 @@ class Workspace:
             return []
         changed = set(found.hidden or ()) if self.place.mode == "pass_through" else set()
         ignored = [path for path in self._look.seen.keys() - self._look.files.keys() if path not in changed]
-        ignored = [path for path in ignored if not path.startswith(".git/") and "/.git/" not in path]
+        ignored = [path for path in ignored if ".git" not in path.split("/")]
         if names is None:
             return sorted(ignored)
         wanted = tuple(f"{os.path.normpath(name)}/" for name in names)

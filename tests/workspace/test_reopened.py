@@ -1,0 +1,121 @@
+"""Workspaces are found again, also those of the release before: nothing that was kept is lost by an upgrade."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.format0 import leave
+from tests.workspace.test_git import branches, make
+from treadle.errors import StorageError
+from treadle.workspace import journal
+from treadle.workspace.git import Repository, git
+from treadle.workspace.reopened import abandoned, open_workspace
+from treadle.workspace.workspace import RECORD, Workspace
+
+MODES = ["staged", "worktree"]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return make(tmp_path / "repo")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    place = tmp_path / "run"
+    place.mkdir()
+    return place
+
+
+def opened(directory: Path) -> Workspace:
+    found = open_workspace(str(directory))
+    assert found is not None
+    return found
+
+
+def worktrees(repository: Repository) -> int:
+    return repository.git("worktree", "list", "--porcelain").count("worktree ")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_an_earlier_release_kept_is_compared_and_applied(
+    repository: Repository, directory: Path, mode: str
+) -> None:
+    root = leave(repository, directory, mode)
+    (root / "a.txt").write_text("two\n")
+    (root / "new.txt").write_text("new\n")
+    (root / "noise.log").write_text("ignored\n")
+    workspace = opened(directory)
+    assert workspace.difference().status == "M  a.txt\nA  new.txt" and workspace.holds_work()
+    assert b"-one\n+two\n" in workspace.difference().patch
+    assert workspace.apply().written == ("a.txt", "new.txt")
+    assert Path(repository.top, "a.txt").read_text() == "two\n"
+    assert opened(directory).release(applied=True) is None
+    assert not root.exists() and branches(repository) == {"main"} and worktrees(repository) == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_can_be_discarded(repository: Repository, directory: Path, mode: str) -> None:
+    (leave(repository, directory, mode) / "a.txt").write_text("two\n")
+    opened(directory).discard()
+    assert not directory.exists() and branches(repository) == {"main"} and worktrees(repository) == 1
+    git("fsck", cwd=repository.top)
+
+
+def test_commits_in_a_worktree_of_an_earlier_release_are_kept(repository: Repository, directory: Path) -> None:
+    root = leave(repository, directory, "worktree")
+    git("commit", "-q", "--allow-empty", "-m", "agent", cwd=str(root))
+    assert opened(directory).release(applied=True) == str(root)
+    assert branches(repository) == {"main", "treadle/r1"}
+
+
+def test_its_filters_and_its_index_have_no_say(repository: Repository, directory: Path, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    root = leave(repository, directory, "worktree")
+    git("config", "filter.ev.clean", f"touch {canary}", cwd=str(root))
+    (root / ".gitattributes").write_text("* filter=ev\n")
+    git("update-index", "--skip-worktree", "a.txt", cwd=str(root))
+    (root / "a.txt").write_text("two\n")
+    workspace = opened(directory)
+    assert workspace.difference().status == "A  .gitattributes\nM  a.txt"
+    workspace.discard()
+    assert not canary.exists()
+
+
+def test_what_died_while_it_was_made_leaves_no_worktree(repository: Repository, directory: Path) -> None:
+    root = leave(repository, directory, "worktree", finished=False)
+    assert open_workspace(str(directory)) is None
+    for path in sorted(root.rglob("*"), reverse=True):
+        path.unlink()
+    root.rmdir()
+    abandoned(repository.top, "r1")
+    assert branches(repository) == {"main"} and worktrees(repository) == 1
+
+
+def test_an_unfinished_apply_of_an_earlier_release_is_finished(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    beside = target / ".treadle-apply-0123abcd"
+    beside.mkdir(parents=True)
+    (target / "a.txt").write_text("one\n")
+    (beside / "old-0").write_text("one\n")
+    (beside / "new-0").write_text("two\n")
+    step = {
+        "path": "a.txt",
+        "old": journal.fingerprint(str(target / "a.txt")),
+        "new": journal.fingerprint(str(beside / "new-0")),
+    }
+    record = {"format": 1, "target": str(target), "beside": str(beside), "state": "committed", "steps": [step]}
+    (tmp_path / "apply.json").write_text(json.dumps(record))
+    assert journal.settle(str(tmp_path / "apply.json")) == "finished"
+    assert (target / "a.txt").read_text() == "two\n" and not beside.exists()
+
+
+def test_what_a_newer_release_made_is_refused_and_not_touched(directory: Path) -> None:
+    (directory / "workspace").mkdir()
+    (directory / RECORD).write_text(
+        '{"format":99,"mode":"staged","source":"/s","root":"/r","directory":"/d","before":"x"}'
+    )
+    with pytest.raises(StorageError, match="newer treadle"):
+        open_workspace(str(directory))
+    assert (directory / "workspace").is_dir()
