@@ -220,3 +220,20 @@ def test_every_entry_of_the_state_directory_is_on_its_page() -> None:
     entries = set(re.findall(r'state_dir\(\)\)?, "([\w.-]+)"', source))
     assert len(entries) > 12
     assert [entry for entry in sorted(entries) if f"`{entry}" not in page] == []
+
+
+def _anchors(path: Path) -> set[str]:
+    """The places in a page that a link can name, as GitHub makes them from its headings."""
+    heads = re.findall(r"(?m)^#+ (.*)$", path.read_text())
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"[`*]", "", head.strip())) for head in heads]
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in plain}
+
+
+def test_no_link_names_a_place_that_its_page_does_not_have() -> None:
+    dead = []
+    for page in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]:
+        for place, anchor in re.findall(r"\]\(([^)\s#:]*)#([^)]*)\)", page.read_text()):
+            target = page.parent / place if place else page
+            if target.suffix == ".md" and anchor not in _anchors(target):
+                dead.append(f"{page.relative_to(ROOT)}: {place}#{anchor}")
+    assert dead == []

@@ -1,14 +1,20 @@
 """`TREADLE_LOG`: JSON lines, without secrets, where the person wants them."""
 
+import asyncio
 import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.installed import treadle
+from tests.scripts import calls, says
+from treadle.agent.providers.script import parse
 from treadle.cli import logs
 from treadle.errors import ConfigError
+from treadle.testing.server import ModelServer
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +49,42 @@ def test_without_the_variable_nothing_is_written(capfd: pytest.CaptureFixture[st
 def test_a_wrong_value_says_what_to_write(wanted: str) -> None:
     with pytest.raises(ConfigError, match="TREADLE_LOG"):
         logs.set_up(wanted)
+
+
+async def test_a_run_writes_what_a_bug_report_needs_and_no_words_of_anybody(tmp_path: Path) -> None:
+    """Starts, requests, tries, decisions, exits."""
+    script = parse(
+        '[[reply]]\nerror = {status = 529, message = "too busy"}\n'
+        + calls("bash", {"command": "echo private words"}, when="hello")
+        + calls("bash", {"command": "touch it"}, when="private")
+        + says("private answer", times="always")
+    )
+    path = tmp_path / "log"
+    async with ModelServer(script) as server:
+        env = {
+            **os.environ,
+            "TREADLE_LOG": f"debug:{path}",
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": "k1",
+        }
+        command = ["-p", "hello", "--model", "anthropic", "--allowed-tools", "Bash(echo *)"]
+        done = await asyncio.to_thread(treadle, *command, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    told = "\n".join(line["message"] for line in lines)
+    for words in (
+        "begins: -p",
+        "request: POST http",
+        "answer: status 529",
+        "try 1 failed",
+        "tool bash started",
+        "started ",
+        "ended with exit code 0",
+        "tool bash denied by nobody",
+        "turn ended as completed",
+        "session closed",
+        "ends with 0",
+    ):
+        assert words in told, told
+    assert "private" not in told and "k1" not in told
+    assert any(line.get("session") and line.get("turn") for line in lines)

@@ -1,6 +1,7 @@
 """The command tree. A command is one line here and one module beside this one, imported when it is used."""
 
 import importlib
+import logging
 import os
 import stat
 import sys
@@ -13,6 +14,7 @@ from treadle.cli import logs
 from treadle.cli.names import PRINT
 from treadle.errors import ConfigError, TreadleError
 
+log = logging.getLogger(__name__)
 TERMINALS = {
     "run": "Run a program in a terminal that outlives this one.",
     "attach": "Join a terminal: see what its program shows and type into it.",
@@ -197,8 +199,13 @@ def main(arguments: list[str]) -> None:
     """Run a command. A known error, or a missing file, becomes one line on stderr and its exit code."""
     try:
         logs.set_up()
+        log.info("treadle %s begins: %s", __version__, arguments[0] if arguments else "a chat")
         sys.exit(_run(arguments))
+    except SystemExit as ended:
+        log.info("ends with %s", ended.code or 0)
+        raise
     except (TreadleError, OSError) as error:
+        log.info("ends with an error: %s", error)
         print(f"treadle: {error}", file=sys.stderr)
         if _wants_json(arguments):
             _show_failure(error)

@@ -102,7 +102,7 @@ async def started(made: Enclosure | None, start: Callable[[Confinement | None], 
     peer.child.beside.append(made.close)
     peer.watching = made.watching(None)
     peer.hint = "it runs in a sandbox and can write its workspace" + made.own
-    peer.hint += "; more with --add-dir, or agents.NAME.writes in the settings, all of it with --no-sandbox"
+    peer.hint += "; more with agents.NAME.writes in the settings, in -p and the chat with --add-dir, or --no-sandbox"
     return peer
 
 

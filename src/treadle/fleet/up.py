@@ -58,7 +58,11 @@ async def up(
         here = name or platform.node().partition(".")[0] or "node"
         settings = node.NodeSettings(name=here, slots=slots, labels=labels)
         began = start_node(settings)
-        say(f"node    {here} {'started' if began else 'found'}, {slots} slots")
+        say(
+            f"node    {here} started, {slots} slots"
+            if began
+            else f"node    {here} found, with the slots it was started with"
+        )
         status = await await_scheduler(bus, here)
         say(f"ready   {status['scheduler']} schedules")
         return status

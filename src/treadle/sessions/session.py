@@ -36,6 +36,7 @@ from treadle.events import (
 from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, EventReader, Prompt, Session, TurnId
 from treadle.sessions import abilities
 from treadle.sessions.log import EventLog
+from treadle.sessions.told import told
 from treadle.wire.common.jsontext import mended
 
 log = logging.getLogger(__name__)
@@ -276,6 +277,9 @@ class BaseSession(ABC):
         """Put an event into the log, unless the session has closed: nobody would read it then."""
         if type(event) in (ToolStarted, ToolEnded, TaskChanged):
             self._note_stoppable(event)
+        if log.isEnabledFor(logging.INFO) and (line := told(event)) is not None:
+            at = turn if turn is not None else (self._current.id if self._current else "")
+            log.info("%s: %s", self._info.name, line, extra={"session": self._id, "turn": at})
         if not self._log.closed:
             self._log.append(event, turn if turn is not None else (self._current.id if self._current else ""))
 

@@ -151,6 +151,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mcp_servers: dict[str, McpServer] = {}
     backends: dict[str, BackendCommand] = {}
     agents: dict[str, AgentSettings] = {}
+    terminal: dict[str, Any] = {}
+    """Checked by the terminals, which read it themselves."""
 
     @property
     def mode(self) -> Mode | None:

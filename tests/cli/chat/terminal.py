@@ -57,9 +57,9 @@ class ChatTerminal:
     def text(self) -> str:
         return "\n".join(self.screen.lines())
 
-    def until(self, pattern: str) -> str:
+    def until(self, pattern: str, seconds: float = 60) -> str:
         """Wait until the screen shows this; gives the whole screen."""
-        return self._wait(lambda text: re.search(pattern, text) is not None, pattern)
+        return self._wait(lambda text: re.search(pattern, text) is not None, pattern, seconds)
 
     def until_gone(self, pattern: str) -> str:
         return self._wait(lambda text: re.search(pattern, text) is None, f"no {pattern}")
@@ -87,8 +87,8 @@ class ChatTerminal:
             pass
         return self.process.wait(1)
 
-    def _wait(self, seen: Callable[[str], bool], what: str) -> str:
-        deadline = time.monotonic() + 60
+    def _wait(self, seen: Callable[[str], bool], what: str, seconds: float = 60) -> str:
+        deadline = time.monotonic() + seconds
         while not seen(self.text):
             assert time.monotonic() < deadline, f"{what} never came:\n{self.text}"
             self._read(1.0)

@@ -1,6 +1,7 @@
 """The HTTP client under our providers, and the one place that turns its failures into provider errors."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -9,6 +10,7 @@ from treadle.agent.providers.endpoint import Endpoint, loopback
 from treadle.errors import ConfigError, LineTooLong, ProviderError
 from treadle.io.http import BadAddress, CannotConnect, HttpClient, HttpError, Response, TooSilent
 
+log = logging.getLogger(__name__)
 LOCAL_PATIENCE = 10.0
 """How many seconds to wait for a server on this machine that does not accept connections yet."""
 LINGER = 0.25
@@ -40,10 +42,13 @@ class ServiceClient:
 
     @asynccontextmanager
     async def post(self, path: str, body: bytes) -> AsyncIterator[Response]:
+        log.info("request: POST %s, %d bytes", self._url(path), len(body))
         try:
             async with self._http.request("POST", self._url(path), body) as response:
+                log.info("answer: status %d from %s", response.status, self._url(path))
                 yield response
         except (HttpError, LineTooLong) as error:
+            log.info("request failed: %s: %s", self._url(path), error)
             raise self._failed(error) from error
 
     async def get(self, path: str) -> tuple[Response, bytes]:

@@ -56,6 +56,8 @@ def up(as_json: bool, **options: Any) -> None:
         found["page"] = background.started_link(say)
     if as_json:
         show_json(found)
+    elif found.get("page") and not sys.stderr.isatty():
+        click.echo(found["page"])  # a terminal has seen it already
 
 
 @click.command("down")

@@ -9,6 +9,7 @@ The tree runs under the keeper and is gone when the `async with` ends, however i
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -18,6 +19,7 @@ from treadle.io.process import held, reaper, tree
 from treadle.io.streams import FdStream, Waiting
 from treadle.io.within import within
 
+log = logging.getLogger(__name__)
 TAIL = 64 * 1024
 
 
@@ -117,6 +119,7 @@ async def start(
         for fd in theirs:
             os.close(fd)
     child._adopt(ours, keep_tail=stderr == "tail")
+    log.info("started %s as process %s in %s", argv[0], child.pid, cwd or ".")
     return child
 
 
@@ -191,6 +194,7 @@ class Child:
 
     def close(self) -> None:
         """Close our ends without waiting. The keeper ends what still runs."""
+        log.info("process %s ended with exit code %s", self.tree.pid, self.tree.exit_code)
         self._unwatch()
         if self._reading_tail is not None:
             self._reading_tail.cancel()
