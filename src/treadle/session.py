@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
 from types import NoneType
-from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 import msgspec
 
@@ -33,12 +33,9 @@ MODE_ALIASES: dict[str, Mode] = {
 
 
 def parse_mode(name: str) -> Mode:
-    for mode in get_args(Mode):
-        if name.lower() == mode:
-            found: Mode = mode
-            return found
-    if name.lower() in MODE_ALIASES:
-        return MODE_ALIASES[name.lower()]
+    known: dict[str, Mode] = {**{mode: mode for mode in get_args(Mode)}, **MODE_ALIASES}
+    if name.lower() in known:
+        return known[name.lower()]
     raise ConfigError(f"there is no permission mode {name!r}", hint=f"one of {', '.join(get_args(Mode))}")
 
 
@@ -66,8 +63,7 @@ Guard: TypeAlias = Callable[[Access], Decision]
 Writing: TypeAlias = Callable[[tuple[str, ...]], AbstractContextManager[None]]
 """Held around a tool's write to these paths; raises errors.Denied when somebody else holds them."""
 Watching: TypeAlias = Callable[[], Callable[[], None]]
-"""Called before a command whose writes cannot be foreseen. The function it returns is called afterwards and may
-raise errors.Denied."""
+"""Called before a command whose writes are not known; what it returns is called after it, and may raise Denied."""
 Calling: TypeAlias = Callable[[int, float | None], Awaitable[None]]
 """Awaited before each call of the model, with the session's tokens and cost so far; may end the turn by raising."""
 
@@ -165,15 +161,21 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
     calling: Calling | None = None
 
 
-class Confinement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernel forbids the programs that a session starts. `io/sandbox/start.py` applies it.
+class Mount(NamedTuple):
+    """A file or directory of the machine that confined programs see at another path."""
 
-    Paths are absolute. Everything else on the machine can be read but not written.
-    """
+    source: str
+    target: str
+    write: bool = False
+
+
+class Confinement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel forbids the programs that a session starts (`io/sandbox/start.py`). Paths are absolute; all else
+    on the machine can be read but not written."""
 
     use: Literal["auto", "possible", "on", "off"] = "auto"
-    """auto: in the modes auto-edit and full-auto, if the machine can; possible: in every mode but yolo, if the machine
-    can (for orders, where nobody can be asked); on: always, or refuse to run; off: never."""
+    """auto: in auto-edit and full-auto, if the machine can; possible: in all modes but yolo, if it can; on: always, or
+    refuse to run; off: never."""
     network: Literal["on", "off"] = "on"
     hosts: tuple[str, ...] = ()
     """With the network off: hosts that can still be reached, through our proxy; `pypi.org`, `*.example.com`."""
@@ -181,6 +183,8 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """The places that may be written, the workspace first."""
     read_only: tuple[str, ...] = ()
     """Files and directories below those that may not be changed."""
+    mounts: tuple[Mount, ...] = ()
+    """What is shown in another place, such as a private git directory over that of the workspace."""
     hidden: tuple[str, ...] = ()
     """Files and directories that may not be read."""
     sockets: tuple[str, ...] = ()
@@ -248,8 +252,7 @@ class OwnProgram(msgspec.Struct, frozen=True, kw_only=True):
     post_tool: Callable[[Use, str, bool], Awaitable[str | HookVerdict | None]] | None = None
     """Called with the result and whether it succeeded; returns text for the model, or a HookVerdict."""
     stop: Callable[[str, str], Awaitable[str | None]] | None = None
-    """Called with the outcome and the final text when a turn has ended. If it returns a text after a completed turn,
-    our own agent continues with that."""
+    """Called with a turn's outcome and final text. Our own agent continues a completed turn with what it returns."""
     event: Callable[[str, dict[str, Any]], Awaitable[HookVerdict | None]] | None = None
     """Called by our own agent with further events, by Claude Code's names: PermissionRequest, SubagentStart ..."""
 

@@ -22,6 +22,11 @@ SELF_PID = "PID_OF_THE_STARTER"
 
 
 def argv(room: Confinement, command: str, *shown: Path) -> list[str]:
+    program = [sys.executable, __file__, msgspec.json.encode(room).decode(), command]
+    return opened_for(program, *shown)
+
+
+def opened_for(program: list[str], *shown: Path) -> list[str]:
     """`shown` are the places that nobody has to reach, beside the interpreter and our code."""
     places = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2], *shown]
     needed = [place.resolve() for place in places]
@@ -33,7 +38,6 @@ def argv(room: Confinement, command: str, *shown: Path) -> list[str]:
                 between = [one for one in reversed(place.parents) if closed in one.parents]
                 opened += [word for one in between for word in ("--perms", "0755", "--dir", str(one))]
                 opened += ["--dev-bind", str(place), str(place)]
-    program = [sys.executable, __file__, msgspec.json.encode(room).decode(), command]
     return ["bwrap", "--dev-bind", "/", "/", *opened, "--", *program] if opened else program
 
 

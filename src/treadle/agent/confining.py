@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from treadle.agent.sealing import Sealing
 from treadle.errors import Denied
 from treadle.io import scratch
 from treadle.io.paths import private_dir, state_dir
@@ -40,6 +42,7 @@ class Confining:
         self.asked = asked
         self._write = tuple(dict.fromkeys(os.path.realpath(os.path.join(cwd, one)) for one in (cwd, *add_dirs)))
         self._session = session
+        self.sealing = Sealing(self._write, session, self.now, lambda: self.wanted)
         self._temp: str | None = None
         self._hidden = Matches((), lambda path: False)
         self._kept = Matches((), lambda path: False)
@@ -47,6 +50,7 @@ class Confining:
         """Whether a person's rule allows this protected file to be written."""
         self._mode: Mode | None = None
         self._told = False
+        self._closed = False
 
     def obey(self, rules: RuleSet, mode: Mode | None) -> None:
         """Use these rules and this mode from now on."""
@@ -95,12 +99,11 @@ class Confining:
         """None: programs run unconfined. Raises ConfigError when a required sandbox cannot be made."""
         if not self.wanted:
             return None
-        repositories = (one for place in self._write for one in places.git_directories(place))
-        write = (*self._write, *repositories, *self.asked.write)
         protected = self._protected()
         return msgspec.structs.replace(
             self.asked,
-            write=tuple(dict.fromkeys(write)),
+            write=tuple(dict.fromkeys((*self._write, *self.asked.write))),
+            mounts=(*self.asked.mounts, *self.sealing.mounts()),
             read_only=tuple(dict.fromkeys((*protected, *self._kept.find(), *self.asked.read_only))),
             hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden))),
             temp=self._temporary(),
@@ -137,7 +140,9 @@ class Confining:
 
     def _protected(self) -> list[str]:
         found = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
-        return [path for path in found if not self._allowed(path)]
+        found |= dict.fromkeys(self.sealing.read_only())
+        covered = [mount.target for mount in self.sealing.mounts()]
+        return [path for path in found if not self._allowed(path) and not places.is_under(path, *covered)]
 
     def _undo(self, before: tuple[ProtectedNames, set[str] | None]) -> None:
         protected, kept = before
@@ -148,10 +153,7 @@ class Confining:
             found += [path for path in self._kept.find() if path not in kept]
         if not found:
             return
-        aside = os.path.join(private_dir(os.path.join(state_dir(), "removed")), self._session)
-        from treadle.io.sandbox.planted import move_aside
-
-        moved = dict(move_aside(found, aside))
+        moved = self._move_aside(found)
         protected.restore()
         listed = "".join(f"\n  {path}" + (f" (now {moved[path]})" if path in moved else "") for path in found)
         raise Denied(
@@ -160,6 +162,44 @@ class Confining:
             details={"files": found},
         )
 
+    def _move_aside(self, found: list[str]) -> dict[str, str]:
+        from treadle.io.sandbox.planted import move_aside
+
+        aside = os.path.join(private_dir(os.path.join(state_dir(), "removed")), self._session)
+        return dict(move_aside(found, aside))
+
+    async def ready(self, say: Callable[[str], None]) -> None:
+        """Before a turn: the agent's repository follows what the user has done meanwhile."""
+        for note in await self.sealing.ready():
+            say(note)
+
+    async def settle(self, say: Callable[[str], None]) -> str:
+        """After a command: take over what was committed. Returns what the agent should know about it."""
+        notes = await self.sealing.settle()
+        for note in notes:
+            say(note)
+        return "".join(f"\n[{note}]" for note in notes)
+
+    async def finish(self, say: Callable[[str], None]) -> None:
+        """After a turn: take over what was committed, and move aside the git directories that programs have made."""
+        await self.settle(say)
+        for path, place in (await asyncio.to_thread(self._remove_repositories)).items():
+            say(
+                f"a command made {path}; your own git would act on what it says, so it is now {place}. "
+                f"Move it back if you trust it, or allow it with the rule Write({path}/**)"
+            )
+        if self._closed:
+            self.close()
+
+    def _remove_repositories(self) -> dict[str, str]:
+        if not self.wanted:
+            return {}
+        found = [path for path in self.sealing.new_repositories() if not self._allowed(path)]
+        return self._move_aside(found) if found else {}
+
     def close(self) -> None:
+        self._closed = True
+        self.sealing.close()
         if self._temp is not None:
             scratch.remove(self._temp)
+            self._temp = None

@@ -95,6 +95,9 @@ class Parts(msgspec.Struct, kw_only=True):
     emit: Callable[[Event], None]
     room: Callable[[], Awaitable[None]]
     watching: Watching | None = None
+    ready: Callable[[], Awaitable[None]] | None = None
+    settle: Callable[[], Awaitable[str]] | None = None
+    """Awaited around a command, so that its repository and the user's follow each other."""
     """Called before a tool that executes. What it returns is called afterwards, to find forbidden changes."""
     calling: Calling | None = None
     max_output_tokens: int | None = None
@@ -423,8 +426,12 @@ class TurnLoop:
         text, ok = "[interrupted]", False
         try:
             unforeseen = access.kind in ("execute", "other")  # what a command or an MCP server writes is not known yet
+            if parts.ready is not None and unforeseen:
+                await parts.ready()
             check = await asyncio.to_thread(parts.watching) if parts.watching and unforeseen else None
             text = await registry.run(tool, args, context)
+            if parts.settle is not None and unforeseen:
+                text += await parts.settle()
             if check is not None:
                 await asyncio.to_thread(check)
             ok = True

@@ -208,6 +208,9 @@ class NativeSession(HostedSession):
     def _warn(self, message: str, code: str = "") -> None:
         self.emit(Warned(message=message, code=code))
 
+    def _about_git(self, message: str) -> None:
+        self.emit(Warned(message=message, code="git"))
+
     # A turn
 
     async def _turn(self, turn: Turn) -> TurnEnded:
@@ -238,6 +241,7 @@ class NativeSession(HostedSession):
         finally:
             self._loop = None
             try:
+                await self.confining.finish(self._about_git)
                 await self._hooks.turn_end(outcome, turn.text)
             finally:  # the turn may be interrupted while the hook runs
                 over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
@@ -296,6 +300,8 @@ class NativeSession(HostedSession):
             emit=self.note,
             room=self.room,
             watching=self.confining.watching(self.spec.guards.watching),
+            ready=partial(self.confining.ready, self._about_git),
+            settle=partial(self.confining.settle, self._about_git),
             calling=self.spec.guards.calling,
         )
 

@@ -9,6 +9,9 @@ from treadle.errors import ConfigError
 from treadle.io.files import read_at_most
 from treadle.io.paths import here
 
+MARK = "treadle-private"
+"""In the git directory that a sandbox shows instead of the user's (`workspace/private_git.py`)."""
+
 
 class SharedRepository:
     __slots__ = ("top", "git", "main", "common")
@@ -18,6 +21,11 @@ class SharedRepository:
         """The top of the worktree that contains the directory."""
         self.git = git
         """Where git keeps what belongs to this worktree alone."""
+        if os.path.exists(os.path.join(git, MARK)):
+            raise ConfigError(
+                "claims and seats are kept in the user's git directory, which a sandbox does not show",
+                hint="run this outside of the sandbox; writes of this session are checked against claims there anyway",
+            )
         self.common = common = _common(git)
         """What `git rev-parse --git-common-dir` says, absolute."""
         self.main = _main(common)

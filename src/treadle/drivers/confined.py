@@ -101,6 +101,7 @@ async def started(made: Enclosure | None, start: Callable[[Confinement | None], 
         raise
     peer.child.beside.append(made.close)
     peer.watching = made.watching(None)
+    peer.enclosed = made
     peer.hint = "it runs in a sandbox and can write its workspace" + made.own
     peer.hint += "; more with agents.NAME.writes in the settings, in -p and the chat with --add-dir, or --no-sandbox"
     return peer
@@ -108,11 +109,20 @@ async def started(made: Enclosure | None, start: Callable[[Confinement | None], 
 
 @asynccontextmanager
 async def watched(peer: Peer[Any, Any], emit: Callable[[Event], None]) -> AsyncIterator[None]:
-    """Around a turn: protected files that it made are moved out of the workspace, with a warning."""
+    """Around a turn: its commits are taken over, and protected files that it made are moved out, with a warning."""
+    enclosed = peer.enclosed
+
+    def say(message: str) -> None:
+        emit(Warned(message=message, code="git"))
+
+    if enclosed is not None:
+        await enclosed.ready(say)
     check = await asyncio.to_thread(peer.watching) if peer.watching is not None else None
     try:
         yield
     finally:
+        if enclosed is not None:
+            await enclosed.finish(say)
         if check is not None:
             try:
                 await asyncio.to_thread(check)

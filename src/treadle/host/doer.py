@@ -147,6 +147,8 @@ class SidecarDoer:
             except Denied as error:
                 self._taking_out = [Deviation(where="workspace", problem=str(error))]
                 self.taken_out = [os.path.relpath(path, self._root) for path in error.details["files"]]
+        if self._enclosure is not None:
+            await self._enclosure.finish(lambda said: self._taking_out.append(Deviation(where="git", problem=said)))
 
     session_id = ""
 

@@ -22,6 +22,11 @@ def create(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
 
+def create_new(path: str, mode: int = 0o600) -> io.FileIO:
+    """A new file; FileExistsError when there is one of this name, or a link."""
+    return io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
+
+
 def created(path: str) -> io.FileIO:
     """The same as a file object without buffering."""
     return io.FileIO(create(path), "wb")

@@ -27,9 +27,9 @@ of its stderr. When that error is raised, nothing of its process tree is left:
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -52,6 +52,14 @@ LAST_BYTES = 0.5
 """Seconds to wait for output that a program wrote before it exited."""
 
 E = TypeVar("E", bound=RemoteError)
+
+
+class TurnBounds(Protocol):
+    """Something to do before and after each turn of a confined program; `say` tells a person what came of it."""
+
+    async def ready(self, say: Callable[[str], None]) -> None: ...
+
+    async def finish(self, say: Callable[[str], None]) -> None: ...
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +101,8 @@ class Peer(Generic[Received, Said]):
         self.watching: Watching | None = None
         """Called before a turn to record the state of things; what it returns is called after the turn. Set by
         whoever confined the program."""
+        self.enclosed: TurnBounds | None = None
+        """What confined it: awaited around a turn, outside of that."""
         self.failure: TreadleError | None = None
         """The error that ended the conversation, raised to whoever receives or sends next."""
         self._heard: deque[Received] = deque()

@@ -2,10 +2,8 @@
 
 import posixpath
 
-GIT = ("config", "config.worktree", "hooks", "info/attributes", "commondir")
-"""Inside a repository's git directory."""
 WORKSPACE = (".treadle", ".claude", ".vscode", ".idea", ".envrc", ".mcp.json")
-"""At the top of a workspace. The sandbox protects these and git's; the guard of the file tools protects the rest."""
+"""At the top of a workspace. The sandbox protects these; the guard of the file tools protects the rest."""
 HOME = (
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile"),
     *(".zlogin", ".gitconfig", ".ssh", ".config/git", ".config/fish", ".config/systemd", ".config/autostart"),

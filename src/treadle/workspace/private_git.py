@@ -65,6 +65,8 @@ OURS = {
 """The user's objects cannot be written, so there is nothing to tidy; and the user's signing key is not there."""
 PRIVATE_REFS = ("refs/stash", "refs/treadle/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 """Refs that belong to one checkout or to us. They are neither copied nor taken over."""
+MARK = "treadle-private"
+"""A file that tells our own programs inside that the user's git directory is not here. Nothing outside believes it."""
 COPIED = ("shallow", "info/exclude", "info/attributes", "info/sparse-checkout")
 LARGEST = 16 << 20
 """Bytes of a copied file of git's; a larger one is refused and not cut."""
@@ -103,6 +105,7 @@ def make(
         refs[begins] = at
     for directory in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks", "logs"):
         os.makedirs(os.path.join(place, directory), mode=0o700)
+    _write(place, MARK, "This git directory is an agent's own; what it commits is taken over by Treadle outside.\n")
     _write(place, "HEAD", f"ref: {begins}\n" if REF.fullmatch(begins) else f"{begins}\n")
     write_refs(place, refs)
     borrowed = user.object_places() if objects is None else objects

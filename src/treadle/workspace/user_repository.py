@@ -100,7 +100,7 @@ class UserRepository:
         listed = self.run("config", "--list", "--includes", "--show-scope", "-z", check=False).stdout
         fields = listed.decode("utf-8", "surrogateescape").split("\0")[:-1]
         pairs = zip(fields[::2], fields[1::2], strict=False)
-        return [(scope, *_halves(entry)) for scope, entry in pairs]
+        return [(scope, *_halves(entry)) for scope, entry in pairs if scope != "command"]  # those are our own
 
     def object_places(self) -> list[str]:
         """Its objects' directory and all that this one borrows from, as real paths."""
@@ -123,6 +123,13 @@ class UserRepository:
         asked = "".join(f"{one}\n" for one in ids).encode()
         answers = self.run("cat-file", "--batch-check=%(objectname)", stdin=asked).stdout.decode().splitlines()
         return [one for one, answer in zip(ids, answers, strict=True) if answer.endswith(" missing")]
+
+    def checked_out_elsewhere(self) -> set[str]:
+        """The branches of its other worktrees."""
+        listed = os.path.join(self.common, "worktrees")
+        others = [os.path.join(listed, name) for name in (os.listdir(listed) if os.path.isdir(listed) else ())]
+        places = [place for place in (self.common, *others) if place != self.directory]
+        return {(_text(os.path.join(place, "HEAD")) or "").removeprefix("ref:").strip() for place in places}
 
     def file(self, name: str) -> str:
         """The path of a file of this checkout, such as its index."""

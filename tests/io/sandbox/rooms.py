@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from treadle.io.sandbox import bubblewrap, places
-from treadle.io.sandbox.places import git_directories, protected_in
+from treadle.io.sandbox.places import protected_in
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 
@@ -25,8 +25,7 @@ class Done(NamedTuple):
 
 def room(workspace: Path, **more: object) -> Confinement:
     place = str(workspace)
-    write = (place, *git_directories(place))
-    return Confinement(**{"write": write, "read_only": protected_in(place), **more})  # type: ignore[arg-type]
+    return Confinement(**{"write": (place,), "read_only": protected_in(place), **more})  # type: ignore[arg-type]
 
 
 def repository(workspace: Path) -> Path:

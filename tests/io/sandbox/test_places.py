@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,32 +11,18 @@ from tests.io.sandbox.rooms import repository
 from treadle.io.sandbox import places
 
 
-def test_a_plain_repository_has_one_git_directory(tmp_path: Path) -> None:
-    assert places.git_directories(str(tmp_path)) == ()
-    repository(tmp_path)
-    assert places.git_directories(str(tmp_path)) == (str(tmp_path / ".git"),)
-
-
-def test_a_worktree_has_the_shared_one_and_its_own(tmp_path: Path) -> None:
-    (tmp_path / "main").mkdir()
-    repository(tmp_path / "main")
-    subprocess.run(["git", "-C", str(tmp_path / "main"), "worktree", "add", "-q", str(tmp_path / "tree")], check=True)
-    shared, own = places.git_directories(str(tmp_path / "tree"))
-    assert shared == str(tmp_path / "main" / ".git") and own == str(tmp_path / "main" / ".git" / "worktrees" / "tree")
-    kept = places.protected_in(str(tmp_path / "tree"))
-    for path in (tmp_path / "tree" / ".git", f"{own}/commondir", f"{shared}/hooks", f"{shared}/config"):
-        assert str(path) in kept
-
-
-def test_a_link_in_the_place_of_a_repository_is_none(tmp_path: Path) -> None:
-    (tmp_path / "w").mkdir()
-    os.symlink("/etc", tmp_path / "w" / ".git")
-    assert places.git_directories(str(tmp_path / "w")) == ()
-
-
-def test_a_submodule_has_files_of_its_own_that_git_obeys(tmp_path: Path) -> None:
-    (tmp_path / ".git" / "modules" / "sub").mkdir(parents=True)
-    assert str(tmp_path / ".git" / "modules" / "sub" / "config") in places.protected_in(str(tmp_path))
+@pytest.mark.parametrize("form", ["directory", "file", "link"])
+def test_the_git_directory_of_a_workspace_is_protected_in_every_form_but_not_named_where_there_is_none(
+    tmp_path: Path, form: str
+) -> None:
+    assert str(tmp_path / ".git") not in places.protected_in(str(tmp_path))
+    if form == "directory":
+        repository(tmp_path)
+    elif form == "file":
+        (tmp_path / ".git").write_text("gitdir: x")
+    else:
+        os.symlink("/etc", tmp_path / ".git")
+    assert str(tmp_path / ".git") in places.protected_in(str(tmp_path))
 
 
 def test_behind_a_writable_place_that_has_become_a_link_nothing_can_be_written_either(tmp_path: Path) -> None:

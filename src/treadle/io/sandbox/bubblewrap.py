@@ -46,7 +46,10 @@ class Mounts:
 
     def __init__(self, confinement: Confinement) -> None:
         self.write = places.writable(confinement.write)
-        self.pins = [place for place in _pins(self.write, _with_real_paths(confinement)) if place not in self.write]
+        self.shown = list(confinement.mounts)
+        covered = [shown.target for shown in self.shown]
+        pins = _pins(self.write, _with_real_paths(confinement))
+        self.pins = [place for place in pins if place not in self.write and not places.is_under(place, *covered)]
         self.read_only = [*dict.fromkeys(_protected(confinement.read_only, self.write))]
         self.hidden = _masks(confinement, tuple(self.write))
         self.keeps_capability = places.needs_override(self.write)
@@ -126,6 +129,8 @@ def _options(confinement: Confinement, plan: Mounts) -> list[str]:
             mounts += _replaced(place, confinement)
     for place in plan.pins:
         mounts += ["--bind", place, place]
+    for shown in plan.shown:
+        mounts += ["--bind" if shown.write else "--ro-bind", shown.source, shown.target]
     for place in plan.read_only:
         mounts += ["--ro-bind", place, place]
     for place in plan.hidden:
@@ -144,7 +149,7 @@ def _resolver() -> list[str]:
 
 def _with_real_paths(confinement: Confinement) -> list[str]:
     """The protected or hidden paths, as named and as resolved."""
-    named = (*confinement.read_only, *confinement.hidden)
+    named = (*confinement.read_only, *confinement.hidden, *(shown.target for shown in confinement.mounts))
     return [*dict.fromkeys((*named, *map(os.path.realpath, named)))]
 
 

@@ -22,7 +22,9 @@ _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL =
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 CANNOT = (
     "hide files that rules deny to read",
-    "keep files inside the workspace from being changed",
+    "show commands a git repository of their own: in a checkout `.git` is read-only, so commits are refused, and "
+    "no new file can be made beside it",
+    "keep other files inside the workspace from being changed",
     "hide Unix sockets",
     "limit the network",
     "end all processes when everything of ours is killed at once",
@@ -47,12 +49,25 @@ def problem() -> str | None:
 def command(confinement: Confinement) -> list[str]:
     """Everything up to the program to run. The helper reports when it is confined and waits for our signal."""
     write = places.writable(confinement.write)
+    git = [place for place in confinement.read_only if os.path.basename(place) == ".git"]
+    granted = [one for place in write for one in _granted(place, git)]
     ours = [*(f"/dev/{name}" for name in DEVICES), *([confinement.temp] if confinement.temp else [])]
     ours += [state_dir()] if confinement.state else []
     real = [os.path.realpath(place) for place in ours if os.path.exists(place)]
     keep = [places.CAP_DAC_OVERRIDE] if places.needs_override(write) else []
-    plan = {"writable": [*dict.fromkeys((*write, *real))], "keep": keep}
+    plan = {"writable": [*dict.fromkeys((*granted, *real))], "keep": keep}
     return [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock", json.dumps(plan)]
+
+
+def _granted(place: str, kept: list[str]) -> list[str]:
+    """What can be written in `place` without writing to what is kept in it. Landlock grants whole directories only, so
+    beside something kept each name that exists is granted, and no new one can be made."""
+    inside = [one for one in kept if places.is_under(one, place)]
+    if not inside or os.path.islink(place):
+        return [] if os.path.islink(place) else [place]
+    if place in inside:
+        return []
+    return [one for name in sorted(os.listdir(place)) for one in _granted(os.path.join(place, name), inside)]
 
 
 def main(writable: list[str], keep: list[int], argv: list[str]) -> NoReturn:

@@ -28,36 +28,6 @@ def writable(given: Sequence[str]) -> list[str]:
     return [*dict.fromkeys(found[place] for place in given if place in found)]
 
 
-def git_directories(workspace: str) -> tuple[str, ...]:
-    """The git directory of a workspace and, for a worktree, the one it shares with others. Empty: no repository."""
-    place = os.path.join(workspace, ".git")
-    if os.path.isdir(place) and not os.path.islink(place):
-        return (place,)
-    own = _named_in(place, "gitdir: ")
-    if own is None:
-        return ()
-    common = _named_in(os.path.join(own, "commondir"), "")
-    # A worktree's directory lies in `worktrees/` of the shared one, which lists it; anything else was planted.
-    if common is None or not is_under(own, os.path.join(common, "worktrees")):
-        return ()
-    back = _named_in(os.path.join(own, "gitdir"), "")
-    return (common, own) if back is not None and os.path.realpath(back) == os.path.realpath(place) else ()
-
-
-def _named_in(path: str, prefix: str) -> str | None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            text = os.read(fd, 4096).decode("utf-8", "surrogateescape").strip()
-        finally:
-            os.close(fd)
-    except OSError:
-        return None
-    if not text.startswith(prefix) or "\0" in text:
-        return None
-    return os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix(prefix)))
-
-
 def protected_in(workspace: str) -> tuple[str, ...]:
     """The names in a workspace that decide what runs later, whether they exist or not."""
     found = [os.path.join(workspace, name) for name in protected.WORKSPACE]
@@ -68,19 +38,9 @@ def protected_in(workspace: str) -> tuple[str, ...]:
     prefix = os.path.realpath(sys.prefix)
     if is_under(prefix, workspace) and prefix != workspace:
         found.append(prefix)
-    directories = git_directories(workspace)
     place = os.path.join(workspace, ".git")
-    if os.path.islink(place) or os.path.isfile(place):  # it points to the place where git looks for the rest
+    if os.path.lexists(place):  # a private one is mounted over it, if it is one that we understand
         found.append(place)
-    if len(directories) > 1:
-        own = directories[1]
-        found += [os.path.join(own, "commondir"), os.path.join(own, "gitdir")]
-    common = directories[0] if directories else os.path.join(workspace, ".git")
-    found += [os.path.join(common, name) for name in protected.GIT]
-    modules = os.path.join(common, "modules")
-    if os.path.isdir(modules):
-        for module in sorted(os.listdir(modules)):
-            found += [os.path.join(modules, module, name) for name in protected.GIT]
     return tuple(dict.fromkeys(found))
 
 

@@ -7,15 +7,7 @@ a link that it changed is restored.
 
 import contextlib
 import os
-import re
 from collections.abc import Iterable
-
-HARMLESS_SETTINGS = re.compile(
-    r"(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol)"
-    r"|user\.(name|email)|init\.defaultbranch|extensions\.(objectformat|refstorage|worktreeconfig)"
-    r"|remote\..*\.(url|fetch)|branch\..*\.(remote|merge|rebase)|submodule\..*\.(url|active)|pull\.rebase)"
-)
-"""What `git init`, `git clone` and everyday use write. Anything else in a new .git/config could run a program."""
 
 
 class ProtectedNames:
@@ -31,8 +23,8 @@ class ProtectedNames:
                 self.links[path] = os.readlink(path)
 
     def changed(self) -> list[str]:
-        """The names that exist now, except what git makes in a new repository, and the links that were changed."""
-        made = [path for path in self.absent if os.path.lexists(path) and not _is_of_a_new_repository(path)]
+        """The names that exist now, and the links that were changed."""
+        made = [path for path in self.absent if os.path.lexists(path)]
         return made + [path for path, target in self.links.items() if _link(path) != target]
 
     def restore(self) -> None:
@@ -64,35 +56,3 @@ def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
             continue  # gone again, or we may not move it: it is reported anyway
         moved.append((path, target))
     return moved
-
-
-def _is_of_a_new_repository(path: str) -> bool:
-    if os.path.islink(path):
-        return False
-    name = os.path.basename(path)
-    if name == "hooks" and os.path.isdir(path):
-        return all(entry.endswith(".sample") for entry in os.listdir(path))
-    if name == "config" and os.path.isfile(path):
-        return _is_harmless(path)
-    return False
-
-
-def _is_harmless(path: str) -> bool:
-    """Read without git, which would act on it. Anything unusual does not count as harmless."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read(64 << 10).splitlines()
-    except (OSError, UnicodeDecodeError):
-        return False
-    section = ""
-    for line in map(str.strip, lines):
-        if not line or line[0] in "#;":
-            continue
-        head = re.fullmatch(r'\[([\w.-]+)(?:\s+"([^"\\\\]*)")?\]', line)
-        if head:
-            section = f"{head[1].lower()}.{head[2]}." if head[2] is not None else f"{head[1].lower()}."
-            continue
-        key = re.match(r"([A-Za-z][\w-]*)\s*(=|$)", line)
-        if key is None or line.endswith("\\") or not HARMLESS_SETTINGS.fullmatch(section + key[1].lower()):
-            return False
-    return True

@@ -25,6 +25,11 @@ def check(first: int, mounts: Mounts) -> None:
         for place in [*mounts.write, *mounts.pins, *kept]:
             if not is_under(place, *mounts.hidden) and _identity(here, place) != _identity(there, place):
                 raise _moved(place)
+        for shown in mounts.shown:
+            if _identity(here, shown.source) != _identity(there, shown.target):
+                raise _moved(shown.target)
+            if not shown.write and not _is_read_only(there, shown.target):
+                raise _moved(shown.target)
         for place in kept:
             if not _is_read_only(there, place):
                 raise _moved(place)

@@ -1,0 +1,181 @@
+"""Keeps the git repositories of a session's workspaces out of its programs' reach, and takes over what they commit.
+
+Each workspace with a repository gets a private one, made once for the session; `workspace/in_place.py` does the rest.
+Git directories below the top of a workspace cannot be changed, and one that a program made is moved aside after a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from treadle.errors import LocalError, TimedOut, TreadleError
+from treadle.io import opening, scratch
+from treadle.io.files import read_at_most
+from treadle.io.paths import private_dir, state_dir
+from treadle.io.sandbox import methods, places
+from treadle.io.sandbox.matches import Matches
+from treadle.io.within import within
+from treadle.session import Confinement, Mount
+
+if TYPE_CHECKING:
+    from treadle.workspace.in_place import InPlace
+
+INSIDE_SECONDS = 60.0
+LARGEST = 1 << 30
+"""Bytes of what comes out at once; larger work is kept where it is, and that is said."""
+ROOM = "/run/treadle"
+
+
+class Sealing:
+    def __init__(
+        self,
+        write: tuple[str, ...],
+        session: str,
+        walls: Callable[[], Confinement | None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """`walls`: how a program that is started now is confined; `wanted`: whether it is."""
+        self._write = write
+        self._session = session
+        self._walls = walls
+        self._wanted = wanted
+        self._made: list[InPlace] | None = None
+        self._home = ""
+        self._nested = Matches(write, _is_repository)
+        self._theirs: set[str] = set()
+        """The git directories below the workspaces that were there before."""
+        self._lock = asyncio.Lock()
+
+    def begin(self) -> list[InPlace]:
+        """Make the private repositories, the first time."""
+        if self._made is None:
+            self._theirs = set(self._nested.find())
+            self._made = [*self._sealed()] if methods.available().method == "bubblewrap" else []
+        return self._made
+
+    def _sealed(self) -> list[InPlace]:
+        from treadle.workspace.in_place import InPlace  # imported here because few sessions start a command at once
+        from treadle.workspace.user_repository import UserRepository
+
+        found = [user for place in self._write if (user := UserRepository.at(place)) is not None]
+        if not found:
+            return []
+        home = private_dir(os.path.join(state_dir(), "git"))
+        number = 1
+        while os.path.lexists(self._home or home):
+            self._home = os.path.join(home, f"{self._session}-{number}")
+            number += 1
+        os.mkdir(self._home, mode=0o700)
+        return [InPlace(user, os.path.join(self._home, str(at)), self._session, at) for at, user in enumerate(found)]
+
+    def mounts(self) -> tuple[Mount, ...]:
+        return tuple(mount for place in self.begin() for mount in place.mounts)
+
+    def read_only(self) -> list[str]:
+        """What programs may not change, whether it exists or not."""
+        sealed = self.begin()
+        covered = [mount.target for mount in self.mounts()]
+        links = [link for place in sealed for link in place.submodules()]
+        found = [*map(_kept, self._theirs), *(path for place in sealed for path in place.read_only())]
+        found += [os.path.join(link, ".git") for link in links]
+        # The user's git enters a submodule even if there is nothing in it yet, so nothing may come to be there.
+        found += [link for link in links if os.path.isdir(link) and not os.path.lexists(os.path.join(link, ".git"))]
+        tops = [place for place in found if places.is_under(place, *self._write)]
+        return [place for place in dict.fromkeys(tops) if not places.is_under(place, *covered)]
+
+    def new_repositories(self) -> list[str]:
+        """Git directories that a program has made since the session began."""
+        if self._made is None:
+            return []
+        mounted = {mount.target for mount in self.mounts()}
+        return [path for path in self._nested.find() if path not in self._theirs and path not in mounted]
+
+    async def ready(self) -> list[str]:
+        """Before a command or a turn. Returns what a person should know."""
+        said: list[str] = []
+        if self._wanted():
+            async with self._lock:
+                for place in self._made if self._made is not None else await asyncio.to_thread(self.begin):
+                    try:
+                        await place.ready(partial(self._inside, place))
+                    except TreadleError as error:
+                        said.append(f"the agent's repository does not follow yours: {error}")
+        return said
+
+    async def settle(self) -> list[str]:
+        """After a command or a turn. Returns what a person, and the agent, should know."""
+        said: list[str] = []
+        async with self._lock:
+            for place in self._made or ():
+                if self._wanted():
+                    said += await place.settle(partial(self._inside, place))
+        return said
+
+    async def _inside(self, place: InPlace, script: str, given: Mapping[str, bytes]) -> dict[str, bytes]:
+        from treadle.io.sandbox.start import start
+
+        walls = self._walls()
+        assert walls is not None
+        with scratch.directory("inside") as room:
+            into, out = os.path.join(room, "in"), os.path.join(room, "out")
+            os.mkdir(into)
+            os.mkdir(out)
+            for name, data in given.items():
+                opening.write(os.path.join(into, name), data)
+            shown = (Mount(source=into, target=f"{ROOM}/in"), Mount(source=out, target=f"{ROOM}/out", write=True))
+            walls = replace(walls, network="off", hosts=(), sockets=(), mounts=(*walls.mounts, *shown))
+            env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+            said = b""
+            try:
+                async with within(INSIDE_SECONDS):
+                    child = await start(walls, ["/bin/sh", "-c", script], cwd=place.user.top, env=env, stderr="stdout")
+                    async with child:
+                        while data := await child.stdio.read():
+                            said = (said + data)[-4096:]
+                        code = await child.wait()
+            except TimeoutError as error:
+                raise TimedOut(f"git did not end within {INSIDE_SECONDS:g} s") from error
+            if code:
+                raise LocalError(f"git says: {said.decode(errors='replace').strip()[-500:] or f'exit code {code}'}")
+            return await asyncio.to_thread(_files, out)
+
+    def close(self) -> None:
+        """Remove the private repositories, unless something in them was not taken over."""
+        for place in self._made or ():
+            if place.is_settled():
+                scratch.remove(place.directory)
+        if self._home and os.path.isdir(self._home) and not os.listdir(self._home):
+            os.rmdir(self._home)
+
+
+def _is_repository(path: str) -> bool:
+    """Whether this makes its directory a repository for git: `.git`, or the HEAD of one that has no checkout."""
+    name = os.path.basename(path)
+    if name != "HEAD":
+        return name == ".git"
+    beside = os.path.dirname(path)
+    return all(os.path.isdir(os.path.join(beside, one)) for one in ("objects", "refs"))
+
+
+def _kept(path: str) -> str:
+    return path if os.path.basename(path) == ".git" else os.path.dirname(path)
+
+
+def _files(directory: str) -> dict[str, bytes]:
+    """What a program left here. Links are not followed, and anything but files is left out."""
+    found = {}
+    for name in os.listdir(directory):
+        try:
+            data = read_at_most(os.path.join(directory, name), LARGEST + 1, follow=False)
+        except OSError:
+            continue
+        if len(data) > LARGEST:
+            raise LocalError(f"it is larger than {LARGEST >> 20} MiB")
+        found[name] = data
+    return found

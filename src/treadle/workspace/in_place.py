@@ -1,0 +1,406 @@
+"""A checkout that an agent works in, without its repository: the agent has a private one, and we take over its commits.
+
+    place = InPlace.of(checkout, directory, "session-1")
+    place.mounts                      # for the sandbox: the private git directory over the checkout's `.git`
+    await place.ready(inside)         # before a command: the private repository follows what the user has done
+    notes = await place.settle(inside)  # after it: the user's repository follows what the agent has done
+
+What the agent did is read inside the sandbox, because its git may run the agent's programs, and reaches us as names and
+ids, which are checked, and as a pack, of which git hashes every object. Each ref moves only from the value that the
+agent saw. HEAD, its branch and the index move together or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from treadle.errors import TreadleError, WorkspaceError
+from treadle.io.opening import write
+from treadle.io.sandbox.places import is_under
+from treadle.session import Mount
+from treadle.workspace import private_git, staging
+from treadle.workspace.listing import BadListing, GitListing, read_listing
+from treadle.workspace.user_repository import ID, REF, UserRepository
+
+Inside: TypeAlias = Callable[[str, Mapping[str, bytes]], Awaitable[Mapping[str, bytes]]]
+"""Runs a shell script in the sandbox, in the checkout. It finds these files in /run/treadle/in; the result is the files
+that it left in /run/treadle/out. Raises LocalError when it fails."""
+ROOM = "/run/treadle"
+GIT = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false"
+LIST = f"""
+g() {{ {GIT} "$@"; }}
+o={ROOM}/out
+g for-each-ref --format='%(objectname) %(refname) %(symref)' > $o/refs || exit 1
+g symbolic-ref -q HEAD > $o/head || g rev-parse HEAD > $o/head || exit 1
+g ls-files -t --stage -z > $o/index || exit 1
+g stash list --format=%H > $o/stash 2> /dev/null
+d=$(g rev-parse --absolute-git-dir) || exit 1
+for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD BISECT_LOG rebase-merge rebase-apply sequencer; do
+  [ -e "$d/$name" ] && echo $name
+done > $o/unfinished
+for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD MERGE_MSG; do [ -f "$d/$name" ] && cat "$d/$name" > $o/$name; done
+true
+"""
+PACK = f"{GIT} pack-objects -q --revs --stdout --thin --delta-base-offset < {ROOM}/in/revs > {ROOM}/out/pack"
+RENEW = f"""
+set -e
+g() {{ {GIT} "$@"; }}
+d=$(g rev-parse --absolute-git-dir)
+g update-ref --no-deref --stdin < {ROOM}/in/refs
+case $(cat {ROOM}/in/head) in
+  refs/*) g symbolic-ref HEAD "$(cat {ROOM}/in/head)" ;;
+  *) g update-ref --no-deref HEAD "$(cat {ROOM}/in/head)" ;;
+esac
+rm -f "$d/index"
+[ ! -e {ROOM}/in/index ] || {{ cp {ROOM}/in/index "$d/index" && touch -d "@$(cat {ROOM}/in/when)" "$d/index"; }}
+"""
+LONG = 600.0
+GITLINK = "160000"
+TAKEN = ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/")
+"""The refs that are taken over. All others, such as replacements of objects, stay with the agent."""
+
+
+class InPlace:
+    def __init__(self, user: UserRepository, directory: str, name: str, number: int = 0) -> None:
+        """`directory` is ours and becomes the home of the private repository; `number` tells several of them apart."""
+        self.user = user
+        self.name = name
+        self.directory = directory
+        self.private = os.path.join(directory, "git")
+        self._room = f"{ROOM}/{number}"
+        self._base_index = os.path.join(directory, "base-index")
+        self._told: set[str] = set()
+        os.makedirs(directory, mode=0o700)
+        named = [value for _, key, value in user.settings() if key.lower() == "core.hookspath" and value]
+        self._hooks_named = os.path.expanduser(named[-1]) if named else None
+        """The directory of the user's hooks, as configured; relative to the checkout."""
+        self._object_places = user.object_places()
+        self._seen_user = self._user_state()
+        base = private_git.make(
+            self.private,
+            user,
+            objects=[target for _, target in self._objects()],
+            work_tree=user.top if user.linked else None,
+            hooks=self._hooks(),
+            programs=True,
+        )
+        self.head, self.refs = base
+        self._keep_index()
+        self.mounts = tuple(self._mounts())
+        self._seen = self._private_state()
+        self.stale = False
+        """Whether the user's repository moved while the agent's did: the private one must follow it first."""
+        self._settled = True
+
+    def is_settled(self) -> bool:
+        """Whether the private repository has nothing that the user's has not, or could have."""
+        return self._settled and self._private_state() == self._seen
+
+    # What the sandbox shows...
+
+    def _objects(self) -> list[tuple[str, str]]:
+        places = self._object_places
+        return [(place, f"{self._room}/objects" + (f"-{at}" if at else "")) for at, place in enumerate(places)]
+
+    @property
+    def _target(self) -> str:
+        return f"{self._room}/git" if self.user.linked else os.path.join(self.user.top, ".git")
+
+    def _hooks(self) -> str:
+        """What the private settings say about hooks: nothing for git's usual place, where the user's are mounted."""
+        own = os.path.relpath(os.path.realpath(self.hooks_place), self.user.common)
+        return "" if self._hooks_named is None or not own.startswith("..") else self._hooks_named
+
+    @property
+    def hooks_place(self) -> str:
+        """Where the user's hooks are. The sandbox shows them, and they cannot be changed there."""
+        return os.path.join(self.user.top, self._hooks_named or os.path.join(self.user.common, "hooks"))
+
+    def _mounts(self) -> list[Mount]:
+        user, target = self.user, self._target
+        found = [Mount(source=self.private, target=target, write=True)]
+        if user.linked:
+            pointer = os.path.join(self.directory, "pointer")
+            write(pointer, os.fsencode(f"gitdir: {target}\n"))
+            found.append(Mount(source=pointer, target=os.path.join(user.top, ".git")))
+        for place, at in self._objects():
+            found.append(Mount(source=place, target=at))
+            if os.path.exists(os.path.join(place, "info", "alternates")):  # its paths are in our own list already
+                found.append(Mount(source=self._empty(), target=f"{at}/info/alternates"))
+        hooks = os.path.realpath(self.hooks_place)
+        inner = [(hooks, "hooks")] if self._hooks() == "" else []
+        inner += [(os.path.join(user.common, name), name) for name in ("modules", "lfs")]
+        for place, name in inner:
+            if os.path.isdir(place):
+                shown = f"{self._room}/lfs" if name == "lfs" else f"{target}/{name}"
+                if name != "lfs":
+                    os.makedirs(os.path.join(self.private, name), exist_ok=True)
+                found.append(Mount(source=place, target=shown))
+        return found
+
+    def _empty(self) -> str:
+        path = os.path.join(self.directory, "empty")
+        if not os.path.exists(path):
+            write(path, b"")
+        return path
+
+    def read_only(self) -> list[str]:
+        """Places of the user's repository that would otherwise be writable, because they lie in a workspace."""
+        hooks = os.path.realpath(self.hooks_place)
+        found = [*self._object_places, self.user.common, self.user.directory]
+        return found if is_under(self.user.top, hooks) else [*found, hooks]
+
+    # Has anything happened?
+
+    def _user_state(self) -> tuple[object, ...]:
+        user = self.user
+        files = (user.file("HEAD"), user.file("index"), os.path.join(user.common, "packed-refs"))
+        tables = os.path.join(user.common, "reftable", "tables.list")
+        return (*map(_stamp, (*files, tables)), *_stamps(os.path.join(user.common, "refs")))
+
+    def _private_state(self) -> tuple[object, ...]:
+        names = ("HEAD", "index", "packed-refs", "MERGE_HEAD", "rebase-merge", "rebase-apply", "logs/refs/stash")
+        stamps = map(_stamp, (os.path.join(self.private, name) for name in names))
+        return (*stamps, *_stamps(os.path.join(self.private, "refs")))
+
+    def _keep_index(self) -> None:
+        """Remember the index that both repositories have now."""
+        if os.path.exists(self._base_index):
+            os.unlink(self._base_index)
+        if os.path.exists(self.user.file("index")):
+            write(self._base_index, staging.whole_index(self.user)[0])
+        self._entries = staging.entries(self.user, self._base_index)
+
+    # Before a command: from the user to the agent
+
+    async def ready(self, inside: Inside) -> None:
+        """Let the private repository follow what the user has done meanwhile."""
+        state = self._user_state()
+        if state == self._seen_user and not self.stale:
+            return
+        head, refs, same = await asyncio.to_thread(self._looked_at)
+        if same and not self.stale:
+            self._seen_user = state
+            return
+        if not self.stale and not self.is_settled():
+            return  # the agent has moved too, or is in the middle of something: `settle` decides
+        changed = [name for name in {*refs, *self.refs} if self.stale or refs.get(name) != self.refs.get(name)]
+        commands = [_update(name, refs.get(name)) for name in sorted(changed)]
+        given = {"refs": os.fsencode("".join(commands)), "head": os.fsencode(head)}
+        index = self.user.file("index")
+        if os.path.exists(index):
+            given["index"], given["when"] = await asyncio.to_thread(staging.whole_index, self.user)
+        await inside(RENEW, given)
+        self.head, self.refs, self.stale = head, refs, False
+        await asyncio.to_thread(self._keep_index)
+        self._seen_user, self._seen = state, self._private_state()
+
+    def _looked_at(self) -> tuple[str, dict[str, str], bool]:
+        head, refs = self.user.head(), self._user_refs()
+        return head, refs, head == self.head and refs == self.refs and staging.entries(self.user) == self._entries
+
+    def submodules(self) -> list[str]:
+        """The directories of the user's submodules, which the user's git enters."""
+        links = [path for path, entry in self._entries.items() if entry.mode == GITLINK]
+        return [os.path.join(self.user.top, os.fsdecode(path)) for path in links]
+
+    def _user_refs(self) -> dict[str, str]:
+        return {name: at for name, at in self.user.refs().items() if not name.startswith(private_git.PRIVATE_REFS)}
+
+    # After a command: from the agent to the user
+
+    async def settle(self, inside: Inside) -> list[str]:
+        """Take over what the agent has done. Returns what the user should know; nothing when all was taken over."""
+        state = self._private_state()
+        if state == self._seen:
+            return []
+        self._settled = False
+        try:
+            found = read_listing(await inside(LIST, {}))
+            notes = await self._take(found, inside)
+            self._settled = not found.unfinished
+        except (TreadleError, BadListing) as error:
+            notes = self._once(f"what the agent did with git was not taken over: {error}")
+        self._seen = self._private_state()
+        return notes
+
+    async def _take(self, found: GitListing, inside: Inside) -> list[str]:
+        notes = await self._stashes(found, inside)
+        if found.unfinished:
+            what = ", ".join(found.unfinished)
+            return notes + self._once(
+                f"unfinished in the agent's repository: {what}; your repository is unchanged. The agent can go on; "
+                f"its repository is {self.private}"
+            )
+        others, gone, refused = self._others(found)
+        moves = self._moves(found)
+        ids = [*others.values(), *(new for new, _ in moves.values()), *filter(ID.fullmatch, [found.head])]
+        changed = {path: entry for path, entry in found.entries.items() if self._entries.get(path) != entry}
+        ids += [entry.id for entry in changed.values() if entry.mode != GITLINK]
+        await self._fetch(ids, inside)
+        notes += await asyncio.to_thread(self._move_others, others)
+        if moves or found.head != self.head or found.entries != self._entries:
+            notes += await asyncio.to_thread(self._move_head, found, moves)
+        for name in gone:
+            notes += self._once(f"the agent deleted {_short(name)}; in your repository it is still there")
+        for name in refused:
+            notes += self._once(f"the agent's {name} stays in its own repository: such refs are not taken over")
+        return notes
+
+    def _others(self, found: GitListing) -> tuple[dict[str, str], list[str], list[str]]:
+        """Refs that the agent made or moved, beside those checked out; deleted ones; and those that are not taken."""
+        heads = (found.head, self.head)
+        changed = {name: at for name, at in found.refs.items() if self.refs.get(name) != at and name not in heads}
+        taken = {name: at for name, at in changed.items() if name.startswith(TAKEN) and ID.fullmatch(at)}
+        gone = [name for name in self.refs if name not in found.refs and name.startswith(TAKEN)]
+        silent = (*TAKEN, *private_git.PRIVATE_REFS)
+        return taken, gone, [name for name in changed if not name.startswith(silent)]
+
+    def _moves(self, found: GitListing) -> dict[str, tuple[str, str | None]]:
+        """How the branch that was checked out moves, and the one that now is: the new and the old commit of each."""
+        heads = [name for name in dict.fromkeys((self.head, found.head)) if REF.fullmatch(name) and name in found.refs]
+        moves = {name: (found.refs[name], self.refs.get(name)) for name in heads}
+        return {name: (new, old) for name, (new, old) in moves.items() if new != old}
+
+    async def _fetch(self, ids: list[str], inside: Inside) -> None:
+        """Bring objects into the user's repository that it does not have; git hashes and checks each."""
+        wanted = sorted({one for one in ids if one.strip("0")})
+        missing = await asyncio.to_thread(self.user.lacks, wanted)
+        if not missing:
+            return
+        known = sorted({at for at in (await asyncio.to_thread(self.user.refs)).values() if ID.fullmatch(at)})
+        revs = "".join([*(f"{one}\n" for one in missing), *(f"^{one}\n" for one in known)])
+        pack = (await inside(PACK, {"revs": revs.encode()})).get("pack", b"")
+        await asyncio.to_thread(
+            self.user.run, "index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack, timeout=600.0
+        )
+        if still := await asyncio.to_thread(self.user.lacks, missing):
+            raise WorkspaceError(f"{len(still)} objects are missing, such as {still[0]}")
+
+    def _move_others(self, others: dict[str, str]) -> list[str]:
+        notes: list[str] = []
+        elsewhere = self.user.checked_out_elsewhere() if others else set()
+        for name, at in others.items():
+            reason = "it is checked out in another worktree" if name in elsewhere else ""
+            reason = reason or self._update({name: (at, self.refs.get(name))})
+            if not reason:
+                self.refs[name] = at
+            elif f"{name} {at}" not in self._told:
+                self._told.add(f"{name} {at}")
+                notes += self._keep(at, f"{_short(name)} of your repository was not moved ({reason})")
+        return notes
+
+    def _update(self, moves: dict[str, tuple[str, str | None]]) -> str:
+        """Move refs in one transaction, each only from the value given. Returns git's complaint."""
+        lines = [f"update {name} {new} {old or '0' * len(new)}\n" for name, (new, old) in moves.items()]
+        commands = os.fsencode("".join(["start\n", *lines, "prepare\n", "commit\n"]))
+        done = self.user.run("update-ref", "-m", f"treadle: {self.name}", "--stdin", stdin=commands, check=False)
+        return done.complaint or f"exit code {done.code}" if done.code else ""
+
+    def _move_head(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> list[str]:
+        """HEAD, the branches concerned, and the index: all of them, or none and a branch of ours."""
+        try:
+            with staging.held(self.user) as index:
+                reason = self._obstacle(found, moves)
+                if not reason:
+                    index.change(self._entries, found.entries)
+                    reason = self._move(found.head, moves)
+                if not reason:
+                    index.put()
+        except FileExistsError:
+            reason = "another git command holds the index of your repository"
+        if reason:
+            self.stale = True
+            return self._keep(found.at(found.head), reason)
+        self.head = found.head
+        self.refs.update({name: new for name, (new, _) in moves.items()})
+        self._keep_index()
+        self._seen_user = self._user_state()
+        return []
+
+    def _obstacle(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> str:
+        """Why the checkout cannot follow the agent; empty when it can."""
+        for path, entry in found.entries.items():
+            if entry.mode == GITLINK and self._entries.get(path, entry._replace(mode="")).mode != GITLINK:
+                return f"it adds the submodule {os.fsdecode(path)}, which your git would enter"
+        if self.user.head() != self.head or self._user_refs().get(self.head) != self.refs.get(self.head):
+            return "you committed or switched meanwhile"
+        if staging.entries(self.user) != self._entries:
+            return "you staged something meanwhile"
+        if found.head in self.user.checked_out_elsewhere() and found.head != self.head:
+            return f"{_short(found.head)} is checked out in another worktree"
+        return ""
+
+    def _move(self, head: str, moves: dict[str, tuple[str, str | None]]) -> str:
+        if moves and (complaint := self._update(moves)):
+            return complaint
+        if head == self.head:
+            return ""
+        named = REF.fullmatch(head)
+        words = ["symbolic-ref"] if named else ["update-ref", "--no-deref"]
+        done = self.user.run(*words, "-m", f"treadle: {self.name}", "HEAD", head, check=False)
+        if not done.code:
+            return ""
+        self._update({name: (old, new) for name, (new, old) in moves.items() if old is not None})  # none of it
+        return done.complaint
+
+    def _keep(self, commit: str | None, reason: str) -> list[str]:
+        """The agent's commits, as a branch of their own that no one else uses."""
+        if commit is None or commit in self.refs.values():
+            return [f"{reason}: what the agent staged was not taken over"]
+        for number in range(1, 1000):
+            name = f"refs/heads/treadle/{self.name}" + (f"-{number}" if number > 1 else "")
+            if not self._update({name: (commit, None)}):
+                return [
+                    f"{reason}: the agent's commits are kept as the branch {_short(name)}, and nothing else was changed"
+                ]
+        raise WorkspaceError(f"the agent's commit {commit} could not be kept as a branch")
+
+    async def _stashes(self, found: GitListing, inside: Inside) -> list[str]:
+        notes: list[str] = []
+        for commit in found.stashes:
+            name = f"refs/treadle/stash/{self.name}/{commit[:12]}"
+            if name in self._told:
+                continue
+            await self._fetch([commit], inside)
+            if not await asyncio.to_thread(self._update, {name: (commit, None)}):
+                self._told.add(name)
+                notes.append(f"the agent stashed changes; they are kept as {name} (git stash apply {name})")
+        return notes
+
+    def _once(self, note: str) -> list[str]:
+        if note in self._told:
+            return []
+        self._told.add(note)
+        return [note]
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("refs/heads/").removeprefix("refs/")
+
+
+def _update(name: str, value: str | None) -> str:
+    if not REF.fullmatch(name) or (value or "").startswith("ref: "):
+        return ""
+    return f"delete {name}\n" if value is None else f"update {name} {value}\n"
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _stamps(directory: str) -> list[tuple[str, tuple[int, int, int] | None]]:
+    """Of every file below a directory; links are not followed."""
+    found: list[tuple[str, tuple[int, int, int] | None]] = []
+    if os.path.islink(directory):
+        return [(directory, _stamp(directory))]
+    for place, _, files in os.walk(directory):
+        found += [(os.path.join(place, name), _stamp(os.path.join(place, name))) for name in sorted(files)]
+    return sorted(found)

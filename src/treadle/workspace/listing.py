@@ -1,0 +1,92 @@
+"""What a git inside a sandbox says about its repository: text that an agent may have forged, so nothing is assumed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from treadle.workspace.user_repository import ID, REF
+
+MODES = {"100644", "100755", "120000", "160000"}
+STATES = {"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply", "sequencer"}
+_ENTRY = re.compile(rb"(?:([A-Za-z?]) )?(\d{6}) ([0-9a-f]{40,64}) ([0-3])\t(.+)", re.S)
+MOST_STASHES = 50
+
+
+class BadListing(Exception):
+    """What was listed cannot be a repository's state."""
+
+
+class Staged(NamedTuple):
+    """One entry of an index, without its stage and flags."""
+
+    mode: str
+    id: str
+
+
+class GitListing(NamedTuple):
+    head: str
+    refs: dict[str, str]
+    entries: dict[bytes, Staged]
+    skipped: frozenset[bytes]
+    """Paths that a sparse checkout leaves out."""
+    conflicts: tuple[tuple[bytes, Staged, str], ...]
+    unfinished: tuple[str, ...]
+    stashes: tuple[str, ...]
+    heads: Mapping[str, bytes]
+    """The files of an unfinished merge, such as MERGE_HEAD."""
+
+    def at(self, head: str) -> str | None:
+        """The commit that HEAD or a branch is at; None for a branch without commits."""
+        return self.refs.get(head) if REF.fullmatch(head) else head
+
+
+def read_listing(files: Mapping[str, bytes]) -> GitListing:
+    head = os.fsdecode(files.get("head", b"")).strip()
+    if not REF.fullmatch(head) and not ID.fullmatch(head):
+        raise BadListing(f"its HEAD is {head[:100]!r}")
+    if REF.fullmatch(head) and not head.startswith("refs/heads/"):
+        raise BadListing(f"its HEAD is {head[:100]!r}, which is not a branch")
+    entries, skipped, conflicts = read_entries(files.get("index", b""))
+    states = os.fsdecode(files.get("unfinished", b"")).split()
+    stashes = os.fsdecode(files.get("stash", b"")).split()
+    return GitListing(
+        head=head,
+        refs=_refs(os.fsdecode(files.get("refs", b""))),
+        entries=entries,
+        skipped=skipped,
+        conflicts=conflicts,
+        unfinished=tuple([name for name in states if name in STATES] or (["conflicts"] if conflicts else [])),
+        stashes=tuple(one for one in stashes[:MOST_STASHES] if ID.fullmatch(one)),
+        heads={name: data for name, data in files.items() if name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "MERGE_MSG")},
+    )
+
+
+def _refs(text: str) -> dict[str, str]:
+    found = {}
+    for line in text.splitlines():
+        at, name, target = [*line.split(" "), "", ""][:3]
+        if not REF.fullmatch(name) or not ID.fullmatch(at):
+            raise BadListing(f"it lists the ref {line[:200]!r}")
+        found[name] = f"ref: {target}" if target else at
+    return found
+
+
+def read_entries(listed: bytes) -> tuple[dict[bytes, Staged], frozenset[bytes], tuple[tuple[bytes, Staged, str], ...]]:
+    """The output of `git ls-files -t --stage -z`: entries by path, paths that are left out, and those in conflict."""
+    entries: dict[bytes, Staged] = {}
+    skipped, conflicts = set(), []
+    for record in filter(None, listed.split(b"\0")):
+        match = _ENTRY.fullmatch(record)
+        if match is None or match[2].decode() not in MODES:
+            raise BadListing(f"its index lists {record[:100]!r}")
+        entry, path = Staged(match[2].decode(), match[3].decode()), match[5]
+        if match[4] != b"0":
+            conflicts.append((path, entry, match[4].decode()))
+            continue
+        entries[path] = entry
+        if match[1] == b"S":
+            skipped.add(path)
+    return entries, frozenset(skipped), tuple(conflicts)

@@ -1,0 +1,127 @@
+"""The index of a person's checkout, changed entry by entry while git's own lock on it is held.
+
+Our git works on a copy in a directory of ours and never on files: which entries there are is all it is told. Entries
+that stay as they are keep what git knows about their files, and their flags.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from treadle.io import opening, scratch
+from treadle.io.copying import copy_file
+from treadle.io.reading import read
+from treadle.workspace.listing import Staged, read_entries
+from treadle.workspace.user_repository import UserRepository
+
+Entries: TypeAlias = dict[bytes, Staged]
+PATIENCE = 3.0
+"""Seconds to wait for a git of the user to be done with the index."""
+_WHOLE = ["-c", "core.splitIndex=false", "-c", "index.sparse=false"]
+
+
+def entries(user: UserRepository, index: str | None = None) -> Entries:
+    """The entries of the user's index, or of a copy; those in conflict are left out."""
+    path = index or user.file("index")
+    if not os.path.exists(path):
+        return {}
+    listed = user.run(*_LISTED, env={"GIT_INDEX_FILE": path}).stdout
+    return read_entries(listed)[0]
+
+
+_LISTED = ("ls-files", "-t", "--stage", "-z")
+
+
+def whole_index(user: UserRepository) -> tuple[bytes, bytes]:
+    """The user's index as one file, also where it is kept in two parts; and when it was written, which git compares."""
+    index = os.path.realpath(user.file("index"))
+    when = os.stat(index).st_mtime_ns
+    stamp = b"%d.%09d" % divmod(when, 10**9)
+    if not any(name.startswith("sharedindex.") for name in os.listdir(user.directory)):
+        return read(index), stamp
+    with scratch.directory("index") as directory:
+        copy = os.path.join(directory, "index")
+        copy_file(index, copy)
+        user.run(*_WHOLE, "update-index", "--no-split-index", env={"GIT_INDEX_FILE": copy})
+        return read(copy), stamp
+
+
+class HeldIndex:
+    def __init__(self, user: UserRepository, directory: str) -> None:
+        self._user = user
+        self._copy = os.path.join(directory, "index")
+        self._index = os.path.realpath(user.file("index"))
+        self._changed = False
+        self.done = False
+
+    def copy(self) -> None:
+        if os.path.exists(self._index):
+            copy_file(self._index, self._copy)
+
+    def change(self, old: Entries, new: Entries) -> None:
+        """Make the copy's entries those of `new`, given that they are those of `old`. Flags that git has are kept."""
+        zero = "0" * len(next(iter({**old, **new}.values())).id) if old or new else ""
+        gone = [b"0 %s\t%s\0" % (zero.encode(), path) for path in old if path not in new]
+        put = [(path, entry) for path, entry in new.items() if old.get(path) != entry]
+        lines = [b"%s %s 0\t%s\0" % (entry.mode.encode(), entry.id.encode(), path) for path, entry in put]
+        self._changed = bool(gone or lines)
+        if not self._changed:
+            return
+        left_out = self._left_out() & {path for path, _ in put}
+        self._update("-z", "--index-info", stdin=b"".join([*gone, *lines]))
+        if left_out:  # a sparse checkout leaves these out still
+            self._update("--skip-worktree", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in sorted(left_out)))
+
+    def _left_out(self) -> frozenset[bytes]:
+        if not os.path.exists(self._copy):
+            return frozenset()
+        return read_entries(self._user.run(*_LISTED, env={"GIT_INDEX_FILE": self._copy}).stdout)[1]
+
+    def _update(self, *options: str, stdin: bytes) -> None:
+        self._user.run(*_WHOLE, "update-index", *options, stdin=stdin, env={"GIT_INDEX_FILE": self._copy})
+
+    def put(self) -> None:
+        """Replace the user's index by the copy, which ends the lock."""
+        if self._changed:
+            with opening.changing(f"{self._index}.lock") as file:
+                file.write(read(self._copy))
+                file.flush()
+                os.fsync(file.fileno())
+            if os.path.exists(self._index):
+                # Git looks into files that are as new as the index, which may have changed since: so its time stays.
+                written = os.stat(self._index).st_mtime_ns
+                os.utime(f"{self._index}.lock", ns=(written, written))
+            opening.rename(f"{self._index}.lock", self._index)
+            self.done = True
+
+
+def _take_lock(path: str, mode: int) -> None:
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            opening.create_new(path, mode).close()
+            return
+        except FileExistsError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)  # git has no way to wait for it either
+
+
+@contextmanager
+def held(user: UserRepository) -> Iterator[HeldIndex]:
+    """Hold git's lock on the index: no git of the user commits, switches or stages now. FileExistsError: one does."""
+    index = os.path.realpath(user.file("index"))
+    mode = os.stat(index).st_mode & 0o777 if os.path.exists(index) else 0o644
+    with scratch.directory("index") as directory:
+        made = HeldIndex(user, directory)
+        _take_lock(f"{index}.lock", mode)
+        try:
+            made.copy()
+            yield made
+        finally:
+            if not made.done:
+                os.unlink(f"{index}.lock")

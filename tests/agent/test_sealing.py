@@ -1,0 +1,283 @@
+"""An agent in a user's checkout: its commits arrive in the user's repository, and nothing else does."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.checkouts import Working, checkout, git
+from treadle.io.sandbox import methods
+
+pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    return checkout(tmp_path / "w")
+
+
+@pytest.fixture
+def agent(top: Path) -> Iterator[Working]:
+    made = Working(top)
+    yield made
+    made.confining.close()
+
+
+def log(top: Path, name: str = "HEAD") -> str:
+    return git(top, "log", "--format=%s", name)
+
+
+async def test_a_commit_of_the_agent_is_in_the_users_log_and_the_status_is_clean(top: Path, agent: Working) -> None:
+    await agent.ok("echo two > file.txt; echo new > new.txt; git add . && git commit -qm two")
+    assert log(top) == "two\none" and git(top, "status", "--porcelain") == "" and agent.said == []
+    assert (
+        git(top, "fsck", "--strict", "--no-dangling") == ""
+        and git(top, "reflog", "-1", "--format=%gs") == "treadle: s1"
+    )
+
+
+async def test_what_was_staged_or_is_unstaged_stays_so(top: Path, agent: Working) -> None:
+    (top / "mine.txt").write_text("staged by the user\n")
+    git(top, "add", "mine.txt")
+    await agent.ok("echo two > file.txt; echo x > theirs.txt; git add theirs.txt")
+    assert git(top, "status", "--porcelain").split() == ["M", "file.txt", "A", "mine.txt", "A", "theirs.txt"]
+    assert log(top) == "one"
+
+
+async def test_other_branches_and_tags_are_taken_over_and_nothing_is_deleted(top: Path, agent: Working) -> None:
+    git(top, "branch", "old")
+    git(top, "tag", "v0")
+    await agent.ok("git branch feature; git tag -am x v1; git branch -D old; git tag -d v0; git notes add -m n")
+    assert git(top, "branch", "--format=%(refname:short)").split() == ["feature", "main", "old"]
+    assert git(top, "tag").split() == ["v0", "v1"] and git(top, "cat-file", "-t", "v1") == "tag"
+    assert git(top, "notes", "show") == "n"
+    assert agent.said == [
+        f"the agent deleted {name}; in your repository it is still there" for name in ("old", "tags/v0")
+    ]
+    await agent.ok("git branch another")
+    assert len(agent.said) == 2 and "another" in git(top, "branch")
+
+
+async def test_switching_and_resetting_move_head_branch_and_index_together(top: Path, agent: Working) -> None:
+    git(top, "commit", "-q", "--allow-empty", "-m", "two")
+    await agent.ok(
+        "git switch -qc feature; echo f > file.txt; git commit -qam three; git rm -q file.txt; echo n > n; git add n"
+    )
+    assert (
+        git(top, "branch", "--show-current") == "feature"
+        and log(top) == "three\ntwo\none"
+        and log(top, "main") == "two\none"
+    )
+    assert git(top, "status", "--porcelain").split() == ["D", "file.txt", "A", "n"]
+    await agent.ok("git switch -qf main && git reset -q --hard HEAD~1")
+    assert log(top) == "one" and git(top, "status", "--porcelain") == "" and agent.said == []
+    await agent.ok("git checkout -q --detach && git commit -q --allow-empty -m loose")
+    assert git(top, "branch", "--show-current") == "" and log(top) == "loose\none" and agent.said == []
+
+
+async def test_a_stash_is_kept_under_refs_of_ours_and_said(top: Path, agent: Working) -> None:
+    await agent.ok("echo stashed > file.txt; git stash -q")
+    [said] = agent.said
+    name = said.split("kept as ")[1].split()[0]
+    assert git(top, "stash", "list") == "" and git(top, "status", "--porcelain") == ""
+    git(top, "stash", "apply", name)
+    assert (top / "file.txt").read_text() == "stashed\n"
+
+
+async def test_an_unfinished_merge_is_not_taken_over_and_can_go_on(top: Path, agent: Working) -> None:
+    await agent.ok(
+        "git switch -qc a; echo a > file.txt; git commit -qam a; "
+        "git switch -q main; echo b > file.txt; git commit -qam b"
+    )
+    before = git(top, "rev-parse", "HEAD")
+    await agent.run("git merge a")
+    [said] = agent.said
+    assert said.startswith("unfinished in the agent's repository: MERGE_HEAD; your repository is unchanged.")
+    assert not (top / ".git" / "MERGE_HEAD").exists() and git(top, "rev-parse", "HEAD") == before
+    await agent.ok("echo c > file.txt; git add .; git commit -qm merged")
+    assert log(top).split("\n")[0] == "merged" and git(top, "status", "--porcelain") == "" and len(agent.said) == 1
+
+
+async def test_an_unfinished_rebase_with_commands_is_not_taken_over(top: Path, agent: Working) -> None:
+    await agent.ok("git commit -q --allow-empty -m two")
+    await agent.run("git rebase -q --exec false HEAD~1")
+    assert "rebase-merge" in agent.said[0] and not (top / ".git" / "rebase-merge").exists()
+    assert git(top, "status", "--porcelain") == "" and log(top) == "two\none"
+
+
+@pytest.mark.parametrize("act", ["commit", "switch", "stage"])
+async def test_when_the_user_acts_meanwhile_nothing_of_theirs_is_overwritten(
+    top: Path, agent: Working, act: str
+) -> None:
+    await agent.ok("true")
+    (top / "mine.txt").write_text("of the user\n")
+    git(top, "add", "mine.txt")
+    if act != "stage":
+        git(top, *(["commit", "-qm", "mine"] if act == "commit" else ["switch", "-qc", "users"]))
+    before = git(top, "rev-parse", "HEAD"), git(top, "ls-files", "-s"), git(top, "symbolic-ref", "HEAD")
+    place = agent.confining.sealing.begin()[0]
+    place._seen_user = place._user_state()  # it happens after we looked, while the command runs
+    await agent.ok("echo two > file.txt; git commit -qam agents")
+    assert (git(top, "rev-parse", "HEAD"), git(top, "ls-files", "-s"), git(top, "symbolic-ref", "HEAD")) == before
+    assert log(top, "treadle/s1") == "agents\none" and "treadle/s1" in agent.said[0]
+    assert await agent.ok("git log --format=%s") == log(top)  # its repository has been renewed
+    await agent.ok("git commit -qam again")
+    assert log(top).startswith("again") and len(agent.said) == 1
+
+
+async def test_what_the_user_did_before_is_seen_by_the_next_command(top: Path, agent: Working) -> None:
+    await agent.ok("true")
+    git(top, "switch", "-qc", "users")
+    git(top, "commit", "-q", "--allow-empty", "-m", "users")
+    git(top, "branch", "-D", "main")
+    assert await agent.ok("git log --format=%s; git branch --format='%(refname:short)'") == "users\none\nusers"
+    await agent.ok("git commit -q --allow-empty -m agents")
+    assert log(top) == "agents\nusers\none" and agent.said == []
+
+
+async def test_hooks_of_the_user_run_inside_and_cannot_be_changed(top: Path, agent: Working) -> None:
+    hook = top / ".git" / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\necho hooked >> hooked.txt; touch /etc/escaped\ntest ! -e refuse\n")
+    hook.chmod(0o755)
+    await agent.ok("git commit -q --allow-empty -m two")
+    assert (top / "hooked.txt").read_text() == "hooked\n" and not os.path.exists("/etc/escaped")
+    assert (await agent.run("touch refuse; git commit -q --allow-empty -m three")).code == 1 and log(top) == "two\none"
+    for way in (
+        "echo x >> .git/hooks/pre-commit",
+        "rm .git/hooks/pre-commit",
+        "echo x > .git/hooks/post-commit",
+        "mv .git/hooks .git/h",
+    ):
+        assert (await agent.run(way)).code != 0
+    assert os.listdir(top / ".git" / "hooks").count("post-commit") == 0
+
+
+async def test_a_folder_of_hooks_in_the_checkout_is_read_only(top: Path, agent: Working) -> None:
+    (top / ".husky").mkdir()
+    (top / ".husky" / "pre-commit").write_text("#!/bin/sh\necho hooked >> hooked.txt\n")
+    (top / ".husky" / "pre-commit").chmod(0o755)
+    git(top, "config", "core.hooksPath", ".husky")
+    await agent.ok("git commit -q --allow-empty -m two")
+    assert (top / "hooked.txt").exists() and log(top) == "two\none"
+    assert (await agent.run("echo x >> .husky/pre-commit")).code and (await agent.run("mv .husky .h")).code
+
+
+async def test_signing_is_off_inside(top: Path, agent: Working) -> None:
+    git(top, "config", "commit.gpgsign", "true")
+    git(top, "config", "gpg.program", "/bin/false")
+    await agent.ok("git commit -q --allow-empty -m two")
+    assert log(top) == "two\none"
+
+
+async def test_a_linked_worktree_and_a_submodule_are_sealed_too(top: Path, tmp_path: Path) -> None:
+    lib = checkout(tmp_path / "lib")
+    git(top, "submodule", "add", "-q", str(lib), "sub")
+    git(top, "commit", "-qm", "sub")
+    git(top, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "side")
+    for place, branch in ((tmp_path / "tree", "side"), (top / "sub", "main")):
+        pointer = (place / ".git").read_bytes()
+        agent = Working(place)
+        assert "nothing to commit" in await agent.ok("git status")
+        await agent.ok("echo two > file.txt; git commit -qam two")
+        assert log(place).startswith("two\n") and git(place, "branch", "--show-current") == branch
+        assert (
+            git(place, "status", "--porcelain") == "" and agent.said == [] and (place / ".git").read_bytes() == pointer
+        )
+        for way in ("rm .git", "mv .git x", "echo > .git"):
+            assert (await agent.run(way)).code != 0
+        agent.confining.close()
+    assert log(top) == "sub\none"
+
+
+async def test_a_submodule_in_the_workspace_can_be_read_and_not_changed(top: Path, tmp_path: Path) -> None:
+    lib = checkout(tmp_path / "lib")
+    git(top, "submodule", "add", "-q", str(lib), "sub")
+    git(top, "commit", "-qm", "sub")
+    agent = Working(top)
+    assert await agent.ok("git status --porcelain; git -C sub log --format=%s") == "one"
+    assert (await agent.run("git -C sub commit -q --allow-empty -m x")).code != 0
+    await agent.ok("echo x > sub/file.txt; git commit -q --allow-empty -m two")
+    assert log(top).startswith("two") and git(top / "sub", "log", "--format=%s") == "one" and agent.said == []
+    agent.confining.close()
+
+
+async def test_a_sparse_checkout_stays_sparse(top: Path, agent: Working) -> None:
+    for name in ("a", "b"):
+        (top / name).mkdir()
+        (top / name / "x").write_text(name)
+    git(top, "add", ".")
+    git(top, "commit", "-qm", "two")
+    git(top, "sparse-checkout", "set", "a")
+    await agent.ok(
+        "git switch -qc f; echo c > a/x; git commit -qam three; git rm -q --sparse b/x; git commit -qm four; "
+        "git switch -q main"
+    )
+    assert git(top, "status", "--porcelain") == "" and not (top / "b").exists() and agent.said == []
+    await agent.ok("git merge -q --ff-only f~1")
+    assert git(top, "status", "--porcelain") == "" and log(top).startswith("three")
+
+
+async def test_a_new_submodule_is_not_put_where_the_users_git_would_enter_it(top: Path, agent: Working) -> None:
+    await agent.ok(
+        "git init -q sub; git -C sub commit -q --allow-empty -m x; git add sub 2>/dev/null; git commit -qm sub"
+    )
+    assert log(top) == "one" and "adds the submodule sub" in agent.said[0] and log(top, "treadle/s1") == "sub\none"
+
+
+async def test_a_repository_made_inside_is_moved_aside_after_the_turn(
+    tmp_path: Path, top: Path, agent: Working
+) -> None:
+    await agent.turn("git init -q nested; mkdir -p file/below; echo 'gitdir: x' > file/below/.git")
+    assert not (top / "nested" / ".git").exists() and not (top / "file/below/.git").exists()
+    assert len(agent.said) == 2 and str(top / "nested" / ".git") in agent.said[1] + agent.said[0]
+    bare = tmp_path / "plain"
+    bare.mkdir()
+    other = Working(bare, session="s2")
+    await other.turn("true")
+    assert os.listdir(bare) == []
+    await other.turn("git init -q")
+    assert os.listdir(bare) == [] and "made" in other.said[0]
+
+
+async def test_a_nested_repository_of_the_user_is_read_only(top: Path) -> None:
+    checkout(top / "deep" / "nested")
+    agent = Working(top)
+    assert await agent.ok("git -C deep/nested log --format=%s") == "one"
+    for way in (
+        "git -C deep/nested config a.b c",
+        "git -C deep/nested commit -q --allow-empty -m x",
+        "mv deep d",
+        "rm -rf deep/nested/.git",
+    ):
+        await agent.run(way)
+    assert log(top / "deep" / "nested") == "one" and git(top / "deep" / "nested", "config", "a.b", check=False) == ""
+    agent.confining.close()
+
+
+async def test_a_repository_with_nothing_yet_and_one_with_long_ids(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    git(empty, "init", "-q", "-b", "trunk")
+    long = checkout(tmp_path / "long", "--object-format=sha256")
+    for at, place in enumerate((empty, long)):
+        agent = Working(place, session=f"s{at}")
+        await agent.ok("echo x > x; git add x; git commit -qm new")
+        assert log(place).startswith("new") and git(place, "status", "--porcelain") == "" and agent.said == []
+        agent.confining.close()
+
+
+async def test_what_is_settled_leaves_nothing_behind(top: Path) -> None:
+    agent = Working(top)
+    await agent.ok("git commit -q --allow-empty -m two")
+    home = Path(agent.confining.sealing._home)
+    assert home.is_dir()
+    agent.confining.close()
+    assert not home.exists() and sorted(os.listdir(top)) == [".git", "file.txt"]
+
+
+async def test_a_command_of_coordination_says_inside_why_it_does_not_work(top: Path, agent: Working) -> None:
+    program = f"{sys.executable} -I -c 'from treadle.coordination import repository; repository.find()'"
+    done = await agent.run(program)
+    assert done.code and "claims and seats are kept in the user's git directory" in done.text
