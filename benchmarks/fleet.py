@@ -17,6 +17,7 @@ from treadle.fleet import client, up
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.events import AttemptLog
 from treadle.fleet.orders import new_id
+from treadle.wire.fleet.messages import FleetStatus, RunActivity, RunBeatAnswer
 from treadle.wire.fleet.orders import Spec
 
 ORDERS = 1000
@@ -126,7 +127,8 @@ async def _give(bus: Bus, count: int) -> float:
     began = time.perf_counter()
     await client.submit(bus, specs)
     while (
-        sum((await bus.ask("fleet.ask.status"))["orders"].values()) or await bus.get(f"receipt.{specs[-1].id}") is None
+        sum((await bus.ask("fleet.ask.status", FleetStatus)).orders.values())
+        or await bus.get(f"receipt.{specs[-1].id}") is None
     ):
         await asyncio.sleep(0.01)
     return time.perf_counter() - began
@@ -150,7 +152,7 @@ async def _latencies(bus: Bus) -> None:
         await log.finish(60)
         print(f"events/s, kept on disk and stored in the engine: {20_000 / (time.perf_counter() - began):.0f}")
     began = time.perf_counter()
-    await asyncio.gather(*(bus.ask("fleet.beat.bench.none.1", {}) for _ in range(2000)))
+    await asyncio.gather(*(bus.ask("fleet.beat.bench.none.1", RunBeatAnswer, RunActivity()) for _ in range(2000)))
     print(f"beats answered/s: {2000 / (time.perf_counter() - began):.0f}")
 
 
@@ -160,7 +162,7 @@ async def _runs(bus: Bus) -> None:
     specs = [Spec(id=new_id(), task="wait", agent="null:600:60", created=time.time()) for _ in range(count)]
     began = time.perf_counter()
     await client.submit(bus, specs)
-    while (await bus.ask("fleet.ask.status"))["orders"].get("running", 0) < count:
+    while (await bus.ask("fleet.ask.status", FleetStatus)).orders.get("running", 0) < count:
         await asyncio.sleep(0.1)
     started = time.perf_counter() - began
     busy = _cpu()

@@ -4,11 +4,13 @@ import asyncio
 import json
 import os
 import re
+import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
+import msgspec
 import pytest
 
 import treadle
@@ -17,7 +19,8 @@ from treadle.cli.root import COMMANDS, GROUPS, load
 from treadle.drivers.card import Card
 from treadle.drivers.launch import Launch
 from treadle.io.streams import pair
-from treadle.wire.fleet.orders import declared
+from treadle.wire.fleet.connection import SUBJECTS
+from treadle.wire.fleet.orders import Spec, declared
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -91,6 +94,25 @@ def made(path: Path, begin: str, text: str) -> None:
         path.write_text(f"{before}<!-- {begin}: begin -->\n{text}<!-- {begin}: end -->{after}")
     else:
         assert shown == text, f"UPDATE_DOCS=1 writes {path.name} anew"
+
+
+def _fields(kind: Any) -> str:
+    """The fields of a message: those that must be there first, the others in brackets."""
+    if isinstance(kind, types.UnionType):
+        return "; ".join(f"`{each.__struct_config__.tag}`: {_fields(each)}" for each in get_args(kind))
+    fields = msgspec.structs.fields(kind)
+    must = [f"`{field.encode_name}`" for field in fields if field.required]
+    may = [f"`{field.encode_name}`" for field in fields if not field.required]
+    return ", ".join(must) + (f" [{', '.join(may)}]" if may else "") or "nothing"
+
+
+def test_the_table_of_subjects_is_made_from_the_wire() -> None:
+    rows = ["| Subject | Said by | Content: fields, in brackets those with a default |\n|---|---|---|\n"]
+    for subject in SUBJECTS:
+        by = "the scheduler" if subject.by == "scheduler" else "clients, nodes, runners"
+        content = "as in [Fields](#fields)" if subject.type is Spec else _fields(subject.type)
+        rows.append(f"| `{subject.pattern}` | {by} | {content} |\n")
+    made(ROOT / "docs" / "reference" / "fleet.md", "subjects", "".join(rows))
 
 
 def test_the_table_of_an_order_is_made_from_its_declaration() -> None:

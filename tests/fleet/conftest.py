@@ -16,6 +16,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
 from treadle.io.process import table, warm
 from treadle.serve import background
+from treadle.wire.fleet.messages import RunActivity, Why
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 
@@ -100,8 +101,13 @@ async def start_node(fleet: places.Fleet, bus: Bus) -> AsyncIterator[Start]:
 
 async def await_node(bus: Bus, name: str) -> None:
     async with asyncio.timeout(60):
-        while not any(each["name"] == name and each["alive"] for each in await client.nodes(bus)):
+        while not any(each.name == name and each.alive for each in await client.nodes(bus)):
             await asyncio.sleep(0.02)
+
+
+def activity_of(why: Why) -> RunActivity:
+    """What a runner reported last; all defaults while it has reported nothing."""
+    return why.activity or RunActivity()
 
 
 def spec(agent: str = "null", **fields: object) -> Spec:

@@ -3,7 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import over_budget, place_all, reserved
+from treadle.wire.fleet.messages import RunEnded
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import Used
 
@@ -36,7 +36,7 @@ def test_what_parallel_runs_spend_and_may_still_spend_never_passes_the_budget(
         elif row is None or row.order.state == "queued":
             continue
         elif do == "end":
-            book.finished(row, {"outcome": "done", "used": msgspec.to_builtins(row.order.counted)})
+            book.finished(row, RunEnded(order=row.spec.id, attempt=1, outcome="done", used=row.order.counted))
         elif not accounts.beyond(limits, row.order.counted, call := Used(input_tokens=size)):
             book.spend(row, row.order.counted.plus(call))
         spent = book.control.budgets["fleet"].spent_tokens

@@ -152,7 +152,7 @@ async def test_a_node_that_goes_away_hands_its_orders_to_another(bus: Bus, start
     await start_node("n2", slots=1)
     first.stop()
     async with asyncio.timeout(60):
-        while {each["name"]: each["alive"] for each in await client.nodes(bus)} != {"n1": False, "n2": True}:
+        while {each.name: each.alive for each in await client.nodes(bus)} != {"n1": False, "n2": True}:
             await asyncio.sleep(0.05)
     os.kill(pid, signal.SIGKILL)
     async with asyncio.timeout(60):

@@ -22,7 +22,7 @@ async def test_who_asks_comes_first_and_everybody_is_shown_once(
         while len((found := dict((await glance.look(bus)).sections))["Working"]) != 1:
             await asyncio.sleep(0.05)
     (asks,) = found["Needs you"]
-    assert asks.id == order.id and asks.now == "touch asked.txt" and asks.ask and asks.ask["number"] == 1
+    assert asks.id == order.id and asks.now == "touch asked.txt" and asks.ask and asks.ask.number == 1
     assert [row.id for row in found["Working"]] == [busy.id] and [row.id for row in found["Waiting"]] == [waits.id]
     await client.cancel(bus, busy.id)
     await client.wait(bus, busy.id, 60)

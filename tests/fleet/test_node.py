@@ -55,7 +55,7 @@ async def test_a_node_that_cannot_start_a_runner_says_so_and_takes_nothing_more(
     try:
         (name,) = await give(bus, spec("null:0.1:2", labels=("here",)))
         async with asyncio.timeout(60):
-            while not any("could not start" in str(each["says"]) for each in await client.nodes(bus)):
+            while not any("could not start" in each.says for each in await client.nodes(bus)):
                 await asyncio.sleep(0.05)
             while (tried := (await client.get_order(bus, name)).attempts[0]).outcome != "lost":
                 await asyncio.sleep(0.05)  # the scheduler hears of it apart from the node's beats
@@ -72,7 +72,7 @@ async def test_a_node_without_room_on_its_disk_takes_nothing(
     await start_node()
     (name,) = await give(bus, spec())
     async with asyncio.timeout(60):
-        while "disk is full" not in str((await client.why(bus, name)).get("nodes")):
+        while "disk is full" not in str((await client.why(bus, name)).nodes):
             await asyncio.sleep(0.05)
 
 

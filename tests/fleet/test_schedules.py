@@ -14,6 +14,7 @@ from treadle.fleet import schedules
 from treadle.fleet.orders import checked
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import place_all
+from treadle.wire.fleet.messages import CancelOrder, RunEnded
 from treadle.wire.fleet.orders import Spec
 
 NOON = datetime(2026, 3, 27, 12, 0, tzinfo=UTC).timestamp()
@@ -92,7 +93,7 @@ def test_the_next_of_a_series_is_there_when_the_one_before_has_ended_and_not_ear
         row.order = msgspec.structs.replace(row.order, not_before=0.0)  # its time has come
         book.nodes["n1"].heard = 0.0
         assert place_all(book, 0.0) == 1 and not followers(book, current.id)
-        book.finished(row, {"outcome": "done" if well else "failed"})
+        book.finished(row, RunEnded(order=row.spec.id, attempt=1, outcome="done" if well else "failed"))
         (follower,) = followers(book, current.id)
         assert follower.series == "first" and follower.id != current.id and len(book.rows) == 0
         assert follower.not_before >= due
@@ -102,5 +103,5 @@ def test_the_next_of_a_series_is_there_when_the_one_before_has_ended_and_not_ear
 def test_who_cancels_one_of_a_series_ends_it() -> None:
     book = book_with(spec("a", cron="0 0 * * *"))
     assert book.rows["a"].order.not_before > 0
-    book.wish(book.rows["a"], "cancel", "ana", {})
+    book.wish(book.rows["a"], CancelOrder(order="a", by="ana"))
     assert not followers(book, "a")

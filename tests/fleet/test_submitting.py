@@ -22,7 +22,8 @@ async def test_the_same_key_gives_the_same_order_for_ever(bus: Bus, start_node: 
 async def test_orders_are_kept_while_there_is_no_scheduler(bus: Bus, start_node: Start) -> None:
     names = await give(bus, spec(), spec())
     assert [order.state for order, _ in await client.list_orders(bus)] == ["queued", "queued"]
-    assert "no scheduler" in (await client.why(bus, names[0]))["waits"]["text"]
+    waits = (await client.why(bus, names[0])).waits
+    assert waits is not None and "no scheduler" in waits.text
     await start_node()
     assert [(await client.wait(bus, name, 60)).state for name in names] == ["done", "done"]
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fleet.conftest import give, runner_pid, spec, until_state
+from tests.fleet.conftest import activity_of, give, runner_pid, spec, until_state
 from tests.fleet.conftest import nothing_left as nothing_left
 from treadle.errors import LocalError, NotFound
 from treadle.fleet import client, up
@@ -67,7 +67,7 @@ async def test_a_runner_goes_on_when_its_node_is_killed_and_the_next_one_adopts_
             await up._gone([(process.pid, process.start)])
             await up.up(name="n1", slots=1)
             async with asyncio.timeout(60):
-                while not ((await client.why(bus, name)).get("activity") or {}).get("pid") == pid:
+                while not activity_of(await client.why(bus, name)).pid == pid:
                     await asyncio.sleep(0.05)
             assert (await client.get_order(bus, name)).attempt == 1
             await client.cancel(bus, name)

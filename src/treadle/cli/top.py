@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import click
 
@@ -42,7 +42,7 @@ def top(once: bool) -> None:
         chosen, said = wish[0], _attach(*wish)
 
 
-def _attach(name: str, what: str) -> str:
+def _attach(name: str, what: Literal["agent", "shell"]) -> str:
     """Show its terminal until the person leaves it. Returns what went wrong."""
     from treadle.cli.fleet.terminals import attach_order
     from treadle.errors import TreadleError
@@ -69,7 +69,7 @@ def lines(glance: Any, width: int) -> list[tuple[str, str]]:
     return found
 
 
-Wish: TypeAlias = tuple[str, str]
+Wish: TypeAlias = tuple[str, Literal["agent", "shell"]]
 """An order, and what to show of it: its terminal (`agent`) or a `shell`."""
 
 
@@ -134,7 +134,7 @@ async def _act(bus: Any, screen: Any, glance: Any, name: str, key: str) -> str:
     try:
         if key in "yn" and row.ask:
             decision = "allow" if key == "y" else "deny"
-            await client.answer(bus, name, decision, number=row.ask["number"])
+            await client.answer(bus, name, decision, number=row.ask.number)
             return f"{decision}: {row.now}"
         if key == "m":
             text = _typed(screen, f"say to {row.title[:30]}: ")

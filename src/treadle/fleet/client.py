@@ -10,29 +10,59 @@ Everything that changes something returns when that is stored. An order is named
 import asyncio
 import getpass
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, Denied, LocalError, NotFound, StorageError, TimedOut, Unsupported
+from treadle.errors import (
+    ConfigError,
+    Denied,
+    LocalError,
+    NotFound,
+    RemoteProtocolError,
+    StorageError,
+    TimedOut,
+    Unsupported,
+)
 from treadle.fleet.control import Control
 from treadle.fleet.engine import events as event_log
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import STATE, Bus, Entry, Stale, Unreachable
 from treadle.fleet.engine.events import Seen
 from treadle.fleet.engine.pull import Pull
-from treadle.fleet.orders import begun, encode, new_id, read_order, read_spec
+from treadle.fleet.listing import fitting as fitting
+from treadle.fleet.listing import list_orders as list_orders
+from treadle.fleet.orders import begun, encode, new_id, read_answer, read_order, read_spec
 from treadle.fleet.submitting import Given as Given
 from treadle.fleet.submitting import submit as submit
 from treadle.sessions.abilities import ABILITIES, can
+from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.messages import (
+    AnyRequest,
+    BudgetRequest,
+    CancelOrder,
+    CleanRequest,
+    DrainRequest,
+    KeepRequest,
+    LimitName,
+    LimitRequest,
+    NodeAnswer,
+    NoteRequest,
+    PauseRequest,
+    ResumeRequest,
+    SetRequest,
+    UndrainRequest,
+    Wait,
+    Why,
+)
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import Order, OrderReceipt
+from treadle.wire.fleet.records import AnswerRecord, AskRecord, NodeRecord, Order, OrderReceipt, SayRecord, TakenRecord
 
 PAGE = 200
-PAGES = 50
 _LISTED = "`treadle fleet ls` lists them; those that ended long ago are removed"
 
 
@@ -73,65 +103,6 @@ async def resolve(bus: Bus, name: str) -> str:
     return found[0]
 
 
-def fitting(
-    states: Iterable[str] = (), *, agent: str = "", label: str = "", project: str = "", place: str = ""
-) -> Callable[[Order], bool]:
-    """Whether an order matches the filter; an empty field does not filter."""
-    wanted = set(states)
-    return lambda order: (
-        (not wanted or order.state in wanted)
-        and (not agent or order.agent == agent)
-        and (not label or label in order.labels)
-        and (not project or order.project == project)
-        and (not place or order.place == place)
-    )
-
-
-async def list_orders(
-    bus: Bus,
-    *,
-    count: int = 50,
-    states: Iterable[str] = (),
-    agent: str = "",
-    label: str = "",
-    project: str = "",
-    place: str = "",
-    active: bool = False,
-    before: int | None = None,
-) -> list[tuple[Order, int]]:
-    """The orders that changed last, latest first, each with a position to continue from (`before`)."""
-    wanted = set(states)
-    fits = fitting(wanted, agent=agent, label=label, project=project, place=place)
-    if active:
-        names = [key.partition(".")[2] for key in await bus.keys("active.*")]
-        entries = await bus.named([f"order.{name}" for name in names])
-        orders = [(order, entry.revision) for entry in entries.values() if fits(order := read_order(entry))]
-        return sorted(orders, key=lambda each: -each[1])[:count]
-    found: list[tuple[Order, int]] = []
-    filtered = bool(wanted or agent or label or project or place)
-    for _ in range(PAGES):
-        page = await bus.newest("order.*", PAGE if filtered else count, before=before)
-        found += [(order, entry.revision) for entry in page if fits(order := read_order(entry))]
-        if len(found) >= count or len(page) < (PAGE if filtered else count):
-            break
-        before = page[-1].revision
-    if not filtered and before is None and len(found) < count:
-        known = {order.id for order, _ in found}
-        found += [each for each in await _not_taken_in(bus, count) if each[0].id not in known]
-    return found[:count]
-
-
-async def _not_taken_in(bus: Bus, count: int) -> list[tuple[Order, int]]:
-    """Stored orders that no scheduler has seen yet."""
-    specs = await bus.newest("spec.*", count)
-    have = await bus.named([entry.key.replace("spec.", "order.", 1) for entry in specs]) if specs else {}
-    return [
-        (begun(read_spec(entry.value)), entry.revision)
-        for entry in specs
-        if entry.key.replace("spec.", "order.", 1) not in have
-    ]
-
-
 async def get_spec(bus: Bus, name: str) -> Spec:
     entry = await bus.get(f"spec.{name}")
     if entry is None:
@@ -162,35 +133,29 @@ async def show(bus: Bus, name: str) -> dict[str, Any]:
         "spec": msgspec.to_builtins(spec),
         "order": msgspec.to_builtins(order),
         "receipt": None if receipt is None else msgspec.to_builtins(receipt),
-        "messages": [message for _, message in await messages(bus, name)],
-        "why": {} if order.ended else await why(bus, name),
+        "messages": [msgspec.to_builtins(message) for _, message in await messages(bus, name)],
+        "why": {} if order.ended else msgspec.to_builtins(await why(bus, name)),
     }
 
 
-async def why(bus: Bus, name: str) -> dict[str, Any]:
+async def why(bus: Bus, name: str) -> Why:
     """Why an order waits, or what its runner does now, from the scheduler's memory."""
     order = await get_order(bus, name)
     if order.ended:
-        return {"state": order.state, "why": order.why}
+        return Why(state=order.state, why=order.why)
     try:
-        found: dict[str, Any] = await bus.ask(f"fleet.ask.why.{name}", timeout=2.0)
+        found = await bus.ask(f"fleet.ask.why.{name}", Why, timeout=2.0)
     except Unreachable:
-        text = "no scheduler is up: `treadle fleet up`"
-        return {"state": order.state, "waits": {"kind": "scheduler", "text": text}}
-    return found or {"state": order.state, "waits": {"kind": "order", "text": "the scheduler has not seen it yet"}}
+        return Why(state=order.state, waits=Wait(kind="scheduler", text="no scheduler is up: `treadle fleet up`"))
+    unseen = Why(state=order.state, waits=Wait(kind="order", text="the scheduler has not seen it yet"))
+    return found if found != Why() else unseen
 
 
-def asked_words(ask: dict[str, Any]) -> str:
-    """A question as one text: the whole command, or what must be decided."""
-    return str(ask.get("command") or ask.get("headline") or ask.get("text") or "")
-
-
-async def whys(bus: Bus) -> dict[str, dict[str, Any]]:
+async def whys(bus: Bus) -> dict[str, Why]:
     """The same for all orders that have not ended, as many as fit: those at work first, then in queue order."""
     try:
-        found: dict[str, dict[str, Any]] = await bus.ask("fleet.ask.all", timeout=2.0)
-        return found if isinstance(found, dict) and "error" not in found else {}
-    except Unreachable:
+        return await bus.ask("fleet.ask.all", dict[str, Why], timeout=2.0)
+    except (Unreachable, RemoteProtocolError):  # an older scheduler does not answer it
         return {}
 
 
@@ -238,22 +203,29 @@ async def _ended(bus: Bus, name: str) -> Order:
     raise AssertionError("changes never end")
 
 
-async def nodes(bus: Bus) -> list[dict[str, Any]]:
+class NodeRow(NodeRecord, frozen=True, kw_only=True):
+    """A node as it described itself last, and as the scheduler sees it now."""
+
+    at_work: list[str] = []
+    alive: bool = False
+    heard_seconds_ago: float | None = None
+    says: str = ""
+
+
+async def nodes(bus: Bus) -> list[NodeRow]:
     """All nodes that were ever heard of, also those that are gone, with why each takes nothing."""
-    known = {
-        entry.key.partition(".")[2]: msgspec.json.decode(entry.value)
-        for entry in (await bus.named(["node.*"])).values()
-    }
+    stored = (await bus.named(["node.*"])).values()
+    known = {entry.key.partition(".")[2]: read_as(NodeRecord, entry.value, entry.key) for entry in stored}
     try:
-        live = {view["name"]: view for view in await bus.ask("fleet.ask.nodes", timeout=2.0)}
+        live = {view.name: view for view in await bus.ask("fleet.ask.nodes", list[NodeAnswer], timeout=2.0)}
     except Unreachable:
         live = {}
+    gone = "not heard by this scheduler" if live else "no scheduler is up"
     rows = []
     for name in sorted({*known, *live}):
-        row = {**known.get(name, {"name": name}), **live.get(name, {})}
-        if name not in live:
-            row |= {"alive": False, "says": "not heard by this scheduler" if live else "no scheduler is up"}
-        rows.append(row)
+        said = msgspec.structs.asdict(known.get(name) or NodeRecord(name=name))
+        now = msgspec.structs.asdict(live[name]) if name in live else {"says": gone}
+        rows.append(msgspec.convert({**said, **now}, NodeRow))
     return rows
 
 
@@ -265,9 +237,10 @@ async def control(bus: Bus) -> Control:
 # Steering...
 
 
-async def _wish(bus: Bus, do: str, **content: Any) -> None:
-    body = encode({"do": do, "by": content.pop("by", "") or me(), **content})
-    await bus.publish(f"fleet.in.wish.{do}", body, {"Nats-Msg-Id": new_id()})
+async def _want(bus: Bus, request: AnyRequest) -> None:
+    request = replace(request, by=request.by or me())
+    do = type(request).__struct_config__.tag
+    await bus.publish(f"fleet.in.wish.{do}", encode(request), {"Nats-Msg-Id": new_id()})
 
 
 async def cancel(bus: Bus, name: str, *, why: str = "", by: str = "") -> None:
@@ -275,7 +248,7 @@ async def cancel(bus: Bus, name: str, *, why: str = "", by: str = "") -> None:
     order = await get_order(bus, name)
     if order.ended:
         raise LocalError(f"the order {name} has ended already: {order.state}")
-    await _wish(bus, "cancel", order=name, why=why, by=by)
+    await _want(bus, CancelOrder(order=name, why=why, by=by))
 
 
 async def set_fields(
@@ -283,23 +256,23 @@ async def set_fields(
     name: str,
     *,
     priority: int | None = None,
-    limits: dict[str, Any] | None = None,
+    limits: Mapping[LimitName, int | float | None] | None = None,
     why: str = "",
     by: str = "",
 ) -> None:
     """Change the priority or limits of an order; who, why, old and new are kept with it."""
     if priority is not None and not 0 <= priority <= 9:
         raise ConfigError(f"the priority {priority} is not between 0 and 9")
-    await _wish(bus, "set", order=name, priority=priority, limits=limits or {}, why=why, by=by)
+    await _want(bus, SetRequest(order=name, priority=priority, limits=dict(limits or {}), why=why, by=by))
 
 
 async def pause(bus: Bus, scope: str, *, why: str = "", by: str = "", now: bool = False) -> None:
     """Start nothing more in this scope; with `now`, also hold what runs at its next step."""
-    await _wish(bus, "pause", scope=checked_scope(scope), why=why, by=by, now=now)
+    await _want(bus, PauseRequest(scope=checked_scope(scope), why=why, by=by, now=now))
 
 
 async def resume(bus: Bus, scope: str, *, by: str = "") -> None:
-    await _wish(bus, "resume", scope=checked_scope(scope), by=by)
+    await _want(bus, ResumeRequest(scope=checked_scope(scope), by=by))
 
 
 def checked_scope(scope: str) -> str:
@@ -311,30 +284,31 @@ def checked_scope(scope: str) -> str:
 
 async def drain(bus: Bus, node: str, *, why: str = "", by: str = "", undo: bool = False) -> None:
     """Let a node finish what it has and take nothing more."""
-    await _wish(bus, "undrain" if undo else "drain", node=node, why=why, by=by)
+    kind = UndrainRequest if undo else DrainRequest
+    await _want(bus, kind(node=node, why=why, by=by))
 
 
 async def set_budget(bus: Bus, scope: str, *, usd: float | None, tokens: int | None, by: str = "") -> None:
     if scope != "fleet" and not scope.startswith("project:"):
         raise ConfigError(f"{scope!r} has no budget", hint="fleet, or project:NAME")
-    await _wish(bus, "budget", scope=scope, usd=usd, tokens=tokens, by=by)
+    await _want(bus, BudgetRequest(scope=scope, usd=usd, tokens=tokens, by=by))
 
 
 async def set_limit(bus: Bus, scope: str, most: int | None, *, by: str = "") -> None:
     """Set how many orders may run at once across the fleet for `agent:A`, `credential:C` or `repo:PATH`."""
-    await _wish(bus, "limit", scope=scope, most=most, by=by)
+    await _want(bus, LimitRequest(scope=scope, most=most, by=by))
 
 
 async def clean(bus: Bus, names: Sequence[str], *, by: str = "") -> None:
     """Remove what is stored of these orders, if they have ended."""
     for start in range(0, len(names), PAGE):
-        await _wish(bus, "clean", orders=list(names[start : start + PAGE]), by=by)
+        await _want(bus, CleanRequest(orders=tuple(names[start : start + PAGE]), by=by))
 
 
 async def keep(bus: Bus, *, seconds: float | None = None, size: int | None = None, by: str = "") -> None:
     """Set how long ended orders are kept, and how large the state may be; 0 is unlimited."""
-    said = {"keep_seconds": seconds, "keep_bytes": size}
-    await _wish(bus, "keep", **{name: value for name, value in said.items() if value is not None}, by=by)
+    kept = UNSET if seconds is None else seconds
+    await _want(bus, KeepRequest(keep_seconds=kept, keep_bytes=UNSET if size is None else size, by=by))
 
 
 async def send_back(bus: Bus, name: str, comments: str, *, by: str = "") -> Given:
@@ -376,13 +350,13 @@ async def retry(bus: Bus, name: str, *, by: str = "", comments: str = "", base: 
 # Questions and messages...
 
 
-async def approvals(bus: Bus) -> list[dict[str, Any]]:
+async def approvals(bus: Bus) -> list[AskRecord]:
     """What waits for an answer now, the nearest deadline first."""
     names = [key.partition(".")[2] for key in await bus.keys("active.*")]
     orders = await bus.named([f"order.{name}" for name in names])
     keys = [f"ask.{order.open_ask}" for entry in orders.values() if (order := read_order(entry)).open_ask]
-    asks = [msgspec.json.decode(entry.value) for entry in (await bus.named(keys) if keys else {}).values()]
-    return sorted(asks, key=lambda ask: float(ask["deadline"]))
+    asks = [read_as(AskRecord, entry.value, key) for key, entry in (await bus.named(keys) if keys else {}).items()]
+    return sorted(asks, key=lambda ask: ask.deadline)
 
 
 async def answer(
@@ -397,29 +371,34 @@ async def answer(
         raise ConfigError(f"{decision!r} is no answer", hint="allow or deny")
     given = {"decision": decision, "text": text, "scope": scope, "by": by or me(), "at": time.time()}
     before = await bus.get(f"answer.{key}")
-    first = msgspec.json.decode(before.value) if before else {"withdrawn": 0}
     try:
-        if "withdrawn" not in first:
+        if before is not None and _answer(before).stands:
             raise Stale
-        await bus.put(f"answer.{key}", encode(given), expect=before.revision if before else 0)
+        record = msgspec.convert(given, AnswerRecord)
+        await bus.put(f"answer.{key}", encode(record), expect=before.revision if before else 0)
     except Stale:
         entry = await bus.get(f"answer.{key}")
-        first = msgspec.json.decode(entry.value) if entry else {}
-        ago = time.time() - float(first.get("at", time.time()))
-        said = f"{first.get('by', 'somebody')} {ago:.0f} s ago: {first.get('decision', '?')}"
+        if entry is None:
+            raise Denied(f"{key} was removed") from None
+        first = _answer(entry)
+        said = f"{first.by} {time.time() - first.at:.0f} s ago: {first.decision}"
         raise Denied(f"{key} was answered by {said}") from None
+
+
+def _answer(entry: Entry) -> AnswerRecord:
+    return read_answer(entry.value, entry.key)
 
 
 async def withdraw(bus: Bus, name: str, number: int) -> None:
     """Take back an answer that the runner has not picked up yet: the question is open again."""
     key = f"{name}.{number}"
     entry = await bus.get(f"answer.{key}")
-    if entry is None or "withdrawn" in msgspec.json.decode(entry.value):
+    if entry is None or not _answer(entry).stands:
         raise NotFound(f"{key} has no answer that could be taken back")
     try:
         # Whoever writes this first has the answer: the runner, or whoever takes it back.
-        await bus.put(f"taken.{key}.{entry.revision}", encode({"withdrawn": True}), expect=0)
-        gone = {"withdrawn": time.time(), **msgspec.json.decode(entry.value)}
+        await bus.put(f"taken.{key}.{entry.revision}", encode(TakenRecord(withdrawn=True)), expect=0)
+        gone = replace(_answer(entry), withdrawn=time.time())
         await bus.put(f"answer.{key}", encode(gone), expect=entry.revision)
     except Stale:
         raise LocalError(
@@ -440,7 +419,8 @@ async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -
     if not when and (agent := await deaf_agent(bus, name)):
         hint = "say it after its turn, or now, which ends the turn (--after-turn, --now)"
         raise Unsupported(f"{agent} {ABILITIES['steer'].refusal}", hint=hint, details={"ability": "steer"})
-    body = {"format": 1, "text": text, "by": by or me(), "at": time.time(), "state": "queued", "when": when}
+    fields = {"format": 1, "text": text, "by": by or me(), "at": time.time(), "when": when}
+    body = msgspec.convert(fields, SayRecord)
     for number in range(1, 1000):
         try:
             await bus.put(f"say.{name}.{number}", encode(body), expect=0)
@@ -465,21 +445,23 @@ async def deaf_agent(bus: Bus, name: str) -> str:
 async def edit_message(bus: Bus, key: str, text: str) -> None:
     """Change a message that was not delivered yet; an empty text takes it back."""
     entry = await bus.get(f"say.{key}")
-    said = msgspec.json.decode(entry.value) if entry else {}
-    if entry is None or said["state"] != "queued":
-        raise LocalError(f"the message {key} was delivered already" if entry else f"there is no message {key}")
-    body = {**said, "text": text} if text else {**said, "state": "taken back"}
+    if entry is None:
+        raise LocalError(f"there is no message {key}")
+    said: SayRecord = read_as(SayRecord, entry.value, entry.key)
+    if said.state != "queued":
+        raise LocalError(f"the message {key} was delivered already")
+    body = replace(said, text=text) if text else replace(said, state="taken back")
     try:
         await bus.put(f"say.{key}", encode(body), expect=entry.revision)
     except Stale:
         raise LocalError(f"the message {key} was delivered just now") from None
 
 
-async def messages(bus: Bus, name: str) -> list[tuple[str, dict[str, Any]]]:
+async def messages(bus: Bus, name: str) -> list[tuple[str, SayRecord]]:
     found = await bus.named([f"say.{name}.*"])
-    return [(key.partition(".")[2], msgspec.json.decode(entry.value)) for key, entry in sorted(found.items())]
+    return [(key.partition(".")[2], read_as(SayRecord, entry.value, key)) for key, entry in sorted(found.items())]
 
 
 async def note_result(bus: Bus, name: str, what: str, result: dict[str, Any], *, by: str = "") -> None:
     """Note with an order what was done with its work: merged or thrown away."""
-    await _wish(bus, "result", order=name, what=what, result=result, by=by)
+    await _want(bus, NoteRequest(order=name, what=what, result=result, by=by))

@@ -14,12 +14,11 @@ import signal
 import sys
 import time
 from functools import cache
-from typing import Any
 
 import msgspec
 
 from treadle import __version__
-from treadle.errors import LocalError, StorageError, TreadleError
+from treadle.errors import LocalError, RemoteProtocolError, StorageError, TreadleError
 from treadle.fleet.engine import layout, places, server, tasks
 from treadle.fleet.engine.bus import STATE, Bus, Unreachable
 from treadle.fleet.engine.pull import Pull
@@ -34,6 +33,19 @@ from treadle.io.process import child, warm
 from treadle.io.process.detached import detach
 from treadle.io.process.private import hold_secrets
 from treadle.io.reading import read
+from treadle.wire.fleet.connection import read as read_message
+from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.messages import (
+    FLEET_FORMAT,
+    Leave,
+    NodeBeat,
+    NodeBeatAnswer,
+    NodeRuns,
+    RunEnded,
+    RunLost,
+    RunReport,
+)
+from treadle.wire.fleet.records import NodeRecord, WorkRecord
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +92,8 @@ class Node:
         self.terminals = OrderTerminals(self.name, self.report)
         self._wrong = ""
         self._wrong_until = 0.0
+        self._refused = ""
+        """Why the scheduler gives this node nothing to do."""
         self._not_stored = 0
         """How often in a row the engine received our record and did not acknowledge it."""
 
@@ -170,11 +184,10 @@ class Node:
             await asyncio.sleep(1.0)
 
     async def _told(self, subject: str, data: bytes) -> bytes | None:
-        said = msgspec.json.decode(data)
-        if said.get("do") == "leave":
-            self.leaving = str(said.get("why", "it goes down"))
+        if isinstance(said := read_message(subject, data), Leave):
+            self.leaving = said.why or "it goes down"
             await self._beat_once()
-        return encode({"runs": [list(key) for key in self._runs]})
+        return encode(NodeRuns(runs=list(self._runs)))
 
     # Being heard...
 
@@ -185,16 +198,21 @@ class Node:
 
     async def _beat_once(self) -> None:
         settings = self.settings
-        said = {
-            "slots": settings.slots,
-            "labels": settings.labels,
-            "agents": settings.agents,
-            "limits": settings.limits,
-            "leaving": self.leaving or self._trouble(),
-            "version": __version__,
-        }
-        with contextlib.suppress(Unreachable):
-            await self.bus.ask(f"fleet.beat.{self.name}.node", said, timeout=self.fleet.lease / 3)
+        beat = NodeBeat(
+            format=FLEET_FORMAT,
+            slots=settings.slots,
+            labels=settings.labels,
+            agents=settings.agents,
+            limits=settings.limits,
+            leaving=self.leaving or self._trouble(),
+            version=__version__,
+        )
+        subject, patience = f"fleet.beat.{self.name}.node", self.fleet.lease / 3
+        with contextlib.suppress(Unreachable, RemoteProtocolError):
+            answer = await self.bus.ask(subject, NodeBeatAnswer, beat, timeout=patience)
+            if answer.refused and answer.refused != self._refused:
+                log.error("the scheduler gives this node nothing to do: %s", answer.refused)
+            self._refused = answer.refused
 
     def _trouble(self) -> str:
         """Why nothing should be placed here now."""
@@ -205,17 +223,17 @@ class Node:
     async def _record(self) -> None:
         """What the fleet knows of this node even when it is gone."""
         while True:
-            record = {
-                "format": FORMAT,
-                "name": self.name,
-                "host": platform.node(),
-                "pid": os.getpid(),
-                "slots": self.settings.slots,
-                "labels": self.settings.labels,
-                "agents": self.settings.agents,
-                "version": __version__,
-                "heard": time.time(),
-            }
+            record = NodeRecord(
+                format=FORMAT,
+                name=self.name,
+                host=platform.node(),
+                pid=os.getpid(),
+                slots=self.settings.slots,
+                labels=self.settings.labels,
+                agents=self.settings.agents,
+                version=__version__,
+                heard=time.time(),
+            )
             try:
                 async with asyncio.timeout(self.fleet.lease):
                     await self.bus.put(f"node.{self.name}", encode(record))
@@ -236,18 +254,17 @@ class Node:
         elif await asyncio.to_thread(server.stop):
             log.warning("the engine stored nothing though there is room: it is started again")
 
-    async def report(self, kind: str, order: str, attempt: int, **content: Any) -> None:
-        body = encode({"order": order, "attempt": attempt, **content})
-        headers = {"Nats-Msg-Id": f"{order}.{attempt}.{kind}.node.{content.get('number', '')}"}
+    async def report(self, report: RunReport, number: str = "") -> None:
+        headers = {"Nats-Msg-Id": f"{report.order}.{report.attempt}.{report.KIND}.node.{number}"}
         while True:
             try:
-                await self.bus.publish(f"fleet.in.node.{self.name}.{kind}", body, headers)
+                await self.bus.publish(f"fleet.in.node.{self.name}.{report.KIND}", encode(report), headers)
                 return
             except Unreachable:
                 await asyncio.sleep(0.2)
 
-    def _report_later(self, kind: str, order: str, attempt: int, **content: Any) -> None:
-        task = asyncio.create_task(self.report(kind, order, attempt, **content))
+    def _report_later(self, report: RunReport) -> None:
+        task = asyncio.create_task(self.report(report))
         self._reports.add(task)
         task.add_done_callback(self._reports.discard)
 
@@ -259,7 +276,7 @@ class Node:
         try:
             while True:
                 work = [
-                    msgspec.json.decode(message.data)
+                    read_as(WorkRecord, message.data, message.subject)
                     for message in await pull.next(5.0)
                     if not (message.headers or {}).get("KV-Operation")
                 ]
@@ -267,26 +284,27 @@ class Node:
         finally:
             await pull.close()
 
-    async def _take_one(self, work: dict[str, Any]) -> None:
-        key = (str(work["order"]), int(work["attempt"]))
+    async def _take_one(self, work: WorkRecord) -> None:
+        key = (work.order, work.attempt)
         if key in self._runs or key in self._taking:
             return
         self._taking.add(key)
         try:
-            await self._try(key, work)
+            await self._try(work)
         except (TreadleError, OSError) as error:
             log.error("%s.%d cannot be started here: %s", *key, error)
             self._wrong, self._wrong_until = f"it could not start an order: {error}", time.monotonic() + WRONG_SECONDS
-            self._report_later("lost", *key, why=f"it could not be started there: {error}")
+            why = f"it could not be started there: {error}"
+            self._report_later(RunLost(order=work.order, attempt=work.attempt, why=why))
             await self._beat_once()
         finally:
             self._taking.discard(key)
 
-    async def _try(self, key: tuple[str, int], work: dict[str, Any]) -> None:
-        if work.get("agent") == null.NAME:  # there is nothing to do, so no runner is needed
-            self._report_later("ended", *key, outcome="done")
+    async def _try(self, work: WorkRecord) -> None:
+        if work.agent == null.NAME:  # there is nothing to do, so no runner is needed
+            self._report_later(RunEnded(order=work.order, attempt=work.attempt, outcome="done"))
         else:
-            await self._take(*key)
+            await self._take(work.order, work.attempt)
 
     async def _take(self, order: str, attempt: int) -> None:
         directory = runs.directory(order, attempt)
@@ -316,13 +334,14 @@ class Node:
             log.info("%s.%d is adopted: its runner is %d", order, attempt, runner.pid)
             self._watch(order, attempt, runner.pid, directory)
         else:
-            self._report_later("lost", order, attempt, why="its runner was gone when the node came back")
+            why = "its runner was gone when the node came back"
+            self._report_later(RunLost(order=order, attempt=attempt, why=why))
 
     def _watch(self, order: str, attempt: int, pid: int, directory: str) -> None:
         try:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
-            return self._report_later("lost", order, attempt, why="its runner ended at once")
+            return self._report_later(RunLost(order=order, attempt=attempt, why="its runner ended at once"))
         self._runs[order, attempt] = handle
         loop = asyncio.get_running_loop()
 
@@ -331,7 +350,7 @@ class Node:
             os.close(handle)
             self._runs.pop((order, attempt), None)
             # If the runner has reported its end, that report counts and this one does not.
-            self._report_later("lost", order, attempt, why=_how_it_ended(directory))
+            self._report_later(RunLost(order=order, attempt=attempt, why=_how_it_ended(directory)))
 
         loop.add_reader(handle, gone)
 

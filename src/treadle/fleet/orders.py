@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from treadle.errors import ConfigError, StorageError
+from treadle.errors import ConfigError, RemoteProtocolError, StorageError
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.schedules import next_time
+from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.orders import FORMAT, Spec, tolerant
-from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Order
 
 T = TypeVar("T")
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -103,18 +104,27 @@ def _read(decoder: msgspec.json.Decoder[T], kind: type[T], data: bytes, what: st
 encode = msgspec.json.Encoder().encode
 
 
-def ask_record(spec: Spec, order: Order, content: dict[str, Any], number: int) -> dict[str, Any]:
+def ask_record(spec: Spec, order: Order, asked: AgentQuestion, number: int) -> AskRecord:
     """`ask.ID.NUMBER`: a question of an order as it is stored and shown."""
-    return {
-        **content,
-        "format": 1,
-        "order": spec.id,
-        "number": number,
-        "attempt": order.attempt,
-        "node": order.node,
-        "title": order.title,
-        "agent": spec.agent,
-        "asked_at": time.time(),
-        "deadline": time.time() + spec.answer_seconds,
-        "default": spec.answer_default,
-    }
+    now = time.time()
+    return AskRecord(
+        **msgspec.structs.asdict(asked),
+        order=spec.id,
+        number=number,
+        attempt=order.attempt,
+        node=order.node,
+        title=order.title,
+        agent=spec.agent,
+        asked_at=now,
+        deadline=now + spec.answer_seconds,
+        default=spec.answer_default,
+    )
+
+
+def read_answer(data: bytes, key: str) -> AnswerRecord:
+    """An answer as anyone may have written it. What cannot be read is no permission: it is a denial that says so."""
+    try:
+        found: AnswerRecord = read_as(AnswerRecord, data, key)
+        return found
+    except RemoteProtocolError as error:
+        return AnswerRecord(decision="deny", by="the runner", text=f"the answer was refused: {error}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.errors import LocalError, NotFound, TreadleError
+from treadle.errors import LocalError, NotFound, RemoteProtocolError, TreadleError
 from treadle.fleet import node
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus, Unreachable, shown
@@ -21,6 +21,7 @@ from treadle.fleet.run import runs
 from treadle.io.files import is_locked, read_at_most
 from treadle.io.process import table, warm
 from treadle.io.process.detached import daemon
+from treadle.wire.fleet.messages import FleetStatus, Leave, NodeAnswer
 
 Progress = Callable[[str], None]
 ROLES = ("admin", "submit", "watch")
@@ -40,7 +41,7 @@ async def up(
     lease: float = 0.0,
     sync: str = "",
     say: Progress = lambda text: None,
-) -> dict[str, Any]:
+) -> FleetStatus | None:
     """Start the missing ones of engine, streams and node here, and wait until the fleet takes orders.
 
     A machine that has joined another machine's fleet starts its own nodes again, as they were.
@@ -64,16 +65,16 @@ async def up(
             else f"node    {here} found, with the slots it was started with"
         )
         status = await await_scheduler(bus, here)
-        say(f"ready   {status['scheduler']} schedules")
+        say(f"ready   {status.scheduler} schedules")
         return status
     finally:
         await bus.close()
 
 
-async def _up_as_worker(fleet: places.Fleet, say: Progress) -> dict[str, Any]:
+async def _up_as_worker(fleet: places.Fleet, say: Progress) -> FleetStatus | None:
     bus = await server.await_ready(fleet, fleet.widest())
     try:
-        status: dict[str, Any] = {}
+        status = None
         for role in fleet.users:
             if role.startswith("worker:"):
                 here = role.partition(":")[2]
@@ -117,15 +118,14 @@ def start_node(settings: node.NodeSettings) -> bool:
     return True
 
 
-async def await_scheduler(bus: Bus, name: str) -> dict[str, Any]:
+async def await_scheduler(bus: Bus, name: str) -> FleetStatus:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            nodes = await bus.ask("fleet.ask.nodes", timeout=1.0)
-            if any(each["name"] == name and each["alive"] for each in nodes):
-                found: dict[str, Any] = await bus.ask("fleet.ask.status")
-                return found
-        except (Unreachable, msgspec.MsgspecError):
+            nodes = await bus.ask("fleet.ask.nodes", list[NodeAnswer], timeout=1.0)
+            if any(each.name == name and each.alive for each in nodes):
+                return await bus.ask("fleet.ask.status", FleetStatus)
+        except (Unreachable, RemoteProtocolError):
             pass
         if time.monotonic() > deadline:
             log = os.path.join(node.directory_of(name), "node.log")
@@ -178,8 +178,9 @@ async def status() -> dict[str, Any]:
         found["problem"] = str(error)
         return found
     try:
-        found |= await bus.ask("fleet.ask.status", timeout=2.0)
-        found["nodes"] = await bus.ask("fleet.ask.nodes", timeout=2.0)
+        found |= msgspec.to_builtins(await bus.ask("fleet.ask.status", FleetStatus, timeout=2.0))
+        nodes = await bus.ask("fleet.ask.nodes", list[NodeAnswer], timeout=2.0)
+        found["nodes"] = msgspec.to_builtins(nodes)
     except TreadleError as error:
         found["problem"] = f"no scheduler answers ({error.message})"
     finally:
@@ -231,9 +232,7 @@ async def _announce(fleet: places.Fleet) -> None:
     try:
         for name, process in local_nodes():
             if process is not None:
-                await bus.request(
-                    f"fleet.tell.{name}.node", encode({"do": "leave", "why": "the fleet goes down"}), timeout=2
-                )
+                await bus.request(f"fleet.tell.{name}.node", encode(Leave(why="the fleet goes down")), timeout=2)
     except TreadleError:
         pass
     finally:

@@ -153,7 +153,7 @@ async def test_what_listens_is_called_when_the_engine_is_back_even_if_another_fa
 
 async def test_a_request_that_nobody_answers_ends(fleet: places.Fleet, bus: Bus) -> None:
     with pytest.raises(Unreachable):
-        await bus.ask("fleet.ask.nothing", timeout=1)
+        await bus.ask("fleet.ask.nothing", dict, timeout=1)
     server.stop()
     with pytest.raises(Unreachable):
         await bus.request("$JS.API.INFO", timeout=0.5)

@@ -31,7 +31,7 @@ async def test_who_may_submit_gives_orders_and_answers_and_writes_no_state(
     try:
         (given,) = await client.submit(giving, [spec()])
         assert (await client.wait(giving, given.id, 60)).state == "done"
-        assert (await client.nodes(giving))[0]["name"] == "n1"
+        assert (await client.nodes(giving))[0].name == "n1"
         await client.pause(giving, "fleet")
         for key in ("order.x", "receipt.x", "lease.scheduler", "control"):
             with pytest.raises(Denied):

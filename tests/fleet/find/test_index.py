@@ -14,7 +14,7 @@ from treadle.fleet.find.order_rows import OrderFilter, row_of
 from treadle.fleet.find.searched import is_error, texts_of
 from treadle.fleet.orders import encode
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import Attempt, Order, Used
+from treadle.wire.fleet.records import AnswerRecord, AskRecord, Attempt, Order, Used
 
 STATES = ("queued", "running", "done", "failed")
 
@@ -159,12 +159,13 @@ def test_chunks_and_errors_tell_where_to_read() -> None:
 
 def test_a_question_knows_its_answer_unless_that_was_withdrawn() -> None:
     index = OrderIndex(":memory:", "f")
-    index.take_state([Entry("ask.a.1", b'{"text":"may I?"}', 1)])
-    assert index.ask("a.1") == ({"text": "may I?"}, None) and index.ask("a.2") is None
+    asked = AskRecord(order="a", number=1, asked_at=1.0, deadline=2.0, default="deny", text="may I?")
+    index.take_state([Entry("ask.a.1", msgspec.json.encode(asked), 1)])
+    assert index.ask("a.1") == (asked, None) and index.ask("a.2") is None
     index.take_state([Entry("answer.a.1", b'{"by":"ana"}', 2)])
-    assert index.ask("a.1") == ({"text": "may I?"}, {"by": "ana"})
+    assert index.ask("a.1") == (asked, AnswerRecord(by="ana"))
     index.take_state([Entry("answer.a.1", b'{"by":"ana","withdrawn":1}', 3)])
-    assert index.ask("a.1") == ({"text": "may I?"}, None)
+    assert index.ask("a.1") == (asked, None)
     index.close()
 
 

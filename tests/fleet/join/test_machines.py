@@ -83,7 +83,7 @@ async def test_a_machine_is_added_over_ssh_and_does_what_asks_for_it(bus: Bus, s
     assert "worker:far" in places.load().users
     machines.remove("far")
     async with asyncio.timeout(60):
-        while any(each["name"] == "far" and each["alive"] for each in await client.nodes(bus)):
+        while any(each.name == "far" and each.alive for each in await client.nodes(bus)):
             await asyncio.sleep(0.05)
 
 

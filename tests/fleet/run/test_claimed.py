@@ -98,7 +98,7 @@ async def test_two_orders_that_change_the_same_file_are_both_warned(
                     return
 
     await asyncio.gather(warned(one.id), warned(two.id))
-    assert (await client.why(bus, one.id))["collisions"] == {two.id: ["a.txt"]}
+    assert (await client.why(bus, one.id)).collisions == {two.id: ["a.txt"]}
     for order in (one, two):
         await client.cancel(bus, order.id)
         await client.wait(bus, order.id, 60)

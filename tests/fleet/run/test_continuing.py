@@ -151,10 +151,11 @@ async def test_a_parked_order_holds_no_slot_and_goes_on_with_the_answer(
     await give(bus, other, clash)
     assert (await client.wait(bus, other.id, 60)).state == "done"
     held = await client.why(bus, clash.id)
-    assert held["waits"]["holder"] == order.id
-    assert "no runner meanwhile" in (await client.why(bus, order.id))["waits"]["text"]
+    assert held.waits is not None and held.waits.holder == order.id
+    parked = await client.why(bus, order.id)
+    assert parked.waits is not None and "no runner meanwhile" in parked.waits.text
     (ask,) = await client.approvals(bus)
-    assert ask["command"] == "touch asked.txt"
+    assert ask.command == "touch asked.txt"
     await client.answer(bus, order.id, "allow", by="ana")
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done" and "asked.txt" in ended.result["changed"], ended.why

@@ -12,6 +12,6 @@ def test_a_tree_shows_its_processes_their_work_and_their_connections() -> None:
         try:
             assert child.stdout is not None and child.stdout.readline() == b"1\n"
             seen = evidence.of_tree(os.getpid())
-            assert seen["processes"] >= 1 and seen["cpu"] > 0 and seen["sockets"] >= 1
+            assert seen.processes >= 1 and seen.cpu > 0 and seen.sockets >= 1
         finally:
             child.kill()

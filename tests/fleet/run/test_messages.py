@@ -5,8 +5,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from tests.fleet.conftest import Start, give, spec
+from tests.fleet.conftest import Start, activity_of, give, spec
 from tests.fleet.repositories import DONE, bash, model, says, work, write
 from treadle.errors import LocalError, Unsupported
 from treadle.fleet import client
@@ -20,8 +21,8 @@ async def test_a_message_can_be_changed_until_it_is_delivered(bus: Bus, start_no
     key = await client.say(bus, name, "use tabs", by="ana")
     await client.edit_message(bus, key, "use spaces")
     ((_, message),) = await client.messages(bus, name)
-    assert message["text"] == "use spaces" and message["state"] == "queued"
-    await bus.put(f"say.{key}", msgspec.json.encode({**message, "state": "delivered"}))
+    assert message.text == "use spaces" and message.state == "queued"
+    await bus.put(f"say.{key}", msgspec.json.encode(replace(message, state="delivered")))
     with pytest.raises(LocalError, match="delivered already"):
         await client.edit_message(bus, key, "too late")
 
@@ -40,14 +41,14 @@ async def test_a_message_comes_now_after_the_turn_or_at_the_next_step(
     await give(bus, *orders.values())
     for when, order in orders.items():
         async with asyncio.timeout(60):
-            while not ((await client.why(bus, order.id)).get("activity") or {}).get("open_tools"):
+            while not activity_of(await client.why(bus, order.id)).open_tools:
                 await asyncio.sleep(0.05)
         key = await client.say(bus, order.id, "use tabs", when=when, by="ana")
         if when == "turn":
             await client.edit_message(bus, key, "use tabs, please")
         elif when == "":
             async with asyncio.timeout(60):
-                while (await client.messages(bus, order.id))[0][1]["state"] == "queued":
+                while (await client.messages(bus, order.id))[0][1].state == "queued":
                     await asyncio.sleep(0.05)
         if when != "now":
             (Path(runs.directory(order.id, 1)) / "work" / ".env").touch()
@@ -55,7 +56,7 @@ async def test_a_message_comes_now_after_the_turn_or_at_the_next_step(
         ended = await client.wait(bus, order.id, 90)
         assert ended.state == "done" and ended.result["changed"] == ["tabs.txt"], ended
         ((_, message),) = await client.messages(bus, order.id)
-        assert message["state"] == "in turn"
+        assert message.state == "in turn"
 
 
 async def test_a_message_for_the_next_step_of_an_agent_that_hears_none_while_it_works_is_refused(
@@ -67,4 +68,4 @@ async def test_a_message_for_the_next_step_of_an_agent_that_hears_none_while_it_
         await client.say(bus, name, "use tabs")
     assert "--after-turn" in (caught.value.hint or "") and await client.messages(bus, name) == []
     await client.say(bus, name, "use tabs", when="turn")
-    assert [message["state"] for _, message in await client.messages(bus, name)] == ["queued"]
+    assert [message.state for _, message in await client.messages(bus, name)] == ["queued"]

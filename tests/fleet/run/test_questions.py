@@ -24,18 +24,18 @@ async def test_a_question_is_stored_and_answered_once_and_stands_in_the_receipt(
     await give(bus, order)
     await until_state(bus, order.id, "asking")
     (ask,) = await client.approvals(bus)
-    assert ask["command"] == "touch asked.txt" and ask["default"] == "deny"
-    assert ask["headline"] == "May this command run?"
+    assert ask.command == "touch asked.txt" and ask.default == "deny"
+    assert ask.headline == "May this command run?"
     if methods.available().method is not None:
-        assert "writes only to its worktree" in ask["confined"], "a path of the node means nothing to who answers"
-    assert liveness.judged(await client.why(bus, order.id))["verdict"] == "waiting for a person"
+        assert "writes only to its worktree" in str(ask.confined), "a path of the node means nothing to who answers"
+    assert liveness.judged(await client.why(bus, order.id)).verdict == "waiting for a person"
     restart(fleet)
     async with asyncio.timeout(60):
         while not await client.approvals(bus):
             await asyncio.sleep(0.05)
-    await client.answer(bus, order.id, "allow", by="ana", number=ask["number"])
+    await client.answer(bus, order.id, "allow", by="ana", number=ask.number)
     with pytest.raises(Denied, match="answered by ana"):
-        await client.answer(bus, order.id, "deny", by="ben", number=ask["number"])
+        await client.answer(bus, order.id, "deny", by="ben", number=ask.number)
     ended = await client.wait(bus, order.id, 90)
     receipt = await client.get_receipt(bus, order.id)
     assert ended.state == "done" and "asked.txt" in ended.result["changed"], ended.why

@@ -9,22 +9,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.fleet.conftest import Start, give, until_state
+from tests.fleet.conftest import Start, activity_of, give, until_state
 from tests.fleet.repositories import DONE, bash, model, says, work
 from treadle.errors import LocalError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import runs
 from treadle.fleet.run.interactive import command
-from treadle.fleet.run.terminals import Carried, start
+from treadle.fleet.run.terminals import Carried, What, start
 from treadle.io import sockets
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
+from treadle.wire.fleet.messages import TerminalRead
 from treadle.wire.fleet.orders import Spec
 
 
 @asynccontextmanager
-async def carried(bus: Bus, order: str, what: str, path: Path) -> AsyncIterator[None]:
+async def carried(bus: Bus, order: str, what: What, path: Path) -> AsyncIterator[None]:
     made = Carried(bus, "n1", order, what, "ana")
     serving = await asyncio.start_unix_server(made.carry, path)
     async with serving:
@@ -55,7 +56,7 @@ async def test_a_shell_in_the_worktree_of_an_order_and_the_receipt_says_so(
     await give(bus, order)
     tree = Path(runs.directory(order.id, 1)) / "work"
     async with asyncio.timeout(60):
-        while not ((await client.why(bus, order.id)).get("activity") or {}).get("open_tools"):
+        while not activity_of(await client.why(bus, order.id)).open_tools:
             await asyncio.sleep(0.05)
     async with carried(bus, order.id, "shell", tmp_path / "s"):
         await asyncio.to_thread(type_in, tmp_path / "s", "echo by hand > hand.txt; touch .env\n")
@@ -79,8 +80,8 @@ async def test_an_agent_in_a_terminal_is_typed_into_from_elsewhere_and_ends_with
     )
     await give(bus, order)
     await until_there(Path(runs.directory(order.id, 1)) / "work" / "task.txt")
-    found = (await client.why(bus, order.id))["activity"]
-    assert found["doing"].startswith(("terminal", "a terminal"))
+    found = activity_of(await client.why(bus, order.id))
+    assert found.doing.startswith(("terminal", "a terminal"))
     async with carried(bus, order.id, "agent", tmp_path / "s"):
         await asyncio.to_thread(type_in, tmp_path / "s", "echo more > more.txt; exit\n")
         ended = await client.wait(bus, order.id, 90)
@@ -109,7 +110,7 @@ async def test_what_has_no_terminal_or_worktree_says_so(bus: Bus, start_node: St
         with pytest.raises(LocalError, match=problem):
             await Carried(bus, "n1", name, what, "ana").open()
     with pytest.raises(LocalError, match="not there any more"):
-        await Carried(bus, "n1", name, "agent", "ana").ask(do="read", id="gone")
+        await Carried(bus, "n1", name, "agent", "ana").ask(TerminalRead(id="gone"))
 
 
 def test_an_agent_for_a_person_is_its_program_alone() -> None:

@@ -4,11 +4,13 @@ import time
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import place_all
+from treadle.wire.fleet.messages import CancelOrder, RunActivity, RunAsked, RunEnded, SetRequest
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import AT_WORK, ENDED, Used
+from treadle.wire.fleet.records import AT_WORK, ENDED, AgentQuestion, Used
 
 LEASE = 5.0
 
@@ -54,18 +56,19 @@ def test_every_order_ends_once_with_one_receipt_and_attempts_only_grow(steps: li
         elif row is None:
             continue
         elif do == "cancel":
-            book.wish(row, "cancel", "ana", {})
+            book.wish(row, CancelOrder(order=row.spec.id, by="ana"))
         elif do == "set":
-            book.wish(row, "set", "ana", {"priority": which})
+            book.wish(row, SetRequest(order=row.spec.id, by="ana", priority=which))
         elif row.order.state in AT_WORK and not stale:
             if do == "started":
-                book.started(row, now, {})
+                book.started(row, now)
             elif do in ("ended", "failed"):
-                book.finished(row, {"outcome": "done" if do == "ended" else "failed", "retryable": True})
+                outcome = "done" if do == "ended" else "failed"
+                book.finished(row, RunEnded(order=row.spec.id, attempt=1, outcome=outcome, retryable=True))
             elif do == "lost":
                 book.lost(row, "gone")
             elif do == "asked":
-                book.asked(row, {})
+                book.asked(row, RunAsked(order=row.spec.id, attempt=1))
             elif do == "resumed":
                 book.resumed(row)
         for unit in book.units.values():
@@ -85,7 +88,7 @@ def test_every_order_ends_once_with_one_receipt_and_attempts_only_grow(steps: li
 def test_nobody_is_lost_in_a_silence_in_which_nobody_could_be_heard() -> None:
     book = book_with(spec("a"))
     place_all(book, 1.0)
-    book.started(book.rows["a"], 1.0, {})
+    book.started(book.rows["a"], 1.0)
     book.everybody_heard(100.0)
     book.tick(100.0 + LEASE - 0.1)
     assert book.rows["a"].order.state == "running"
@@ -122,8 +125,8 @@ def test_a_question_that_is_told_again_stays_the_one_that_is_open() -> None:
     book = book_with(spec("a"))
     place_all(book, 1.0)
     row = book.rows["a"]
-    book.started(row, 1.0, {})
-    first, second = ({"ask": {"text": "?"}, "nth": nth} for nth in (1, 2))
+    book.started(row, 1.0)
+    first, second = (RunAsked(order="a", attempt=1, ask=AgentQuestion(text="?"), nth=nth) for nth in (1, 2))
     book.asked(row, first)
     book.asked(row, first)
     assert row.order.asks == 1 and row.order.open_ask == "a.1"
@@ -148,12 +151,12 @@ def test_a_stall_in_the_setup_is_told_once_and_the_agent_is_interrupted_only_whe
     book = book_with(spec("o", on_stall="interrupt", stall_seconds=1.0))
     place_all(book, 0.0)
     row = book.rows["o"]
-    book.started(row, 0.0, {})
-    row.activity = {"last_event": time.time() - 9, "began": False}
+    book.started(row, 0.0)
+    row.activity = RunActivity(last_event=time.time() - 9, began=False)
     book.tick(0.0)
     book.tick(0.0)
     assert [say.subject for say in book.says] == ["fleet.notice.o"]
-    row.activity["began"] = True
+    row.activity = replace(row.activity, began=True)
     book.tick(0.0)
     book.tick(0.0)
     assert [say.subject for say in book.says] == ["fleet.notice.o", "fleet.notice.o", "fleet.tell.n1.o"]

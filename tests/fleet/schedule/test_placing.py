@@ -1,14 +1,14 @@
 """Which order goes where, and why one waits: the rules alone, without an engine."""
 
 import time
-from typing import Any
 
 import pytest
 
 from tests.fleet.schedule.test_book import book_with, spec
 from treadle.fleet.control import Budget
 from treadle.fleet.schedule.book import Book
-from treadle.fleet.schedule.placing import Wait, explain_wait, place_all, rate_limited
+from treadle.fleet.schedule.placing import explain_wait, place_all, rate_limited
+from treadle.wire.fleet.messages import RunEnded, Wait
 from treadle.wire.fleet.orders import OrderLimits, Spec
 from treadle.wire.fleet.records import NOT_HERE, Note, Used
 
@@ -17,8 +17,9 @@ def waits(book: Book, name: str) -> Wait:
     place_all(book, 0.0)
     row = book.rows[name]
     assert row.order.state == "queued", row.order
-    found: dict[str, Any] = explain_wait(book, row, 0.0)["waits"]
-    return Wait(**found)
+    found = explain_wait(book, row, 0.0).waits
+    assert found is not None
+    return found
 
 
 def node_of(book: Book, name: str) -> str:
@@ -26,8 +27,8 @@ def node_of(book: Book, name: str) -> str:
     return book.rows[name].order.node
 
 
-def end(book: Book, name: str, outcome: str = "done", **said: object) -> None:
-    book.finished(book.rows[name], {"outcome": outcome, **said})
+def end(book: Book, name: str, outcome: str = "done", why: str = "", used: Used | None = None) -> None:
+    book.finished(book.rows[name], RunEnded(order=name, attempt=1, outcome=outcome, why=why, used=used or Used()))
 
 
 def note(by: str = "ana") -> Note:
@@ -47,7 +48,7 @@ def test_overlapping_claims_wait_and_name_the_holder_and_others_do_not() -> None
 def test_the_most_urgent_go_first_and_the_rest_wait_for_a_slot_in_line() -> None:
     book = book_with(spec("low", priority=1), spec("high", priority=9), spec("middle", priority=3), slots=1)
     assert node_of(book, "high") == "n1"
-    assert waits(book, "low").kind == "slot" and explain_wait(book, book.rows["low"], 0.0)["place"] == 2
+    assert waits(book, "low").kind == "slot" and explain_wait(book, book.rows["low"], 0.0).place == 2
     book.nodes["n1"].slots = 2
     assert node_of(book, "middle") == "n1" and waits(book, "low").kind == "slot"
 
@@ -166,7 +167,7 @@ def test_what_a_node_lacks_goes_to_another_without_costing_an_attempt_and_fails_
     end(book, "o", NOT_HERE, why="no /r here")
     row = book.rows["o"]
     assert row.order.state == "queued" and row.order.tries == 0
-    assert "n1 turned it down: no /r here" in explain_wait(book, row, 0.0)["nodes"]
+    assert "n1 turned it down: no /r here" in explain_wait(book, row, 0.0).nodes
     assert node_of(book, "o") == "n2" and row.order.attempt == 2
     end(book, "o", NOT_HERE, why="none here either")
     assert "o" not in book.rows and row.order.state == "failed"
@@ -177,8 +178,8 @@ def test_an_order_that_was_turned_down_waits_for_a_node_that_is_silent_now() -> 
     book = book_with(spec("o", root="/r"))
     book.node("away", -60.0).slots = 4
     assert node_of(book, "o") == "n1"
-    end(book, "o", NOT_HERE, why="no /r here", used={})
-    assert "away was not heard" in "".join(explain_wait(book, book.rows["o"], 0.0)["nodes"])
+    end(book, "o", NOT_HERE, why="no /r here")
+    assert "away was not heard" in "".join(explain_wait(book, book.rows["o"], 0.0).nodes)
     assert waits(book, "o").kind == "node"
     book.nodes["away"].heard = 0.0
     assert node_of(book, "o") == "away" and book.rows["o"].order.used == Used()

@@ -10,14 +10,15 @@ from treadle.errors import ConfigError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import STATE, Bus
 from treadle.fleet.engine.pull import Pull
+from treadle.wire.fleet.messages import Wait
 from treadle.wire.fleet.orders import OrderLimits
 
 
-async def waits_for(bus: Bus, name: str, kind: str) -> dict[str, object]:
+async def waits_for(bus: Bus, name: str, kind: str) -> Wait:
     async with asyncio.timeout(60):
-        while (found := (await client.why(bus, name)).get("waits") or {}).get("kind") != kind:
+        while (found := (await client.why(bus, name)).waits) is None or found.kind != kind:
             await asyncio.sleep(0.02)
-    return dict(found)
+    return found
 
 
 async def test_a_failed_one_blocks_or_skips_or_is_passed_and_its_retry_counts(bus: Bus, start_node: Start) -> None:
@@ -29,7 +30,7 @@ async def test_a_failed_one_blocks_or_skips_or_is_passed_and_its_retry_counts(bu
     assert (await client.wait(bus, parent.id, 60)).state == "failed"
     assert (await client.wait(bus, skipped.id, 60)).state == "skipped"
     assert (await client.wait(bus, passed.id, 60)).state == "done"
-    assert (await waits_for(bus, blocked.id, "dependency"))["holder"] == parent.id
+    assert (await waits_for(bus, blocked.id, "dependency")).holder == parent.id
     again = await client.retry(bus, parent.id)
     assert again.new and (await client.retry(bus, parent.id)).id == again.id
     async with asyncio.timeout(60):
@@ -59,7 +60,7 @@ async def test_urgent_orders_go_first_and_a_priority_can_be_changed(bus: Bus, st
     await until_state(bus, busy, "placed", "running")
     low, high, middle = spec(priority=1), spec(priority=9), spec(priority=3)
     await give(bus, low, high, middle)
-    assert (await waits_for(bus, low.id, "slot"))["kind"] == "slot"
+    assert (await waits_for(bus, low.id, "slot")).kind == "slot"
     await client.set_fields(bus, low.id, priority=8, why="it is late", by="ana")
     async with asyncio.timeout(60):
         while (await client.get_order(bus, low.id)).priority != 8:
@@ -97,17 +98,17 @@ async def test_what_holds_orders_is_told_with_who_and_gone_when_it_is_undone(bus
     dear, busy, more = spec(project="p", limits=OrderLimits(tokens=2000)), spec(SLOW), spec(SLOW)
     held, free = spec(labels=("held",)), spec()
     await give(bus, dear, busy, more, held, free)
-    assert (await waits_for(bus, held.id, "paused"))["holder"] == "ana"
-    assert "drained by ben" in str((await waits_for(bus, free.id, "node"))["text"])
-    assert "drained" in (await client.nodes(bus))[0]["says"]
+    assert (await waits_for(bus, held.id, "paused")).holder == "ana"
+    assert "drained by ben" in str((await waits_for(bus, free.id, "node")).text)
+    assert "drained" in (await client.nodes(bus))[0].says
     await client.drain(bus, "n1", undo=True)
     assert (await client.wait(bus, free.id, 60)).state == "done"
-    assert "0 reserved of 1000" in str((await waits_for(bus, dear.id, "budget"))["text"])
-    assert "1 at once" in str((await waits_for(bus, more.id, "limit"))["text"])
+    assert "0 reserved of 1000" in str((await waits_for(bus, dear.id, "budget")).text)
+    assert "1 at once" in str((await waits_for(bus, more.id, "limit")).text)
     await client.set_budget(bus, "project:p", usd=None, tokens=2000)
     assert (await client.wait(bus, dear.id, 60)).state == "done"
     await client.resume(bus, "label:held")
-    assert "has no label held" in str((await waits_for(bus, held.id, "label"))["text"])
+    assert "has no label held" in str((await waits_for(bus, held.id, "label")).text)
     await client.set_limit(bus, f"agent:{SLOW}", None)
     for each in (busy, more):
         await until_state(bus, each.id, "running")

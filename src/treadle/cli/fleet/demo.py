@@ -148,9 +148,9 @@ async def _collision(bus: Bus, order: str) -> str:
     from treadle.fleet import client
 
     while True:
-        waits = (await client.why(bus, order)).get("waits") or {}
-        if waits.get("kind") == "claim":
-            return str(waits["text"])
+        waits = (await client.why(bus, order)).waits
+        if waits is not None and waits.kind == "claim":
+            return waits.text
         await asyncio.sleep(0.05)
 
 
@@ -172,9 +172,9 @@ async def _kill(bus: Bus, order: str, say: Callable[[str], None]) -> None:
 async def _answer(bus: Bus, order: str, say: Callable[[str], None]) -> None:
     from treadle.fleet import client
 
-    while not (asks := [ask for ask in await client.approvals(bus) if ask["order"] == order]):
+    while not (asks := [ask for ask in await client.approvals(bus) if ask.order == order]):
         await asyncio.sleep(0.05)
-    say(f"stock asks: {client.asked_words(asks[0])}")
+    say(f"stock asks: {asks[0].words}")
     await client.answer(bus, order, "allow", by="demo")
     say("answered: allow, once")
 

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import click
+import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import age, table, with_bus
@@ -49,7 +50,8 @@ def up(as_json: bool, **options: Any) -> None:
 
     labels, page = tuple(options.pop("labels")), options.pop("page")
     say = _progress(as_json or not sys.stderr.isatty())
-    found = asyncio.run(machine.up(labels=labels, say=say, **options))
+    status = asyncio.run(machine.up(labels=labels, say=say, **options))
+    found = msgspec.to_builtins(status) if status is not None else {}
     if page and not places.load().joined:
         from treadle.serve import background
 
@@ -178,11 +180,11 @@ def nodes(as_json: bool) -> None:
         return show_json(found)
     rows = [["NODE", "STATE", "SLOTS", "LABELS", "VERSION", "SAYS"]]
     for each in found:
-        state = "up" if each["alive"] else "gone"
-        slots = f"{len(each.get('at_work', ()))}/{each.get('slots', '?')}"
-        heard = f", last heard {age(each['heard'])} ago" if not each["alive"] and each.get("heard") else ""
-        labels = ",".join(each.get("labels") or ()) or "-"
-        rows.append([each["name"], state, slots, labels, each.get("version", "?"), f"{each['says']}{heard}"])
+        state = "up" if each.alive else "gone"
+        slots = f"{len(each.at_work)}/{each.slots}"
+        heard = f", last heard {age(each.heard)} ago" if not each.alive and each.heard else ""
+        labels = ",".join(each.labels) or "-"
+        rows.append([each.name, state, slots, labels, each.version or "?", f"{each.says}{heard}"])
     table(rows)
 
 
@@ -200,8 +202,7 @@ def drain(name: str, undo: bool, why: str, wait: bool, as_json: bool) -> None:
     async def work(bus: Bus) -> None:
         await client.drain(bus, name, why=why, undo=undo)
         while wait and not undo:
-            view = next((each for each in await client.nodes(bus) if each["name"] == name), {})
-            if not view.get("at_work"):
+            if not any(each.at_work for each in await client.nodes(bus) if each.name == name):
                 return
             await asyncio.sleep(0.2)
 

@@ -1,7 +1,7 @@
 """`treadle fleet cancel`, `pause`, `retry`, `set`, `answer`, `say`...: changing what happens."""
 
 import time
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -146,8 +146,9 @@ def requeue(state: str, agent: str, label: str, project: str, dry_run: bool, as_
 def set_(name: str, priority: int | None, why: str, as_json: bool, **limits: Any) -> None:
     """Change an order's priority or limits, also while it runs. Who, why, old and new are kept."""
     from treadle.fleet import client
+    from treadle.wire.fleet.messages import LimitName
 
-    given = {key.removeprefix("max_"): value for key, value in limits.items() if value is not None}
+    given = {name: limits[f"max_{name}"] for name in get_args(LimitName) if limits[f"max_{name}"] is not None}
     if priority is None and not given:
         raise ConfigError("nothing is to be set", hint="give --priority or a limit")
 
@@ -172,10 +173,10 @@ def approvals(as_json: bool) -> None:
     if not asks:
         click.echo("Nothing waits for an answer.", err=True)
     for ask in asks:
-        left = max(0.0, ask["deadline"] - time.time())
-        click.echo(f"{ask['order']}  asked {age(ask['asked_at'])} ago by {ask['agent']}: {one_line(ask['title'])}")
-        click.echo(f"    {printable(client.asked_words(ask))}")
-        click.echo(f"    treadle fleet answer {ask['order']} allow|deny   ({ask['default']} by itself in {left:.0f} s)")
+        left = max(0.0, ask.deadline - time.time())
+        click.echo(f"{ask.order}  asked {age(ask.asked_at)} ago by {ask.agent}: {one_line(ask.title)}")
+        click.echo(f"    {printable(ask.words)}")
+        click.echo(f"    treadle fleet answer {ask.order} allow|deny   ({ask.default} by itself in {left:.0f} s)")
 
 
 @click.command("answer")

@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 import threading
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -31,7 +31,7 @@ def attach(name: str, read_only: bool) -> None:
     sys.exit(attach_order(name, "agent", read_only=read_only))
 
 
-def attach_order(name: str, what: str, *, read_only: bool) -> int:
+def attach_order(name: str, what: Literal["agent", "shell"], *, read_only: bool) -> int:
     """Show an order's terminal (`agent`) or a shell in its worktree (`shell`) here, until the person leaves it."""
     from treadle.terminal.attach import attach as show
     from treadle.terminal.places import Place
@@ -52,7 +52,7 @@ def attach_order(name: str, what: str, *, read_only: bool) -> int:
 class _Carrier(threading.Thread):
     """The connection to the fleet, in a thread of its own, because the main thread waits on the terminal."""
 
-    def __init__(self, name: str, what: str, path: str) -> None:
+    def __init__(self, name: str, what: Literal["agent", "shell"], path: str) -> None:
         super().__init__(daemon=True)
         self._name, self._what, self._path = name, what, path
         self._ready = threading.Event()
@@ -89,7 +89,7 @@ class _Carrier(threading.Thread):
             if not node:
                 raise LocalError(f"the order {order.id} was on no node yet: it is {order.state}")
             carried = Carried(bus, node, order.id, self._what, client.me())
-            await carried.ask(do="close", id=await carried.open())  # try it once, so that an error is reported here
+            await carried.try_once()
             serving: Any = await asyncio.start_unix_server(carried.carry, self._path)
             self._ready.set()
             async with serving:

@@ -22,6 +22,7 @@ from treadle.fleet.engine.layout import OBJECTS, ensure
 from treadle.io.files import open_append, storage_error, write_all, write_atomic
 from treadle.io.paths import private_dir
 from treadle.io.reading import pieces, read, read_if_there
+from treadle.wire.fleet.messages import FleetStatus
 
 STREAMS = (INBOX, STATE, EVENTS, OBJECTS)
 CHUNK = 128 * 1024
@@ -120,8 +121,8 @@ async def _refuse_if_used(bus: Bus) -> None:
     try:
         if await bus.keys("spec.*"):
             raise LocalError("this fleet has orders already", hint="`treadle fleet down --forget` removes them")
-        status = await bus.ask("fleet.ask.status", timeout=1.0)
-        raise LocalError(f"{status['scheduler']} is at work", hint="`treadle fleet down` on every machine first")
+        status = await bus.ask("fleet.ask.status", FleetStatus, timeout=1.0)
+        raise LocalError(f"{status.scheduler} is at work", hint="`treadle fleet down` on every machine first")
     except (EngineRefused, Unreachable):
         return  # no streams and no scheduler, as it should be
 

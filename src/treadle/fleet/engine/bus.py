@@ -16,11 +16,14 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from treadle.errors import Denied, MissingExtra, PeerClosed, StorageError, TreadleError
+from treadle.wire.fleet.connection import read_as
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -182,10 +185,11 @@ class Bus:
             if not waiting:
                 self._waiting.pop(key, None)
 
-    async def ask(self, subject: str, value: Any = None, timeout: float = TIMEOUT) -> Any:
-        """Send a request in JSON; the answer is JSON."""
+    async def ask(self, subject: str, kind: type[T], value: Any = None, timeout: float = TIMEOUT) -> T:
+        """Send a request in JSON; the answer is JSON of this type."""
         reply = await self.request(subject, b"" if value is None else msgspec.json.encode(value), timeout=timeout)
-        return msgspec.json.decode(reply.data) if reply.data else None
+        found: T = read_as(kind, reply.data, f"the answer on {subject}")
+        return found
 
     async def look(self, subject: str, value: Any = None) -> Msg:
         """Send a request that changes nothing, and repeat it when the answer was lost with a server."""

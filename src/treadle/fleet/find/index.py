@@ -23,7 +23,9 @@ from treadle.errors import StorageError
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import Chunk, Listed, OrderFilter, OrderRow, SearchHit, row_of
 from treadle.fleet.find.searched import is_error, texts_of
-from treadle.fleet.orders import begun, encode, read_order, read_spec
+from treadle.fleet.orders import begun, encode, read_answer, read_order, read_spec
+from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.records import AnswerRecord, AskRecord
 
 FORMAT = 4
 TEXT_MAX = 20_000
@@ -229,14 +231,15 @@ class OrderIndex:
             found = db.execute("SELECT row FROM orders WHERE id = ?", (name,)).fetchone()
         return _rows.decode(found[0]) if found else None
 
-    def ask(self, key: str) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+    def ask(self, key: str) -> tuple[AskRecord, AnswerRecord | None] | None:
         """A question, with its answer if it has one."""
         with self._reading() as db:
             found = db.execute("SELECT body, answer FROM asks WHERE key = ?", (key,)).fetchone()
         if not found or found[0] is None:
             return None
-        answer = None if found[1] is None else msgspec.json.decode(found[1])
-        return msgspec.json.decode(found[0]), None if answer is None or "withdrawn" in answer else answer
+        answer: AnswerRecord | None = None if found[1] is None else read_answer(found[1], f"answer.{key}")
+        given = answer if answer is not None and answer.stands else None
+        return read_as(AskRecord, found[0], f"ask.{key}"), given
 
     def chunks(self, order: str, *, before: int | None = None, after: int = 0, most: int = 100) -> list[Chunk]:
         """Where an order's events are: the last chunks before a position, or the first after one; earliest first."""

@@ -21,6 +21,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.io.files import locked, write_atomic
 from treadle.io.reading import read_if_there
+from treadle.wire.fleet.messages import EnrolAnswer
 
 FORMAT = 2
 VALID_SECONDS = 3600.0
@@ -165,9 +166,9 @@ async def serve(bus: Bus) -> Any:
         try:
             given = await asyncio.to_thread(enrol, subject.rpartition(".")[2])
         except TreadleError as error:
-            return encode({"error": str(error)})
+            return encode(EnrolAnswer(error=str(error)))
         asyncio.get_running_loop().call_later(GRACE_SECONDS, _forget_soon)
-        return encode(given)
+        return encode(EnrolAnswer(name=given.name, lease=given.lease, users=given.users))
 
     return await bus.serve("fleet.enrol.*", let_in)
 

@@ -5,8 +5,6 @@ import contextlib
 import os
 import time
 
-import msgspec
-
 from treadle.errors import Denied, LocalError, NotFound
 from treadle.fleet import node, up
 from treadle.fleet.engine import places, server
@@ -14,6 +12,7 @@ from treadle.fleet.engine.bus import Bus, Unreachable, shown
 from treadle.fleet.join import services
 from treadle.fleet.join.invitations import Credentials, Invitation, read
 from treadle.io.files import write_atomic
+from treadle.wire.fleet.messages import EnrolAnswer
 
 
 async def join(
@@ -59,7 +58,7 @@ async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:
     while True:
         bus = await _reached(asking, role, patience)
         try:
-            answer = await bus.ask(f"fleet.enrol.{found.id}", timeout=10.0)
+            answer = await bus.ask(f"fleet.enrol.{found.id}", EnrolAnswer, timeout=10.0)
             break
         except Unreachable:  # also happens for a moment while the engine reads its new users
             if time.monotonic() > deadline:
@@ -69,9 +68,9 @@ async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:
         finally:
             await bus.close()
         await asyncio.sleep(0.2)
-    if "error" in answer:
-        raise Denied(str(answer["error"]))
-    return msgspec.convert(answer, Credentials)
+    if answer.error:
+        raise Denied(answer.error)
+    return Credentials(name=answer.name, lease=answer.lease, users=answer.users)
 
 
 async def _reached(asking: places.Fleet, role: str, patience: float) -> Bus:

@@ -14,6 +14,7 @@ from treadle.fleet.engine.events import AttemptLog
 from treadle.fleet.orders import encode
 from treadle.fleet.run import runs, trees
 from treadle.redact import Redactor
+from treadle.wire.fleet.messages import RunReport
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import NOT_HERE, Used
 
@@ -63,15 +64,15 @@ class RunningAttempt:
     def new_place(self) -> str:
         return os.path.join(self.directory, "work")
 
-    async def report(self, kind: str, **content: Any) -> None:
+    async def report(self, kind: type[RunReport], **content: Any) -> None:
         """Send something that is kept until the scheduler has dealt with it; waits while the engine is away."""
         spec, attempt = self.spec.id, self.job.attempt
-        body = self.redacted(encode({"order": spec, "attempt": attempt, **content}))
-        name = f"{spec}.{attempt}.{kind}.{content.get('number', 0)}"
+        body = self.redacted(encode(kind(order=spec, attempt=attempt, **content)))
+        name = f"{spec}.{attempt}.{kind.KIND}.{content.get('number', 0)}"
         deadline = time.monotonic() + OUTAGE_SECONDS
         while not self.superseded.is_set():
             try:
-                await self.bus.publish(f"fleet.in.node.{self.job.node}.{kind}", body, {"Nats-Msg-Id": name})
+                await self.bus.publish(f"fleet.in.node.{self.job.node}.{kind.KIND}", body, {"Nats-Msg-Id": name})
                 return
             except Unreachable:
                 if time.monotonic() > deadline:

@@ -3,13 +3,14 @@
 import os
 
 from treadle.io.process import table
+from treadle.wire.fleet.messages import TreeSeen
 
 
-def of_tree(root: int) -> dict[str, float | int]:
+def of_tree(root: int) -> TreeSeen:
     """The tree's CPU seconds so far, its number of processes, and its open sockets without our own."""
     tree = table.descendants(root)
     cpu = round(sum(process.cpu for process in tree), 2)
-    return {"processes": len(tree), "cpu": cpu, "sockets": sum(_sockets(process.pid) for process in tree)}
+    return TreeSeen(processes=len(tree), cpu=cpu, sockets=sum(_sockets(process.pid) for process in tree))
 
 
 def _sockets(pid: int) -> int:

@@ -24,7 +24,7 @@ from treadle.fleet.run.messages import Messages
 from treadle.fleet.run.metering import Meter
 from treadle.fleet.run.questions import Questions
 from treadle.session import Agent, Answer, Confinement, SessionSpec
-from treadle.wire.fleet.orders import OrderLimits
+from treadle.wire.fleet.messages import RateReported, RunActivity, RunBeatAnswer, TreeSeen
 from treadle.wire.fleet.records import NOT_HERE, Used
 from treadle.wire.sidecar.receipts import AssistantSaid, Receipt
 
@@ -61,7 +61,7 @@ class Execution:
         self._looked = 0.0
         self._busy = 0.0
         """When its processes were last seen to use CPU."""
-        self._tree_seen: dict[str, float | int] = {}
+        self._tree_seen = TreeSeen()
         self._last_call = ""
         self._repeats = 0
         self.claimed: Claimed | None = None
@@ -78,25 +78,25 @@ class Execution:
 
     # What the beat tells...
 
-    def activity(self) -> dict[str, Any]:
+    def activity(self) -> RunActivity:
         """What the run does now and since when, with what it has used."""
         self._look_at_processes()
-        return {
-            "doing": self._doing,
-            "since": self._since,
-            "last_event": self._last_event,
-            "began": self._began,
-            "open_tools": list(self._tools.values()),
-            "asks": len(self.questions.open),
-            "used": msgspec.to_builtins(self.used),
-            "repeats": self._repeats,
-            "held": self.attempt.held,
-            "tree": self._tree_seen,
-            "busy": self._busy,
-            "resumed": self.before.how,
-            "changed": self.checkpoints.changed,
-            "pid": os.getpid(),
-        }
+        return RunActivity(
+            doing=self._doing,
+            since=self._since,
+            last_event=self._last_event,
+            began=self._began,
+            open_tools=list(self._tools.values()),
+            asks=len(self.questions.open),
+            used=self.used,
+            repeats=self._repeats,
+            held=self.attempt.held,
+            tree=self._tree_seen,
+            busy=self._busy,
+            resumed=self.before.how,
+            changed=list(self.checkpoints.changed),
+            pid=os.getpid(),
+        )
 
     def _look_at_processes(self) -> None:
         """When no event came for a while: check whether the processes do anything."""
@@ -104,7 +104,7 @@ class Execution:
             return
         self._looked = time.time()
         seen = evidence.of_tree(os.getpid())
-        if seen["cpu"] - self._tree_seen.get("cpu", 0.0) > BUSY_CPU:
+        if seen.cpu - self._tree_seen.cpu > BUSY_CPU:
             self._busy = time.time()
         self._tree_seen = seen
 
@@ -145,19 +145,18 @@ class Execution:
         elif isinstance(event, Retrying | Failed) and event.error.code == "rate_limited":
             seconds = (event.error.retry_after_ms or PARK_SECONDS * 1000) / 1000
             await self.attempt.report(
-                "rate", account=self.spec.account, until=time.time() + seconds, why=event.error.message[:300]
+                RateReported, account=self.spec.account, until=time.time() + seconds, why=event.error.message[:300]
             )
 
-    async def learn(self, answer: dict[str, Any]) -> None:
+    async def learn(self, answer: RunBeatAnswer) -> None:
         """Take in what the scheduler sends with each beat: the limits, and what others in the same repository do."""
-        if "limits" in answer:
-            self.attempt.limits = msgspec.convert(answer["limits"], OrderLimits)
-        self._others = answer.get("claims") or {}
+        self.attempt.limits = answer.limits or self.attempt.limits
+        self._others = answer.claims
         self._may_begin.set()
         if self.claimed is None:
             return
         self.claimed.learn(self._others)
-        if text := self.claimed.collisions(answer.get("collisions") or {}):
+        if text := self.claimed.collisions(answer.collisions):
             self.attempt.log.append(msgspec.json.encode(Warned(message=text, code="collision", ts=time.time())))
             try:
                 await self.steer(text)

@@ -7,14 +7,17 @@ when the agent gets it: at its next step, `now` (the running turn is ended for i
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
-import msgspec
+from msgspec.structs import replace
 
 from treadle.errors import TreadleError, Unsupported
 from treadle.fleet.engine.bus import STATE, Stale
 from treadle.fleet.engine.pull import Pull
+from treadle.fleet.orders import encode
 from treadle.fleet.run.attempt import RunningAttempt
+from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.records import SayRecord
 
 
 class SayNext(Protocol):
@@ -41,17 +44,16 @@ class Messages:
         try:
             while True:
                 for message in await pull.next(30.0):
-                    said = msgspec.json.decode(message.data) if message.data else {}
                     key = message.subject.removeprefix("$KV.fleet.")
-                    if said.get("state") == "queued":
+                    if message.data and (said := read_as(SayRecord, message.data, key)).state == "queued":
                         await self._give(key, said, message.metadata.sequence.stream)
         except TreadleError:
             pass  # nothing more can be said to it
         finally:
             await pull.close()
 
-    async def _give(self, key: str, said: dict[str, Any], revision: int) -> None:
-        bus, text, when = self._attempt.bus, str(said.get("text", "")), said.get("when", "")
+    async def _give(self, key: str, said: SayRecord, revision: int) -> None:
+        bus, text, when = self._attempt.bus, said.text, said.when
         if when == "turn":
             return  # it is read when the turn has ended, and can be changed until then
         taken = await self._take(key, said, revision)
@@ -59,16 +61,16 @@ class Messages:
             return
         try:
             done = when != "now" and await self._steer(text) or await self._say_next(text, now=when == "now")
-            became = {**taken, "state": "in turn"} if done else {**said, "when": "turn"}  # there is no turn to tell yet
+            became = replace(taken, state="in turn") if done else replace(said, when="turn")  # no turn to tell yet
         except Unsupported as error:
-            became = {**taken, "state": "refused", "why": str(error)}
-        await bus.put(key, msgspec.json.encode(became))
+            became = replace(taken, state="refused", why=str(error))
+        await bus.put(key, encode(became))
 
-    async def _take(self, key: str, said: dict[str, Any], revision: int) -> dict[str, Any] | None:
+    async def _take(self, key: str, said: SayRecord, revision: int) -> SayRecord | None:
         """Mark it before giving it to the agent: what the agent has heard can no longer be changed."""
-        taken = {**said, "state": "delivered", "attempt": self._attempt.job.attempt, "delivered": time.time()}
+        taken = replace(said, state="delivered", attempt=self._attempt.job.attempt, delivered=time.time())
         try:
-            await self._attempt.bus.put(key, msgspec.json.encode(taken), expect=revision)
+            await self._attempt.bus.put(key, encode(taken), expect=revision)
         except Stale:
             return None  # it was changed just now, so it will come again
         return taken
@@ -78,9 +80,9 @@ class Messages:
         bus, name = self._attempt.bus, self._attempt.spec.id
         try:
             for key, entry in sorted((await bus.named([f"say.{name}.*"])).items()):
-                said = msgspec.json.decode(entry.value)
-                taken = await self._take(key, said, entry.revision) if said.get("state") == "queued" else None
-                if taken is not None and await self._say_next(str(said.get("text", "")), now=False):
-                    await bus.put(key, msgspec.json.encode({**taken, "state": "in turn"}))
+                said: SayRecord = read_as(SayRecord, entry.value, key)
+                taken = await self._take(key, said, entry.revision) if said.state == "queued" else None
+                if taken is not None and await self._say_next(said.text, now=False):
+                    await bus.put(key, encode(replace(taken, state="in turn")))
         except TreadleError:
             pass  # the engine is away: this was the last turn

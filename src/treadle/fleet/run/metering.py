@@ -1,13 +1,12 @@
 """What a run has used, and whether it may go on: asked before each model call, and updated after it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from treadle.errors import BudgetExceeded, TreadleError
 from treadle.events import Usage
 from treadle.fleet.accounts import beyond
 from treadle.fleet.run.attempt import RunningAttempt
-from treadle.wire.fleet.records import Used
+from treadle.wire.fleet.records import AgentQuestion, Used
 
 
 class Meter:
@@ -22,7 +21,7 @@ class Meter:
         self._attempt = attempt
         self._stop = stop
         self.used = Used()
-        self.asks_for_more: dict[str, Any] = {}
+        self.asks_for_more: AgentQuestion | None = None
         self._marks: list[Used] = []
         """What the session had used when the run began, and before its last call."""
 
@@ -56,7 +55,7 @@ class Meter:
 
     def _ask(self, why: str) -> BudgetExceeded:
         text = f"{why}. Allow as much again?"
-        self.asks_for_more = {"request": "budget", "kind": "budget", "text": text, "tool": "budget"}
+        self.asks_for_more = AgentQuestion(request="budget", kind="budget", text=text, tool="budget")
         self._attempt.parked = True
         return BudgetExceeded(why)
 

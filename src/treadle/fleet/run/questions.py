@@ -6,17 +6,19 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
 from treadle.agent.asked import diff_of, headline, reason
 from treadle.errors import TreadleError
 from treadle.events import Asked
 from treadle.fleet.engine.bus import STATE, Stale, Unreachable
 from treadle.fleet.engine.pull import Pull
+from treadle.fleet.orders import encode, read_answer, read_order
 from treadle.fleet.run.attempt import RunningAttempt
 from treadle.io.disk import DISK
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Answer, Rules
+from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.messages import RunAsked, RunResumed
+from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, TakenRecord
 
 
 class Questions:
@@ -97,28 +99,28 @@ class Questions:
     async def _ask_people(self, asked: Asked) -> Answer:
         spec, root = self._attempt.spec, self._attempt.root
         number = self._numbers[asked.request] = asyncio.get_running_loop().create_future()
-        content = {
-            "request": asked.request,
-            "kind": asked.kind,
-            "text": asked.text,
-            "headline": headline(asked, root),
-            "why": reason(asked, root),
-            "diff": await asyncio.to_thread(_diff, asked, root),
-            "confined": asked.confined and asked.confined.replace(os.path.realpath(root), "its worktree"),
-            "tool": asked.name,
-            "tool_kind": asked.tool_kind,
-            "paths": list(asked.paths),
-            "command": asked.command,
-            "options": list(asked.options),
-            "always": list(asked.always),
-            "claims": list(spec.claims),
-            "mode": spec.mode,
-            "args": asked.args,
-        }
+        content = AgentQuestion(
+            request=asked.request,
+            kind=asked.kind,
+            text=asked.text,
+            headline=headline(asked, root),
+            why=reason(asked, root),
+            diff=await asyncio.to_thread(_diff, asked, root),
+            confined=asked.confined and asked.confined.replace(os.path.realpath(root), "its worktree"),
+            tool=asked.name,
+            tool_kind=asked.tool_kind,
+            paths=asked.paths,
+            command=asked.command,
+            options=list(asked.options),
+            always=list(asked.always),
+            claims=spec.claims,
+            mode=spec.mode,
+            args=asked.args,
+        )
         again = await self._asked_before(content)
         self._count += 1
         nth = self._count
-        await self._attempt.report("asked", ask=content, number=asked.request, again=again, nth=nth)
+        await self._attempt.report(RunAsked, ask=content, number=asked.request, again=again, nth=nth)
         key = again or await self._key(number)
         parking = asyncio.create_task(self._park()) if spec.park is not None and self._attempt.can_resume else None
         try:
@@ -126,28 +128,24 @@ class Questions:
         finally:
             if parking is not None:
                 parking.cancel()
-        await self._attempt.report("resumed", number=asked.request, nth=nth)
-        decision = "allow" if answer.get("decision") == "allow" else "deny"
-        return Answer(
-            decision=decision,  # type: ignore[arg-type]
-            text=str(answer.get("text", "")),
-            scope=answer.get("scope", "once"),
-            by=str(answer.get("by", spec.by or "somebody")),
-        )
+        await self._attempt.report(RunResumed, number=asked.request, nth=nth)
+        return Answer(decision=answer.decision, text=answer.text, scope=answer.scope, by=answer.by)
 
-    async def _asked_before(self, content: dict[str, Any]) -> str:
+    async def _asked_before(self, content: AgentQuestion) -> str:
         """The key of the question that was open when the earlier attempt ended, if this is the same one."""
         key, self._left_open = self._left_open, ""
         entry = await self._attempt.bus.get(f"ask.{key}") if key else None
-        before = msgspec.json.decode(entry.value) if entry is not None else {}
-        same = all(before.get(name) == content[name] for name in ("kind", "tool", "command", "text"))
-        return key if before and same else ""
+        if entry is None:
+            return ""
+        before: AskRecord = read_as(AskRecord, entry.value, entry.key)
+        same = all(getattr(before, name) == getattr(content, name) for name in ("kind", "tool", "command", "text"))
+        return key if same else ""
 
     async def forget(self) -> None:
         """The agent starts over, so the earlier attempt's question is no longer its own."""
         if self._left_open:
             self._left_open = ""
-            await self._attempt.report("resumed", number="before")
+            await self._attempt.report(RunResumed, number="before")
 
     async def before(self) -> str:
         """What the agent is told about the question it had asked when it was cut off."""
@@ -156,12 +154,13 @@ class Questions:
         ask, answer = (await bus.get(f"ask.{key}"), await bus.get(f"answer.{key}")) if key else (None, None)
         if ask is None or answer is None:
             return ""
-        asked, given = msgspec.json.decode(ask.value), msgspec.json.decode(answer.value)
-        if "withdrawn" in given:
+        asked: AskRecord = read_as(AskRecord, ask.value, ask.key)
+        given: AnswerRecord = read_answer(answer.value, answer.key)
+        if not given.stands:
             return ""
-        what = asked.get("command") or asked.get("text") or asked.get("tool")
-        said = f" with the words: {given['text']}" if given.get("text") else ""
-        if given.get("decision") == "allow":
+        what = asked.command or asked.text or asked.tool
+        said = f" with the words: {given.text}" if given.text else ""
+        if given.decision == "allow":
             return f"You had asked for permission: {what}. It was given{said}. Do it now if it is still needed."
         return f"You had asked for permission: {what}. It was refused{said}. Do without it."
 
@@ -183,14 +182,14 @@ class Questions:
                 entry = await self._attempt.bus.get(f"order.{name}")
             except Unreachable:
                 continue
-            found = msgspec.json.decode(entry.value) if entry else {}
-            if found.get("open_ask") and found.get("attempt") == self._attempt.job.attempt:
-                return str(found["open_ask"])
+            found = read_order(entry) if entry else None
+            if found is not None and found.open_ask and found.attempt == self._attempt.job.attempt:
+                return found.open_ask
 
     async def _take(self, key: str, revision: int) -> bool:
         """Take this answer for good. False when whoever gave it has withdrawn it."""
         job, bus = self._attempt.job, self._attempt.bus
-        mine = msgspec.json.encode({"by": job.node, "attempt": job.attempt})
+        mine = encode(TakenRecord(by=job.node, attempt=job.attempt))
         while True:
             try:
                 await bus.put(f"taken.{key}.{revision}", mine, expect=0)
@@ -199,18 +198,18 @@ class Questions:
                 # Either ours, from a try whose reply was lost, or of the earlier attempt, which did not get to act on
                 # it.
                 entry = await bus.get(f"taken.{key}.{revision}")
-                return entry is not None and "withdrawn" not in msgspec.json.decode(entry.value)
+                return entry is not None and not read_as(TakenRecord, entry.value, entry.key).withdrawn
             except Unreachable:
                 await asyncio.sleep(0.2)
 
-    async def _answered(self, key: str) -> dict[str, Any]:
+    async def _answered(self, key: str) -> AnswerRecord:
         bus = self._attempt.bus
         pull = Pull(bus, STATE, filters=(f"$KV.fleet.answer.{key}",))
         try:
             while True:
                 for message in await pull.next(30.0):
-                    found: dict[str, Any] = msgspec.json.decode(message.data)
-                    if "withdrawn" not in found and await self._take(key, message.metadata.sequence.stream):
+                    found: AnswerRecord = read_answer(message.data, message.subject)
+                    if found.stands and await self._take(key, message.metadata.sequence.stream):
                         return found
         finally:
             await pull.close()

@@ -12,19 +12,33 @@ import os
 import signal
 import sys
 import time
-from typing import Any
+from typing import assert_never
 
-import msgspec
-
-from treadle.errors import Cancelled, TreadleError
+from treadle.errors import Cancelled, RemoteProtocolError, TreadleError
 from treadle.fleet.engine import places, tasks
 from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.orders import read_order
 from treadle.fleet.run import runs
 from treadle.fleet.run.attempt import OUTAGE_SECONDS, Ended, RunningAttempt
 from treadle.fleet.run.execute import Execution
 from treadle.io.files import locked
 from treadle.io.process import warm_parent
 from treadle.io.process.private import hold_secrets
+from treadle.wire.fleet.connection import read as read_message
+from treadle.wire.fleet.messages import (
+    AnyInstruction,
+    AskNumbered,
+    AttemptStarted,
+    GoOn,
+    HandBack,
+    Hold,
+    Leave,
+    Nudge,
+    RunAsked,
+    RunBeatAnswer,
+    RunEnded,
+    StopRun,
+)
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +62,11 @@ class Runner:
         subject = f"fleet.beat.{self.job.node}.{self.job.spec.id}.{self.job.attempt}"
         while not self.attempt.superseded.is_set():
             try:
-                answer = await self.bus.ask(subject, self.execution.activity(), timeout=self.job.lease / 3)
+                activity, patience = self.execution.activity(), self.job.lease / 3
+                answer = await self.bus.ask(subject, RunBeatAnswer, activity, timeout=patience)
                 self._heard = time.monotonic()
                 await self._obey(answer)
-            except (Unreachable, msgspec.MsgspecError):
+            except (Unreachable, RemoteProtocolError):
                 if self.attempt.log.closed_by_another:
                     self._supersede()
             silent = time.monotonic() - self._heard
@@ -67,15 +82,15 @@ class Runner:
         else:
             self.attempt.may_go_on.set()
 
-    async def _obey(self, answer: dict[str, Any]) -> None:
-        if not answer.get("holds"):
+    async def _obey(self, answer: RunBeatAnswer) -> None:
+        if not answer.holds:
             return self._supersede()
-        parked = float(answer.get("hold_until") or 0.0) > time.time()
-        self._paused = bool(answer.get("paused")) or parked
+        parked = answer.hold_until > time.time()
+        self._paused = answer.paused or parked
         self.attempt.held = "a rate limit of its account" if parked else "it is paused" if self._paused else ""
         await self.execution.learn(answer)
-        if why := answer.get("cancel"):
-            await self.execution.stop(Cancelled(str(why)))
+        if answer.cancel:
+            await self.execution.stop(Cancelled(answer.cancel))
 
     def _supersede(self) -> None:
         self.attempt.superseded.set()
@@ -84,29 +99,32 @@ class Runner:
 
     async def _told(self, subject: str, data: bytes) -> bytes | None:
         """`fleet.tell.NODE.ORDER`: what cannot wait for the next beat."""
-        said = msgspec.json.decode(data)
-        do = said.get("do")
-        if do == "cancel":
-            await self.execution.stop(Cancelled(str(said.get("why", "cancelled"))))
-        elif do == "leave" and said.get("attempt") == self.job.attempt:
-            self._supersede()
-        elif do == "hand_back":
-            self.leaving = str(said.get("why", "handed back"))
-            await self.execution.stop(Cancelled(self.leaving))
-        elif do in ("hold", "go_on"):
-            self._paused = do == "hold"
-            self._gate(False)
-        elif do == "nudge":
-            await self.execution.nudge(str(said.get("why", "")))
-        elif do == "ask":
-            self.execution.questions.numbered(str(said.get("request")), str(said["ask"]))
+        instruction: AnyInstruction = read_message(subject, data)
+        match instruction:
+            case StopRun():
+                await self.execution.stop(Cancelled(instruction.why))
+            case Leave():
+                if instruction.attempt == self.job.attempt:
+                    self._supersede()
+            case HandBack():
+                self.leaving = instruction.why
+                await self.execution.stop(Cancelled(self.leaving))
+            case Hold() | GoOn():
+                self._paused = isinstance(instruction, Hold)
+                self._gate(False)
+            case Nudge():
+                await self.execution.nudge(instruction.why)
+            case AskNumbered():
+                self.execution.questions.numbered(str(instruction.request), instruction.ask)
+            case _:
+                assert_never(instruction)
         return b"{}"
 
     # The run...
 
     async def run(self) -> None:
         told = await self.bus.serve(f"fleet.tell.{self.job.node}.{self.job.spec.id}", self._told)
-        await self.attempt.report("started")
+        await self.attempt.report(AttemptStarted)
         beating = asyncio.create_task(self._beat())
         try:
             ended = await self.execution.run()
@@ -127,16 +145,16 @@ class Runner:
         if self.attempt.log.closed_by_another:
             return
         if self.attempt.parked and (ask := self.execution.meter.asks_for_more):
-            await self.attempt.report("asked", ask=ask, number="budget")
+            await self.attempt.report(RunAsked, ask=ask, number="budget")
         outcome = ended.outcome
         if outcome != "done" and (self.leaving or self.attempt.parked):
             outcome = "handed_back" if self.leaving else "parked"
         await self.attempt.report(
-            "ended",
+            RunEnded,
             outcome=outcome,
             why=self.leaving if outcome == "handed_back" else ended.why,
             retryable=ended.retryable,
-            used=msgspec.to_builtins(ended.used),
+            used=ended.used,
             result=ended.result,
             receipt=ended.receipt,
             approvals=ended.approvals,
@@ -153,10 +171,10 @@ class Runner:
             except Unreachable:
                 entry = None
             if entry is not None:
-                order = msgspec.json.decode(entry.value)
-                if order.get("attempt") != self.job.attempt or order["state"] == "queued":
+                order = read_order(entry)
+                if order.attempt != self.job.attempt or order.state == "queued":
                     return False
-                if order["state"] in ("done", "failed", "cancelled"):
+                if order.ended:
                     return True
             await asyncio.sleep(0.02)
         return False

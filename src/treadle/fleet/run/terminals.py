@@ -6,16 +6,13 @@ to come. Nothing is stored, a slow reader costs nobody anything, and one that is
 """
 
 import asyncio
-import base64
 import logging
 import os
 import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
-
-import msgspec
+from typing import Any, Literal, TypeAlias
 
 from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.fleet.engine.bus import Bus, Unreachable
@@ -25,9 +22,21 @@ from treadle.fleet.run.checkpoints import read_state
 from treadle.io import sockets
 from treadle.io.process import child
 from treadle.terminal.places import Place, default_directory
+from treadle.wire.fleet.connection import read as read_message
+from treadle.wire.fleet.messages import (
+    AnyTerminalRequest,
+    RunReport,
+    TerminalAnswer,
+    TerminalClose,
+    TerminalOpen,
+    TerminalRead,
+    TerminalWrite,
+    WorktreeTouched,
+)
 
 log = logging.getLogger(__name__)
 
+What: TypeAlias = Literal["agent", "shell"]
 WAIT_SECONDS = 10.0
 """How long a read waits for something to come."""
 FORGET_SECONDS = 40.0
@@ -42,7 +51,7 @@ def treadle(*words: str) -> list[str]:
     return [sys.executable, "-P", "-c", "import sys; from treadle.cli import main; sys.exit(main())", *words]
 
 
-def place_of(order: str, what: str) -> Place:
+def place_of(order: str, what: What) -> Place:
     return Place(default_directory(), f"fleet-{order}" + ("-shell" if what == "shell" else ""))
 
 
@@ -96,7 +105,7 @@ class TerminalStream:
 class OrderTerminals:
     """What a node offers of its orders' terminals."""
 
-    def __init__(self, node: str, report: Callable[..., Awaitable[None]]) -> None:
+    def __init__(self, node: str, report: Callable[[RunReport, str], Awaitable[None]]) -> None:
         self.node = node
         self._report = report
         self._streams: dict[str, TerminalStream] = {}
@@ -123,31 +132,30 @@ class OrderTerminals:
     async def _answer(self, message: Any) -> None:
         try:
             order = message.subject.rpartition(".")[2]
-            said = await self._do(order, msgspec.json.decode(message.data))
-        except (TreadleError, OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
-            said = {"error": str(error)}
+            said = await self._do(order, read_message(message.subject, message.data))
+        except (TreadleError, OSError, ValueError) as error:
+            said = TerminalAnswer(error=str(error) or "it failed")
         try:
             await message.respond(encode(said))
         except Exception:  # whoever asked is gone, or the engine is
             log.debug("nobody hears the answer about a terminal")
 
-    async def _do(self, order: str, said: dict[str, Any]) -> dict[str, Any]:
+    async def _do(self, order: str, request: AnyTerminalRequest) -> TerminalAnswer:
         self._forget()
-        do = said["do"]
-        if do == "open":
-            return {"id": await self._open(order, said)}
-        stream = self._streams.get(str(said["id"]))
+        if isinstance(request, TerminalOpen):
+            return TerminalAnswer(id=await self._open(order, request))
+        stream = self._streams.get(request.id)
         if stream is None:
             raise NotFound("this connection to the terminal is not there any more")
-        if do == "write":
-            await stream.write(base64.b64decode(said["data"]))
-            return {}
-        if do == "read":
+        if isinstance(request, TerminalWrite):
+            await stream.write(request.data)
+            return TerminalAnswer()
+        if isinstance(request, TerminalRead):
             data, ended = await stream.read()
-            return {"data": base64.b64encode(data).decode(), "ended": ended}
+            return TerminalAnswer(data=data, ended=ended)
         stream.close()
-        del self._streams[str(said["id"])]
-        return {}
+        del self._streams[request.id]
+        return TerminalAnswer()
 
     def _forget(self) -> None:
         for name, stream in list(self._streams.items()):
@@ -155,11 +163,10 @@ class OrderTerminals:
                 stream.close()
                 del self._streams[name]
 
-    async def _open(self, order: str, said: dict[str, Any]) -> str:
-        what = "shell" if said.get("what") == "shell" else "agent"
-        place = place_of(order, what)
-        if what == "shell":
-            await self._shell(order, place, str(said.get("by", "somebody")))
+    async def _open(self, order: str, request: TerminalOpen) -> str:
+        place = place_of(order, request.what)
+        if request.what == "shell":
+            await self._shell(order, place, request.by)
         try:
             reader, writer = await asyncio.open_unix_connection(place.sock)
         except OSError:
@@ -176,7 +183,7 @@ class OrderTerminals:
         if running is not None and running.exit_code is None and os.path.exists(place.sock):
             return
         attempt, tree = _worktree(order)
-        await self._report("touched", order, attempt, by=by, number=secrets.token_hex(4))
+        await self._report(WorktreeTouched(order=order, attempt=attempt, by=by), secrets.token_hex(4))
         shell = os.environ.get("SHELL") or "/bin/sh"
         argv = treadle("run", "--foreground", "--id", place.id, "--workdir", tree, "--linger", "0", "--", shell)
         self._shells[order] = await start(argv, place)
@@ -211,25 +218,28 @@ async def start(argv: list[str], place: Place) -> child.Child:
 class Carried:
     """A local socket that leads to an order's terminal on another machine: `treadle attach` sees no difference."""
 
-    def __init__(self, bus: Bus, node: str, order: str, what: str, by: str) -> None:
+    def __init__(self, bus: Bus, node: str, order: str, what: What, by: str) -> None:
         self.subject = f"fleet.term.{node}.{order}"
         self.bus = bus
         self.what = what
         self.by = by
         self.problem = ""
 
-    async def ask(self, **said: Any) -> dict[str, Any]:
-        reply = await self.bus.request(self.subject, encode(said), timeout=WAIT_SECONDS + 5)
-        answer: dict[str, Any] = msgspec.json.decode(reply.data)
-        if "error" in answer:
-            raise LocalError(str(answer["error"]))
+    async def ask(self, request: AnyTerminalRequest) -> TerminalAnswer:
+        answer = await self.bus.ask(self.subject, TerminalAnswer, request, timeout=WAIT_SECONDS + 5)
+        if answer.error:
+            raise LocalError(answer.error)
         return answer
 
     async def open(self) -> str:
         try:
-            return str((await self.ask(do="open", what=self.what, by=self.by))["id"])
+            return (await self.ask(TerminalOpen(what=self.what, by=self.by))).id
         except Unreachable:
             raise Unreachable("the node of this order does not answer", hint="`treadle fleet nodes`") from None
+
+    async def try_once(self) -> None:
+        """Open and close a connection, so that an error is reported before anything depends on it."""
+        await self.ask(TerminalClose(id=await self.open()))
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward one connection until either side has ended it."""
@@ -241,7 +251,7 @@ class Carried:
             for task in (up, down):
                 task.cancel()
             await asyncio.gather(up, down, return_exceptions=True)
-            await self.ask(do="close", id=name)
+            await self.ask(TerminalClose(id=name))
         except TreadleError as error:
             self.problem = str(error)
         finally:
@@ -249,12 +259,12 @@ class Carried:
 
     async def _forward_input(self, name: str, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(CHUNK):
-            await self.ask(do="write", id=name, data=base64.b64encode(data).decode())
+            await self.ask(TerminalWrite(id=name, data=data))
 
     async def _down(self, name: str, writer: asyncio.StreamWriter) -> None:
         while True:
-            answer = await self.ask(do="read", id=name)
-            writer.write(base64.b64decode(answer["data"]))
+            answer = await self.ask(TerminalRead(id=name))
+            writer.write(answer.data)
             await writer.drain()
-            if answer["ended"]:
+            if answer.ended:
                 return

@@ -3,15 +3,25 @@
 import asyncio
 import time
 from itertools import islice
-from typing import Any
-
-import msgspec
 
 from treadle.fleet.control import scopes
 from treadle.fleet.orders import encode
-from treadle.fleet.schedule.book import Book, NodeView
+from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import explain_wait, over_budget
-from treadle.wire.fleet.records import AT_WORK, Used
+from treadle.fleet.schedule.rows import NodeView
+from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.messages import (
+    FLEET_FORMAT,
+    FleetStatus,
+    NodeAnswer,
+    NodeBeat,
+    NodeBeatAnswer,
+    RunActivity,
+    RunBeatAnswer,
+    Wait,
+    Why,
+)
+from treadle.wire.fleet.records import AT_WORK, State
 
 WHYS_AT_WORK, WHYS_WAITING = 500, 100
 """How many orders `fleet.ask.all` reports."""
@@ -27,50 +37,50 @@ class Answering:
     async def beat(self, subject: str, data: bytes) -> bytes | None:
         """Handle `fleet.beat.NODE.node` or `fleet.beat.NODE.ORDER.ATTEMPT`."""
         parts = subject.split(".")
-        said = msgspec.json.decode(data)
         if parts[3] == "node":
-            return encode(self._node(parts[2], said))
-        return encode(self._runner(parts[2], parts[3], int(parts[4]), said))
+            return encode(self._node(parts[2], read_as(NodeBeat, data, subject)))
+        return encode(self._runner(parts[2], parts[3], int(parts[4]), read_as(RunActivity, data, subject)))
 
-    def _node(self, name: str, said: dict[str, Any]) -> dict[str, Any]:
+    def _node(self, name: str, beat: NodeBeat) -> NodeBeatAnswer:
         book = self.book
         view = book.node(name, time.monotonic())
         free = view.free
         view.heard = time.monotonic()
-        view.slots = int(said.get("slots", 0))
-        view.labels = frozenset(said.get("labels", ()))
-        agents = said.get("agents")
-        view.agents = None if agents is None else frozenset(agents)
-        view.limits = dict(said.get("limits") or {})
-        view.leaving = str(said.get("leaving", ""))
+        view.slots = beat.slots
+        view.labels = frozenset(beat.labels)
+        view.agents = None if beat.agents is None else frozenset(beat.agents)
+        view.limits = beat.limits
+        refused = outdated(name, beat)
+        view.leaving = beat.leaving or refused
         if view.free > max(free, 0):
             self.wake.set()
         mine = [
-            [row.spec.id, row.order.attempt]
+            (row.spec.id, row.order.attempt)
             for each in view.at_work
             if (row := book.rows.get(each)) and row.order.node == name
         ]
-        return {"scheduler": self.scheduler, "holds": mine}
+        return NodeBeatAnswer(scheduler=self.scheduler, holds=mine, refused=refused)
 
-    def _runner(self, node: str, order: str, attempt: int, said: dict[str, Any]) -> dict[str, Any]:
+    def _runner(self, node: str, order: str, attempt: int, activity: RunActivity) -> RunBeatAnswer:
         book = self.book
         row = book.rows.get(order)
         if row is None or row.order.node != node or row.order.attempt != attempt or row.order.state not in AT_WORK:
-            return {"holds": False}
+            return RunBeatAnswer(holds=False)
         row.heard = time.monotonic()
-        row.activity = said
-        book.spend(row, msgspec.convert(said.get("used") or {}, Used))
-        answer: dict[str, Any] = {"holds": True, "state": row.order.state, "limits": row.order.limits}
-        if row.order.cancel is not None:
-            answer["cancel"] = row.order.cancel.what
+        row.activity = activity
+        book.spend(row, activity.used)
         park = book.control.parks.get(row.spec.account)
-        if park is not None and park.until > time.time():
-            answer["hold_until"] = park.until
         held = [*scopes(row.spec, row.order), f"node:{node}"]
-        answer["paused"] = any(scope in book.control.pauses for scope in held) or bool(over_budget(book, row))
-        answer["claims"] = book.claims_of_others(row)
-        answer["collisions"] = book.collisions(row)
-        return answer
+        return RunBeatAnswer(
+            holds=True,
+            state=row.order.state,
+            limits=row.order.limits,
+            cancel=row.order.cancel.what if row.order.cancel is not None else "",
+            hold_until=park.until if park is not None and park.until > time.time() else 0.0,
+            paused=any(scope in book.control.pauses for scope in held) or bool(over_budget(book, row)),
+            claims=book.claims_of_others(row),
+            collisions=book.collisions(row),
+        )
 
     async def ask(self, subject: str, data: bytes) -> bytes | None:
         """Answer `fleet.ask.why.ORDER`, `fleet.ask.all`, `fleet.ask.nodes` or `fleet.ask.status`."""
@@ -85,38 +95,38 @@ class Answering:
             return encode(self._status())
         return encode({"error": f"nobody answers {subject}"})
 
-    def _why(self, name: str) -> dict[str, Any]:
+    def _why(self, name: str) -> Why:
         book = self.book
         row = book.rows.get(name)
         if row is None:
-            return {}
+            return Why()
         now = time.monotonic()
         if row.order.state == "queued":
             return explain_wait(book, row, now)
         if row.order.parked:
-            ask = row.asks.get(row.order.open_ask, {})
-            text = f"an answer: {ask.get('command') or ask.get('text', '')}; it has no runner meanwhile"
-            return {"state": "asking", "waits": {"kind": "asking", "text": text, "until": ask.get("deadline")}}
-        return {
-            "state": row.order.state,
-            "node": row.order.node,
-            "attempt": row.order.attempt,
-            "heard_seconds_ago": round(now - row.heard, 2),
-            "lease": book.lease,
-            "stall": row.spec.stall_seconds,
-            "activity": row.activity,
-            "collisions": book.collisions(row),
-            "over_budget": over_budget(book, row),
-        }
+            ask = row.asks.get(row.order.open_ask)
+            text = f"an answer: {(ask.command or ask.text) if ask else ''}; it has no runner meanwhile"
+            return Why(state="asking", waits=Wait(kind="asking", text=text, until=ask.deadline if ask else None))
+        return Why(
+            state=row.order.state,
+            node=row.order.node,
+            attempt=row.order.attempt,
+            heard_seconds_ago=round(now - row.heard, 2),
+            lease=book.lease,
+            stall=row.spec.stall_seconds,
+            activity=row.activity,
+            collisions=book.collisions(row),
+            over_budget=over_budget(book, row),
+        )
 
-    def _all(self) -> dict[str, Any]:
+    def _all(self) -> dict[str, Why]:
         """Why each order waits or what it does, for as many orders as somebody can look at."""
         book = self.book
         at_work = [name for name, row in book.rows.items() if row.order.state in AT_WORK][:WHYS_AT_WORK]
         waiting = [row.spec.id for row in islice(book.queued(), WHYS_WAITING)]
         return {name: self._why(name) for name in (*at_work, *waiting)}
 
-    def _view(self, view: NodeView) -> dict[str, Any]:
+    def _view(self, view: NodeView) -> NodeAnswer:
         book = self.book
         ago = time.monotonic() - view.heard
         waiting = sum(len(line) for line in book.queue.values())
@@ -136,20 +146,31 @@ class Answering:
             idle = "nothing waits"
         else:
             idle = "what waits does not fit or may not start: `treadle fleet explain ORDER`"
-        return {
-            "name": view.name,
-            "slots": view.slots,
-            "at_work": sorted(view.at_work),
-            "labels": sorted(view.labels),
-            "agents": None if view.agents is None else sorted(view.agents),
-            "alive": ago <= book.lease,
-            "heard_seconds_ago": round(ago, 2),
-            "says": idle,
-        }
+        return NodeAnswer(
+            name=view.name,
+            slots=view.slots,
+            at_work=sorted(view.at_work),
+            labels=sorted(view.labels),
+            agents=None if view.agents is None else sorted(view.agents),
+            alive=ago <= book.lease,
+            heard_seconds_ago=round(ago, 2),
+            says=idle,
+        )
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self) -> FleetStatus:
         book = self.book
-        states: dict[str, int] = {}
+        states: dict[State, int] = {}
         for row in book.rows.values():
             states[row.order.state] = states.get(row.order.state, 0) + 1
-        return {"scheduler": self.scheduler, "since": self.since, "orders": states}
+        return FleetStatus(scheduler=self.scheduler, since=self.since, orders=states)
+
+
+def outdated(name: str, beat: NodeBeat) -> str:
+    """Why a node of another version gets nothing to do, and what to type there; empty when it speaks as we do."""
+    if beat.format == FLEET_FORMAT:
+        return ""
+    version = f"treadle {beat.version}" if beat.version else "another version of treadle"
+    if beat.format > FLEET_FORMAT:
+        return f"it runs {version}, which is newer than the scheduler's: upgrade treadle where the scheduler runs"
+    steps = "`pip install --upgrade treadle`, then `treadle fleet down` and `treadle fleet up` (or `fleet node`)"
+    return f"it runs {version}, which is too old: on {name}, type {steps}"

@@ -8,82 +8,52 @@ only grows.
 
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from treadle.coordination.surfaces import Surface
 from treadle.errors import TreadleError
 from treadle.fleet import accounts
 from treadle.fleet.control import Control
 from treadle.fleet.engine.bus import Write
 from treadle.fleet.orders import ask_record, begun, encode, new_id
 from treadle.fleet.schedule.liveness import stuck
+from treadle.fleet.schedule.rows import NodeView, OpenOrder, Say, Unit
 from treadle.fleet.schedules import due_again, first_due
+from treadle.wire.fleet.messages import (
+    AnyInstruction,
+    AskNumbered,
+    CancelOrder,
+    Leave,
+    Nudge,
+    OrderChange,
+    OrderEnded,
+    RunAsked,
+    RunEnded,
+    SetRequest,
+    StallNotice,
+    StopRun,
+)
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import AT_WORK, GIVEN_BACK, NOT_HERE, Attempt, Note, Order, OrderReceipt, State, Used
+from treadle.wire.fleet.records import (
+    AT_WORK,
+    GIVEN_BACK,
+    NOT_HERE,
+    AnswerRecord,
+    Attempt,
+    Note,
+    Order,
+    OrderReceipt,
+    State,
+    Used,
+)
 
 START_SECONDS = 60.0
 """How long a node that is alive has to start the runner of an order placed on it."""
 NOTES_MAX = 200
 BACK_SECONDS = 2.0
 """Seconds between two orders on an account that was parked, until the first ones have succeeded."""
-
-
-class OpenOrder:
-    """An order that has not ended."""
-
-    __slots__ = ("spec", "order", "revision", "heard", "surfaces", "asks", "activity", "escalated")
-
-    def __init__(self, spec: Spec, order: Order, revision: int, heard: float) -> None:
-        self.spec = spec
-        self.order = order
-        self.revision = revision
-        self.heard = heard
-        self.surfaces = [Surface(text) for text in spec.claims]
-        self.asks: dict[str, dict[str, Any]] = {}
-        self.activity: dict[str, Any] = {}
-        self.escalated = (0, False)
-        """The last attempt that was found to be stuck, and whether its agent had begun."""
-
-
-class NodeView:
-    """A node as the scheduler sees it."""
-
-    def __init__(self, name: str, heard: float) -> None:
-        self.name = name
-        self.heard = heard
-        self.slots = 0
-        self.labels: frozenset[str] = frozenset()
-        self.agents: frozenset[str] | None = None
-        """None means any."""
-        self.limits: dict[str, int] = {}
-        self.at_work: set[str] = set()
-        self.leaving = ""
-        """Why it takes nothing more, as it says itself."""
-
-    @property
-    def free(self) -> int:
-        return self.slots - len(self.at_work)
-
-    def serves(self, spec: Spec) -> bool:
-        return self.agents is None or spec.agent.partition(":")[0] in self.agents
-
-
-class Unit(NamedTuple):
-    """Changes that belong together: all of them are written, or none."""
-
-    writes: list[Write]
-    row: OpenOrder | None
-
-
-class Say(NamedTuple):
-    """A message to send once the change that led to it is stored. `stored` says whether it goes to a stream."""
-
-    subject: str
-    data: bytes
-    stored: bool = False
 
 
 class Book:
@@ -132,10 +102,10 @@ class Book:
 
     def collisions(self, row: OpenOrder) -> dict[str, list[str]]:
         """The conflict radar: files that both this order and another change, by the other order."""
-        mine = set(row.activity.get("changed") or ())
+        mine = set(row.activity.changed)
         found = {}
         for other in self._in_same_repository(row) if mine else ():
-            if both := mine.intersection(other.activity.get("changed") or ()):
+            if both := mine.intersection(other.activity.changed):
                 found[other.spec.id] = sorted(both)
         return found
 
@@ -216,20 +186,20 @@ class Book:
 
     # Nodes report...
 
-    def started(self, row: OpenOrder, now: float, said: dict[str, Any]) -> None:
+    def started(self, row: OpenOrder, now: float) -> None:
         row.heard = now
         if row.order.state != "placed":
             return
         self.change(row, state="running", attempts=self._last_attempt(row, started=time.time()))
 
-    def finished(self, row: OpenOrder, said: dict[str, Any]) -> None:
+    def finished(self, row: OpenOrder, report: RunEnded) -> None:
         """The runner's final report on its attempt."""
-        outcome, why = str(said.get("outcome", "failed")), str(said.get("why", ""))
-        used = msgspec.convert(said.get("used") or {}, Used)
+        outcome, why, used = report.outcome, report.why, report.used
         self.spend(row, used)
         total = row.order.used.plus(used)
-        resumed = str(said.get("resumed", ""))
-        attempts = self._last_attempt(row, ended=time.time(), outcome=outcome, why=why, used=used, resumed=resumed)
+        attempts = self._last_attempt(
+            row, ended=time.time(), outcome=outcome, why=why, used=used, resumed=report.resumed
+        )
         self.change(row, attempts=attempts, used=total, counted=Used())
         if outcome == "parked" and row.order.open_ask:
             return self._park(row)
@@ -237,10 +207,10 @@ class Book:
             return self._queue_again(row)
         if outcome == NOT_HERE:
             why = "; ".join(f"{node}: {lacks}" for node, lacks in row.order.turned_down.items())
-        if outcome == "failed" and said.get("retryable") and row.order.tries < row.spec.attempts:
+        if outcome == "failed" and report.retryable and row.order.tries < row.spec.attempts:
             return self._queue_again(row)
         state: State = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
-        self.end(row, state, why, said)
+        self.end(row, state, why, report)
 
     def _has_other_node(self, row: OpenOrder) -> bool:
         """Whether some node could do it that has not reported to lack what the order needs."""
@@ -254,11 +224,10 @@ class Book:
         order = row.order
         marker = encode({"end": "superseded", "why": why})
         self.says.append(Say(f"fleet.ev.{order.id}.{order.attempt}.{order.node}", marker, stored=True))
-        self.says.append(Say(f"fleet.tell.{order.node}.{order.id}", encode({"do": "leave", "attempt": order.attempt})))
+        self.tell(row, Leave(attempt=order.attempt))
         # The work is lost, but what it had used was paid for.
-        resumed = str(row.activity.get("resumed", ""))
         attempts = self._last_attempt(
-            row, ended=time.time(), outcome="lost", why=why, used=order.counted, resumed=resumed
+            row, ended=time.time(), outcome="lost", why=why, used=order.counted, resumed=row.activity.resumed
         )
         self.change(row, attempts=attempts, used=order.used.plus(order.counted), counted=Used())
         if order.cancel is not None:
@@ -280,14 +249,13 @@ class Book:
         work = Write(f"work.{row.order.node}.{row.spec.id}", purge=True)
         self.change(row, work, state="asking", node="")
 
-    def unpark(self, row: OpenOrder, answer: dict[str, Any]) -> None:
+    def unpark(self, row: OpenOrder, answer: AnswerRecord) -> None:
         """There is an answer, so the order goes on. If it asked for a higher limit, it gets that or ends."""
-        ask = row.asks.get(row.order.open_ask, {})
-        if ask.get("kind") != "budget":
+        ask, by = row.asks.get(row.order.open_ask), answer.by
+        if ask is None or ask.kind != "budget":
             return self._queue_again(row)
-        by = str(answer.get("by", "somebody"))
         row.asks.clear()
-        if answer.get("decision") != "allow":
+        if answer.decision != "allow":
             return self.end(row, "failed", f"its budget was not raised: refused by {by}")
         more = accounts.raised(row.order.limits, row.spec.limits)
         words = f"raised its limits: {accounts.amount(row.order.limits)} -> {accounts.amount(more)}"
@@ -297,11 +265,10 @@ class Book:
     def _last_attempt(self, row: OpenOrder, **fields: Any) -> tuple[Attempt, ...]:
         return (*row.order.attempts[:-1], replace(row.order.attempts[-1], **fields)) if row.order.attempts else ()
 
-    def end(self, row: OpenOrder, state: State, why: str, said: dict[str, Any] | None = None) -> None:
+    def end(self, row: OpenOrder, state: State, why: str, report: RunEnded | None = None) -> None:
         """The single end of an order, with its single receipt."""
-        said = said or {}
         order, name = row.order, row.spec.id
-        result = {**order.result, **(said.get("result") or {})}
+        result = {**order.result, **(report.result if report else {})}
         receipt = OrderReceipt(
             order=name,
             outcome=state,
@@ -310,8 +277,8 @@ class Book:
             notes=order.notes,
             used=order.used,
             result=result,
-            approvals=said.get("approvals") or [],
-            run=said.get("receipt"),
+            approvals=report.approvals if report else [],
+            run=report.receipt if report else None,
             ended=time.time(),
         )
         writes = [Write(f"receipt.{name}", encode(receipt.sealed()), 0), Write(f"active.{name}", purge=True)]
@@ -322,7 +289,7 @@ class Book:
         self.change(row, *writes, state=state, why=why, result=result, open_ask="")
         del self.rows[name]
         self.fate[name] = state
-        self.says.append(Say(f"fleet.ended.{name}", encode({"state": state, "why": why})))
+        self.says.append(Say(f"fleet.ended.{name}", encode(OrderEnded(state=state, why=why))))
         for child in sorted(self.children.get(name, ())):
             if child in self.rows:
                 self._parent_ended(self.rows[child], name)
@@ -346,26 +313,29 @@ class Book:
 
     # Questions...
 
-    def asked(self, row: OpenOrder, said: dict[str, Any]) -> None:
+    def asked(self, row: OpenOrder, report: RunAsked) -> None:
         """The agent asks something that a person, or the deadline, must answer."""
-        newest = (row.order.attempt, int(said.get("nth", 0)))
-        if said.get("again") and said["again"] == row.order.open_ask:
+        newest = (row.order.attempt, report.nth)
+        if report.again and report.again == row.order.open_ask:
             return self.change(row, state="asking", newest_ask=newest)
         if newest[1] and newest <= row.order.newest_ask:  # reported again; its runner may not know its number
             return self._number(row) if newest == row.order.newest_ask else None
         row.asks.clear()
         number = row.order.asks + 1
         key = f"{row.spec.id}.{number}"
-        row.asks[key] = ask = ask_record(row.spec, row.order, said.get("ask") or {}, number)
+        row.asks[key] = ask = ask_record(row.spec, row.order, report.ask, number)
         write = Write(f"ask.{key}", encode(ask), 0)
         self.change(row, write, state="asking", asks=number, open_ask=key, newest_ask=newest)
         self._number(row)
 
     def _number(self, row: OpenOrder) -> None:
-        key = row.order.open_ask
-        if key:
-            answer = {"do": "ask", "request": row.asks.get(key, {}).get("request"), "ask": key}
-            self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(answer)))
+        if key := row.order.open_ask:
+            ask = row.asks.get(key)
+            self.tell(row, AskNumbered(request=ask.request if ask else None, ask=key))
+
+    def tell(self, row: OpenOrder, instruction: AnyInstruction) -> None:
+        """Tell the order's runner, once what was decided is stored."""
+        self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(instruction)))
 
     def resumed(self, row: OpenOrder, nth: int = 0) -> None:
         """It was answered, and the agent goes on; without `nth`, the agent starts over and has asked nothing."""
@@ -378,15 +348,14 @@ class Book:
 
     # People wish...
 
-    def wish(self, row: OpenOrder, do: str, by: str, said: dict[str, Any]) -> None:
-        why = str(said.get("why", ""))
-        if do == "cancel":
-            self._cancel(row, by, why)
-        elif do == "set":
-            self._set(row, by, why, said)
-        elif do == "result":  # such as that it was merged or thrown away
-            notes = self.note(row, by, str(said.get("what", "")))
-            self.change(row, notes=notes, result={**row.order.result, **(said.get("result") or {})})
+    def wish(self, row: OpenOrder, request: OrderChange) -> None:
+        if isinstance(request, CancelOrder):
+            self._cancel(row, request.by, request.why)
+        elif isinstance(request, SetRequest):
+            self._set(row, request)
+        else:
+            notes = self.note(row, request.by, request.what)
+            self.change(row, notes=notes, result={**row.order.result, **request.result})
 
     def _cancel(self, row: OpenOrder, by: str, why: str) -> None:
         words = f"cancelled by {by}" + (f": {why}" if why else "")
@@ -395,23 +364,24 @@ class Book:
             self.change(row, cancel=note, notes=self.note(row, by, words))
             return self.end(row, "cancelled", words)
         self.change(row, cancel=note, notes=self.note(row, by, words))
-        self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode({"do": "cancel", "why": words})))
+        self.tell(row, StopRun(why=words))
 
-    def _set(self, row: OpenOrder, by: str, why: str, said: dict[str, Any]) -> None:
+    def _set(self, row: OpenOrder, request: SetRequest) -> None:
         fields: dict[str, Any] = {}
-        told = []
-        if (priority := said.get("priority")) is not None:
-            told.append(f"priority {row.order.priority} -> {priority}")
-            fields["priority"] = int(priority)
-        if limits := said.get("limits"):
-            new = replace(row.order.limits, **limits)
-            told += [f"{name} {getattr(row.order.limits, name)} -> {value}" for name, value in limits.items()]
-            fields["limits"] = msgspec.convert(msgspec.to_builtins(new), OrderLimits)
-        words = f"set {', '.join(told)}" + (f" ({why})" if why else "")
+        changes = []
+        if request.priority is not None:
+            changes.append(f"priority {row.order.priority} -> {request.priority}")
+            fields["priority"] = request.priority
+        if request.limits:
+            new = {**msgspec.to_builtins(row.order.limits), **request.limits}
+            old = row.order.limits
+            changes += [f"{name} {getattr(old, name)} -> {value}" for name, value in request.limits.items()]
+            fields["limits"] = msgspec.convert(new, OrderLimits, strict=False)
+        words = f"set {', '.join(changes)}" + (f" ({request.why})" if request.why else "")
         waiting = row.order.state == "queued"
         if waiting:
             self._dequeue(row)
-        self.change(row, notes=self.note(row, by, words), **fields)
+        self.change(row, notes=self.note(row, request.by, words), **fields)
         if waiting:
             self._enqueue(row)
 
@@ -427,9 +397,9 @@ class Book:
             elif row.order.state == "running":
                 self._check_stalled(row)
             for key, ask in list(row.asks.items()):
-                if ask["deadline"] <= time.time():
+                if ask.deadline <= time.time():
                     text = "nobody answered in time"
-                    answer = {"decision": ask["default"], "by": "deadline", "text": text, "at": time.time()}
+                    answer = AnswerRecord(decision=ask.default, by="deadline", text=text, at=time.time())
                     self.unanswered.append((f"answer.{key}", encode(answer)))
                     del row.asks[key]
         self._forget_fates()
@@ -449,17 +419,16 @@ class Book:
     def _check_stalled(self, row: OpenOrder) -> None:
         """Once while an attempt is set up, and once while its agent works, do what was asked for when it stalls."""
         found, do = stuck(row.activity, row.spec.stall_seconds), row.spec.on_stall
-        begun = row.activity.get("began") is not False  # runners of an older version do not say it
+        begun = row.activity.began is not False  # runners of an older version do not say it
         if not found or row.escalated == (row.order.attempt, begun):
             return
         row.escalated = (row.order.attempt, begun)
         if do == "interrupt" and not begun:
             do = "notify"  # there is no agent yet to interrupt
         self.change(row, notes=self.note(row, "fleet", f"{found}; so: {do}"))
-        self.says.append(Say(f"fleet.notice.{row.spec.id}", encode({"order": row.spec.id, "what": found, "do": do})))
+        self.says.append(Say(f"fleet.notice.{row.spec.id}", encode(StallNotice(order=row.spec.id, what=found, do=do))))
         if do == "interrupt":
-            said = {"do": "nudge", "why": found}
-            self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(said)))
+            self.tell(row, Nudge(why=found))
         elif do == "retry":
             self.lost(row, found)
         elif do == "cancel":

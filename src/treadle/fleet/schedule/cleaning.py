@@ -14,7 +14,8 @@ import msgspec
 
 from treadle.fleet.engine.bus import BATCH_MAX, STATE, Bus, Entry, Write
 from treadle.fleet.orders import read_order
-from treadle.fleet.schedule.book import Book, Unit
+from treadle.fleet.schedule.book import Book
+from treadle.fleet.schedule.rows import Unit
 from treadle.wire.fleet.records import Order
 
 PAGE, READ = 200, 1000

@@ -1,28 +1,17 @@
 """Which order goes to which node, and why an order waits. The same function decides and explains."""
 
 import time
-from typing import Any
-
-import msgspec
 
 from treadle.fleet.control import Park, budget_scopes, scopes, with_entry
 from treadle.fleet.engine.bus import Write
 from treadle.fleet.orders import encode
-from treadle.fleet.schedule.book import BACK_SECONDS, Book, NodeView, OpenOrder
-from treadle.wire.fleet.records import Attempt
+from treadle.fleet.schedule.book import BACK_SECONDS, Book
+from treadle.fleet.schedule.rows import NodeView, OpenOrder
+from treadle.wire.fleet.messages import Wait, Why
+from treadle.wire.fleet.records import Attempt, WorkRecord
 
 LOOKED_AT = 2000
 """How many orders one round looks at: the rest of a longer queue have their turn once these have moved on."""
-
-
-class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why an order does not run now."""
-
-    kind: str
-    """node, slot, label, agent, claim, dependency, budget, rate, time, paused, limit, asking, order"""
-    text: str
-    holder: str = ""
-    until: float | None = None
 
 
 def why_waiting(book: Book, row: OpenOrder, now: float) -> Wait | None:
@@ -193,7 +182,7 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
         book.back_at[row.spec.account] = time.time() + BACK_SECONDS
         if book.back_at[row.spec.account] > book.control.parks[row.spec.account].until + 5 * BACK_SECONDS:
             del book.back_at[row.spec.account]
-    work = encode({"order": row.spec.id, "attempt": number, "agent": row.spec.agent})
+    work = encode(WorkRecord(order=row.spec.id, attempt=number, agent=row.spec.agent))
     book.change(
         row,
         Write(f"work.{view.name}.{row.spec.id}", work),
@@ -204,7 +193,7 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
     )
 
 
-def explain_wait(book: Book, row: OpenOrder, now: float) -> dict[str, Any]:
+def explain_wait(book: Book, row: OpenOrder, now: float) -> Why:
     """Why a queued order waits, with its place in the queue and what each node says."""
     waits = why_waiting(book, row, now)
     says = [refused for view in book.nodes.values() if (refused := refuses(book, view, row, now))]
@@ -214,12 +203,12 @@ def explain_wait(book: Book, row: OpenOrder, now: float) -> dict[str, Any]:
         else:
             waits = min(says, key=lambda one: one.kind != "slot")
     place = next((number for number, other in enumerate(book.queued(), 1) if other is row), 0)
-    return {
-        "state": row.order.state,
-        "waits": msgspec.to_builtins(waits or Wait(kind="order", text="it is being placed")),
-        "place": place,
-        "nodes": [one.text for one in says],
-    }
+    return Why(
+        state=row.order.state,
+        waits=waits or Wait(kind="order", text="it is being placed"),
+        place=place,
+        nodes=[one.text for one in says],
+    )
 
 
 def reserved(book: Book, scope: str) -> tuple[float, int]:

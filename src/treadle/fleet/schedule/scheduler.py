@@ -12,22 +12,38 @@ import asyncio
 import logging
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from treadle.errors import TreadleError
+from treadle.errors import ConfigError, RemoteProtocolError, TreadleError
 from treadle.fleet.control import Control
 from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
 from treadle.fleet.engine.pull import Pull
-from treadle.fleet.orders import checked, encode, read_order, read_spec, submitted
+from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
 from treadle.fleet.schedule import wishes
 from treadle.fleet.schedule.answering import Answering
-from treadle.fleet.schedule.book import Book, OpenOrder, Unit
+from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.cleaning import Cleaning
 from treadle.fleet.schedule.placing import place_all, rate_limited
+from treadle.fleet.schedule.rows import OpenOrder, Unit
+from treadle.wire.fleet.connection import read as read_message
+from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.messages import (
+    AnyRequest,
+    AttemptStarted,
+    NoteRequest,
+    OrderChange,
+    RateReported,
+    RunAsked,
+    RunEnded,
+    RunLost,
+    RunReport,
+    RunResumed,
+    WorktreeTouched,
+)
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import AT_WORK, Order
+from treadle.wire.fleet.records import AT_WORK, AskRecord, LeaseRecord, Order
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -104,7 +120,7 @@ class Scheduler:
         return max(1, math.ceil(self.lease))
 
     def _lease_value(self) -> bytes:
-        return encode({"name": self.name, "since": self.since, "at": time.time()})
+        return encode(LeaseRecord(name=self.name, since=self.since, at=time.time()))
 
     # Leading...
 
@@ -179,7 +195,7 @@ class Scheduler:
         for spec_, found, revision in sorted(rows, key=lambda row: row[1].created):
             row = book.add(spec_, found, revision, now)
             if found.open_ask and (ask := await self.bus.get(f"ask.{found.open_ask}")):
-                row.asks[found.open_ask] = msgspec.json.decode(ask.value)
+                row.asks[found.open_ask] = read_as(AskRecord, ask.value, ask.key)
         for _, found, _ in rows:
             for parent in found.after:
                 await self._learn_fate(book, parent)
@@ -190,7 +206,7 @@ class Scheduler:
         parked = {f"answer.{row.order.open_ask}": row for row in self.book.rows.values() if row.order.parked}
         found = await self.bus.named(list(parked)) if parked else {}
         for key, entry in found.items():
-            self.book.unpark(parked[key], msgspec.json.decode(entry.value))
+            self.book.unpark(parked[key], read_answer(entry.value, key))
 
     # What comes in...
 
@@ -201,10 +217,13 @@ class Scheduler:
             await self._take_spec(message)
         for message in said:
             try:
-                content = msgspec.json.decode(message.data) if message.data else {}
-                await self._hear(message.subject.split("."), content)
-            except (msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
-                log.warning("what was said on %s makes no sense: %s", message.subject, error)
+                heard = read_message(message.subject, message.data)
+                if isinstance(heard, RunReport):
+                    await self._report(message.subject.split(".")[3], heard)
+                else:
+                    await self._request(heard)
+            except (RemoteProtocolError, ConfigError, ValueError) as error:
+                log.warning("the message on %s is skipped: %s", message.subject, error)
 
     async def _take_spec(self, message: Msg) -> None:
         name = message.subject.rpartition(".")[2]
@@ -277,42 +296,39 @@ class Scheduler:
             return None
         return OpenOrder(read_spec(spec.value), read_order(entry), entry.revision, time.monotonic())
 
-    async def _hear(self, subject: list[str], said: dict[str, Any]) -> None:
-        """Handle `fleet.in.node.NAME.KIND`, from a node or its runner, or `fleet.in.wish.WHAT`, from a person."""
-        if subject[2] == "wish":
-            return await self._wished(said)
-        node, kind = subject[3], subject[4]
-        if kind == "rate":
-            return rate_limited(self.book, str(said["account"]), float(said["until"]), str(said.get("why", "")))
-        row = self.book.rows.get(str(said["order"]))
-        if kind == "touched":
-            return await self._touched(row or await self._ended(str(said["order"])), node, str(said.get("by", "")))
-        if row is None or row.order.node != node or row.order.attempt != said["attempt"]:
+    async def _report(self, node: str, report: RunReport) -> None:
+        """From a node or its runner, on `fleet.in.node.NAME.KIND`."""
+        if isinstance(report, RateReported):
+            return rate_limited(self.book, report.account, report.until, report.why)
+        row = self.book.rows.get(report.order)
+        if isinstance(report, WorktreeTouched):
+            return await self._touched(row or await self._ended(report.order), node, report.by)
+        if row is None or row.order.node != node or row.order.attempt != report.attempt:
             return  # it is about a superseded attempt and does not count
         if row.order.state not in AT_WORK:
             return
-        now = time.monotonic()
-        row.heard = now
-        if kind == "started":
-            self.book.started(row, now, said)
-        elif kind == "ended":
-            self.book.finished(row, said)
-        elif kind == "lost":
-            self.book.lost(row, str(said.get("why", "")))
-        elif kind == "asked":
-            self.book.asked(row, said)
-        elif kind == "resumed":
-            self.book.resumed(row, int(said.get("nth", 0)))
+        row.heard = now = time.monotonic()
+        match report:
+            case AttemptStarted():
+                self.book.started(row, now)
+            case RunEnded():
+                self.book.finished(row, report)
+            case RunLost():
+                self.book.lost(row, report.why)
+            case RunAsked():
+                self.book.asked(row, report)
+            case RunResumed():
+                self.book.resumed(row, report.nth)
 
-    async def _wished(self, said: dict[str, Any]) -> None:
-        do = str(said["do"])
-        if do not in wishes.OF_ORDERS:
-            return await wishes.apply(self.book, self.cleaning, said)
-        row = await self._find(str(said["order"]))
-        if row is None and do == "result":
-            row = await self._ended(str(said["order"]))
+    async def _request(self, request: AnyRequest) -> None:
+        """From a person, on `fleet.in.wish.WHAT`."""
+        if not isinstance(request, OrderChange):
+            return await wishes.apply(self.book, self.cleaning, request)
+        row = await self._find(request.order)
+        if row is None and isinstance(request, NoteRequest):
+            row = await self._ended(request.order)
         if row is not None:
-            self.book.wish(row, do, str(said.get("by", "somebody")), said)
+            self.book.wish(row, request)
 
     async def _touched(self, row: OpenOrder | None, node: str, by: str) -> None:
         """Note it with the order, and so in its receipt: not all of the work is the agent's."""

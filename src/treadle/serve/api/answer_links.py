@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import html
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -16,17 +16,18 @@ from starlette.responses import HTMLResponse, Response
 from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.serve.site import Site
+from treadle.wire.fleet.records import AskRecord
 
 if TYPE_CHECKING:
     from treadle.serve.tokens import Tokens
 
 
-def make(tokens: Tokens, address: str, ask: dict[str, Any], decision: str) -> str:
+def make(tokens: Tokens, address: str, ask: AskRecord, decision: str) -> str:
     """The address that gives this answer to this question."""
-    expires = int(float(ask["deadline"]))
-    what = f"{ask['order']}.{ask['number']} {decision}"
+    expires = int(ask.deadline)
+    what = f"{ask.order}.{ask.number} {decision}"
     signature = tokens.sign(what, expires)
-    return f"{address}/a/{ask['order']}/{ask['number']}/{decision}/{expires}/{signature}"
+    return f"{address}/a/{ask.order}/{ask.number}/{decision}/{expires}/{signature}"
 
 
 async def link(site: Site, request: Request) -> Response:
@@ -45,7 +46,7 @@ async def link(site: Site, request: Request) -> Response:
             return _page("There is no such question any more.", status=404)
         ask, answered = found
         if answered is not None:
-            return _page(f"{answered.get('by', 'Somebody')} has answered already: {answered.get('decision')}.")
+            return _page(f"{answered.by} has answered already: {answered.decision}.")
         if request.method != "POST":  # includes HEAD, which a route for GET also answers
             return _page(_words(ask), button=decision)
         if not await asyncio.to_thread(site.tokens.use, signature, float(expires)):
@@ -57,11 +58,10 @@ async def link(site: Site, request: Request) -> Response:
     return _page(f"Answered: {decision}.")
 
 
-def _words(ask: dict[str, Any]) -> str:
-    left = max(0, int((float(ask["deadline"]) - time.time()) / 60))
-    what = client.asked_words(ask)
-    asks = f"{ask.get('agent')} asks, for “{ask.get('title')}”:"
-    return f"{asks}\n\n{what}\n\n{left} minutes left, then: {ask.get('default')}"
+def _words(ask: AskRecord) -> str:
+    left = max(0, int((ask.deadline - time.time()) / 60))
+    asks = f"{ask.agent} asks, for “{ask.title}”:"
+    return f"{asks}\n\n{ask.words}\n\n{left} minutes left, then: {ask.default}"
 
 
 def _page(text: str, *, button: str = "", status: int = 200) -> Response:

@@ -10,15 +10,18 @@ import time
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from treadle.errors import TreadleError
 from treadle.fleet import client
+from treadle.fleet.control import Control
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderFilter, OrderRow
 from treadle.fleet.schedule import liveness
 from treadle.serve.fleet_link import FleetLink
-from treadle.wire.fleet.records import AT_WORK, ENDED
+from treadle.wire.fleet.messages import Why
+from treadle.wire.fleet.records import AT_WORK, ENDED, AnswerRecord
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +30,6 @@ SHOWN = 200
 DONE_SHOWN = 20
 EVERY = 1.0
 """Seconds between two looks at what orders are doing, while somebody watches."""
-ASK_SHOWN = ("number", "kind", "headline", "text", "tool", "command", "deadline")
 RANK = {"asks": 0, "failed": 1, "budget": 1, "review": 2, "stalled": 3, "lost": 3}
 
 
@@ -45,13 +47,39 @@ class ClaimRow(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+class AskShown(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list shows of a question."""
+
+    number: int
+    kind: str
+    headline: str
+    text: str
+    tool: str | None
+    command: str | None
+    deadline: float
+
+
+class BoardRow(OrderRow, frozen=True, kw_only=True, omit_defaults=True):
+    """An order on the board: with what it does now or waits for, since when, and who said so."""
+
+    now: str = ""
+    since: float | None = None
+    waits: str = ""
+    until: float | None = None
+    verdict: str = ""
+    evidence: list[str] = []
+    heard: float | None = None
+    ask: AskShown | None = None
+    answered: AnswerRecord | None = None
+
+
 class Board:
     def __init__(self, fleet: FleetLink) -> None:
         self.fleet = fleet
-        self.whys: dict[str, dict[str, Any]] = {}
-        self.nodes: list[dict[str, Any]] = []
-        self.control: dict[str, Any] = {}
-        self.rows: dict[str, dict[str, Any]] = {}
+        self.whys: dict[str, Why] = {}
+        self.nodes: list[client.NodeRow] = []
+        self.control = Control()
+        self.rows: dict[str, BoardRow] = {}
         self.sections: dict[str, list[str]] = {"needs": [], "working": [], "waiting": [], "done": []}
         self.more: dict[str, int] = {}
         self.counts: dict[str, int] = {}
@@ -94,7 +122,7 @@ class Board:
                 try:
                     self.whys = await client.whys(self.fleet.bus)
                     self.nodes = await client.nodes(self.fleet.bus)
-                    self.control = msgspec.to_builtins(await client.control(self.fleet.bus))
+                    self.control = await client.control(self.fleet.bus)
                 except TreadleError as error:
                     log.info("the scheduler cannot be asked: %s", error)
                 self._stale.set()
@@ -109,15 +137,15 @@ class Board:
         waiting = index.orders(OrderFilter(states=("queued",)), count=SHOWN)
         done = index.orders(OrderFilter(states=ENDED), count=DONE_SHOWN)
         rows = {row.id: self._row(row) for row in (*needs, *working.orders, *waiting.orders, *done.orders)}
-        needing = [name for name, row in rows.items() if row.get("needs")]
+        needing = [name for name, row in rows.items() if row.needs]
         needing.sort(key=lambda name: _urgency(rows[name]))
         counts = index.counts()
         self.rows = rows
         self.sections = {
             "needs": needing,
-            "working": [row.id for row in working.orders if not rows[row.id].get("needs")],
-            "waiting": [row.id for row in waiting.orders if not rows[row.id].get("needs")],
-            "done": [row.id for row in done.orders if not rows[row.id].get("needs")],
+            "working": [row.id for row in working.orders if not rows[row.id].needs],
+            "waiting": [row.id for row in waiting.orders if not rows[row.id].needs],
+            "done": [row.id for row in done.orders if not rows[row.id].needs],
         }
         self.counts = counts
         self.more = {
@@ -127,20 +155,18 @@ class Board:
             "done": done.left_out,
         }
 
-    def _row(self, row: OrderRow) -> dict[str, Any]:
-        made: dict[str, Any] = msgspec.to_builtins(row)
+    def _row(self, row: OrderRow) -> BoardRow:
+        made = BoardRow(**msgspec.structs.asdict(row))
         why = self.whys.get(row.id)
-        if why and row.state not in ENDED and why.get("state", row.state) == row.state:
-            made |= activity(liveness.judged(why))
-        if not made.get("needs"):
-            if made.get("verdict") in ("stalled", "lost"):
-                made["needs"] = made["verdict"]
-            elif made.get("waits") == "budget":
-                made["needs"] = "budget"
+        if why is not None and row.state not in ENDED and why.state == row.state:
+            made = with_activity(made, liveness.judged(why))
+        if not made.needs and made.verdict in ("stalled", "lost"):
+            made = replace(made, needs=made.verdict)
+        elif not made.needs and made.waits == "budget":
+            made = replace(made, needs="budget")
         if row.open_ask and (found := self.fleet.require_index().ask(row.open_ask)):
-            ask, given = found
-            made["ask"] = {name: ask.get(name) for name in ASK_SHOWN}
-            made["answered"] = given
+            shown = {name: getattr(found[0], name) for name in AskShown.__struct_fields__}
+            made = replace(made, ask=AskShown(**shown), answered=found[1])
         return made
 
     async def claims(self) -> list[ClaimRow]:
@@ -151,8 +177,8 @@ class Board:
             spec = await client.get_spec(bus, name)
             if spec.claims:
                 order = await client.get_order(bus, name)
-                waits = whys[name].get("waits") or {}
-                blocked = waits.get("kind") == "claim"
+                waits = whys[name].waits
+                held = waits if waits is not None and waits.kind == "claim" else None
                 found.append(
                     ClaimRow(
                         order=name,
@@ -161,29 +187,29 @@ class Board:
                         claims=spec.claims,
                         state=order.state,
                         node=order.node,
-                        waits_for=str(waits.get("holder", "")) if blocked else "",
-                        text=str(waits.get("text", "")) if blocked else "",
+                        waits_for=held.holder if held else "",
+                        text=held.text if held else "",
                     )
                 )
         return found
 
 
-def activity(judged: dict[str, Any]) -> dict[str, Any]:
-    """What an order does now or waits for, since when, and who said so."""
-    if waits := judged.get("waits"):
-        return {"now": waits.get("text", ""), "waits": waits.get("kind", ""), "until": waits.get("until")}
-    said = judged.get("activity") or {}
-    return {
-        "now": said.get("doing", "") or "starting",
-        "since": said.get("since"),
-        "verdict": judged.get("verdict", ""),
-        "evidence": judged.get("evidence") or [],
-        "heard": judged.get("heard_seconds_ago"),
-    }
+def with_activity(row: BoardRow, judged: Why) -> BoardRow:
+    if judged.waits is not None:
+        return replace(row, now=judged.waits.text, waits=judged.waits.kind, until=judged.waits.until)
+    doing = judged.activity
+    return replace(
+        row,
+        now=(doing.doing if doing is not None else "") or "starting",
+        since=doing.since if doing is not None else None,
+        verdict=judged.verdict,
+        evidence=judged.evidence,
+        heard=judged.heard_seconds_ago,
+    )
 
 
-def _urgency(row: dict[str, Any]) -> tuple[int, float]:
-    rank = RANK.get(row["needs"], 4)
+def _urgency(row: BoardRow) -> tuple[int, float]:
+    rank = RANK.get(row.needs, 4)
     if rank == 0:
-        return rank, float((row.get("ask") or {}).get("deadline") or time.time())
-    return rank, float(row["changed"])
+        return rank, row.ask.deadline if row.ask is not None else time.time()
+    return rank, row.changed

@@ -1,7 +1,7 @@
 """Nodes, claims, money, pauses: calls about the whole fleet."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -18,8 +18,8 @@ from treadle.serve.api.orders import Reason
 Scope = Annotated[str, Meta(min_length=1, max_length=300)]
 
 
-@call("GET", "/nodes", returns=list[dict[str, Any]])
-async def list_nodes(asking: Asking) -> list[dict[str, Any]]:
+@call("GET", "/nodes", returns=list[client.NodeRow])
+async def list_nodes(asking: Asking) -> list[client.NodeRow]:
     """All nodes that were ever heard of, also those that are gone, and why each takes nothing more."""
     return await client.nodes(asking.bus)
 

@@ -41,6 +41,6 @@ async def text(fleet: FleetLink, watchers: int) -> str:
     lines += ["# HELP treadle_lag_messages Messages of a stream not yet taken in.", "# TYPE treadle_lag_messages gauge"]
     lines += [f'treadle_lag_messages{{stream="{stream}"}} {count}' for stream, count in lag.items()]
     nodes = await client.nodes(fleet.bus)
-    lines += ["# TYPE treadle_nodes gauge", f"treadle_nodes {sum(bool(each['alive']) for each in nodes)}"]
+    lines += ["# TYPE treadle_nodes gauge", f"treadle_nodes {sum(each.alive for each in nodes)}"]
     lines += ["# TYPE treadle_scraped_seconds gauge", f"treadle_scraped_seconds {time.time():.3f}"]
     return "\n".join(lines) + "\n"

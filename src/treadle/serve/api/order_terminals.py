@@ -10,7 +10,7 @@ import tempfile
 
 from treadle.errors import NotFound, TreadleError
 from treadle.fleet import client
-from treadle.fleet.run.terminals import Carried, place_of
+from treadle.fleet.run.terminals import Carried, What, place_of
 from treadle.serve.fleet_link import FleetLink
 from treadle.terminal.places import Place, find
 
@@ -38,7 +38,7 @@ class TerminalFinder:
                 raise
         return await self.open(name.removeprefix(PREFIX), "agent", "")
 
-    async def open(self, order: str, what: str, by: str) -> Place:
+    async def open(self, order: str, what: What, by: str) -> Place:
         """A local socket that leads to the order's own terminal (`agent`), or to a shell in its worktree (`shell`)."""
         name = place_of(order, what).id
         bus = self.fleet.require_bus()
@@ -49,7 +49,7 @@ class TerminalFinder:
                 raise NotFound(f"the order {order} was on no node yet: it is {kept.state}")
             carried = Carried(bus, node, order, what, by)
             try:
-                await carried.ask(do="close", id=await carried.open())
+                await carried.try_once()
             except TreadleError as error:
                 raise NotFound(error.message, hint="its node may have put its worktree away") from None
             if name in self._open:

@@ -1,16 +1,17 @@
 """Orders: submit, list, look at, change; their events, receipts and messages."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from treadle.errors import ConfigError, NotFound
 from treadle.fleet import client, races, sample
 from treadle.fleet.client import Given
 from treadle.fleet.engine import places
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.find.order_rows import Listed, OrderFilter
 from treadle.fleet.orders import begun
 from treadle.fleet.schedule import liveness
@@ -19,8 +20,9 @@ from treadle.serve.api.calls import Asking, Done, RequestBody, call
 from treadle.serve.api.event_pages import EventPage, event_page, one_event
 from treadle.serve.envelope import answer
 from treadle.serve.site import Site
+from treadle.wire.fleet.messages import LimitName, Why
 from treadle.wire.fleet.orders import OrderRequest, Spec
-from treadle.wire.fleet.records import Order, OrderReceipt
+from treadle.wire.fleet.records import AnswerRecord, AskRecord, Order, OrderReceipt, SayRecord
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
 Text = Annotated[str, Meta(min_length=1, max_length=100_000)]
@@ -63,16 +65,26 @@ async def submit_demo(asking: Asking) -> Given:
     return given
 
 
+class MessageShown(SayRecord, frozen=True, kw_only=True):
+    """A message to an agent, with the key under which it can be changed."""
+
+    key: str
+
+
+async def messages_shown(bus: Bus, name: str) -> list[MessageShown]:
+    return [MessageShown(**asdict(said), key=key) for key, said in await client.messages(bus, name)]
+
+
 class OrderDetail(msgspec.Struct, frozen=True, kw_only=True):
     spec: Spec
     order: Order
     receipt: OrderReceipt | None
-    messages: list[dict[str, Any]]
+    messages: list[MessageShown]
     deaf: bool
     """Whether its agent can be told nothing while it works, but only between two turns."""
-    ask: dict[str, Any] | None
-    answer: dict[str, Any] | None
-    why: dict[str, Any]
+    ask: AskRecord | None
+    answer: AnswerRecord | None
+    why: Why
     events: int
     first_error: tuple[int, int] | None
 
@@ -82,18 +94,19 @@ async def detail(site: Site, name: str) -> OrderDetail:
     spec = await client.get_spec(bus, name)
     order = await client.get_order(bus, name)
     receipt = await client.get_receipt(bus, name) if order.ended else None
-    said = [{**message, "key": key} for key, message in await client.messages(bus, name)]
     found = index.ask(order.open_ask) if order.open_ask else None
-    why = liveness.judged(site.board.whys.get(name) or await client.why(bus, name)) if not order.ended else {}
+    why = Why(state=order.state, why=order.why)
+    if not order.ended:
+        why = liveness.judged(site.board.whys.get(name) or await client.why(bus, name))
     return OrderDetail(
         spec=spec,
         order=order if order.title else begun(spec),
         receipt=receipt,
-        messages=said,
+        messages=await messages_shown(bus, name),
         deaf=bool(await client.deaf_agent(bus, name)),
         ask=found[0] if found else None,
         answer=found[1] if found else None,
-        why=why or {"state": order.state, "why": order.why},
+        why=why,
         events=index.event_count(name),
         first_error=index.first_error(name),
     )
@@ -105,8 +118,8 @@ async def show_order(asking: Asking) -> OrderDetail:
     return await detail(asking.site, await asking.order())
 
 
-@call("GET", "/orders/{id}/why", returns=dict[str, Any])
-async def explain_order(asking: Asking) -> dict[str, Any]:
+@call("GET", "/orders/{id}/why", returns=Why)
+async def explain_order(asking: Asking) -> Why:
     """Say why an order waits, or what it does now, on what evidence, and what happens next."""
     return liveness.judged(await client.why(asking.bus, await asking.order()))
 
@@ -186,8 +199,7 @@ class NewFields(RequestBody, frozen=True, kw_only=True):
 async def change_order(asking: Asking) -> Done:
     """Change the priority or the limits of an order; who, why, old and new are kept with it."""
     given: NewFields = asking.body
-    names = ("seconds", "turns", "tokens", "usd")
-    limits = {name: value for name in names if (value := getattr(given, name)) is not None}
+    limits = {name: value for name in get_args(LimitName) if (value := getattr(given, name)) is not None}
     await client.set_fields(
         asking.bus, await asking.order(), priority=given.priority, limits=limits, why=given.why, by=asking.by
     )

@@ -1,17 +1,18 @@
 """What agents ask, and what people say to them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from treadle.fleet import client
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
-from treadle.serve.api.orders import Text
+from treadle.serve.api.orders import MessageShown, Text, messages_shown
+from treadle.wire.fleet.records import AskRecord
 
 
-@call("GET", "/approvals", returns=list[dict[str, Any]])
-async def list_approvals(asking: Asking) -> list[dict[str, Any]]:
+@call("GET", "/approvals", returns=list[AskRecord])
+async def list_approvals(asking: Asking) -> list[AskRecord]:
     """What waits for an answer now, the nearest deadline first."""
     return await client.approvals(asking.bus)
 
@@ -68,11 +69,10 @@ async def say_to_order(asking: Asking) -> MessageKey:
     return MessageKey(await client.say(asking.bus, await asking.order(), given.text, when=given.when, by=asking.by))
 
 
-@call("GET", "/orders/{id}/messages", returns=list[dict[str, Any]])
-async def list_messages(asking: Asking) -> list[dict[str, Any]]:
+@call("GET", "/orders/{id}/messages", returns=list[MessageShown])
+async def list_messages(asking: Asking) -> list[MessageShown]:
     """The messages to an order: queued, delivered, in turn, or taken back."""
-    found = await client.messages(asking.bus, await asking.order())
-    return [{**message, "key": key} for key, message in found]
+    return await messages_shown(asking.bus, await asking.order())
 
 
 class EditedMessage(RequestBody, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderFilter, OrderRow
+from treadle.serve.api.board import BoardRow
 from treadle.serve.api.event_pages import Shown, event_page, joined, unpacked
 from treadle.serve.api.orders import detail
 from treadle.serve.site import Site
@@ -78,7 +79,7 @@ class BoardTopic(Topic):
     pause = 0.2
 
     async def open(self) -> None:
-        self._sent: dict[str, dict[str, Any]] = {}
+        self._sent: dict[str, BoardRow] = {}
         self._first = True
         self.site.board.watchers += 1
         self.site.board.changed.add(self.mark)
@@ -94,14 +95,14 @@ class BoardTopic(Topic):
         self._sent = dict(board.rows)
         made = {
             "full": self._first,
-            "rows": rows,
+            "rows": msgspec.to_builtins(rows),
             "sections": board.sections,
             "more": board.more,
             "counts": board.counts,
-            "nodes": [sum(bool(each.get("alive")) for each in board.nodes), len(board.nodes)],
-            "gone": [each["name"] for each in board.nodes if not each.get("alive")],
-            "budgets": board.control.get("budgets", {}),
-            "pauses": board.control.get("pauses", {}),
+            "nodes": [sum(each.alive for each in board.nodes), len(board.nodes)],
+            "gone": [each.name for each in board.nodes if not each.alive],
+            "budgets": msgspec.to_builtins(board.control.budgets),
+            "pauses": msgspec.to_builtins(board.control.pauses),
             "merges": msgspec.to_builtins(list(self.site.merges.values())[-5:]),
             "fleet": self.site.fleet.state(),
         }
@@ -276,8 +277,8 @@ class TableTopic(Topic):
         return made
 
 
-def _now(row: dict[str, Any] | None) -> dict[str, Any]:
-    return {name: row[name] for name in ("now", "since", "verdict") if name in row} if row else {}
+def _now(row: BoardRow | None) -> dict[str, str | float | None]:
+    return {"now": row.now, "since": row.since, "verdict": row.verdict} if row else {}
 
 
 class LookedAt(Topic):

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from treadle.errors import ConfigError
+from treadle.wire.fleet.records import AskRecord
 
 TEXT_MAX = 3000
 TakeBack: TypeAlias = Callable[[str], Awaitable[None]]
@@ -42,7 +43,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     links: dict[str, str] = {}
     """For a question: decision -> the link that gives this answer."""
     number: int | None = None
-    ask: dict[str, Any] | None = None
+    ask: AskRecord | None = None
 
     def buttons(self) -> list[tuple[str, str]]:
         return [(name.capitalize(), url) for name, url in self.links.items()] or [("Look", self.url)]

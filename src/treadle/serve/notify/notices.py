@@ -14,15 +14,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from treadle.fleet import client
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderRow
+from treadle.fleet.orders import read_answer
 from treadle.serve.api import answer_links
 from treadle.serve.notify import notice_targets, push
 from treadle.serve.notify.notice_targets import Notice
 from treadle.serve.site import Site
+from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.records import AnswerRecord, AskRecord
 
 if TYPE_CHECKING:
     from treadle.serve.tokens import Device
@@ -47,32 +47,32 @@ class Notices:
         for entry in entries:
             kind, _, key = entry.key.partition(".")
             if kind == "ask" and entry.value and key not in self._told:
-                ask = msgspec.json.decode(entry.value)
-                if float(ask.get("deadline") or 0) > time.time():
+                ask: AskRecord = read_as(AskRecord, entry.value, entry.key)
+                if ask.deadline > time.time():
                     self._tell(self._of_ask(key, ask))
             elif kind == "answer" and entry.value and key in self._told:
-                answer = msgspec.json.decode(entry.value)
-                if "withdrawn" not in answer:
-                    self._take_back(key, f"{answer.get('by') or 'Somebody'} answered: {answer.get('decision')}")
+                answer: AnswerRecord = read_answer(entry.value, entry.key)
+                if answer.stands:
+                    self._take_back(key, f"{answer.by} answered: {answer.decision}")
         for row in rows:
             key = f"{row.id}.{row.needs}.{row.attempt}"
             if row.needs in ("failed", "review") and row.changed > time.time() - NEWS_SECONDS and key not in self._told:
                 self._tell(self._of_row(key, row))
 
-    def _of_ask(self, key: str, ask: dict[str, Any]) -> Notice:
+    def _of_ask(self, key: str, ask: AskRecord) -> Notice:
         return Notice(
             key=key,
             kind="asked",
-            order=str(ask["order"]),
-            title=answer_links.shown(str(ask.get("title") or ask["order"])),
-            words=answer_links.shown(f"{ask.get('agent')} asks: {client.asked_words(ask)}"),
-            until=float(ask["deadline"]),
-            url=f"{self.site.address}/#/order/{ask['order']}",
+            order=ask.order,
+            title=answer_links.shown(ask.title or ask.order),
+            words=answer_links.shown(f"{ask.agent} asks: {ask.words}"),
+            until=ask.deadline,
+            url=f"{self.site.address}/#/order/{ask.order}",
             links={
                 decision: answer_links.make(self.site.tokens, self.site.address, ask, decision)
                 for decision in ("allow", "deny")
             },
-            number=int(ask["number"]),
+            number=ask.number,
             ask=ask,
         )
 

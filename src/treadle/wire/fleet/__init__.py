@@ -5,5 +5,6 @@ and runners report. Specification: docs/reference/fleet.md.
 
     orders.py      the one declaration of an order
     records.py     what the scheduler stores of it
+    messages.py    reports, requests, beats, answers
     connection.py  which subject carries what, and who may say it
 """

@@ -12,8 +12,28 @@ import msgspec
 from treadle.errors import RemoteProtocolError
 from treadle.wire.common import connection as base
 from treadle.wire.common.jsonline import json_line
+from treadle.wire.fleet.messages import (
+    REPORTS,
+    AnyInstruction,
+    AnyRequest,
+    AnyTerminalRequest,
+    NodeBeat,
+    OrderEnded,
+    RunActivity,
+    StallNotice,
+)
 from treadle.wire.fleet.orders import Spec, tolerant
-from treadle.wire.fleet.records import Order, OrderReceipt
+from treadle.wire.fleet.records import (
+    AnswerRecord,
+    AskRecord,
+    LeaseRecord,
+    NodeRecord,
+    Order,
+    OrderReceipt,
+    SayRecord,
+    TakenRecord,
+    WorkRecord,
+)
 
 OPEN = "open"
 
@@ -26,11 +46,32 @@ class Subject(NamedTuple):
     type: Any
 
 
+STATE_BY = {
+    "spec.ID": ("client", Spec),
+    "order.ID": ("scheduler", Order),
+    "receipt.ID": ("scheduler", OrderReceipt),
+    "work.NODE.ID": ("scheduler", WorkRecord),
+    "ask.ID.NUMBER": ("scheduler", AskRecord),
+    "answer.ID.NUMBER": ("client", AnswerRecord),
+    "taken.ID.NUMBER.REVISION": ("client", TakenRecord),
+    "say.ID.NUMBER": ("client", SayRecord),
+    "node.NODE": ("client", NodeRecord),
+    "lease.scheduler": ("scheduler", LeaseRecord),
+}
+"""Keys of the bucket `fleet`, who writes them, and what they hold."""
 SUBJECTS = (
-    Subject("$KV.fleet.spec.ID", "client", Spec),
-    Subject("$KV.fleet.order.ID", "scheduler", Order),
-    Subject("$KV.fleet.receipt.ID", "scheduler", OrderReceipt),
+    *(Subject(f"$KV.fleet.{key}", by, kind) for key, (by, kind) in STATE_BY.items()),
+    *(Subject(f"fleet.in.node.NODE.{kind.KIND}", "client", kind) for kind in REPORTS),
+    Subject("fleet.in.wish.DO", "client", AnyRequest),
+    Subject("fleet.beat.NODE.node", "client", NodeBeat),
+    Subject("fleet.beat.NODE.ORDER.ATTEMPT", "client", RunActivity),
+    Subject("fleet.tell.NODE.ORDER", "scheduler", AnyInstruction),
+    Subject("fleet.notice.ORDER", "scheduler", StallNotice),
+    Subject("fleet.ended.ORDER", "scheduler", OrderEnded),
+    Subject("fleet.term.NODE.ORDER", "client", AnyTerminalRequest),
 )
+"""`client` is everyone but the scheduler: commands, the page, nodes, runners. What each role may do there, the engine
+enforces (`fleet/engine/roles.py`)."""
 
 
 class Published(NamedTuple):

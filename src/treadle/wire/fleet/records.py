@@ -6,6 +6,7 @@ import hashlib
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from treadle.wire.fleet.orders import FORMAT, OrderLimits
 
@@ -118,6 +119,115 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
     def turned_down(self) -> dict[str, str]:
         """The nodes that lack what it needs, and what each lacks."""
         return {each.node: each.why for each in self.attempts if each.outcome == NOT_HERE}
+
+
+class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent asks, as its runner reports it."""
+
+    request: str | None = None
+    kind: str = ""
+    text: str = ""
+    headline: str = ""
+    why: str = ""
+    diff: str = ""
+    confined: str | None = None
+    tool: str | None = None
+    tool_kind: str | None = None
+    paths: tuple[str, ...] = ()
+    command: str | None = None
+    options: list[Any] = []
+    always: list[Any] = []
+    claims: tuple[str, ...] = ()
+    mode: str | None = None
+    args: Any = None
+
+    @property
+    def words(self) -> str:
+        """The question as one text: the whole command, or what must be decided."""
+        return self.command or self.headline or self.text
+
+
+class AskRecord(AgentQuestion, frozen=True, kw_only=True):
+    """`ask.ID.NUMBER`: a question as it is stored and shown."""
+
+    format: int = FORMAT
+    order: str
+    number: int
+    attempt: int = 0
+    node: str = ""
+    title: str = ""
+    agent: str = ""
+    asked_at: float
+    deadline: float
+    default: Literal["allow", "deny"]
+
+
+class AnswerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`answer.ID.NUMBER`: the first one counts, unless it was withdrawn before the runner took it."""
+
+    decision: Literal["allow", "deny"] = "deny"
+    text: str = ""
+    scope: Literal["once", "session", "always"] = "once"
+    by: str = "somebody"
+    at: float = 0.0
+    withdrawn: float | UnsetType = UNSET
+
+    @property
+    def stands(self) -> bool:
+        return self.withdrawn is UNSET
+
+
+class TakenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`taken.ID.NUMBER.REVISION`: who has this answer, the runner that acts on it or whoever withdrew it."""
+
+    by: str = ""
+    attempt: int = 0
+    withdrawn: bool = False
+
+
+class SayRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`say.ID.NUMBER`: a message to the agent."""
+
+    format: int = 0
+    text: str = ""
+    by: str = ""
+    at: float = 0.0
+    state: Literal["queued", "delivered", "in turn", "taken back", "refused"] = "queued"
+    when: Literal["", "now", "turn"] = ""
+    attempt: int | None = None
+    delivered: float | None = None
+    why: str = ""
+    """Why it was refused."""
+
+
+class WorkRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`work.NODE.ID`: exists while the order is placed on that node."""
+
+    order: str
+    attempt: int
+    agent: str = ""
+
+
+class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`lease.scheduler`: expires unless it is renewed."""
+
+    name: str
+    since: float = 0.0
+    at: float = 0.0
+
+
+class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`node.NAME`: what is known of a node, also when it is gone."""
+
+    format: int = 0
+    name: str
+    host: str = ""
+    pid: int = 0
+    slots: int = 0
+    labels: tuple[str, ...] = ()
+    agents: tuple[str, ...] | None = None
+    version: str = ""
+    heard: float = 0.0
 
 
 class OrderReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,74 @@
+"""Messages of the previous release, as it wrote them: they carry no format number, and are read as format 0."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from treadle.errors import RemoteProtocolError
+from treadle.fleet.engine.bus import Entry
+from treadle.fleet.orders import read_answer, read_order, read_spec
+from treadle.wire.fleet.connection import read
+from treadle.wire.fleet.messages import BudgetRequest, KeepRequest, NodeBeat, RunActivity, SetRequest
+from treadle.wire.fleet.records import AskRecord, NodeRecord, SayRecord
+
+DEFAULTS = {"format": 1, "agent": "native"}
+"""What a struct may leave out because it is the default."""
+LINES = (Path(__file__).parent / "format0.jsonl").read_text().splitlines()
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: json.loads(line)["subject"])
+def test_everything_that_the_previous_release_wrote_is_read(line: str) -> None:
+    """And nothing in it is lost: what is written again has every field with the same value."""
+    recorded = json.loads(line)
+    found = read(recorded["subject"], json.dumps(recorded["data"]).encode())
+    assert lost(recorded["data"], json.loads(msgspec.json.encode(found))) == []
+
+
+def lost(before: Any, after: Any) -> list[Any]:
+    """What was written once and is not written again; empty values may be left out."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return [] if before == after else [before]
+    full = {name: value for name, value in before.items() if value not in (None, "", [], {}, 0, False)}
+    return [each for name, value in full.items() for each in lost(value, after.get(name, DEFAULTS.get(name)))]
+
+
+def test_a_beat_of_the_previous_release_is_format_0() -> None:
+    beats = [json.loads(line) for line in LINES if '"fleet.beat.n1.node"' in line]
+    (beat,) = [read(each["subject"], json.dumps(each["data"]).encode()) for each in beats]
+    assert isinstance(beat, NodeBeat) and beat.format == 0 and beat.slots == 4
+
+
+def test_orders_of_the_previous_release_are_read_by_those_who_read_orders() -> None:
+    stored = {json.loads(line)["subject"]: json.dumps(json.loads(line)["data"]).encode() for line in LINES}
+    spec = read_spec(stored["$KV.fleet.spec.old1"])
+    assert spec.policy.deny_write == ("secrets/**",) and spec.limits.usd == 1.5
+    order = read_order(Entry("order.old1", stored["$KV.fleet.order.old1"], 7))
+    assert order.state == "asking" and order.attempts[0].number == 1
+    ask = read("$KV.fleet.ask.old1.1", stored["$KV.fleet.ask.old1.1"])
+    assert isinstance(ask, AskRecord) and ask.words == "make test"
+    assert isinstance(read("$KV.fleet.node.n1", stored["$KV.fleet.node.n1"]), NodeRecord)
+    assert isinstance(read("$KV.fleet.say.old1.1", stored["$KV.fleet.say.old1.1"]), SayRecord)
+
+
+def test_absent_and_null_differ_where_null_removes_a_limit() -> None:
+    assert b"usd" not in msgspec.json.encode(BudgetRequest(scope="fleet"))
+    assert b'"usd":null' in msgspec.json.encode(BudgetRequest(scope="fleet", usd=None))
+    assert msgspec.json.decode(b'{"do":"keep"}', type=KeepRequest) == KeepRequest()
+    assert read("fleet.in.wish.set", b'{"do":"set","order":"a","limits":{"usd":null}}') == SetRequest(
+        order="a", limits={"usd": None}
+    )
+    with pytest.raises(RemoteProtocolError, match="limits"):
+        read("fleet.in.wish.set", b'{"do":"set","order":"a","limits":{"joules":3}}')
+
+
+def test_a_runner_that_has_said_nothing_is_told_from_one_that_works() -> None:
+    assert RunActivity() == msgspec.json.decode(b"{}", type=RunActivity) != RunActivity(last_event=1.0)
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"decision":"maybe"}', b'{"decision":true}', b'{"by":"ann"}'])
+def test_an_answer_that_is_no_permission_is_a_denial(data: bytes) -> None:
+    found = read_answer(data, "answer.a.1")
+    assert found.decision == "deny" and found.stands
