@@ -48,8 +48,9 @@ test: check
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
 
 # The real agent programs, fetched once into a cache outside the tree, against the scripted model.
+# By agent and by part, the results of which are merged: make test-agents AGENT=codex,kimi PART=contract.
 test-agents: setup
-	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live
+	TEST_AGENTS=$(AGENT) $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 $(if $(PART),tests/live/test_$(PART).py,tests/live)
 
 # Claude's real SDKs, published scripts and clients of workers against us: how many checks of each list pass.
 test-compatibility: setup
@@ -57,7 +58,7 @@ test-compatibility: setup
 
 # Renew the recordings that `make test` uses.
 record-agents: setup
-	RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py
+	TEST_AGENTS=$(AGENT) RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py
 
 # Is each module of wire, policy and sessions covered by its own test file?
 cover: setup

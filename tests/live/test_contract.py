@@ -1,20 +1,22 @@
 """The contract of drivers, with the real programs against the scripted model. `make test-agents` runs it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.drivers.programs import PROGRAMS
-from tests.drivers.scenarios import NAP, SCENARIOS, Scenario, can, check_always, play
+from tests.drivers.scenarios import NAP, SCENARIOS, Scenario, check_always, fits, play
 from tests.live.agents import agent, model, recording
 from treadle.drivers.card import cards
 from treadle.io.process import table
+from treadle.sessions.abilities import can as able
 
 CASES = [
     pytest.param(name, scenario, id=f"{name}-{scenario.name}")
     for name in PROGRAMS
     for scenario in SCENARIOS
-    if name in cards() and can(cards()[name], scenario)
+    if name in cards() and fits(cards()[name], scenario)
 ]
 
 
@@ -42,4 +44,11 @@ async def test_the_real_program_keeps_the_contract(name: str, scenario: Scenario
             assert sleeping() == [], "nothing of an interrupted turn runs on"
             assert (work / "marker.txt").exists() == (scenario.name == "allowed")
             assert (work / "note.txt").exists() == (scenario.name == "file")
+            changed = scenario.name == "another_input" and able(cards()[name].capabilities, "changed_input")
+            assert (work / "other.txt").exists() == changed, "what was approved runs, and nothing else"
+            said = json.dumps([request.body for request in server.asked])
+            if scenario.name == "told_more":
+                assert ("[[hello]]" in said) == able(cards()[name].capabilities, "steer"), "what it is told is told"
+            if scenario.name == "another_input" and name == "codex":
+                assert "make a new call with exactly this input" in said, "its refusals carry no words: they are added"
         assert tree.processes() == [], "nothing is left behind"

@@ -9,8 +9,7 @@ from tests.drivers.programs import PROGRAMS
 from tests.drivers.scenarios import HELLO, NAMED, Scenario, check_always, play
 from tests.live.agents import agent, model, recording
 from treadle.drivers.card import cards
-from treadle.events import ToolStarted, TurnEnded, Usage
-from treadle.session import Prompt, SessionSpec
+from treadle.events import Usage
 
 ABLE = [name for name in PROGRAMS if name in cards()]
 
@@ -43,21 +42,3 @@ async def test_a_session_goes_on_in_another_process(name: str, fork: bool, home:
             assert messages.count("[[hello]]") >= 2, "the model sees what was said before"
             used = played.of(Usage)
             assert sum(usage.output_tokens for usage in used) == sum(usage.output_tokens for usage in first.of(Usage))
-
-
-@pytest.mark.parametrize("name", having("steer"))
-async def test_a_person_steers_a_turn_that_runs(name: str, home: Path, tmp_path: Path) -> None:
-    async with model(name, tmp_path) as server:
-        session = await agent(name, home, server.url, cwd=tmp_path).open(SessionSpec.of(cwd=str(tmp_path)))
-        try:
-            reader = session.events()
-            turn = await session.prompt(Prompt(text="[[wait]]"))
-            async for event in reader:
-                if isinstance(event, ToolStarted):
-                    assert await session.steer(turn, "and be quick about it")
-                if isinstance(event, TurnEnded):
-                    assert event.outcome == "completed"
-                    break
-            assert "and be quick about it" in json.dumps(server.asked[-1].body)
-        finally:
-            await session.close()

@@ -11,6 +11,7 @@ import msgspec
 from treadle import __version__
 from treadle.agent.session import CAPABILITIES
 from treadle.agents import agent_settings, find_agent, find_card
+from treadle.cli.adding import COMMANDS
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
 from treadle.drivers.agent import DrivenAgent
@@ -47,16 +48,40 @@ class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     install: str = ""
     notes: tuple[str, ...] = ()
+    untested: str = ""
+    """Why its driver was never tried with the real program."""
 
 
-@click.command("agents")
+class AgentsGroup(click.Group):
+    """`treadle agents` looks, and so does any word after it that is not a command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, "-h", "--help"):
+            args = ["look", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("agents", cls=AgentsGroup)
+def agents() -> None:
+    """List the agents that can be put to work here, add one by name, or sign in to one.
+
+    \b
+    treadle agents                     which are here: version, whether each answers, how it is signed in
+    treadle agents claude              one of them, with all that it can do
+    treadle agents add                 which can be added by name
+    treadle agents add auggie          fetch one that is a package, at the version that is listed
+    treadle agents login auggie        how to sign in to it
+    """
+
+
+@agents.command("look")
 @click.argument("name", required=False)
 @click.option("--losses", metavar="AGENT", help="Show what is lost with this agent, event by event.")
 @click.option("--over", type=click.Choice(list(WIRES)), help="With --losses: over this wire.")
 @click.option("--ask", is_flag=True, help="Give each a short prompt, which may cost money, and see whether it answers.")
 @json_option
-def agents(name: str | None, losses: str | None, over: str | None, ask: bool, as_json: bool) -> None:
-    """List the agents that can be put to work here: version, path, how each is driven, what it can do.
+def look_at(name: str | None, losses: str | None, over: str | None, ask: bool, as_json: bool) -> None:
+    """Look at the agents that can be put to work here: version, path, how each is driven, what it can do.
 
     Each one that is installed is started and greeted, so what is shown is what it says itself. Exits with 1 when the
     agent that was named does not answer.
@@ -135,6 +160,7 @@ async def _look_at(
         capabilities=card.capabilities,
         install=card.install,
         notes=card.notes,
+        untested=card.untested,
     )
     try:
         agent = find_agent(name, settings)
@@ -179,13 +205,14 @@ def _line(found: FoundAgent, *, whole: bool) -> str:
     else:
         state = f"does not answer: {found.error}" if found.error else ""
     newer_than = f" (newer than our recordings: {found.recorded[-1]})" if found.newer else ""
+    newer_than += " (untested)" if found.untested else ""
     lines = [f"{found.name:10} {found.version or '-':10}{newer_than} {state}"]
     if whole:
         lines += [f"  {found.path or ''}", f"  driven by {found.how}"]
         for level in ("native", "emulated", "unsupported"):
             if names := [name for name, each in found.capabilities.items() if each == level]:
                 lines.append(f"  {level:12} {', '.join(names)}")
-        lines += [f"  {note}" for note in found.notes]
+        lines += [f"  {note}" for note in (*found.notes, *filter(None, [found.untested]))]
     return "\n".join(lines)
 
 
@@ -200,3 +227,7 @@ def show_losses(name: str, over: str | None, settings: Mapping[str, AgentSetting
 
 def _row(row: Row) -> str:
     return f"{row.name:24} {row.level:9} {row.why}".rstrip()
+
+
+for _command in COMMANDS:
+    agents.add_command(_command)

@@ -36,6 +36,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     version_arguments: tuple[str, ...] = ("--version",)
     install: str = ""
     """The command that installs it."""
+    untested: str = ""
+    """Why no recording of it could be made. What such a card declares is what the agent says of itself."""
     recorded: tuple[str, ...] = ()
     """The versions that our recordings were made with, oldest first."""
     environment: tuple[str, ...] = ()

@@ -1,4 +1,5 @@
-"""The two changes that treadle makes to a person's own `config.toml`: allow rules, and the model and agent they chose.
+"""The changes that treadle makes to a person's own `config.toml`: allow rules, the model and agent they chose, and
+agents they added.
 
 The file is theirs: comments, order and everything else stay as they are.
 """
@@ -6,8 +7,8 @@ The file is theirs: comments, order and everything else stay as they are.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from treadle.errors import ConfigError
 from treadle.io.files import locked, write_atomic
@@ -33,6 +34,22 @@ def choose(*, agent: str | None = None, model: str | None = None) -> str:
             document["agent"] = agent
         elif "agent" in document:
             del document["agent"]
+        return True
+
+    return _change(change)
+
+
+def keep_agent(name: str, settings: Mapping[str, Any]) -> str:
+    """Write `[agents.NAME]` with these settings; others of that agent stay. Returns the path of the file."""
+
+    def change(document: TOMLDocument, path: str) -> bool:
+        import tomlkit
+
+        agents = document.setdefault("agents", tomlkit.table(is_super_table=True))
+        table = agents.setdefault(name, tomlkit.table()) if isinstance(agents, dict) else None
+        if not isinstance(table, dict):
+            raise ConfigError(f"agents.{name} in {path} is not a table", hint="fix it by hand")
+        table.update(settings)
         return True
 
     return _change(change)

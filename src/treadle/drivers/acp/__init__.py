@@ -160,4 +160,46 @@ CARDS = (
         losses={**_LOSSES, "Usage": dropped("it reports only how full the context is")},
         notes=_NOTES,
     ),
+    *(
+        _card(
+            name=name,
+            title=title,
+            program=program,
+            arguments=arguments,
+            install=install,
+            untested=f"it cannot be used without an account of its vendor: {seen}",
+            environment=environment,
+            writes=writes,
+            capabilities=_capabilities(fork="native", cost="unsupported", usage="unsupported"),
+            losses=_LOSSES,
+            notes=(*_NOTES, "What it can do is what it says itself; a session has what remains of this."),
+        )
+        for name, title, program, arguments, install, environment, writes, seen in (
+            (
+                *("auggie", "Auggie CLI", "auggie", ("--acp",), "npm install -g @augmentcode/auggie"),
+                *(("AUGMENT_SESSION_AUTH", "AUGMENT_API_TOKEN", "AUGMENT_*"), ("~/.augment",)),
+                "0.36.0 was greeted",
+            ),
+            (
+                *("cline", "Cline", "cline", ("--acp",), "npm install -g cline"),
+                *(("CLINE_API_KEY", "CLINE_*"), ("~/.cline",)),
+                "3.0.65 was greeted",
+            ),
+            (
+                *("cursor", "Cursor", "cursor-agent", ("acp",), "it is a download of its vendor"),
+                *(("CURSOR_API_KEY", "CURSOR_*"), ("~/.cursor",)),
+                "the program was not to be had",
+            ),
+            (
+                *("goose", "goose", "goose", ("acp",), "it is a download of its vendor"),
+                *((*KEYS, "GOOSE_*"), ("~/.config/goose", "~/.local/share/goose", "~/.local/state/goose")),
+                "the program was not to be had",
+            ),
+            (
+                *("amp", "Amp", "amp-acp", (), "it is a download of its vendor"),
+                *(("AMP_API_KEY", "AMP_*"), ("~/.config/amp", "~/.local/share/amp")),
+                "the program was not to be had",
+            ),
+        )
+    ),
 )

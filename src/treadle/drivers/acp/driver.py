@@ -2,7 +2,8 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from treadle.agent.confining import Confining
 from treadle.drivers.acp.session import AcpSession
@@ -40,12 +41,19 @@ class AcpAgent(DrivenAgent):
         # Commands that it runs through us are confined like those of our own agent.
         confining = Confining(spec.cwd, spec.add_dirs, spec.confinement, session=f"{self.card.name}-{os.getpid()}")
         confining.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
-        return AcpSession(self.card, spec, peer, name=self.name, confining=confining)
+        return AcpSession(self.card, spec, peer, name=self.name, confining=confining, env=env)
+
+    @asynccontextmanager
+    async def greeted(self, cwd: str | None = None) -> AsyncIterator[AcpSession]:
+        """It runs and has greeted us, but has no session: to see what it says of itself, or to sign in."""
+        session = await self._started(SessionSpec(cwd=cwd or here()), self.env({}))
+        try:
+            await session.greet()
+            yield session
+        finally:
+            await session.close()
 
     async def kept(self, cwd: str | None = None) -> list[KeptSession]:
         """The sessions that it lists, requested from a separate process."""
-        session = await self._started(SessionSpec(cwd=cwd or here()), self.env({}))
-        try:
-            return await session.look(cwd)
-        finally:
-            await session.close()
+        async with self.greeted(cwd) as session:
+            return await session.kept(cwd)

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any, Literal
 
+from treadle.errors import ConfigError
+from treadle.io.rpc import Rpc
 from treadle.session import KeptSession
 from treadle.wire.acp.servers import transport
 
@@ -41,6 +43,24 @@ class Setup:
 
     def _by_category(self, category: str) -> Any:
         return next((one for one in self._options if one.get("category") == category), None)
+
+
+async def set_option(rpc: Rpc, session: str, option: str, value: str) -> None:
+    await rpc.call("session/set_config_option", {"sessionId": session, "configId": option, "value": value})
+
+
+async def set_model(rpc: Rpc, session: str, setup: Setup, model: str, agent: str) -> None:
+    wanted = setup.find_model(model)
+    if wanted is None:
+        known = ", ".join(setup.models) or "none that it tells of"
+        raise ConfigError(f"{agent} has no model {model!r}", hint=f"it has {known}")
+    if wanted == setup.model:
+        return
+    if setup.model_option is not None:
+        await set_option(rpc, session, setup.model_option, wanted)
+    else:
+        await rpc.call("session/set_model", {"sessionId": session, "modelId": wanted})
+    setup.model = wanted
 
 
 def images(can: dict[str, Any]) -> Literal["native", "unsupported"]:

@@ -6,6 +6,7 @@ us inside the workspace, under the same rules.
 
 import asyncio
 import os.path
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -13,13 +14,13 @@ import msgspec
 
 from treadle import __version__
 from treadle.agent.confining import Confining
-from treadle.drivers.acp import failures, options
+from treadle.drivers.acp import failures, options, signing
 from treadle.drivers.acp.files import Files
 from treadle.drivers.acp.terminals import Terminals
 from treadle.drivers.acp.traits import traits_of
 from treadle.drivers.card import Card
 from treadle.drivers.session import OURS, DrivenSession
-from treadle.errors import ConfigError, RemoteError, TreadleError, Unsupported, VersionMismatch
+from treadle.errors import RemoteError, TreadleError, Unsupported, VersionMismatch
 from treadle.events import (
     CommandRun,
     Event,
@@ -63,9 +64,21 @@ UNASKED = 0.5
 class AcpSession(DrivenSession):
     OBEYS = True
 
-    def __init__(self, card: Card, spec: SessionSpec, peer: Peer[Any, Any], *, name: str, confining: Confining) -> None:
+    def __init__(
+        self,
+        card: Card,
+        spec: SessionSpec,
+        peer: Peer[Any, Any],
+        *,
+        name: str,
+        confining: Confining,
+        env: Mapping[str, str],
+    ) -> None:
         super().__init__(spec.start.resume or "", card, spec, peer)
         self._name = name
+        self._env = env
+        self.methods: tuple[signing.SignIn, ...] = ()
+        """How one can sign in to it, once it has greeted us."""
         self._confining = confining
         self._rpc = Rpc(peer.say, answer=self._answer, notice=self._notice)
         self._traits = traits_of("")
@@ -89,19 +102,21 @@ class AcpSession(DrivenSession):
     async def shake_hands(self) -> None:
         async with self.peer.handshake("did not open a session"):
             await self._greet()
-            try:
-                await self._open()
-            except CallFailed as error:
-                raise failures.of_call(self._name, error) from error
+            await signing.opened(self._name, self._rpc, self.methods, self._env, self._open)
             await self._prepare()
         self.warn_of_drift()
         self._warn_of_limits()
 
-    async def look(self, cwd: str | None) -> list[KeptSession]:
-        """List the sessions without opening one."""
-        async with self.peer.handshake("did not list its sessions"):
+    async def greet(self) -> None:
+        """Find out about it without opening a session."""
+        async with self.peer.handshake("did not answer its greeting"):
             await self._greet()
-            return await self.kept(cwd)
+
+    async def sign_in(self, method: str) -> None:
+        try:
+            await self._rpc.call("authenticate", {"methodId": method})
+        except CallFailed as error:
+            raise failures.of_call(self._name, error) from error
 
     async def _greet(self) -> None:
         told = await self._rpc.call(
@@ -118,9 +133,10 @@ class AcpSession(DrivenSession):
         info: dict[str, Any] = found if isinstance(found := told.get("agentInfo"), dict) else {}
         self._traits = traits_of(str(info.get("name") or ""))
         self._can = told["agentCapabilities"] if isinstance(told.get("agentCapabilities"), dict) else {}
+        self.methods = signing.offered(told)
         self._incoming.meter.span = self._traits.counts
         can = {**self._info.capabilities, "images": options.images(self._can)}
-        if self.card.prefix:
+        if self.card.prefix or self.card.untested:
             can |= options.continuing(self._can)
         version = str(info.get("version") or "")
         self._info = msgspec.structs.replace(self._info, name=self._name, version=version, capabilities=can)
@@ -190,10 +206,10 @@ class AcpSession(DrivenSession):
         """Set the mode in which it asks us, the model, and what else must be set before the first prompt."""
         for option, value in self._traits.options.items():
             if self._setup.value(option) not in (None, value):
-                await self._set_option(option, value)
+                await options.set_option(self._rpc, self._id, option, value)
         await self._set_mode(self.spec.mode)
         if self.spec.model:
-            await self._set_model(self.spec.model)
+            await options.set_model(self._rpc, self._id, self._setup, self.spec.model, self._name)
         self._incoming.meter.model = self.spec.model or ""
         model = self.spec.model or self._setup.model
         self._info = msgspec.structs.replace(self._info, models=(model,) if model else ())
@@ -430,7 +446,7 @@ class AcpSession(DrivenSession):
 
     async def _configure(self, change: Change) -> None:
         if change.model is not None:
-            await self._within(self._set_model(change.model))
+            await self._within(options.set_model(self._rpc, self._id, self._setup, change.model, self._name))
             self.spec = msgspec.structs.replace(self.spec, model=change.model)
             self._info = msgspec.structs.replace(self._info, models=(change.model,))
             self._incoming.meter.model = change.model
@@ -458,24 +474,8 @@ class AcpSession(DrivenSession):
         if self._setup.has_modes:
             await self._rpc.call("session/set_mode", {"sessionId": self._id, "modeId": wanted})
         else:
-            await self._set_option("mode", wanted)
+            await options.set_option(self._rpc, self._id, "mode", wanted)
         self._incoming.mode = wanted
-
-    async def _set_model(self, model: str) -> None:
-        wanted = self._setup.find_model(model)
-        if wanted is None:
-            known = ", ".join(self._setup.models) or "none that it tells of"
-            raise ConfigError(f"{self._name} has no model {model!r}", hint=f"it has {known}")
-        if wanted == self._setup.model:
-            return
-        if self._setup.model_option is not None:
-            await self._set_option(self._setup.model_option, wanted)
-        else:
-            await self._rpc.call("session/set_model", {"sessionId": self._id, "modelId": wanted})
-
-    async def _set_option(self, option: str, value: str) -> None:
-        params = {"sessionId": self._id, "configId": option, "value": value}
-        await self._rpc.call("session/set_config_option", params)
 
     def history(self) -> list[Event]:
         return self._past

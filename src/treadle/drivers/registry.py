@@ -1,0 +1,176 @@
+"""Agents that the public registry of the Agent Client Protocol lists, by name: for `treadle agents add`.
+
+COPY is what it listed on DATE, in our own form, with later releases of those that we have greeted since. `treadle
+agents refresh` keeps a newer one among our own files, read from the form in which the registry publishes it. Every
+version is a pin: what is added is that release and no other.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from treadle.errors import ConfigError
+from treadle.io import files
+from treadle.io.paths import private_dir, state_dir
+from treadle.io.reading import read_if_there
+
+DATE = "2026-08-20"
+
+
+class ListedAgent(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    title: str
+    version: str
+    source: Literal["npm", "pypi", "download"]
+    """`download`: an archive from somewhere, which is not a package and which we do not fetch."""
+    package: str = ""
+    program: str = ""
+    """Its command, if it has another name than the package."""
+    arguments: tuple[str, ...] = ()
+    sets: dict[str, str] = {}
+    greeted: str = ""
+    """The day on which this release, fetched in this way, answered our greeting; empty: never tried."""
+
+
+class AgentRegistry(msgspec.Struct, frozen=True, kw_only=True):
+    date: str
+    agents: tuple[ListedAgent, ...]
+
+    def find(self, name: str) -> ListedAgent:
+        for each in self.agents:
+            if each.name == name:
+                return each
+        known = ", ".join(each.name for each in self.agents if each.source != "download")
+        raise ConfigError(
+            f"the registry of {self.date} lists no agent {name!r}",
+            hint=f"it has {known}; `treadle agents refresh` reads a newer one",
+        )
+
+
+def _npm(name: str, title: str, package: str, version: str, *arguments: str, **more: Any) -> ListedAgent:
+    return ListedAgent(
+        name=name, title=title, version=version, source="npm", package=package, arguments=arguments, **more
+    )
+
+
+def _download(*agents: tuple[str, str, str]) -> Iterable[ListedAgent]:
+    return (ListedAgent(name=name, title=title, version=version, source="download") for name, title, version in agents)
+
+
+_GREETED = "2026-11-16"
+COPY = AgentRegistry(
+    date=DATE,
+    agents=(
+        _npm(
+            "auggie",
+            "Auggie CLI",
+            "@augmentcode/auggie",
+            "0.36.0",
+            "--acp",
+            sets={"AUGMENT_DISABLE_AUTO_UPDATE": "1"},
+            greeted=_GREETED,
+        ),
+        _npm("claude-acp", "Claude Agent", "@agentclientprotocol/claude-agent-acp", "0.99.1", greeted=_GREETED),
+        _npm("cline", "Cline", "cline", "3.0.65", "--acp", greeted=_GREETED),
+        _npm("codex-acp", "Codex", "@agentclientprotocol/codex-acp", "2.6.0", program="codex-acp", greeted=_GREETED),
+        _npm("dimcode", "DimCode", "dimcode", "0.3.16", "acp"),
+        _npm("dirac", "Dirac", "dirac-cli", "0.4.37", "--acp"),
+        _npm(
+            "factory-droid",
+            "Factory Droid",
+            "droid",
+            "0.215.0",
+            *("exec", "--output-format", "acp-daemon"),
+            sets={"DROID_DISABLE_AUTO_UPDATE": "true", "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false"},
+            greeted=_GREETED,
+        ),
+        ListedAgent(
+            name="fast-agent",
+            title="fast-agent",
+            version="0.10.1",
+            source="pypi",
+            package="fast-agent-acp",
+            arguments=("-x",),
+        ),
+        _npm("github-copilot", "GitHub Copilot", "@github/copilot-language-server", "1.533.0", "--acp"),
+        _npm("glm-acp-agent", "GLM Agent", "glm-acp-agent", "1.6.0"),
+        _npm("grok-build", "Grok Build", "@xai-official/grok", "1.0.41", "agent", "stdio", greeted=_GREETED),
+        _npm("kilo", "Kilo", "@kilocode/cli", "7.4.22", "acp", program="kilo"),
+        _npm("nova", "Nova", "@compass-ai/nova", "1.1.35", "acp"),
+        _npm("pi-acp", "pi ACP", "pi-acp", "0.0.34", greeted=_GREETED),
+        _npm("sigit", "siGit Code", "@smbcloud/sigit", "1.5.2"),
+        *_download(
+            ("amp-acp", "Amp", "0.9.0"),
+            ("cortex-code", "Cortex Code", "1.0.73"),
+            ("corust-agent", "Corust Agent", "0.6.0"),
+            ("cursor", "Cursor", "2026.08.11"),
+            ("devin", "Devin", "3000.4.25"),
+            ("goose", "goose", "1.46.0"),
+            ("harn", "Harn", "0.10.105"),
+            ("junie", "Junie", "2913.6.0"),
+            ("poolside", "Poolside", "1.0.16"),
+            ("stakpak", "Stakpak", "0.3.88"),
+        ),
+    ),
+)
+OWN = {"qwen-code": "qwen", "github-copilot-cli": "copilot"}
+"""Agents of the registry that have a card of ours under another name."""
+
+
+def _path() -> str:
+    return os.path.join(state_dir(), "agents", "registry.json")
+
+
+def registry() -> AgentRegistry:
+    """The newest that we have: the person's own, or the one that came with this release."""
+    text = read_if_there(_path())
+    return COPY if text is None else msgspec.json.decode(text, type=AgentRegistry)
+
+
+def refresh(text: bytes, date: str) -> AgentRegistry:
+    """Keep what the registry publishes now (`registry.json`)."""
+    made = AgentRegistry(date=date, agents=published(text))
+    private_dir(os.path.dirname(_path()))
+    files.write_atomic(_path(), msgspec.json.encode(made))
+    return made
+
+
+def published(text: bytes) -> tuple[ListedAgent, ...]:
+    """The agents in the registry's own form. What has no pin, or a form that is not known, is left out."""
+    try:
+        told = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"this is not a registry of agents: {error}") from None
+    listed = told.get("agents") if isinstance(told, dict) else None
+    if not isinstance(listed, list):
+        raise ConfigError("this is not a registry of agents: it has no list `agents`")
+    found = [_listed(one) for one in listed if isinstance(one, dict)]
+    return tuple(each for each in found if each is not None)
+
+
+def _listed(one: dict[str, Any]) -> ListedAgent | None:
+    ways = one.get("distribution")
+    name, version = one.get("id"), one.get("version")
+    if not isinstance(ways, dict) or not isinstance(name, str) or not isinstance(version, str):
+        return None
+    title = str(one.get("name") or name)
+    for way, source, mark in (("npx", "npm", "@"), ("uvx", "pypi", "==")):
+        told = ways.get(way)
+        if not isinstance(told, dict) or not isinstance(told.get("package"), str):
+            continue
+        package, _, pinned = told["package"].rpartition(mark)
+        if not package:  # the version of the agent is then that of the package
+            package, pinned = told["package"], version
+        sets = given if isinstance(given := told.get("env"), dict) else {}
+        return ListedAgent(
+            name=name,
+            title=title,
+            version=pinned,
+            source=source,  # type: ignore[arg-type]
+            package=package,
+            arguments=tuple(map(str, told.get("args") or ())),
+            sets={str(key): str(value) for key, value in sets.items()},
+        )
+    return ListedAgent(name=name, title=title, version=version, source="download")

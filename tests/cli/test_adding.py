@@ -1,0 +1,65 @@
+"""`treadle agents add`, `login` and `refresh`, with a played npm and an agent that plays a recording."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.drivers.test_install import npm as npm
+from tests.drivers.test_registry import told
+from treadle.cli.agents import agents
+from treadle.io.paths import config_file
+
+
+def run(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(agents, [*words])
+    return done.exit_code, done.output + (str(done.exception) if done.exception else "")
+
+
+def test_what_can_be_added_is_listed_with_its_day_and_its_pin() -> None:
+    code, out = run("add")
+    assert code == 0 and "the registry of 2026-08-20" in out
+    assert "grok-build" in out and "greeted 2026-11-16" in out and "a download: not fetched" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("junie", "is a download, not a package"),
+        ("qwen-code", "qwen has a card of its own"),
+        ("claude", "claude has a card of its own"),
+        ("nothing", "lists no agent 'nothing'"),
+    ],
+)
+def test_what_cannot_be_added_says_why(name: str, why: str) -> None:
+    code, out = run("add", name)
+    assert code != 0 and why in out
+
+
+def test_an_agent_is_fetched_greeted_and_in_the_settings(npm: Path, tmp_path: Path) -> None:
+    recorded = Path(__file__).parents[1] / "drivers" / "qwen" / "recordings" / "text.jsonl"
+    (tmp_path / "registry.json").write_bytes(told(npx={"package": "@a/odd@1.2.3", "args": ["x"], "env": {"A": "1"}}))
+    assert run("refresh", str(tmp_path / "registry.json"))[0] == 0
+    played = f'#!/bin/sh\\nexec {sys.executable} -m treadle.testing.replay {recorded} "$@"\\n'
+    script = npm.parent / "bin" / "npm"
+    script.write_text(
+        script.read_text()
+        + f'printf \'{played}\' > "$place/node_modules/.bin/odd-acp"; chmod +x "$place/node_modules/.bin/odd-acp"\n'
+        + 'ln -s odd-acp "$place/node_modules/.bin/odd"\n'
+        + 'printf \'{"bin": {"odd": "y"}}\' > "$place/node_modules/@a/odd/package.json"\n'
+    )
+    code, out = run("add", "odd", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["error"] == "" and found["version"] == "1.2.3", out
+    settings = tomllib.loads(Path(config_file()).read_text())["agents"]["odd"]
+    assert settings == {"speaks": "acp", "arguments": ["x"], "command": found["command"], "set": {"A": "1"}}
+    code, out = run("login", "odd")
+    assert code == 0 and "openai" in out
+
+
+def test_only_agents_of_this_protocol_are_signed_in_to_from_here() -> None:
+    code, out = run("login", "codex")
+    assert code != 0 and "codex is not signed in to from here" in out

@@ -1,0 +1,70 @@
+"""The registry of agents: the copy that ships, and a newer one in the form in which it is published."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.drivers.card import cards
+from treadle.drivers.registry import COPY, OWN, ListedAgent, published, refresh, registry
+from treadle.errors import ConfigError
+
+ODD: dict[str, Any] = {"name": "odd", "title": "Odd"}
+
+
+def told(**distribution: Any) -> bytes:
+    return json.dumps(
+        {"agents": [{"id": "odd", "name": "Odd", "version": "1.2.3", "distribution": distribution}]}
+    ).encode()
+
+
+def test_the_copy_names_each_agent_once_and_pins_every_package() -> None:
+    names = [each.name for each in COPY.agents]
+    assert len({*names}) == len(names) >= 20 and {*OWN.values()} <= cards().keys()
+    for each in COPY.agents:
+        assert (each.source == "download") == (not each.package), each
+        assert each.version[0].isdigit(), each
+
+
+@pytest.mark.parametrize(
+    ("distribution", "listed"),
+    [
+        (
+            {"npx": {"package": "@a/odd@1.2.3", "args": ["--acp"], "env": {"X": "1"}}},
+            ListedAgent(
+                **ODD, version="1.2.3", source="npm", package="@a/odd", arguments=("--acp",), sets={"X": "1"}
+            ),
+        ),
+        ({"npx": {"package": "odd"}}, ListedAgent(name="odd", title="Odd", version="1.2.3", source="npm", package="odd")),
+        (
+            {"uvx": {"package": "odd[acp]==9"}},
+            ListedAgent(name="odd", title="Odd", version="9", source="pypi", package="odd[acp]"),
+        ),
+        ({"binary": {"linux-x86_64": {}}}, ListedAgent(name="odd", title="Odd", version="1.2.3", source="download")),
+    ],
+)  # fmt: skip
+def test_what_the_registry_publishes_is_read(distribution: dict[str, Any], listed: ListedAgent) -> None:
+    assert published(told(**distribution)) == (listed,)
+
+
+def test_a_newer_one_takes_the_place_of_the_copy_and_says_its_day() -> None:
+    assert registry() is COPY
+    refresh(told(npx={"package": "odd@1.2.3"}), "2030-01-01")
+    assert registry().date == "2030-01-01" and registry().find("odd").package == "odd"
+    with pytest.raises(ConfigError, match="the registry of 2030-01-01 lists no agent 'auggie'"):
+        registry().find("auggie")
+
+
+@pytest.mark.parametrize("text", [b"no json", b"[]", b'{"agents": 3}'])
+def test_what_is_no_registry_is_refused_and_the_old_one_stays(text: bytes) -> None:
+    with pytest.raises(ConfigError, match="this is not a registry of agents"):
+        refresh(text, "2030-01-01")
+    assert registry() is COPY
+
+
+@given(st.recursive(st.none() | st.booleans() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+def test_whatever_an_entry_is_the_others_are_read(odd: Any) -> None:
+    text = json.dumps({"agents": [odd, {"id": "odd", "version": "1", "distribution": {"npx": {"package": "p@2"}}}]})
+    assert published(text.encode())[-1].version == "2"
