@@ -37,7 +37,7 @@ def test_the_copy_names_each_agent_once_and_pins_every_package() -> None:
                 **ODD, version="1.2.3", source="npm", package="@a/odd", arguments=("--acp",), sets={"X": "1"}
             ),
         ),
-        ({"npx": {"package": "odd"}}, ListedAgent(name="odd", title="Odd", version="1.2.3", source="npm", package="odd")),
+        ({"npx": {"package": "odd"}}, ListedAgent(**ODD, version="1.2.3", source="npm", package="odd")),
         (
             {"uvx": {"package": "odd[acp]==9"}},
             ListedAgent(name="odd", title="Odd", version="9", source="pypi", package="odd[acp]"),
