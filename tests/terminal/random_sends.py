@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.installed import treadle
@@ -25,11 +26,18 @@ from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 
 KINDS = ("claude", "gemini", "kimi")
-HOW = (["--enter"], ["--enter"], ["--wait"], ["--when-idle"], ["--when-idle", "--wait"], ["--enter", "--replace"])
+HOW = (
+    *(["--enter"], ["--enter"], ["--enter"], ["--wait"], ["--wait"], ["--wait"]),
+    *(["--when-idle"], ["--when-idle", "--wait"], ["--enter", "--replace"]),
+)
+PAUSES = (0, 0, 0.05, 0.2, 0.8)
 
 
 class Driven:
-    """One agent, the one who sends to it, and the one who stops it."""
+    """One agent, the one who sends to it, the one who stops it, and the person who looks after it."""
+
+    ANSWER = "1"
+    PAUSES = PAUSES
 
     def __init__(self, number: int, seed: int, longest: float, directory: Path) -> None:
         self.chance = random.Random(seed * 1000 + number)
@@ -41,13 +49,22 @@ class Driven:
         self.log.touch()
         self.place = Place(str(directory / "t"), self.name)
         self.sent: dict[str, tuple[int, list[str], float, str]] = {}  # token: code, how, when it returned, stderr
+        self.queued: set[str] = set()  # what was still queued at the end
         self.done = threading.Event()
-        program = directory / self.name / self.kind
-        program.parent.mkdir()
+        (directory / self.name).mkdir()
+        size = ("--cols", "100", "--rows", "40")
+        self.run("run", "--detach", "--id", self.name, *size, *self.program(seed + number), check=True)
+
+    def program(self, seed: int) -> list[str]:
+        """The rest of the command line that starts it."""
+        program = self.directory / self.name / self.kind
         script = Path(__file__).with_name("scripted_agent.py")
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} -ISu {script} {self.kind} {seed + number} {self.log}\n")
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} -ISu {script} {self.kind} {seed} {self.log}\n")
         program.chmod(0o700)
-        self.run("run", "--detach", "--id", self.name, "--cols", "100", "--rows", "40", "--", str(program), check=True)
+        return ["--", str(program)]
+
+    def text(self, number: int) -> str:
+        return f"{self.name} do thing {number:04}."
 
     def run(self, *arguments: str, check: bool = False) -> tuple[int, str]:
         name, *rest = arguments
@@ -58,8 +75,8 @@ class Driven:
     def send(self, sends: int) -> None:
         """Send texts at random moments."""
         for number in range(sends):
-            time.sleep(self.chance.choice((0, 0, 0.05, 0.2, 0.8)))
-            token, how = f"{self.name} do thing {number:04}.", self.chance.choice(HOW)
+            time.sleep(self.chance.choice(self.PAUSES))
+            token, how = self.text(number), self.chance.choice(HOW)
             code, said = self.run("send", self.name, token, *how, "--timeout", f"{3 + 3 * self.longest}")
             self.sent[token] = (code, how, time.monotonic(), said)
         self.done.set()
@@ -68,9 +85,9 @@ class Driven:
         """Stop it now and then, for a random time."""
         chance, pid = random.Random(self.name), self.place.pids()[1]
         while not self.done.wait(chance.uniform(0, 3)):
-            os.kill(pid, signal.SIGSTOP)
+            os.killpg(pid, signal.SIGSTOP)
             self.done.wait(chance.uniform(0, self.longest))
-            os.kill(pid, signal.SIGCONT)
+            os.killpg(pid, signal.SIGCONT)
 
     def look_after(self) -> None:
         """What a person does who looks at it now and then: answers what it asks, and empties its input box. At the
@@ -81,28 +98,32 @@ class Driven:
                 detail = client.detail()
             waits = detail["prompts"] and detail["prompts"][0]["waits_for"]
             if detail["state"]["waiting_for"] and chance.random() < 0.5:
-                self.run("send", self.name, "1")
+                self.run("send", self.name, self.ANSWER)
             elif waits in ("text", "unknown") or detail["state"]["name"] == "unknown":
                 if chance.random() < 0.3:
                     self.run("send", self.name, "\\x15")
             if self.done.is_set():
                 deadline = min(deadline, time.monotonic() + 60)
                 if time.monotonic() > deadline or not detail["prompts"]:
+                    self.queued = {prompt["text"] for prompt in detail["prompts"]}
                     break
             time.sleep(chance.uniform(0, 0.3))
         self.run("kill", self.name, "--grace", "0")
 
-    def violations(self, counts: Counter[str]) -> list[str]:
-        found = []
+    def truth(self) -> tuple[list[str], dict[str, float], dict[str, float]]:
+        """What went wrong, what it was given when, and when each turn was over."""
         events = [json.loads(line) for line in self.log.read_text().splitlines()]
         given = {event["prompt"]: event["at"] for event in events if "prompt" in event}
         over = {event["over"]: event["at"] for event in events if "over" in event}
-        found += [f"{self.name}: Enter approved" for event in events if "approved" in event]
+        return [f"{self.name}: Enter approved" for event in events if "approved" in event], given, over
+
+    def violations(self, counts: Counter[str]) -> list[str]:
+        found, given, over = self.truth()
         found += [f"{self.name}: joined {text!r}" for text in given if text not in self.sent]
         for token, (code, how, when, said) in self.sent.items():
             counts[f"{' '.join(how)}: {code}"] += 1
             taken = given.get(token)
-            wrong = code == 0 and taken is None
+            wrong = code == 0 and taken is None and token not in self.queued
             wrong = wrong or (code in (3, 4) and taken is not None and "--wait" not in how)
             wrong = wrong or (code == 4 and taken is not None)
             wrong = wrong or (code == 0 and "--wait" in how and over.get(token, when + 1) > when)
@@ -111,22 +132,23 @@ class Driven:
         return found
 
 
-def main(seed: int, sends: int, agents: int, longest: float, directory: Path) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    driven = [Driven(number, seed, longest, directory) for number in range(agents)]
-    threads = [threading.Thread(target=one.send, args=(sends // agents,)) for one in driven]
+def play(driven: Sequence[Driven], sends: int) -> list[str]:
+    """All of them at once. Returns each violation, and a line of counts at the end."""
+    threads = [threading.Thread(target=one.send, args=(sends // len(driven),)) for one in driven]
     threads += [threading.Thread(target=act) for one in driven for act in (one.stop_and_go, one.look_after)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     counts: Counter[str] = Counter()
-    found = []
-    for one in driven:
-        found += one.violations(counts)
-    print("\n".join(found))
-    print(", ".join(f"{how} x{count}" for how, count in sorted(counts.items())))
-    print(f"{sum(counts.values())} sends, {len(found)} violations")
+    found = [line for one in driven for line in one.violations(counts)]
+    codes = ", ".join(f"{how} x{count}" for how, count in sorted(counts.items()))
+    return [*found, codes, f"{sum(counts.values())} sends, {len(found)} violations"]
+
+
+def main(seed: int, sends: int, agents: int, longest: float, directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    print("\n".join(play([Driven(number, seed, longest, directory) for number in range(agents)], sends)))
 
 
 if __name__ == "__main__":

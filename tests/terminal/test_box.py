@@ -35,14 +35,20 @@ def test_at_every_labelled_moment_the_box_is_empty_or_holds_what_was_typed(name:
     assert seen == TYPED.get(name, set())
 
 
-def test_a_text_is_held_if_nothing_is_before_it() -> None:
-    words = box.first_words(b"  tidy up the parser, then run all of the tests\nand report")
-    assert words == "tidy up the parser, then run a"
-    assert box.holds("tidy up the\n  parser, then run all", words)
-    assert not box.holds("half a thought tidy up the parser, then run all", words)
-    assert not box.holds(None, words) and not box.holds("", words)
-    assert box.holds("[Pasted text #1 +20 lines]", words)
-    assert box.holds("!ls -l", box.first_words(b"!ls -l")) and box.holds("ls -l", box.first_words(b"!ls -l"))
+def test_a_text_is_held_if_nothing_else_is() -> None:
+    text = b"tidy up the parser, then run all of the tests\nand report"
+    shown = "tidy up the\n  parser, then run all of the tests\nand report"
+    assert box.first_words(text) == "tidy up the parser, then run a"
+    assert box.holds(shown, text)
+    for other in (f"half a thought {shown}", shown * 2, shown[:-3], None, ""):
+        assert not box.holds(other, text)
+    assert box.holds("!ls -l", b"!ls -l") and box.holds("ls -l", b"!ls -l")
+
+
+def test_of_a_long_text_the_beginning_or_a_note_is_enough() -> None:
+    text = b"tidy up the parser " * 100
+    assert box.holds("tidy up the parser tidy up the parser", text)
+    assert box.holds("[Pasted text #1 +20 lines]", text) and not box.holds("[Pasted text #1 +20 lines]", b"tidy")
 
 
 def test_words_are_counted_where_they_were_broken_too() -> None:

@@ -2,12 +2,14 @@
 
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 
-from tests.terminal.support import Stage, connected, log_lines, plain, receive_frame, until
+from tests.terminal.support import WAIT, Stage, connected, log_lines, plain, receive_frame, until
 from treadle.terminal.client import Client
+from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
 
 
@@ -236,3 +238,19 @@ def test_orders_that_the_protocol_does_not_have_are_not_taken_from_one_who_has_n
                 break
         assert b"mistake" not in seen and client.status().alive == 1
         assert client.detail()["id"] == place.id
+
+
+def test_no_status_of_a_living_program_is_without_its_pid(stage: Stage) -> None:
+    """Connected before the program runs, as by a client that waits for the socket."""
+    for number in range(5):
+        path = Place(str(stage.directory), f"early{number}").sock
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(early_status, path)
+            stage.start("sleep", "60", id=f"early{number}")
+            assert asked.result(WAIT).pid > 0
+
+
+def early_status(path: str) -> wire.StatusReply:
+    until(lambda: os.path.exists(path))
+    with Client(path, timeout=WAIT) as client:
+        return client.status()

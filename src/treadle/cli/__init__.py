@@ -29,6 +29,8 @@ def _main() -> None:
     fill_gaps()
     from treadle.cli.names import PRINT, TERMINAL
 
+    if arguments[:1] == ["--config"] and arguments[2:3] and arguments[2] in TERMINAL:  # as hm has it
+        arguments = [arguments[2], *arguments[:2], *arguments[3:]]
     if arguments and arguments[0] in TERMINAL:
         from treadle.cli.warm import run_warm
 

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 WORDS = 30
 """How many characters of a text are searched for on the screen."""
+WHOLE = 200
+"""A text of at most so many bytes is compared as a whole with what the box shows."""
+COMMANDS = "/!#@& "
+"""What a text may begin with that a box shows as a mode of its own."""
 MARKS = "❯>›!*#&"
 EDGES = " │┃|\xa0"
 NO_TEXT = re.compile(r"[\s─╌━▄▀╭╮╰╯╹┃│]*")
@@ -43,17 +47,21 @@ def is_empty(detector: Detector, lines: list[str], cursor: tuple[int, int]) -> b
     return bool(detector.suggests and y < len(lines) and not lines[y][:x].strip(EDGES + MARKS) and lines[y][x:].strip())
 
 
-def holds(text: str | None, words: str) -> bool:
-    """Whether a box with this content holds our text, and nothing before it; a long paste is shown as a note."""
-    if not text:
+def holds(text: str | None, data: bytes) -> bool:
+    """Whether a box with this content holds our text, and nothing else. Of a long one only the beginning is compared,
+    since a box may show a part; and a long paste is shown as a note."""
+    words = first_words(data)
+    if not text or not words:
         return False
-    begins = _bare(text.lstrip("/!#@& "))
-    return begins.startswith(_bare(words)) or (text.lower().lstrip("[ ").startswith("pasted") and bool(words))
+    shown, ours = _bare(text.lstrip(COMMANDS)), _bare(data.decode(errors="replace").lstrip(COMMANDS))
+    if len(data) <= WHOLE:
+        return shown == ours
+    return shown.startswith(_bare(words)) or text.lower().lstrip("[ ").startswith("pasted")
 
 
 def first_words(data: bytes) -> str:
     """The beginning of a text, as seen on a screen. A leading mark may be shown as a mode of the box instead."""
-    return data.decode(errors="replace").strip().split("\n")[0].lstrip("/!#@& ")[:WORDS].strip()
+    return data.decode(errors="replace").strip().split("\n")[0].lstrip(COMMANDS)[:WORDS].strip()
 
 
 def count(words: str, lines: list[str]) -> int:

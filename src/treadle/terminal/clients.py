@@ -86,6 +86,12 @@ class Clients:
         self._count = 0
         self._last_sent_state = ""
         self._stops: list[ConnectedClient] = []
+        self._opened = False
+
+    def open(self) -> None:
+        """Take connections from now on: the program runs, so that it has a pid, or never will. Those who have
+        connected already are served now."""
+        self._opened = True
         self._listen()
 
     def listen_again(self) -> None:
@@ -142,7 +148,8 @@ class Clients:
     # Coming and going...
 
     def _listen(self) -> None:
-        self.loop.watch(self.listener.fileno(), READ, self._accept)
+        if self._opened:
+            self.loop.watch(self.listener.fileno(), READ, self._accept)
 
     def _accept(self, events: int) -> None:
         try:

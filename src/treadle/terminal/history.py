@@ -9,6 +9,7 @@ import stat
 import time
 
 from treadle.errors import NotFound, StorageError
+from treadle.io.files import write_atomic
 from treadle.io.opening import opened, rename
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, mended
@@ -16,6 +17,7 @@ from treadle.wire.common.timestamps import timestamp
 
 OUTPUT_MAX = 16 * 1024 * 1024
 LOG_MAX = 1024 * 1024
+GIVEN_BACK = 16 * 1024
 LEVELS = ("debug", "info", "warn", "error", "off")
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
@@ -93,6 +95,16 @@ class Log:
 
     def close(self) -> None:
         self._file.close()
+
+
+def keep_exit(path: str, record: dict[str, Any], output: Rotated) -> None:
+    """Keep how a terminal ended. On a full disk it matters more than old output."""
+    data = f"{dumps(mended(record))}\n".encode()
+    try:
+        write_atomic(path, data, sync=False)
+    except StorageError:
+        output.give_back(GIVEN_BACK)
+        write_atomic(path, data, sync=False)
 
 
 def exit_record(path: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import os
 import time
 
 from treadle.errors import Busy
+from treadle.io import paths
 from treadle.io.files import move_if_there, storage_error, write_atomic
 from treadle.terminal.places import Place
 
@@ -28,6 +29,20 @@ class Lock:
     def replaced(self) -> bool:
         """Whether another terminal has the id by now: if the pid file or its directory was removed, it was free."""
         return os.path.exists(self.place.pid) and not _is_at(self.fd, self.place.pid)
+
+    def restore(self, *pids: int) -> bool:
+        """If the pid file was removed, perhaps with its directory, make and lock it again. Returns whether it was.
+
+        The reaper keeps the lock on the old file, so if we are killed now, the new one is free before it is done.
+        """
+        if os.path.exists(self.place.pid):
+            return False
+        paths.private_dir(self.place.directory)
+        again = take(self.place)
+        os.dup2(again.fd, self.fd, inheritable=False)
+        os.close(again.fd)
+        self.write(*pids)
+        return True
 
     def remove(self) -> None:
         """Remove the pid file if it is still ours, then release the lock."""

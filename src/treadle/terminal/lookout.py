@@ -57,8 +57,12 @@ class Lookout:
         """Handle output. Returns what to type in answer to the program's queries to its terminal."""
         session = self.session
         self._output_since = session.watch.stale and self.loop.has("look")
+        before = session.watch.accepted
         answers = session.watch.output(data, now_ms(), session.clients.leader is not None)
-        if not self._output_since:
+        if session.watch.accepted != before:  # as by a report: the others are told now, and not at some later look
+            self._output_since = False
+            self.loop.at("look", time.monotonic(), self.look)
+        elif not self._output_since:
             self.later()
         return answers
 

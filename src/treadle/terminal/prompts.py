@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from treadle.terminal.broadcast import ConnectedClient
+    from treadle.terminal.history import Log
     from treadle.terminal.loop import Loop
     from treadle.terminal.pty import Pty
     from treadle.terminal.state import Watch
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         """What a text is submitted to."""
 
         loop: Loop
+        log: Log
         pty: Pty
         watch: Watch
         code: int | None
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 
 
 QUEUE_MAX = 200
+TRIES = 3
+"""How often a queued text is typed whose box does not show it."""
 CLEAR = b"\x05\x15"
 """To the end of the line, and remove it: these keys have the same meaning in all agents and in shells."""
 CLEAR_MAX = 40
@@ -70,6 +74,7 @@ class QueuedPrompt:
         self.stage = "queued"
         self.since = now  # of this stage
         self.stopped = 0  # for how long the program had been stopped when it began
+        self.tries = 0
         self.cleared = 0  # how often the keys were pressed that clear a line
         self.obstacle = ""  # what it waits for
         self.told: tuple[str, str] = ("", "")
@@ -236,7 +241,7 @@ class Prompts:
         if not ready or watch.pulse.stopped:
             if waited > (SETTLE_MAX if prompt.anyway else prompt.patience):
                 if not prompt.anyway:
-                    return self._over(prompt, "unseen", "unseen", state)
+                    return self._unseen(prompt, state)
             else:
                 return False
         at_rest = (IDLE, "error") if watch.agent.box_seen else (IDLE, "error", UNKNOWN)  # a text hides a shell's prompt
@@ -252,12 +257,21 @@ class Prompts:
         self._stage(prompt, "entered")
         return True
 
+    def _unseen(self, prompt: QueuedPrompt, state: dict[str, Any]) -> bool:
+        """It was typed, and the box does not show it. One that is queued is tried again: Enter was not pressed, and if
+        the text turns up in the box after all, the box is not empty."""
+        prompt.tries += 1
+        if not prompt.waits or prompt.tries >= TRIES:
+            return self._over(prompt, "unseen", "unseen", state)
+        self._stage(prompt, "queued")
+        return False
+
     def _seen(self, prompt: QueuedPrompt, waited: int) -> bool:
         watch, now = self.session.watch, now_ms()
         detector = watch.agent.detector
         if detector is None or (text := box.content(detector, watch.view.lines())) is None and self._boxless():
             return waited >= SETTLED // 2 and (watch.quiet(now) >= SETTLED or waited >= SETTLE_MAX)
-        return watch.quiet(now) >= SETTLED_AGENT and box.holds(text, box.first_words(prompt.data))
+        return watch.quiet(now) >= SETTLED_AGENT and box.holds(text, prompt.data)
 
     def _boxless(self) -> bool:
         """An agent that is known only by its reports, such as one whose screen has never shown a box."""
@@ -286,7 +300,7 @@ class Prompts:
         watch = self.session.watch
         detector = watch.agent.detector
         text = box.content(detector, watch.view.lines()) if detector else ""
-        return "no box" if text is None else "in the box" if box.holds(text, mine.words) else "no work"
+        return "no box" if text is None else "in the box" if box.holds(text, mine.data) else "no work"
 
     def _follow(self, prompt: QueuedPrompt, state: dict[str, Any]) -> bool:
         """Wait for the end of its turn. If it asks something, its sender is told, and the queue waits for the end."""
@@ -314,6 +328,7 @@ class Prompts:
 
     def _end(self, prompt: QueuedPrompt, stage: str, why: str = "", state: dict[str, Any] | None = None) -> None:
         prompt.stage = stage
+        self.session.log("info" if stage == "over" else "warn", "prompt", number=prompt.number, stage=stage, why=why)
         self._tell(prompt, why, state)
 
     def _tell(self, prompt: QueuedPrompt, why: str = "", state: dict[str, Any] | None = None) -> None:

@@ -112,6 +112,11 @@ class Watch:
         return found
 
     @property
+    def accepted(self) -> str:
+        """The state as of the last look."""
+        return self._accepted.state
+
+    @property
     def stale(self) -> bool:
         """Whether something has happened since the last look."""
         return self._stale

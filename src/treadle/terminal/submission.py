@@ -21,6 +21,7 @@ class Submission:
 
     def __init__(self, data: bytes, now: int, *, turn: int, limit: int, output: int, seen: int, stopped: int) -> None:
         self.at = now
+        self.data = data
         self.words = box.first_words(data)
         self.is_command = data[:1] in (b"/", b"!")
         self.turn = turn
@@ -73,7 +74,7 @@ def outcome(mine: Submission, seen: AfterEnter, turns: int, detector: Detector |
 def _answered(mine: Submission, seen: AfterEnter, detector: Detector) -> bool:
     """Whether the text has moved from the box to the transcript, with an answer below it. A command, such as /clear,
     needs no answer: its box is empty."""
-    if box.holds(box.content(detector, seen.lines), mine.words) or seen.output <= mine.output:
+    if box.holds(box.content(detector, seen.lines), mine.data) or seen.output <= mine.output:
         return False
     if mine.is_command:
         return bool(box.is_empty(detector, seen.lines, seen.cursor)) and seen.quiet >= COMMAND_TAKEN

@@ -8,15 +8,15 @@ import os
 import signal
 import time
 
-from treadle.errors import Busy, StorageError
+from treadle.errors import Busy, StorageError, TreadleError
 from treadle.io import sockets
-from treadle.io.files import write_atomic
 from treadle.io.process import signals, strays, table
 from treadle.io.process.held import Tree, TreeEnd, WaitingReaper
+from treadle.io.process.title import set_title
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import aftermath
 from treadle.terminal.clients import Clients
-from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
+from treadle.terminal.history import OUTPUT_MAX, Log, Rotated, keep_exit
 from treadle.terminal.lock import Lock, move
 from treadle.terminal.lookout import Lookout
 from treadle.terminal.loop import READ, WRITE, Loop, now_ms
@@ -26,7 +26,6 @@ from treadle.terminal.pty import Pty
 from treadle.terminal.scrollback import Scrollback
 from treadle.terminal.settings import TerminalSettings, child_environment
 from treadle.terminal.state import Watch
-from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
 from treadle.wire.terminal import frames as wire
 
@@ -43,7 +42,6 @@ DRAIN_MAX = 1.0
 ends after QUIET seconds of silence, or after DRAIN_MAX."""
 DRAIN_READS = 16
 """At most this many reads in one turn of the loop, so that the clients are served meanwhile."""
-GIVEN_BACK = 16 * 1024
 NOT_STARTED = 127
 """The exit code when there is no such program, as in shells."""
 LEFTOVERS_GRACE = 2.0
@@ -92,13 +90,14 @@ class Supervisor:
     # Starting and running...
 
     def start(self) -> None:
-        """Start the program. The socket exists already, so that nobody misses its first output."""
+        """Start the program. The socket exists already, and those who connect are served once the program runs."""
+        set_title(f"treadle: terminal {self.settings.id}")
         settings = self.settings
         if settings.record:
             from treadle.terminal.record import CastRecorder
 
             self.recorder = CastRecorder(settings, time.monotonic())
-        waiting = signals.pipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
+        waiting = signals.pipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1))
         self.loop.watch(waiting, READ, lambda events: self._signalled(signals.drain(waiting)))
         self._tree = self._reaper.start(
             settings.command,
@@ -114,8 +113,15 @@ class Supervisor:
         self.loop.at("socket", time.monotonic() + SOCKET_PAUSE, self._look_at_socket)
 
     def _look_at_socket(self) -> None:
-        if not self.lock.replaced:
-            self.clients.listen_again()
+        """Make again what was removed: the socket, or the whole directory."""
+        try:
+            if not self.lock.replaced:
+                if self.lock.restore(os.getpid(), self.pid):
+                    self.log("warn", "the pid file was removed, and is there again")
+                    self.lookout.write_summary()
+                self.clients.listen_again()
+        except TreadleError as error:
+            self.log("warn", "the files are gone", reason=str(error))
         self.loop.at("socket", time.monotonic() + SOCKET_PAUSE, self._look_at_socket)
 
     def run(self) -> int:
@@ -242,6 +248,7 @@ class Supervisor:
         self._markers.append(before.renamed)
         self.place = self.lock.place = after
         self.settings.id = name
+        set_title(f"treadle: terminal {name}")
         self.history.path = after.out
         self.log.moved(self.settings.log_file or after.log, name)
         self.clients.move(after.sock)
@@ -278,11 +285,6 @@ class Supervisor:
                     break
         self.watch.behind = self.held or more > 0
 
-    def _foreground(self) -> list[table.Process]:
-        """The processes that draw on this terminal now."""
-        group = self.pty.foreground
-        return [one for one in table.processes() if one.group == group and one.state not in "ZX"] if group else []
-
     # The end of the program...
 
     def _tree_changed(self) -> None:
@@ -292,7 +294,8 @@ class Supervisor:
         started.update()
         if started.pid and not self.pid:
             self.pid = started.pid
-            self.watch.pulse.processes = self._foreground
+            self.watch.pulse.processes = lambda: table.group(self.pty.foreground)
+            self.clients.open()
             self.lock.write(os.getpid(), self.pid)
             self.log(
                 "info", "started", pid=self.pid, command=list(self.settings.command), workdir=self.settings.workdir
@@ -310,6 +313,7 @@ class Supervisor:
 
     def _failed(self, why: str) -> None:
         """The program never ran: say so where its output would be."""
+        self.clients.open()
         self.reason = f"{why} (in {self.settings.workdir})"
         self.log("error", "not started", reason=self.reason)
         self._output(f"treadle: {self.reason}\r\n".encode(errors="replace"))
@@ -393,15 +397,10 @@ class Supervisor:
             "output_lost": self.history.lost,
             "sizes": self.sizes,
         }
-        data = f"{dumps(mended(record))}\n".encode()
         if self.lock.replaced:
             return self.log("warn", "exit record not kept", reason="another terminal has this id by now")
         try:
-            try:
-                write_atomic(self.place.exit, data, sync=False)
-            except StorageError:
-                self.history.give_back(GIVEN_BACK)  # the disk is full, and the exit record matters more than old output
-                write_atomic(self.place.exit, data, sync=False)
+            keep_exit(self.place.exit, record, self.history)
         except StorageError as error:
             self.log("error", "exit record not kept", reason=str(error))
 
@@ -448,8 +447,10 @@ class Supervisor:
     def _signalled(self, numbers: bytes) -> None:
         if signal.SIGCHLD in numbers:
             self._collect()
+        if signal.SIGUSR1 in numbers:
+            self._look_at_socket()
         for number in numbers:
-            if number != signal.SIGCHLD:
+            if number not in (signal.SIGCHLD, signal.SIGUSR1):
                 self.log("info", "signal", number=number)
                 self.leave()
 

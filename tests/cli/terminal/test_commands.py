@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -608,7 +609,35 @@ def test_explain_says_what_a_state_rests_on(shell: Shell) -> None:
     assert done.returncode == 3 and "permission" in done.stderr
 
 
+def test_the_configuration_may_be_named_before_the_command(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(f'socket_dir = "{tmp_path}/elsewhere"\nsession_env_var = "SID"\n')
+    shell("--config", "c.toml", "run", "--id", "x", "--detach", "--", "sh", "-c", "echo =$SID=; cat")
+    until(lambda: "=x=" in shell("--config", "c.toml", "tail", "x"))
+    assert (tmp_path / "elsewhere" / "x.pid").exists()
+    shell("--config", "c.toml", "kill", "x", "--grace", "0")
+
+
+def test_ps_says_which_terminal_a_supervisor_has(shell: Shell) -> None:
+    shell("run", "--id", "a1", "--detach", "--", "cat")
+    supervisor = shell.place("a1").pids()[0]
+    assert " ".join(table.command_line(supervisor)).startswith("treadle: terminal a1")
+    shell("rename", "a1", "b2")
+    assert " ".join(table.command_line(supervisor)).startswith("treadle: terminal b2")
+
+
 # What goes wrong around a terminal...
+
+
+def test_a_removed_directory_is_made_anew_at_once_when_the_supervisor_is_signalled(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo here; cat")
+    supervisor, child = shell.place("x").pids()
+    shutil.rmtree(shell.directory)
+    os.kill(supervisor, signal.SIGUSR1)
+    until(lambda: shell.place("x").pids() == (supervisor, child) and os.path.exists(shell.place("x").sock))
+    assert "already has a supervisor" in shell.run("run", "--detach", "--id", "x", "--", "cat").stderr
+    assert shell("ls").startswith("Active sessions:\n  x  ")
+    assert "x ended" in shell("kill", "x")
+    assert not alive(supervisor) or until(lambda: not alive(supervisor))
 
 
 def test_a_removed_socket_is_made_anew_and_nobody_takes_the_terminal_for_dead(shell: Shell) -> None:

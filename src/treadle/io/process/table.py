@@ -85,6 +85,11 @@ def processes() -> list[Process]:
     return [found for name in os.listdir("/proc") if name.isdigit() and (found := look(int(name)))]
 
 
+def group(number: int) -> list[Process]:
+    """The running processes of a process group."""
+    return [found for found in processes() if found.group == number and found.state not in "ZX"] if number else []
+
+
 def descendants(root: int, among: list[Process] | None = None, *, apart: Container[int] = ()) -> list[Process]:
     """All running descendants of `root`, parents first, without the branches of those in `apart`."""
     children: dict[int, list[Process]] = {}

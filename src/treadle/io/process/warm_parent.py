@@ -13,6 +13,7 @@ import sys
 
 from treadle.errors import TreadleError
 from treadle.io import sockets
+from treadle.io.process.title import set_title
 from treadle.io.process.warm import ALONE, PATIENCE, PID_BYTES, READY, STALE, TIED
 from treadle.light import TYPE_CHECKING, Any, NoReturn
 
@@ -64,6 +65,7 @@ class WarmParent:
         from treadle.io.process import reaper, signals
 
         reaper.mark(b"treadle-warm", adopt=False)
+        set_title(f"treadle: warm parent {path}")
         self.path = path
         self.listener = listener
         self.seconds = seconds
@@ -172,6 +174,7 @@ def _run_copy(control: socket.socket, parent: WarmParent) -> NoReturn:
             os.kill(os.getppid(), signal.SIGTERM)  # a newer file would be loaded today, so the parent has to end
             control.send(STALE)
             os._exit(1)
+        set_title(f"treadle: {function} of {module}")
         control.settimeout(None)
         if bond == ALONE:
             control.close()

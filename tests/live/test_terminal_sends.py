@@ -1,0 +1,84 @@
+"""Sends at random moments to the real agent programs, which are stopped for up to ten seconds and ask in a third of
+their turns."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.drivers.programs import KEY, PROGRAMS, environment, install
+from tests.drivers.scenarios import DONE, USED
+from tests.terminal.random_sends import Driven, play
+from treadle.agent.providers.script import CallLine, Script, ScriptedReply
+from treadle.drivers.card import cards
+from treadle.testing.server import ModelServer
+
+SENDS, LONGEST = 40, 10.0
+
+
+class RealAgent(Driven):
+    """The scripted model is what knows what it was given; the person denies everything, so what runs was approved."""
+
+    ANSWER = "\\e"
+    PAUSES = (0, 0.5, 2, 5)
+
+    def __init__(self, kind: str, directory: Path, home: Path, server: ModelServer) -> None:
+        self.wanted, self.home, self.server, self.work = kind, home, server, directory / "work"
+        self.work.mkdir(parents=True)
+        super().__init__(0, 1, LONGEST, directory)
+
+    def program(self, seed: int) -> list[str]:
+        self.kind = self.wanted
+        env = {**environment(self.kind, self.home, self.server.url), "TERM": "xterm-256color"}
+        if self.kind == "claude":
+            trust = {str(self.work): {"hasTrustDialogAccepted": True}}
+            asked = {
+                "hasCompletedOnboarding": True,
+                "projects": trust,
+                "customApiKeyResponses": {"approved": [KEY[-20:]]},
+            }
+            (self.home / "claude").mkdir()
+            (self.home / "claude" / ".claude.json").write_text(json.dumps(asked))
+        command = str(install(self.kind) / cards()[self.kind].program)
+        given = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
+        asks = ["--permission-mode", "default"] if self.kind == "claude" else []  # its own default asks nothing here
+        return ["--workdir", str(self.work), *given, "--", command, *asks]
+
+    def text(self, number: int) -> str:
+        return f"do {'ask' if self.chance.random() < 0.33 else 'say'} {number:04}."
+
+    def truth(self) -> tuple[list[str], dict[str, float], dict[str, float]]:
+        found = ["Enter approved a command"] if (self.work / "approved.txt").exists() else []
+        given: dict[str, float] = {}
+        for request in self.server.asked:
+            for text in strings(request.body):
+                tokens = [token for token in self.sent if token in text]
+                if len(tokens) > 1 and len(text) < 200:
+                    given[text] = 0.0  # two in one
+                given |= dict.fromkeys(tokens, 0.0)
+        return found, given, {token: 0.0 for token in given}
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for part in parts for text in strings(part)]
+
+
+@pytest.mark.parametrize("name", ["gemini", "claude", "codex", "opencode", "qwen"])
+async def test_no_send_approves_joins_or_misstates(name: str, tmp_path: Path, tmp_path_factory: Any) -> None:
+    tool, arguments = PROGRAMS[name].tools.shell("touch approved.txt")
+    asking = ScriptedReply(
+        when=r"do ask \d+", call=(CallLine(name=tool, arguments=arguments, id="call_1"),), times="always", usage=USED
+    )
+    saying = ScriptedReply(text=DONE, times="always", usage=USED)
+    async with ModelServer(Script(reply=(asking, saying)), batch=False) as server:
+        home = tmp_path_factory.mktemp("home")
+        agent = await asyncio.to_thread(RealAgent, name, tmp_path / "t", home, server)
+        lines = await asyncio.to_thread(play, [agent], SENDS)
+    print(name, time.strftime("%H:%M"), *lines, sep="\n")
+    assert lines[-1] == f"{SENDS} sends, 0 violations", lines
