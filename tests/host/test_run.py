@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.host.conftest import QUICK, left_running, order, scripted
 from tests.waiting import until
 from tests.workspace.test_git import branches, make
 from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
+from treadle.host import run as runs
 from treadle.host.job import Backend, Job, runs_directory
 from treadle.host.recover import kept_runs
 from treadle.host.run import HostRun
@@ -381,3 +383,30 @@ async def test_the_events_of_a_run_are_written_without_secrets_for_the_owner_onl
     await run("", Job(order=work, backend=scripted("says_its_task"), timing=QUICK, events_path=str(events)))
     assert "correct-horse" not in events.read_text() and "[redacted]" in events.read_text()
     assert events.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_name_that_is_not_utf8_is_applied_byte_for_byte_and_stated(run: Runner, source: Path) -> None:
+    receipt, host = await run("", told(source, r"echo x > $(printf '\377\376.txt'); echo y > $(printf 'caf\351')"))
+    assert receipt.outcome == "complete" and more(receipt)["workspace"]["kept"] is None
+    assert sorted(name for name in os.listdir(os.fsencode(source)) if name > b"c") == [b"caf\xe9", b"\xff\xfe.txt"]
+    assert [one["kind"] for one in more(receipt)["observed"]["oddities"]] == ["name", "name"]
+    assert host.not_copied is None
+
+
+async def test_what_a_tree_cannot_hold_is_stated_and_what_cannot_be_taken_is_kept(run: Runner, source: Path) -> None:
+    task = "mkfifo pipe; truncate -s 20G big; ln -s /etc out; git init -q inner; echo 1 > inner/x; echo 2 > a.txt"
+    receipt, host = await run("", replace(told(source, task), timeout=60))
+    found = {(one["kind"], one["path"]) for one in more(receipt)["observed"]["oddities"]}
+    assert found >= {("special", "pipe"), ("too_large", "big"), ("link_out", "out")}
+    assert Path(more(receipt)["workspace"]["kept"], "big").exists()
+    assert "big" not in (receipt.verification.git_status or "")
+
+
+async def test_our_own_look_at_a_huge_result_is_bounded_by_the_time_of_the_run(
+    run: Runner, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "LOOK_SECONDS", 0.2)
+    task = "for n in 1 2 3 4; do truncate -s 2000M big$n; done"
+    receipt, host = await run("", replace(told(source, task), timeout=3))
+    assert receipt.outcome == "partial" and more(receipt)["workspace"]["kept"]
+    assert "could not be looked at" in more(receipt)["end"]["message"]

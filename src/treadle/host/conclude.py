@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> dict[str, Any]:
     place = workspace.place
     try:
-        kept = place.mode != "pass_through" and (keep or workspace.holds_work(applied=_applied(observed)))
+        unknown = observed.difference is None
+        kept = place.mode != "pass_through" and (keep or unknown or workspace.holds_work(applied=_applied(observed)))
     except TreadleError:
         kept = True  # what cannot be examined must not be removed
     return {
@@ -69,9 +70,9 @@ def write_copy(receipt: Receipt, path: str) -> None:
 
 
 def settle(directory: str, observed: Observed, workspace: Workspace | None, keep: bool = False) -> None:
-    """Keep only what the written receipt refers to. What cannot be removed counts as kept."""
+    """Keep only what the written receipt refers to. What cannot be removed, or was not looked at, counts as kept."""
     try:
-        if workspace is not None and not keep:
+        if workspace is not None and not keep and observed.difference is not None:
             workspace.release(applied=_applied(observed))
     except TreadleError as error:
         log.warning("the workspace of the run is left: %s", error, extra={"run": observed.run_id})
