@@ -21,6 +21,7 @@ from treadle.drivers.launch import Launch
 from treadle.io.streams import pair
 from treadle.wire.fleet.connection import SUBJECTS
 from treadle.wire.fleet.orders import Spec, declared
+from treadle.wire.fleet.states import ATTEMPT, ORDER, QUESTION, diagram
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -113,6 +114,12 @@ def test_the_table_of_subjects_is_made_from_the_wire() -> None:
         content = "as in [Fields](#fields)" if subject.type is Spec else _fields(subject.type)
         rows.append(f"| `{subject.pattern}` | {by} | {content} |\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "subjects", "".join(rows))
+
+
+def test_the_pictures_of_states_are_drawn_from_their_tables() -> None:
+    tables: dict[str, Any] = {"An order": ORDER, "An attempt": ATTEMPT, "A question": QUESTION}
+    drawn = [f"{name}:\n\n```mermaid\n{diagram(table)}```\n\n" for name, table in tables.items()]
+    made(ROOT / "docs" / "reference" / "fleet.md", "states", "".join(drawn))
 
 
 def test_the_table_of_an_order_is_made_from_its_declaration() -> None:

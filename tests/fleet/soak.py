@@ -13,7 +13,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
 from treadle.io.process import table
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import ENDED
+from treadle.wire.fleet.states import ENDED
 
 LEASE = 2.0
 

@@ -1,6 +1,7 @@
 """Money, tokens and accounts: nothing is counted twice, budgets hold, a rate limit holds everybody on the account."""
 
 import asyncio
+import time
 from pathlib import Path
 
 from hypothesis import given
@@ -65,7 +66,7 @@ def test_the_next_scheduler_counts_nothing_twice() -> None:
     book = book_with(plain_spec("a"))
     place_all(book, 1.0)
     book.spend(book.rows["a"], Used(input_tokens=70, usd=0.5))
-    later = Book(book.lease)
+    later = Book(book.lease, time.time)
     later.control = book.control
     later.add(book.rows["a"].spec, book.rows["a"].order, 7, 1.0)
     later.spend(later.rows["a"], Used(input_tokens=90, usd=0.6))

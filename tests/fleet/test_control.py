@@ -8,7 +8,7 @@ SPEC = Spec(id="a", task="x", agent="claude", labels=("gpu", "arm"), project="sh
 
 
 def test_an_order_is_in_every_scope_that_a_person_may_name() -> None:
-    assert scopes(SPEC, begun(SPEC)) == [
+    assert scopes(SPEC, begun(SPEC, 1.0)) == [
         "fleet",
         "order:a",
         "agent:claude",

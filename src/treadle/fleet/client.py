@@ -61,6 +61,7 @@ from treadle.wire.fleet.messages import (
 )
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, NodeRecord, Order, OrderReceipt, SayRecord, TakenRecord
+from treadle.wire.fleet.states import QUESTION, IllegalMove, moved
 
 PAGE = 200
 _LISTED = "`treadle fleet ls` lists them; those that ended long ago are removed"
@@ -116,7 +117,7 @@ async def get_order(bus: Bus, name: str) -> Order:
     if entry is not None:
         return read_order(entry)
     try:
-        return begun(await get_spec(bus, name))
+        return begun(await get_spec(bus, name), time.time())
     except StorageError:  # the scheduler will report it
         return Order(id=name, state="queued", changed=time.time())
 
@@ -372,11 +373,10 @@ async def answer(
     given = {"decision": decision, "text": text, "scope": scope, "by": by or me(), "at": time.time()}
     before = await bus.get(f"answer.{key}")
     try:
-        if before is not None and _answer(before).stands:
-            raise Stale
+        moved(QUESTION, _answer(before).state if before else "open", "answer")
         record = msgspec.convert(given, AnswerRecord)
         await bus.put(f"answer.{key}", encode(record), expect=before.revision if before else 0)
-    except Stale:
+    except (Stale, IllegalMove):
         entry = await bus.get(f"answer.{key}")
         if entry is None:
             raise Denied(f"{key} was removed") from None

@@ -7,7 +7,8 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.find.order_rows import row_of
 from treadle.fleet.schedule import liveness
 from treadle.wire.fleet.messages import Why
-from treadle.wire.fleet.records import AT_WORK, AskRecord, Order
+from treadle.wire.fleet.records import AskRecord, Order
+from treadle.wire.fleet.states import AT_WORK
 
 NEWEST = 200
 DONE_SHOWN = 10

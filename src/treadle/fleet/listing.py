@@ -1,5 +1,6 @@
 """Lists orders as they are stored, latest change first, a page at a time."""
 
+import time
 from collections.abc import Callable, Iterable
 
 from treadle.fleet.engine.bus import Bus
@@ -63,7 +64,7 @@ async def _not_taken_in(bus: Bus, count: int) -> list[tuple[Order, int]]:
     specs = await bus.newest("spec.*", count)
     have = await bus.named([entry.key.replace("spec.", "order.", 1) for entry in specs]) if specs else {}
     return [
-        (begun(read_spec(entry.value)), entry.revision)
+        (begun(read_spec(entry.value), time.time()), entry.revision)
         for entry in specs
         if entry.key.replace("spec.", "order.", 1) not in have
     ]

@@ -52,11 +52,12 @@ def checked(spec: Spec) -> Spec:
     return spec
 
 
-def begun(spec: Spec) -> Order:
+def begun(spec: Spec, now: float) -> Order:
+    """An order that was just submitted, as of a time."""
     return Order(
         id=spec.id,
         state="queued",
-        changed=time.time(),
+        changed=now,
         created=spec.created,
         title=spec.title or spec.task.strip().splitlines()[0][:100],
         agent=spec.agent,
@@ -104,9 +105,8 @@ def _read(decoder: msgspec.json.Decoder[T], kind: type[T], data: bytes, what: st
 encode = msgspec.json.Encoder().encode
 
 
-def ask_record(spec: Spec, order: Order, asked: AgentQuestion, number: int) -> AskRecord:
+def ask_record(spec: Spec, order: Order, asked: AgentQuestion, number: int, now: float) -> AskRecord:
     """`ask.ID.NUMBER`: a question of an order as it is stored and shown."""
-    now = time.time()
     return AskRecord(
         **msgspec.structs.asdict(asked),
         order=spec.id,

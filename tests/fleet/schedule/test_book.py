@@ -1,7 +1,9 @@
 """The rules by which orders move, tried with any sequence of what can be heard."""
 
 import time
+from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -10,13 +12,14 @@ from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import place_all
 from treadle.wire.fleet.messages import CancelOrder, RunActivity, RunAsked, RunEnded, SetRequest
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import AT_WORK, ENDED, AgentQuestion, Used
+from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, Used
+from treadle.wire.fleet.states import AT_WORK, ENDED, ORDER, IllegalMove, Outcome, State
 
 LEASE = 5.0
 
 
 def book_with(*specs: Spec, slots: int = 2) -> Book:
-    book = Book(LEASE)
+    book = Book(LEASE, time.time)
     book.node("n1", 0.0).slots = slots
     for spec in specs:
         book.accept(spec, 0.0)
@@ -160,3 +163,95 @@ def test_a_stall_in_the_setup_is_told_once_and_the_agent_is_interrupted_only_whe
     book.tick(0.0)
     book.tick(0.0)
     assert [say.subject for say in book.says] == ["fleet.notice.o", "fleet.notice.o", "fleet.tell.n1.o"]
+
+
+HISTORY = st.lists(
+    st.tuples(
+        st.sampled_from([*get_args(Outcome), *"place started asked again resumed answer cancel set silence".split()]),
+        st.integers(0, 2),
+        st.floats(0, 30),
+    ),
+    max_size=50,
+)
+
+
+def played(history: list[tuple[str, int, float]]) -> tuple[list[object], list[tuple[State, State]]]:
+    """All that the book wants written and said in a history, and each move of an order."""
+    now = [1_700_000_000.0]
+    book = Book(LEASE, lambda: now[0])
+    book.node("n1", 0.0).slots = 2
+    orders = [spec("o0", root="/r", claims=("a",)), spec("o1", after=("o0",), if_failed="skip"), spec("o2", every=60.0)]
+    for each in orders:
+        book.accept(each, 0.0)
+    written: list[object] = []
+    moves: list[tuple[State, State]] = []
+    states: dict[str, State] = {}
+    for do, which, seconds in history:
+        now[0] += seconds
+        at = now[0] - 1_700_000_000.0
+        book.nodes["n1"].heard = at
+        row = book.rows.get(f"o{which}")
+        attempt = {"order": f"o{which}", "attempt": 1}
+        try:
+            if do == "place":
+                place_all(book, at)
+            elif do == "silence":
+                book.tick(at)
+            elif row is None:
+                continue
+            elif do == "cancel":
+                book.wish(row, CancelOrder(order=row.spec.id, by="ana"))
+            elif do == "set":
+                book.wish(row, SetRequest(order=row.spec.id, by="ana", priority=which))
+            elif do == "answer" and row.order.parked:
+                book.unpark(row, AnswerRecord(decision="allow", by="ana"))
+            elif row.order.state not in AT_WORK or not row.order.node:
+                continue  # the scheduler drops what is not about the current attempt
+            elif do == "started":
+                book.started(row, at)
+            elif do in ("asked", "again"):
+                again = row.order.open_ask if do == "again" else ""
+                book.asked(row, RunAsked(**attempt, nth=which, again=again))
+            elif do == "resumed":
+                book.resumed(row, which)
+            elif do == "lost":
+                book.lost(row, "gone")
+            elif do in get_args(Outcome):
+                book.finished(row, RunEnded(**attempt, outcome=do, retryable=which == 1))
+        finally:
+            for name, unit in book.units.items():
+                written.append((name, unit.writes))
+                if unit.row is not None:
+                    moves.append((states.get(name, "queued"), unit.row.order.state))
+                    states[name] = unit.row.order.state
+            written += book.says
+            book.units.clear()
+            book.says.clear()
+    return written, moves
+
+
+@given(HISTORY)
+def test_the_same_history_has_the_same_outcome_whenever_it_is_played(history: list[tuple[str, int, float]]) -> None:
+    """The book is pure: it reads no clock and throws no dice."""
+    assert played(history) == played(history)
+
+
+@given(HISTORY)
+def test_orders_move_only_as_their_table_says(history: list[tuple[str, int, float]]) -> None:
+    possible = {(before, after) for (before, _), after in ORDER.items()}
+    several = possible | {(a, c) for a, b in possible for b2, c in possible if b == b2}  # two moves in one batch
+    _, moves = played(history)
+    assert {move for move in moves if move[0] != move[1]} <= several
+
+
+def test_an_attempt_that_has_ended_does_not_end_again() -> None:
+    book = book_with(spec("a"))
+    place_all(book, 1.0)
+    row = book.rows["a"]
+    row.order = replace(row.order, attempts=(replace(row.order.attempts[0], outcome="lost"),))
+    before = row.order
+    with pytest.raises(IllegalMove, match="done is not possible in the state lost"):
+        book.finished(row, RunEnded(order="a", attempt=1, outcome="done"))
+    assert row.order == before
+    with pytest.raises(IllegalMove, match="place"):
+        book.move(row, "place")

@@ -12,7 +12,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.schedule.liveness import LOOPS, judged, stuck, told
 from treadle.wire.fleet.messages import RunActivity, TreeSeen, Wait, Why
-from treadle.wire.fleet.records import State
+from treadle.wire.fleet.states import State
 
 NOW = 1_000_000.0
 

@@ -368,7 +368,7 @@ def _take_spec(db: sqlite3.Connection, entry: Entry, name: str) -> OrderRow | No
     db.execute("INSERT INTO texts VALUES (?, ?, 'task', 0)", (f"{spec.title}\n{spec.task}"[:TEXT_MAX], name))
     if db.execute("SELECT 1 FROM orders WHERE id = ?", (name,)).fetchone():
         return None
-    row = row_of(begun(spec), entry.revision)
+    row = row_of(begun(spec, time.time()), entry.revision)
     _put(db, row)
     return row
 

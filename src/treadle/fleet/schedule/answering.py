@@ -21,7 +21,7 @@ from treadle.wire.fleet.messages import (
     Wait,
     Why,
 )
-from treadle.wire.fleet.records import AT_WORK, State
+from treadle.wire.fleet.states import AT_WORK, State
 
 WHYS_AT_WORK, WHYS_WAITING = 500, 100
 """How many orders `fleet.ask.all` reports."""
@@ -76,7 +76,7 @@ class Answering:
             state=row.order.state,
             limits=row.order.limits,
             cancel=row.order.cancel.what if row.order.cancel is not None else "",
-            hold_until=park.until if park is not None and park.until > time.time() else 0.0,
+            hold_until=park.until if park is not None and park.until > book.wall() else 0.0,
             paused=any(scope in book.control.pauses for scope in held) or bool(over_budget(book, row)),
             claims=book.claims_of_others(row),
             collisions=book.collisions(row),

@@ -6,8 +6,7 @@ counts only for the order's current attempt, on the node where it was placed. Th
 only grows.
 """
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -36,18 +35,8 @@ from treadle.wire.fleet.messages import (
     StopRun,
 )
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import (
-    AT_WORK,
-    GIVEN_BACK,
-    NOT_HERE,
-    AnswerRecord,
-    Attempt,
-    Note,
-    Order,
-    OrderReceipt,
-    State,
-    Used,
-)
+from treadle.wire.fleet.records import GIVEN_BACK, NOT_HERE, AnswerRecord, Attempt, Note, Order, OrderReceipt, Used
+from treadle.wire.fleet.states import AT_WORK, ATTEMPT, ORDER, End, Happening, State, moved
 
 START_SECONDS = 60.0
 """How long a node that is alive has to start the runner of an order placed on it."""
@@ -57,8 +46,10 @@ BACK_SECONDS = 2.0
 
 
 class Book:
-    def __init__(self, lease: float) -> None:
+    def __init__(self, lease: float, wall: Callable[[], float]) -> None:
+        """`wall` is the clock that is written into records; what must not jump is passed as `now` (monotonic)."""
         self.lease = lease
+        self.wall = wall
         self.rows: dict[str, OpenOrder] = {}
         self.queue: dict[int, dict[str, None]] = {priority: {} for priority in range(9, -1, -1)}
         self.nodes: dict[str, NodeView] = {}
@@ -139,13 +130,17 @@ class Book:
 
     def change(self, row: OpenOrder, *more: Write, **fields: Any) -> None:
         """Set these fields of an order, and write `also` in the same batch."""
-        row.order = replace(row.order, changed=time.time(), **fields)
+        row.order = replace(row.order, changed=self.wall(), **fields)
         before = self.units.get(row.spec.id)
         rest = [write for write in before.writes if not write.key.startswith("order.")] if before else []
         keys = {write.key for write in more}
         rest = [write for write in rest if write.key not in keys]
         head = Write(f"order.{row.spec.id}", encode(row.order), row.revision)
         self.units[row.spec.id] = Unit([head, *rest, *more], row)
+
+    def move(self, row: OpenOrder, happening: Happening, *more: Write, **fields: Any) -> None:
+        """Move an order by its table of states. Raises IllegalMove, and changes nothing, where that has no such way."""
+        self.change(row, *more, state=moved(ORDER, row.order.state, happening), **fields)
 
     def change_control(self, **fields: Any) -> None:
         self.control = replace(self.control, **fields)
@@ -158,7 +153,7 @@ class Book:
             self.change_control(budgets=budgets)
 
     def note(self, row: OpenOrder, by: str, what: str) -> tuple[Note, ...]:
-        return (*row.order.notes, Note(at=time.time(), by=by, what=what))[-NOTES_MAX:]
+        return (*row.order.notes, Note(at=self.wall(), by=by, what=what))[-NOTES_MAX:]
 
     # Orders come in...
 
@@ -166,7 +161,7 @@ class Book:
         """Take in an order that was submitted and checked. A known order changes nothing."""
         if spec.id in self.rows:
             return
-        order = replace(begun(spec), not_before=first_due(spec, time.time()))
+        order = replace(begun(spec, self.wall()), not_before=first_due(spec, self.wall()))
         row = self.add(spec, order, 0, now)
         self.change(row, Write(f"active.{spec.id}", b"{}"))
         if spec.retry_of:
@@ -190,16 +185,16 @@ class Book:
         row.heard = now
         if row.order.state != "placed":
             return
-        self.change(row, state="running", attempts=self._last_attempt(row, started=time.time()))
+        self.move(row, "start", attempts=self._last_attempt(row, started=self.wall()))
 
     def finished(self, row: OpenOrder, report: RunEnded) -> None:
         """The runner's final report on its attempt."""
         outcome, why, used = report.outcome, report.why, report.used
+        attempts = self._last_attempt(
+            row, ended=self.wall(), outcome=outcome, why=why, used=used, resumed=report.resumed
+        )
         self.spend(row, used)
         total = row.order.used.plus(used)
-        attempts = self._last_attempt(
-            row, ended=time.time(), outcome=outcome, why=why, used=used, resumed=report.resumed
-        )
         self.change(row, attempts=attempts, used=total, counted=Used())
         if outcome == "parked" and row.order.open_ask:
             return self._park(row)
@@ -209,7 +204,7 @@ class Book:
             why = "; ".join(f"{node}: {lacks}" for node, lacks in row.order.turned_down.items())
         if outcome == "failed" and report.retryable and row.order.tries < row.spec.attempts:
             return self._queue_again(row)
-        state: State = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
+        state: End = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
         self.end(row, state, why, report)
 
     def _has_other_node(self, row: OpenOrder) -> bool:
@@ -222,13 +217,13 @@ class Book:
     def lost(self, row: OpenOrder, why: str) -> None:
         """The runner is gone or silent: start the next attempt, or end the order."""
         order = row.order
+        # The work is lost, but what it had used was paid for.
+        attempts = self._last_attempt(
+            row, ended=self.wall(), outcome="lost", why=why, used=order.counted, resumed=row.activity.resumed
+        )
         marker = encode({"end": "superseded", "why": why})
         self.says.append(Say(f"fleet.ev.{order.id}.{order.attempt}.{order.node}", marker, stored=True))
         self.tell(row, Leave(attempt=order.attempt))
-        # The work is lost, but what it had used was paid for.
-        attempts = self._last_attempt(
-            row, ended=time.time(), outcome="lost", why=why, used=order.counted, resumed=row.activity.resumed
-        )
         self.change(row, attempts=attempts, used=order.used.plus(order.counted), counted=Used())
         if order.cancel is not None:
             self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then")
@@ -241,13 +236,13 @@ class Book:
         """Queue the order again. An open question stays open, and the next runner takes its answer."""
         self._leave_node(row)
         work = [Write(f"work.{row.order.node}.{row.spec.id}", purge=True)] if row.order.node else []
-        self.change(row, *work, state="queued", node="")
+        self.move(row, "give_back", *work, node="")
         self._enqueue(row, first=True)
 
     def _park(self, row: OpenOrder) -> None:
         self._leave_node(row)
         work = Write(f"work.{row.order.node}.{row.spec.id}", purge=True)
-        self.change(row, work, state="asking", node="")
+        self.move(row, "park", work, node="")
 
     def unpark(self, row: OpenOrder, answer: AnswerRecord) -> None:
         """There is an answer, so the order goes on. If it asked for a higher limit, it gets that or ends."""
@@ -263,9 +258,14 @@ class Book:
         self._queue_again(row)
 
     def _last_attempt(self, row: OpenOrder, **fields: Any) -> tuple[Attempt, ...]:
-        return (*row.order.attempts[:-1], replace(row.order.attempts[-1], **fields)) if row.order.attempts else ()
+        """The attempts, the last of them started or ended; an attempt that has ended does neither again."""
+        if not row.order.attempts:
+            return ()
+        *earlier, last = row.order.attempts
+        moved(ATTEMPT, last.state, fields.get("outcome", "start"))
+        return (*earlier, replace(last, **fields))
 
-    def end(self, row: OpenOrder, state: State, why: str, report: RunEnded | None = None) -> None:
+    def end(self, row: OpenOrder, state: End, why: str, report: RunEnded | None = None) -> None:
         """The single end of an order, with its single receipt."""
         order, name = row.order, row.spec.id
         result = {**order.result, **(report.result if report else {})}
@@ -279,14 +279,14 @@ class Book:
             result=result,
             approvals=report.approvals if report else [],
             run=report.receipt if report else None,
-            ended=time.time(),
+            ended=self.wall(),
         )
         writes = [Write(f"receipt.{name}", encode(receipt.sealed()), 0), Write(f"active.{name}", purge=True)]
         if order.node:
             writes.append(Write(f"work.{order.node}.{name}", purge=True))
+        self.move(row, state, *writes, why=why, result=result, open_ask="")
         self._leave_node(row)
         self._dequeue(row)
-        self.change(row, *writes, state=state, why=why, result=result, open_ask="")
         del self.rows[name]
         self.fate[name] = state
         self.says.append(Say(f"fleet.ended.{name}", encode(OrderEnded(state=state, why=why))))
@@ -302,12 +302,12 @@ class Book:
 
     def _repeat(self, row: OpenOrder) -> None:
         first = row.spec.series or row.spec.id
-        began = row.order.attempts[0].placed if row.order.attempts else time.time()
+        began = row.order.attempts[0].placed if row.order.attempts else self.wall()
         try:
-            due = due_again(row.spec, began, time.time())
+            due = due_again(row.spec, began, self.wall())
         except TreadleError as error:  # this machine does not know the time zone, which another one knew
             return self.change(row, notes=self.note(row, "fleet", f"it is not repeated: {error}"))
-        spec = replace(row.spec, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=time.time())
+        spec = replace(row.spec, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=self.wall())
         unit = self.units[row.spec.id]
         self.units[row.spec.id] = Unit([*unit.writes, Write(f"spec.{spec.id}", encode(spec))], unit.row)
 
@@ -317,15 +317,15 @@ class Book:
         """The agent asks something that a person, or the deadline, must answer."""
         newest = (row.order.attempt, report.nth)
         if report.again and report.again == row.order.open_ask:
-            return self.change(row, state="asking", newest_ask=newest)
+            return self.move(row, "ask", newest_ask=newest)
         if newest[1] and newest <= row.order.newest_ask:  # reported again; its runner may not know its number
             return self._number(row) if newest == row.order.newest_ask else None
         row.asks.clear()
         number = row.order.asks + 1
         key = f"{row.spec.id}.{number}"
-        row.asks[key] = ask = ask_record(row.spec, row.order, report.ask, number)
+        row.asks[key] = ask = ask_record(row.spec, row.order, report.ask, number, self.wall())
         write = Write(f"ask.{key}", encode(ask), 0)
-        self.change(row, write, state="asking", asks=number, open_ask=key, newest_ask=newest)
+        self.move(row, "ask", write, asks=number, open_ask=key, newest_ask=newest)
         self._number(row)
 
     def _number(self, row: OpenOrder) -> None:
@@ -344,7 +344,7 @@ class Book:
             return  # a report about an earlier question, sent again: the open one stays open
         row.asks.clear()
         if row.order.open_ask or nth:
-            self.change(row, state="running", open_ask="", newest_ask=max(at, row.order.newest_ask))
+            self.move(row, "resume", open_ask="", newest_ask=max(at, row.order.newest_ask))
 
     # People wish...
 
@@ -359,7 +359,7 @@ class Book:
 
     def _cancel(self, row: OpenOrder, by: str, why: str) -> None:
         words = f"cancelled by {by}" + (f": {why}" if why else "")
-        note = Note(at=time.time(), by=by, what=words)
+        note = Note(at=self.wall(), by=by, what=words)
         if row.order.state == "queued" or row.order.parked:
             self.change(row, cancel=note, notes=self.note(row, by, words))
             return self.end(row, "cancelled", words)
@@ -397,13 +397,13 @@ class Book:
             elif row.order.state == "running":
                 self._check_stalled(row)
             for key, ask in list(row.asks.items()):
-                if ask.deadline <= time.time():
+                if ask.deadline <= self.wall():
                     text = "nobody answered in time"
-                    answer = AnswerRecord(decision=ask.default, by="deadline", text=text, at=time.time())
+                    answer = AnswerRecord(decision=ask.default, by="deadline", text=text, at=self.wall())
                     self.unanswered.append((f"answer.{key}", encode(answer)))
                     del row.asks[key]
         self._forget_fates()
-        wall = time.time()
+        wall = self.wall()
         parks = {name: park for name, park in self.control.parks.items() if park.until > wall - 3600}
         if len(parks) != len(self.control.parks):
             self.change_control(parks=parks)
@@ -418,7 +418,7 @@ class Book:
 
     def _check_stalled(self, row: OpenOrder) -> None:
         """Once while an attempt is set up, and once while its agent works, do what was asked for when it stalls."""
-        found, do = stuck(row.activity, row.spec.stall_seconds), row.spec.on_stall
+        found, do = stuck(row.activity, row.spec.stall_seconds, self.wall()), row.spec.on_stall
         begun = row.activity.began is not False  # runners of an older version do not say it
         if not found or row.escalated == (row.order.attempt, begun):
             return

@@ -18,7 +18,7 @@ def why_waiting(book: Book, row: OpenOrder, now: float) -> Wait | None:
     """What keeps a queued order from being placed, other than a free slot; None when nothing does."""
     return (
         _paused(book, row)
-        or _time(row)
+        or _time(book, row)
         or _dependency(book, row)
         or _rate(book, row)
         or _budget(book, row)
@@ -36,8 +36,8 @@ def _paused(book: Book, row: OpenOrder) -> Wait | None:
     return None
 
 
-def _time(row: OpenOrder) -> Wait | None:
-    if row.order.not_before > time.time():
+def _time(book: Book, row: OpenOrder) -> Wait | None:
+    if row.order.not_before > book.wall():
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.order.not_before))
         return Wait(kind="time", text=f"not before {when}", until=row.order.not_before)
     return None
@@ -58,7 +58,7 @@ def _dependency(book: Book, row: OpenOrder) -> Wait | None:
 def _rate(book: Book, row: OpenOrder) -> Wait | None:
     account = row.spec.account
     park = book.control.parks.get(account)
-    wall = time.time()
+    wall = book.wall()
     if park is not None and park.until > wall:
         when = time.strftime("%H:%M:%S", time.localtime(park.until))
         return Wait(kind="rate", text=f"{account} is at its rate limit until {when}: {park.why}", until=park.until)
@@ -177,16 +177,16 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
     view.at_work.add(row.spec.id)
     row.heard = now
     number = row.order.attempt + 1
-    attempt = Attempt(number=number, node=view.name, placed=time.time())
+    attempt = Attempt(number=number, node=view.name, placed=book.wall())
     if row.spec.account in book.back_at:
-        book.back_at[row.spec.account] = time.time() + BACK_SECONDS
+        book.back_at[row.spec.account] = book.wall() + BACK_SECONDS
         if book.back_at[row.spec.account] > book.control.parks[row.spec.account].until + 5 * BACK_SECONDS:
             del book.back_at[row.spec.account]
     work = encode(WorkRecord(order=row.spec.id, attempt=number, agent=row.spec.agent))
-    book.change(
+    book.move(
         row,
+        "place",
         Write(f"work.{view.name}.{row.spec.id}", work),
-        state="placed",
         node=view.name,
         attempt=number,
         attempts=(*row.order.attempts, attempt),
@@ -228,6 +228,6 @@ def rate_limited(book: Book, account: str, until: float, why: str) -> None:
     old = book.control.parks.get(account)
     if old is not None and old.until >= until:
         return
-    park = Park(until=until, why=why, since=time.time())
+    park = Park(until=until, why=why, since=book.wall())
     book.change_control(parks=with_entry(book.control.parks, account, park))
     book.back_at[account] = until

@@ -43,7 +43,8 @@ from treadle.wire.fleet.messages import (
     WorktreeTouched,
 )
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import AT_WORK, AskRecord, LeaseRecord, Order
+from treadle.wire.fleet.records import AskRecord, LeaseRecord, Order
+from treadle.wire.fleet.states import AT_WORK, IllegalMove
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -63,7 +64,7 @@ class Scheduler:
         self.name = name
         self.lease = lease
         self.leading = asyncio.Event()
-        self.book = Book(lease)
+        self.book = Book(lease, time.time)
         self.cleaning = Cleaning(bus, self.book)
         self.wake = asyncio.Event()
         self.since = 0.0
@@ -179,7 +180,7 @@ class Scheduler:
     async def _load(self) -> Book:
         """Load all orders that have not ended, and what applies to the fleet."""
         self._early.clear()
-        book = Book(self.lease)
+        book = Book(self.lease, time.time)
         now = time.monotonic()
         control = await self.bus.get("control", latest=True)
         if control is not None:
@@ -222,7 +223,7 @@ class Scheduler:
                     await self._report(message.subject.split(".")[3], heard)
                 else:
                     await self._request(heard)
-            except (RemoteProtocolError, ConfigError, ValueError) as error:
+            except (RemoteProtocolError, ConfigError, IllegalMove, ValueError) as error:
                 log.warning("the message on %s is skipped: %s", message.subject, error)
 
     async def _take_spec(self, message: Msg) -> None:

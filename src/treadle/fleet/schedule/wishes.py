@@ -1,6 +1,5 @@
 """What people want of the fleet. Each request is a message to the scheduler, kept until it is done."""
 
-import time
 from typing import assert_never
 
 from msgspec import UNSET
@@ -31,7 +30,7 @@ from treadle.wire.fleet.records import Note
 
 async def apply(book: Book, cleaning: Cleaning, request: AnyRequest) -> None:
     """What is wanted of the fleet; for what is wanted of an order, the scheduler has to find it first."""
-    note = Note(at=time.time(), by=request.by, what=request.why)
+    note = Note(at=book.wall(), by=request.by, what=request.why)
     control = book.control
     match request:
         case PauseRequest():

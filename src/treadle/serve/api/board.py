@@ -21,7 +21,8 @@ from treadle.fleet.find.order_rows import OrderFilter, OrderRow
 from treadle.fleet.schedule import liveness
 from treadle.serve.fleet_link import FleetLink
 from treadle.wire.fleet.messages import Why
-from treadle.wire.fleet.records import AT_WORK, ENDED, AnswerRecord
+from treadle.wire.fleet.records import AnswerRecord
+from treadle.wire.fleet.states import AT_WORK, ENDED
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,7 @@
 """Orders: submit, list, look at, change; their events, receipts and messages."""
 
 import asyncio
+import time
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -100,7 +101,7 @@ async def detail(site: Site, name: str) -> OrderDetail:
         why = liveness.judged(site.board.whys.get(name) or await client.why(bus, name))
     return OrderDetail(
         spec=spec,
-        order=order if order.title else begun(spec),
+        order=order if order.title else begun(spec, time.time()),
         receipt=receipt,
         messages=await messages_shown(bus, name),
         deaf=bool(await client.deaf_agent(bus, name)),

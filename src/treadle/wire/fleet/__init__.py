@@ -5,6 +5,7 @@ and runners report. Specification: docs/reference/fleet.md.
 
     orders.py      the one declaration of an order
     records.py     what the scheduler stores of it
+    states.py      the states of an order, an attempt and a question, as tables
     messages.py    reports, requests, beats, answers
     connection.py  which subject carries what, and who may say it
 """

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from treadle.wire.fleet.orders import OrderLimits
-from treadle.wire.fleet.records import AgentQuestion, State, Used
+from treadle.wire.fleet.records import AgentQuestion, Used
+from treadle.wire.fleet.states import End, Outcome, State
 
 LimitName: TypeAlias = Literal["seconds", "turns", "tokens", "usd"]
 FLEET_FORMAT = 1
@@ -43,7 +44,7 @@ class RunEnded(RunReport, frozen=True, kw_only=True, omit_defaults=True):
     """The runner's final report on its attempt."""
 
     KIND = "ended"
-    outcome: str = "failed"
+    outcome: Outcome = "failed"
     why: str = ""
     retryable: bool = False
     used: Used = Used()
@@ -373,7 +374,7 @@ class StallNotice(FleetMessage, frozen=True, kw_only=True):
 class OrderEnded(FleetMessage, frozen=True, kw_only=True):
     """fleet.ended.ORDER"""
 
-    state: State
+    state: End
     why: str
 
 

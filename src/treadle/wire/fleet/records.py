@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from treadle.wire.fleet.orders import FORMAT, OrderLimits
+from treadle.wire.fleet.states import ENDED, AttemptState, End, Outcome, QuestionState, State
 
-State: TypeAlias = Literal["queued", "placed", "running", "asking", "done", "failed", "cancelled", "skipped"]
-ENDED: tuple[State, ...] = ("done", "failed", "cancelled", "skipped")
-AT_WORK: tuple[State, ...] = ("placed", "running", "asking")
 GIVEN_BACK = ("handed_back", "parked")
 NOT_HERE = "not_here"
 """The end of an attempt whose node lacks the repository or the agent: the order goes to another node."""
@@ -44,11 +42,15 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     placed: float
     started: float = 0.0
     ended: float = 0.0
-    outcome: str = ""
+    outcome: Outcome | Literal[""] = ""
     why: str = ""
     resumed: str = ""
     """How it continued from before: `session`, `brief`, or empty when there was nothing before."""
     used: Used = Used()
+
+    @property
+    def state(self) -> AttemptState:
+        return self.outcome or ("started" if self.started else "placed")
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -176,6 +178,11 @@ class AnswerRecord(msgspec.Struct, frozen=True, kw_only=True):
     def stands(self) -> bool:
         return self.withdrawn is UNSET
 
+    @property
+    def state(self) -> QuestionState:
+        """The state of its question, as far as the answer tells."""
+        return "answered" if self.stands else "open"
+
 
 class TakenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`taken.ID.NUMBER.REVISION`: who has this answer, the runner that acts on it or whoever withdrew it."""
@@ -235,7 +242,7 @@ class OrderReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     format: int = FORMAT
     order: str
-    outcome: State
+    outcome: End
     why: str = ""
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[Note, ...] = ()

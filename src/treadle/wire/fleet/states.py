@@ -1,0 +1,99 @@
+"""The states of an order, of an attempt at it and of a question, each as one table: (state, what happens) -> state.
+
+What is not in a table cannot happen: `moved` raises, and nothing was changed. The pictures in the docs are drawn from
+these tables.
+
+Why the order's table is safe against messages that come late, twice or from a runner that was given up: only the
+scheduler moves an order, each report names an attempt, and one about another attempt than the current one is dropped
+before this table is asked (the fence). Within an attempt the engine keeps the order of reports but may repeat them, so
+a repeated `ask` or `resume` leads to where it led before. `start` may be lost with a server and a later report come
+first, so a placed order may ask, go on or end. An order ends once, because no state that is an end has a way out; a
+retry is another order. It is given back from wherever it was at work, and waits in the queue again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, TypeVar, get_args
+
+from treadle.errors import LocalProtocolError
+
+State: TypeAlias = Literal["queued", "placed", "running", "asking", "done", "failed", "cancelled", "skipped"]
+Happening: TypeAlias = Literal[
+    "place", "start", "ask", "resume", "park", "give_back", "done", "failed", "cancelled", "skipped"
+]
+End: TypeAlias = Literal["done", "failed", "cancelled", "skipped"]
+ENDED: tuple[State, ...] = get_args(End)
+AT_WORK: tuple[State, ...] = ("placed", "running", "asking")
+
+ORDER: Mapping[tuple[State, Happening], State] = {
+    ("queued", "place"): "placed",
+    ("queued", "cancelled"): "cancelled",
+    ("queued", "skipped"): "skipped",
+    ("queued", "failed"): "failed",  # it cannot be read
+    ("placed", "start"): "running",
+    ("placed", "ask"): "asking",
+    ("placed", "resume"): "running",
+    ("placed", "park"): "asking",
+    ("placed", "give_back"): "queued",
+    ("placed", "done"): "done",
+    ("placed", "failed"): "failed",
+    ("placed", "cancelled"): "cancelled",
+    ("running", "ask"): "asking",
+    ("running", "resume"): "running",
+    ("running", "park"): "asking",
+    ("running", "give_back"): "queued",
+    ("running", "done"): "done",
+    ("running", "failed"): "failed",
+    ("running", "cancelled"): "cancelled",
+    ("asking", "ask"): "asking",
+    ("asking", "resume"): "running",
+    ("asking", "park"): "asking",  # it keeps its question and gives its slot back
+    ("asking", "give_back"): "queued",
+    ("asking", "done"): "done",
+    ("asking", "failed"): "failed",
+    ("asking", "cancelled"): "cancelled",
+}
+
+Outcome: TypeAlias = Literal["done", "failed", "cancelled", "lost", "handed_back", "parked", "not_here"]
+AttemptState: TypeAlias = Literal["placed", "started"] | Outcome
+
+ATTEMPT: Mapping[tuple[AttemptState, Literal["start"] | Outcome], AttemptState] = {
+    ("placed", "start"): "started",
+    **{(before, outcome): outcome for before in ("placed", "started") for outcome in get_args(Outcome)},
+}
+
+QuestionState: TypeAlias = Literal["open", "answered", "taken"]
+
+QUESTION: Mapping[tuple[QuestionState, Literal["answer", "withdraw", "take"]], QuestionState] = {
+    ("open", "answer"): "answered",
+    ("answered", "withdraw"): "open",
+    ("answered", "take"): "taken",  # by the runner: from here on the answer counts
+}
+"""Whoever writes `taken.ID.NUMBER.REVISION` first has the answer: the runner that takes it, or whoever withdraws it."""
+
+S = TypeVar("S", bound=str)
+H = TypeVar("H", bound=str)
+
+
+class IllegalMove(LocalProtocolError):
+    """What was tried is not possible in this state."""
+
+
+def moved(table: Mapping[tuple[S, H], S], state: S, happening: H) -> S:
+    try:
+        return table[state, happening]
+    except KeyError:
+        raise IllegalMove(f"{happening} is not possible in the state {state}") from None
+
+
+def diagram(table: Mapping[tuple[S, H], S]) -> str:
+    """The table as a picture, in the notation of Mermaid; what happens in several states is drawn from each."""
+    ways: dict[tuple[S, S], list[H]] = {}
+    for (state, happening), after in table.items():
+        ways.setdefault((state, after), []).append(happening)
+    first = next(iter(table))[0]
+    ends = {after for after in table.values()} - {state for state, _ in table}
+    lines = ["stateDiagram-v2", f"    [*] --> {first}"]
+    lines += [f"    {before} --> {after}: {', '.join(happenings)}" for (before, after), happenings in ways.items()]
+    return "\n".join([*lines, *(f"    {end} --> [*]" for end in sorted(ends))]) + "\n"
