@@ -3,10 +3,11 @@ PYTHON ?= python3
 # Tests that run at a time.
 JOBS   ?= 3
 VENV   := .venv
+comma  := ,
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: eval demo test check check-page cover bench soak soak-fleet soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
+.PHONY: eval demo test check check-page cover mutate bench soak soak-fleet soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -60,9 +61,15 @@ test-compatibility: setup
 record-agents: setup
 	TEST_AGENTS=$(AGENT) RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py
 
-# Is each module of wire, policy and sessions covered by its own test file?
+# Is each module covered by its own test file? ROOMS=wire,policy looks at a part.
 cover: setup
-	$(BIN)/python -m tests.cover
+	$(BIN)/python -m tests.cover $(subst $(comma), ,$(ROOMS))
+
+# Plant faults, one at a time, and see whether the module's own test file notices: in what differs from main, or
+# MODULES=path, ROOMS=wire,policy or all, COUNT=30, SEED=1, SUITE=1 (its room's tests too), WRITE=1 (keep the score).
+mutate: setup
+	$(BIN)/python -m tests.mutate $(MODULES) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(COUNT),--count $(COUNT)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(SUITE),--suite) $(if $(WRITE),--write)
 
 # The pictures in the docs, drawn anew from the program as it is now.
 pictures: setup

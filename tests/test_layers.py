@@ -213,3 +213,23 @@ def test_a_light_module_imports_nothing_heavy(module: str) -> None:
     code = f"import sys, treadle.{module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert not HEAVY & set(loaded.split())
+
+
+def test_every_folder_says_what_belongs_there_and_every_room_what_does_not() -> None:
+    folders = [path for _, path in modules() if path.name == "__init__.py"]
+    assert not [path for path in folders if not ast.get_docstring(ast.parse(path.read_text()))]
+    missing = []
+    for path in folders:
+        inside = path.relative_to(SRC / "treadle").parts
+        told = ast.get_docstring(ast.parse(path.read_text())) or ""
+        if len(inside) == 2 and len(told.split("\n\n")) < 2:
+            missing.append(inside[0])
+    assert missing == [], "a first paragraph says what belongs there, a last one what does not"
+
+
+def test_the_page_about_the_architecture_has_a_row_for_every_room() -> None:
+    page = (SRC.parent / "docs" / "explanation" / "architecture.md").read_text()
+    found = [path.parent for _, path in modules() if path.name == "__init__.py"]
+    rooms = {path.name for path in found if path.parent.name == "treadle"}
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert not [name for name in rooms if not any(f"`{name}/" in row for row in rows)]

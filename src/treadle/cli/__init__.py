@@ -1,4 +1,7 @@
-"""The command line. Commands that people run in loops are answered here, before anything heavy is imported."""
+"""The command line. Commands that people run in loops are answered here, before anything heavy is imported.
+
+A command parses, calls one function below and prints: what it does is not here.
+"""
 
 import sys
 

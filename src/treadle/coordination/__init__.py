@@ -1,1 +1,4 @@
-"""Shared files for agents in one repository: symbols, capsules, facts, ledger, identities, claims."""
+"""Shared files for agents in one repository: symbols, capsules, facts, ledger, identities, claims.
+
+Orders and machines are not known here; the fleet uses surfaces and claims from here.
+"""

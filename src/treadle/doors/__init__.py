@@ -1,1 +1,4 @@
-"""Agents offered on wires: one folder per protocol."""
+"""Agents offered on wires: one folder per protocol.
+
+A door is given an agent and knows no driver; what the bytes mean is in `wire`.
+"""

@@ -5,4 +5,6 @@ check      what a plan will do in a repository: waves, briefs, tokens, and what 
 imported   plans from other tools' lists and back: checklists, Markdown tasks, beads, Task Master
 
 The format itself is in `wire/goal`, so that what lies below can read it too.
+
+Orders are run by `fleet` and landed by `landing`: nothing here runs an agent.
 """

@@ -1,0 +1,236 @@
+"""Do the tests notice? Plants faults, one at a time, in a copy of the sources and runs the module's own test file.
+
+    make mutate                          faults in the modules that differ from main
+    make mutate ROOMS=wire,policy COUNT=40 SEED=7
+    make mutate MODULES=src/treadle/policy/rules.py
+
+A fault that passes its own test file is listed with its place. With SUITE=1 it is tried with all tests of its room as
+well. `--write` keeps the score by room in docs/explanation/mutation.md.
+"""
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.cover import TOP, tests_of
+
+SOURCES = TOP / "src"
+PACKAGE = SOURCES / "treadle"
+PAGE = TOP / "docs" / "explanation" / "mutation.md"
+SECONDS = 300.0
+COMPARED = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+REMOVED = ("lock", "redact", "suppress", "guard")
+"""A `with` of such a name is removed, and a call of such a name gives back what it was given."""
+
+
+class Fault(NamedTuple):
+    """One change of a module: at which of its syntax tree's nodes, and of what kind."""
+
+    module: Path
+    node: int
+    line: int
+    kind: str
+
+    def source(self) -> str:
+        tree = ast.parse(self.module.read_text())
+        _plant(list(ast.walk(tree))[self.node], self.kind)
+        return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def faults(module: Path) -> Iterator[Fault]:
+    """Every fault that can be planted in a module."""
+    for number, node in enumerate(ast.walk(ast.parse(module.read_text()))):
+        for kind in _kinds(node):
+            yield Fault(module, number, getattr(node, "lineno", 0), kind)
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _kinds(node: ast.AST) -> list[str]:
+    found = []
+    if isinstance(node, ast.If | ast.While | ast.IfExp) and not _only_types(node.test):
+        found.append("condition negated")
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARED:
+        found.append("comparison changed")
+    if isinstance(node, ast.BoolOp):
+        found.append("and for or" if isinstance(node.op, ast.Or) else "or for and")
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        found.append("true for false" if node.value is False else "false for true")
+    if isinstance(node, ast.Call):
+        if len(node.args) >= 2 and not any(isinstance(each, ast.Starred) for each in node.args[:2]):
+            found.append("arguments swapped")
+        if node.args and any(word in _name(node.func).lower() for word in REMOVED):
+            found.append("guard removed")
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
+        found.append("call dropped")
+    if isinstance(node, ast.With | ast.AsyncWith):
+        text = ast.unparse(node.items[0].context_expr).lower()
+        if node.items[0].optional_vars is None and any(word in text for word in REMOVED):
+            found.append("with removed")
+    return found
+
+
+def _only_types(test: ast.expr) -> bool:
+    return "TYPE_CHECKING" in ast.unparse(test) or "__name__" in ast.unparse(test)
+
+
+def _plant(node: ast.AST, kind: str) -> None:
+    if kind == "condition negated":
+        assert isinstance(node, ast.If | ast.While | ast.IfExp)
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+    elif kind == "comparison changed":
+        assert isinstance(node, ast.Compare)
+        node.ops[0] = COMPARED[type(node.ops[0])]()
+    elif kind in ("and for or", "or for and"):
+        assert isinstance(node, ast.BoolOp)
+        node.op = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
+    elif kind in ("true for false", "false for true"):
+        assert isinstance(node, ast.Constant)
+        node.value = not node.value
+    elif kind == "arguments swapped":
+        assert isinstance(node, ast.Call)
+        node.args[0], node.args[1] = node.args[1], node.args[0]
+    elif kind == "guard removed":
+        assert isinstance(node, ast.Call)
+        node.func, node.args, node.keywords = ast.parse("(lambda given: given)").body[0].value, node.args[:1], []  # type: ignore[attr-defined]
+    elif kind == "call dropped":
+        assert isinstance(node, ast.Expr)
+        node.value = ast.Constant(None)
+    elif kind == "with removed":
+        assert isinstance(node, ast.With | ast.AsyncWith)
+        node.items = [ast.withitem(ast.parse("__import__('contextlib').nullcontext()").body[0].value)]  # type: ignore[attr-defined]
+        if isinstance(node, ast.AsyncWith):
+            node.__class__ = ast.With  # type: ignore[assignment]
+
+
+def noticed(module: Path, source: str, sources: Path, tests: list[str]) -> bool:
+    """Whether the tests fail when the module has this source. A run that hangs has noticed it, too."""
+    place = sources / module.relative_to(SOURCES)
+    before = place.read_text()
+    place.write_text(source)
+    environment = {**os.environ, "PYTHONPATH": str(sources), "PYTHONDONTWRITEBYTECODE": "1"}
+    argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
+    try:
+        done = subprocess.run(argv, cwd=TOP, env=environment, capture_output=True, timeout=SECONDS)
+        return done.returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        place.write_text(before)
+
+
+def changed_modules() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "diff", "--name-only", "main", "--", "src/treadle"], cwd=TOP, capture_output=True, text=True, check=True
+    )
+    found = [TOP / line for line in listed.stdout.split() if line.endswith(".py")]
+    return [path for path in found if path.exists()]
+
+
+def chosen(modules: list[Path], count: int, seed: int) -> list[Fault]:
+    """A sample by seed: first a module, then a fault in it, so that no large module has all of them."""
+    dice = random.Random(seed)
+    pools = {module: found for module in modules if tests_of(module).exists() and (found := list(faults(module)))}
+    picked: list[Fault] = []
+    while pools and len(picked) < count:
+        module = dice.choice(sorted(pools))
+        picked.append(pools[module].pop(dice.randrange(len(pools[module]))))
+        if not pools[module]:
+            del pools[module]
+    return picked
+
+
+def room(module: Path) -> str:
+    parts = module.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else "treadle"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make mutate")
+    parser.add_argument("modules", nargs="*", type=Path)
+    parser.add_argument("--rooms", default="")
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--suite", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    modules = [path.resolve() for path in asked.modules]
+    if asked.rooms:
+        wanted = PACKAGE.rglob("*.py") if asked.rooms == "all" else _of_rooms(asked.rooms.split(","))
+        modules += [path for path in wanted if path.name != "__init__.py"]
+    modules = modules or changed_modules()
+    if not modules:
+        print("no module differs from main: give MODULES or ROOMS")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="mutate-") as here:
+        sources = Path(here) / "src"
+        shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+        score = _tried(chosen(sorted(set(modules)), asked.count, asked.seed), sources, asked.suite)
+    text = _table(score)
+    print(text)
+    if asked.write:
+        _write(text, asked.seed)
+    return 0
+
+
+def _of_rooms(rooms: list[str]) -> Iterator[Path]:
+    for name in rooms:
+        yield from (PACKAGE / name).rglob("*.py")
+
+
+def _tried(picked: list[Fault], sources: Path, suite: bool) -> dict[str, list[int]]:
+    """By room: faults, those that passed the module's own file, and those that passed its room's tests."""
+    score: dict[str, list[int]] = {}
+    for fault in picked:
+        row = score.setdefault(room(fault.module), [0, 0, 0])
+        row[0] += 1
+        own = str(tests_of(fault.module))
+        if noticed(fault.module, fault.source(), sources, [own]):
+            continue
+        row[1] += 1
+        where = f"{fault.module.relative_to(TOP)}:{fault.line}"
+        print(f"passed {own.removeprefix(str(TOP) + '/')}: {where} {fault.kind}", flush=True)
+        if suite and not noticed(fault.module, fault.source(), sources, [str(TOP / "tests" / room(fault.module))]):
+            row[2] += 1
+            print(f"passed the room's tests too: {where} {fault.kind}", flush=True)
+    return score
+
+
+def _table(score: dict[str, list[int]]) -> str:
+    rows = ["| Room | Faults | Passed their own test file | Noticed |", "|---|---|---|---|"]
+    for name, (count, passed, _) in sorted(score.items()):
+        rows.append(f"| `{name}` | {count} | {passed} | {100 * (count - passed) / count:.0f} % |")
+    count, passed = (sum(row[at] for row in score.values()) for at in (0, 1))
+    rows.append(f"| together | {count} | {passed} | {100 * (count - passed) / max(count, 1):.0f} % |")
+    return "\n".join(rows) + "\n"
+
+
+def _write(text: str, seed: int) -> None:
+    begin, end = "<!-- score: begin -->\n", "<!-- score: end -->"
+    before, _, rest = PAGE.read_text().partition(begin)
+    PAGE.write_text(f"{before}{begin}Seed {seed}:\n\n{text}{end}{rest.partition(end)[2]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Planted faults: each kind changes the program, and what a test holds is told from what none looks at."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests import mutate
+
+PROGRAM = """
+def allowed(name, rules):
+    if name in rules and rules:
+        log(name, rules)
+        return True
+    with locked(name):
+        return redacted(name) == "x"
+"""
+
+
+def planted(tmp_path: Path) -> dict[str, str]:
+    module = tmp_path / "m.py"
+    module.write_text(PROGRAM)
+    return {fault.kind: fault.source() for fault in mutate.faults(module)}
+
+
+@pytest.mark.parametrize(
+    "kind, part",
+    [
+        ("condition negated", "if not (name in rules and rules)"),
+        ("comparison changed", "redacted(name) != 'x'"),
+        ("or for and", "name in rules or rules"),
+        ("false for true", "return False"),
+        ("arguments swapped", "log(rules, name)"),
+        ("call dropped", "None\n        return True"),
+        ("guard removed", "(lambda given: given)(name) == 'x'"),
+        ("with removed", "nullcontext()"),
+    ],
+)
+def test_each_kind_of_fault_is_one_change_and_still_a_program(tmp_path: Path, kind: str, part: str) -> None:
+    source = planted(tmp_path)[kind]
+    ast.parse(source)
+    assert part in source and source != ast.unparse(ast.parse(PROGRAM))
+
+
+def test_a_sample_is_the_same_for_the_same_seed() -> None:
+    modules = sorted((mutate.PACKAGE / "wire" / "fleet").glob("*.py"))
+    first, again, other = (mutate.chosen(modules, 5, seed) for seed in (3, 3, 4))
+    assert first == again != other and len(first) == 5
+
+
+def test_what_its_test_holds_is_noticed_and_what_no_test_looks_at_is_not(tmp_path: Path) -> None:
+    module = mutate.PACKAGE / "wire" / "common" / "timestamps.py"
+    sources = tmp_path / "src"
+    place = sources / module.relative_to(mutate.SOURCES)
+    place.parent.mkdir(parents=True)
+    place.write_text(module.read_text())
+    test = tmp_path / "test_it.py"
+    test.write_text(f"def test_it():\n    assert 'kept' in open({str(place)!r}).read()\n")
+    assert not mutate.noticed(module, "# kept", sources, [str(test)])
+    assert mutate.noticed(module, "# gone", sources, [str(test)])
+    assert place.read_text() == module.read_text(), "the copy is put back"
