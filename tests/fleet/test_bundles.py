@@ -8,7 +8,7 @@ import msgspec
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, work
-from treadle.fleet import bundles, client, results
+from treadle.fleet import bundles, client, merging
 from treadle.fleet.engine.bus import Bus
 
 
@@ -23,6 +23,6 @@ async def test_a_repository_travels_to_a_node_that_has_no_copy(
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done", ended.why
     assert subprocess.run(["git", "cat-file", "-e", ended.result["commit"]], cwd=repository).returncode
-    steps = await results.merge(bus, [order.id], str(repository))
+    steps = await merging.merge(bus, [order.id], str(repository))
     assert steps[0].merged and (repository / "a.txt").read_text() == "two"
     assert os.path.isdir(repository)

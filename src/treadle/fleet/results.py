@@ -7,7 +7,10 @@ from treadle.errors import LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
-from treadle.workspace.git import Repository, git
+from treadle.fleet.run import runs, trees
+from treadle.fleet.run.checkpoints import read_state
+from treadle.wire.fleet.records import Order
+from treadle.workspace import checkouts
 
 
 async def diff(bus: Bus, name: str) -> bytes:
@@ -21,13 +24,19 @@ async def diff(bus: Bus, name: str) -> bytes:
 
 
 async def discard(bus: Bus, name: str, *, by: str = "") -> None:
-    """Throw the work of an order away: its branch on this machine is removed, the receipt and the patch stay."""
+    """Throw the work of an order away: its branch and files on this machine go, receipt and patch stay."""
     order = await client.get_order(bus, name)
     if not order.ended:
         raise LocalError(f"the order {name} has not ended: it is {order.state}", hint="cancel it first")
-    if os.path.isdir(order.place):
-        repository = await asyncio.to_thread(Repository.find, order.place)
-        if repository is not None:
-            branch = f"treadle/{name}"
-            await asyncio.to_thread(git, "branch", "--quiet", "-D", branch, cwd=repository.top, check=False)
+    await asyncio.to_thread(_remove, order)
     await client.note_result(bus, name, "thrown away", {"discarded": True}, by=by)
+
+
+def _remove(order: Order) -> None:
+    user = checkouts.find(order.place) if os.path.isdir(order.place) else None
+    if user is not None:
+        user.run("branch", "--quiet", "-D", trees.branch_name(order.id), check=False)
+    for name, _, directory in runs.all_here():
+        state = read_state(directory) if name == order.id and runs.runner_of(directory) is None else None
+        if state is not None:
+            trees.remove_kept(directory, state.tree)

@@ -17,7 +17,7 @@ from treadle.io.paths import state_dir
 from treadle.session import Agent, Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import WorkOrder
-from treadle.workspace.workspace import WorkspaceMode
+from treadle.workspace.workspace import Origin, WorkspaceMode
 
 FORMAT = 1
 MAKING = ".making-"
@@ -55,6 +55,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Run before the check, in the same fresh directory."""
     bring: tuple[str, ...] | None = None
     """What the check gets of the source beside the result, such as installed packages; None: what is ignored there."""
+    origin: Origin | None = None
+    """Where the source's files come from, if its own git directory is an agent's."""
     apply: bool = False
     keep_workspace: bool = False
     events_path: str | None = None

@@ -230,6 +230,7 @@ class HostRun:
                     include=order.workspace.include,
                     exclude=order.workspace.exclude,
                     watched=watched,
+                    origin=self.job.origin,
                 )
         except Cancelled:
             self._check_stopped()

@@ -16,6 +16,7 @@ from treadle.io.sandbox.start import start
 from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.receipts.trace import Check
+from treadle.session import Confinement
 from treadle.workspace.workspace import Workspace
 
 BUNDLE_SECONDS = 60.0
@@ -53,9 +54,15 @@ async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
     walls = cage.inside()
     if walls is None:
         raise WorkspaceError("its commits are not in the branch, because it was not confined")
-    argv = ["git", "bundle", "create", "--quiet", "-", "HEAD", f"^{place.start}"]
+    said = await bundle_inside(walls, workspace.root, str(place.start))
+    return await asyncio.to_thread(workspace.take_commits, said)
+
+
+async def bundle_inside(walls: Confinement, root: str, since: str) -> bytes:
+    """A bundle of what a repository in `root` has at HEAD beyond a commit, made by a git behind these walls."""
+    argv = ["git", "bundle", "create", "--quiet", "-", "HEAD", f"^{since}"]
     said = bytearray()
-    async with await start(walls, argv, cwd=workspace.root, env=reduced(os.environ)) as child:
+    async with await start(walls, argv, cwd=root, env=reduced(os.environ)) as child:
         try:
             async with within(BUNDLE_SECONDS):
                 while data := await child.stdio.read():
@@ -67,4 +74,4 @@ async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
             raise WorkspaceError(f"its commits were not bundled within {BUNDLE_SECONDS:g} s") from None
     if code != 0:
         raise WorkspaceError(f"its commits are not in the branch: git bundle ended with {code}")
-    return await asyncio.to_thread(workspace.take_commits, bytes(said))
+    return bytes(said)

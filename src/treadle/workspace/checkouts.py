@@ -37,6 +37,16 @@ def enclosing(path: str) -> UserRepository | None:
     return UserRepository.at(place)
 
 
+def find(path: str) -> UserRepository | None:
+    """The same, but a `.git` that cannot be made sure of is a WorkspaceError, and not the same as none."""
+    found, place = enclosing(path), os.path.realpath(path)
+    while found is None and place != "/":
+        if os.path.lexists(os.path.join(place, ".git")):
+            raise WorkspaceError(f"{place}/.git is not the git directory of a checkout", hint="try git status there")
+        place = os.path.dirname(place)
+    return found
+
+
 def around(path: str) -> UserRepository:
     """The repository of the checkout that this path is in."""
     found = enclosing(path)

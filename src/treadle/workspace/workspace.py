@@ -57,6 +57,16 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     oddities: tuple[Oddity, ...] = ()
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the files of a directory come from whose own git directory is an agent's: no git of ours may run there."""
+
+    top: str
+    """The person's checkout."""
+    commit: str
+    inside: str = "."
+    """The directory in the checkout that it stands for."""
+
+
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """What is needed to find a workspace again after a crash. Format 0 is what earlier releases wrote."""
 
@@ -73,6 +83,15 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     start: str | None = None
     commit: str | None = None
     """The commit that the source had checked out, if it is in a repository."""
+    origin: Origin | None = None
+
+    def at_top(self, user: UserRepository) -> bool:
+        """Whether the source stands for the whole checkout."""
+        return self.origin.inside == "." if self.origin is not None else os.path.realpath(user.top) == self.source
+
+    def repository(self) -> UserRepository | None:
+        """The person's repository that the source belongs to, if any."""
+        return enclosing(self.origin.top if self.origin is not None else self.source)
 
 
 class Workspace:
@@ -136,7 +155,7 @@ class Workspace:
                 self.top,
                 base=base,
                 earlier=self._look,
-                excludes=_excludes(user) if (user := enclosing(self.place.source)) is not None else "",
+                excludes=_excludes(user) if (user := self.place.repository()) is not None else "",
                 watched=self._watched,
                 git_files=self.place.mode != "worktree",
             )
@@ -177,8 +196,8 @@ class Workspace:
         here = os.path.normpath(os.path.join(directory, self.inside or "."))
         os.makedirs(here, exist_ok=True)
         bring_files(place.source, here, self._brought(bring, found))
-        user = enclosing(place.source) if place.mode != "staged" and place.commit is not None else None
-        if user is not None and not self.inside and os.path.realpath(user.top) == place.source:
+        user = place.repository() if place.mode != "staged" and place.commit is not None else None
+        if user is not None and not self.inside and place.at_top(user):
             private_git.make(os.path.join(directory, ".git"), user, head=place.commit)
         return here
 
@@ -301,6 +320,7 @@ def prepare(
     exclude: Sequence[str] = (),
     cap: int = COPY_CAP,
     watched: Watched | None = None,
+    origin: Origin | None = None,
 ) -> Workspace:
     """Make a workspace for `source`. `directory` is the run's own; `name` tells its branch from others. `watched`
     files are compared by content, so one rewritten with the same content counts as unchanged."""
@@ -310,7 +330,8 @@ def prepare(
     try:
         made = _from_commit(source, directory, name) if mode == "worktree" else None
         if made is None:
-            made = _from_files(mode, source, directory, Copy(source, _copy(directory), include, exclude, cap), watched)
+            copy = Copy(source, _copy(directory), include, exclude, cap)
+            made = _from_files(mode, source, directory, copy, watched, origin)
     except BaseException:
         abandon(directory)
         raise
@@ -323,19 +344,21 @@ def _copy(directory: str) -> str:
     return os.path.join(directory, "workspace")
 
 
-def _from_files(mode: WorkspaceMode, source: str, directory: str, copy: Copy, watched: Watched | None) -> Workspace:
+def _from_files(
+    mode: WorkspaceMode, source: str, directory: str, copy: Copy, watched: Watched | None, origin: Origin | None
+) -> Workspace:
     """A workspace that is a copy of the source, or the source itself."""
     root, notes = source, []
     if mode == "staged":
         root = copy.target
         os.mkdir(root, 0o700)
         notes = copy.run()
-    user = enclosing(source)
-    commit = _commit(user) if user is not None else None
+    user = enclosing(origin.top if origin is not None else source)
+    commit = origin.commit if origin is not None else _commit(user) if user is not None else None
     store = Store.make(os.path.join(directory, STORE), **_lending(user))
     files: dict[str, TreeEntry] = {}
     if user is not None and commit is not None:
-        inside = os.path.relpath(source, os.path.realpath(user.top))
+        inside = origin.inside if origin is not None else os.path.relpath(source, os.path.realpath(user.top))
         _, files = store.borrow_tree(commit)
         if inside != ".":
             files = {path[len(inside) + 1 :]: one for path, one in files.items() if path.startswith(f"{inside}/")}
@@ -349,7 +372,14 @@ def _from_files(mode: WorkspaceMode, source: str, directory: str, copy: Copy, wa
     )
     look.finished()
     place = Prepared(
-        format=FORMAT, mode=mode, source=source, root=root, directory=directory, before=look.tree, commit=commit
+        format=FORMAT,
+        mode=mode,
+        source=source,
+        root=root,
+        directory=directory,
+        before=look.tree,
+        commit=commit,
+        origin=origin,
     )
     return Workspace(place, store, notes, look)
 

@@ -10,13 +10,15 @@ from tests.fleet.repositories import DONE, SLOW, bash, model, read, says, work, 
 from treadle.errors import Denied
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.run import trees
 from treadle.fleet.run.claimed import Claimed
 from treadle.session import Access, Decision, Guards
 
 
 @pytest.fixture
-def claimed(repository: Path) -> Claimed:
-    made = Claimed(str(repository), str(repository))
+def claimed(repository: Path, tmp_path: Path) -> Claimed:
+    tree = trees.prepare(work(repository, ""), str(repository), str(tmp_path / "work"), str(tmp_path / "store"))
+    made = Claimed(tree.top, tree.root, trees.WorkTaker(tree, ()).dirty)
     made.learn({"o2": ["src/**", "b.txt"]})
     return made
 

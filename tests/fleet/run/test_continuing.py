@@ -6,14 +6,16 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
-from tests.fleet.repositories import DONE, bash, model, read, says, work, write
+from tests.fleet.repositories import DONE, bash, git, model, read, says, work, write
 from treadle.errors import ConfigError
 from treadle.fleet import client
+from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run import checkpoints, runs
+from treadle.fleet.run import checkpoints, runs, trees
 from treadle.wire.fleet.orders import Spec
 
 CUT_OFF = (
@@ -179,3 +181,35 @@ async def test_a_question_outlives_the_runner_that_asked_it(
     await client.answer(bus, order.id, "allow", by="ana", number=1)
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done" and ended.asks == 1 and "asked.txt" in ended.result["changed"], ended
+
+
+async def test_an_order_that_ran_under_the_release_before_goes_on_from_its_checkpoint(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    """Release 0.1 worked in a `git worktree` and bundled another ref; its records have no store."""
+    node = await start_node()
+    order = work(repository, model(tmp_path, *CUT_OFF))
+    await give(bus, order)
+    kept = await until_kept(bus, order)
+    pid = await runner_pid(order.id)
+    node.settings = type(node.settings)(name="n1", slots=0)
+    os.kill(pid, signal.SIGKILL)
+    old = tmp_path / "old"
+    git(repository, "worktree", "add", "-q", "--detach", str(old), order.base)
+    (old / "half.txt").write_text("half")
+    git(old, "add", "-A")
+    git(old, "commit", "-qm", "as it was when the attempt was cut off")
+    git(old, "update-ref", trees.FORMER, "HEAD")
+    git(old, "bundle", "create", "-q", str(tmp_path / "old.bundle"), trees.FORMER, f"^{order.base}")
+    bundle = (tmp_path / "old.bundle").read_bytes()
+    former = msgspec.structs.replace(kept, commit=git(old, "rev-parse", "HEAD"), bundle=bundle)
+    name = checkpoints.name_of(order.id, 1)
+    await objects.put(bus, name, msgspec.msgpack.encode(former))
+    place = Path(runs.directory(order.id, 1)) / "state.json"
+    state = msgspec.json.decode(place.read_bytes())
+    del state["tree"]["store"]
+    place.write_bytes(msgspec.json.encode(state))
+    node.settings = type(node.settings)(name="n1", slots=1)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and ended.attempts[1].resumed == "session", ended.why
+    assert ended.result["changed"] == ["b.txt", "half.txt"]

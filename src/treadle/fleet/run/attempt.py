@@ -42,6 +42,8 @@ class RunningAttempt:
         self.earlier = [each for each in job.order.attempts[:-1] if each.outcome != NOT_HERE]
         self.root = self.spec.root
         self.tree: trees.WorkTree | None = None
+        self.taker: trees.WorkTaker | None = None
+        """Takes the work out of the tree; None when it works in place or without a repository."""
         self.log = AttemptLog(
             os.path.join(directory, "events.jsonl"), bus, f"fleet.ev.{self.spec.id}.{job.attempt}.{job.node}"
         )
@@ -61,8 +63,12 @@ class RunningAttempt:
         """Whether it gives its slot back, so that another runner continues once there is an answer."""
         self._redactor = Redactor.of_environment(os.environ)
 
-    def new_place(self) -> str:
-        return os.path.join(self.directory, "work")
+    def prepare(
+        self, source: str, path: str = "", left: trees.Left | None = None, bundle: bytes = b""
+    ) -> trees.WorkTree:
+        """A working tree of this attempt, in its own directory or at `path`. Blocks."""
+        place = path or os.path.join(self.directory, "work")
+        return trees.prepare(self.spec, source, place, os.path.join(self.directory, "store"), left, bundle)
 
     async def report(self, kind: type[RunReport], **content: Any) -> None:
         """Send something that is kept until the scheduler has dealt with it; waits while the engine is away."""

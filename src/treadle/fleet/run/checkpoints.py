@@ -49,6 +49,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     commit: str = ""
     """The worktree as it was, on top of what was committed at `head`."""
     bundle: bytes = b""
+    """The commits since `start`."""
     files: dict[str, bytes] = {}
     """The session's files, as the agent keeps them."""
     words: str = ""
@@ -131,7 +132,9 @@ class Checkpoints:
         async with self._keeping:
             try:
                 began = time.monotonic()
-                data = msgspec.msgpack.encode(await asyncio.to_thread(self._made, self._attempt.tree))
+                taker = self._attempt.taker
+                head = await taker.head() if taker is not None else ""
+                data = msgspec.msgpack.encode(await asyncio.to_thread(self._made, self._attempt.tree, head))
                 if len(data) > MOST:
                     log.warning("the checkpoint has %d bytes, which are too many", len(data))
                     return False
@@ -144,18 +147,16 @@ class Checkpoints:
                 log.warning("no checkpoint: %s", error)
                 return False
 
-    def _made(self, tree: trees.WorkTree) -> Checkpoint:
-        spec = self._attempt.spec
+    def _made(self, tree: trees.WorkTree, head: str) -> Checkpoint:
+        spec, taker = self._attempt.spec, self._attempt.taker
         # The session first: an agent may find more done than it remembers, but never less.
         files = transcripts.collect(spec.agent, self.session, tree.root, os.environ)
-        head = commit = ""
-        bundle = b""
-        if tree.top:
-            head = trees.head_of(tree)
-            commit = trees.snapshot(tree, spec.bring)
-            self.changed = trees.changed(tree, commit)
+        commit, bundle = "", b""
+        if taker is not None:
+            commit = taker.commit(head, "as it was when the attempt was cut off").commit
+            self.changed = taker.changed(commit)
             if commit != tree.start:
-                bundle = trees.bundle(tree, commit, os.path.join(self._attempt.directory, "checkpoint.bundle"))
+                bundle = taker.bundle(commit)
         return Checkpoint(
             agent=spec.agent,
             cwd=tree.root,

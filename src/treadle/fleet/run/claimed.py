@@ -13,15 +13,15 @@ from msgspec.structs import replace
 from treadle.coordination.surfaces import Surface
 from treadle.errors import Denied
 from treadle.session import Access, Decision, Guard, Guards
-from treadle.workspace.git import git
 
 LISTED = 5
 
 
 class Claimed:
-    def __init__(self, top: str, root: str) -> None:
+    def __init__(self, top: str, root: str, dirty: Callable[[], set[str]]) -> None:
         self.top = top
         self.root = root
+        self._differing = dirty
         self.others: dict[str, list[Surface]] = {}
         """Order -> what it holds."""
         self._warned: set[tuple[str, tuple[str, ...]]] = set()
@@ -68,11 +68,8 @@ class Claimed:
         return check
 
     def _dirty(self) -> set[str]:
-        """What differs from the last commit. Only checked where another order holds something."""
-        if not self.others:
-            return set()
-        listed = git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", cwd=self.top, check=False)
-        return {entry[3:].decode("utf-8", "replace") for entry in listed.stdout.split(b"\0") if len(entry) > 3}
+        """What differs from the start. Only looked at where another order holds something."""
+        return self._differing() if self.others else set()
 
     def collisions(self, told: Mapping[str, Any]) -> str:
         """New findings of the radar in words for the agent; empty when there is nothing new."""

@@ -13,11 +13,11 @@ from typing import Literal
 
 import msgspec
 
-from treadle.errors import Busy, StorageError, TreadleError
+from treadle.errors import Busy, StorageError, TreadleError, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.run import runs, transcripts, trees
 from treadle.fleet.run.attempt import RunningAttempt
-from treadle.fleet.run.checkpoints import Checkpoint, RunState, fetch, read_state
+from treadle.fleet.run.checkpoints import Checkpoint, fetch, read_state
 from treadle.io.files import locked
 from treadle.io.process import table
 
@@ -48,7 +48,7 @@ async def prepare(attempt: RunningAttempt, source: str) -> Before:
             return found
         if (kept := await fetch(attempt.bus, order, number)) is not None:
             return await _from_store(attempt, kept, source)
-    tree = await asyncio.to_thread(trees.prepare, attempt.spec, source, attempt.new_place())
+    tree = await asyncio.to_thread(attempt.prepare, source)
     return Before(how="brief" if attempt.earlier else "", tree=tree)
 
 
@@ -75,22 +75,15 @@ async def _from_this_machine(attempt: RunningAttempt, order: str, number: int, s
     except (Busy, StorageError):
         return None
     attempt.locks.callback(holding.__exit__, None, None, None)
+    if state.tree.top and not state.tree.store:
+        return None  # a `git worktree` of release 0.1: its checkpoint is in the object store
     if not await asyncio.to_thread(_is_unused, state.tree.top or state.tree.root):
         return None
-    tree = await asyncio.to_thread(_tree_of, attempt, state, order, source)
+    again = bool(state.tree.top) and (order != attempt.spec.id or not os.path.isdir(state.tree.top))
+    # For another order, it is made again in the same place, where the session knows the files.
+    tree = await asyncio.to_thread(attempt.prepare, source, state.tree.top) if again else state.tree
     how: Literal["session", "brief"] = "session" if attempt.can_resume and state.session else "brief"
-    return Before(how=how, session=state.session, cwd=tree.root, restored=True, tree=tree)
-
-
-def _tree_of(attempt: RunningAttempt, state: RunState, order: str, source: str) -> trees.WorkTree:
-    """The worktree in its old place: as it was left, or made again when its order has ended and it was removed."""
-    old, spec = state.tree, attempt.spec
-    if old.top and not os.path.isdir(old.top):
-        return trees.prepare(spec, source, old.top)
-    if order != spec.id and old.top:
-        trees.restore(old, spec.base, spec.base)
-        return msgspec.structs.replace(old, start=spec.base)
-    return old
+    return Before(how=how, session=state.session, cwd=tree.root, restored=not again, tree=tree)
 
 
 def _is_unused(place: str) -> bool:
@@ -114,17 +107,15 @@ def _inside(pid: int, place: str) -> bool:
 async def _from_store(attempt: RunningAttempt, kept: Checkpoint, source: str) -> Before:
     """Take it from the object store."""
     spec = attempt.spec
-    tree = await asyncio.to_thread(trees.prepare, spec, source, attempt.new_place())
-    restored = False
-    if tree.top and kept.commit and kept.start == tree.start:
-        try:
-            if kept.bundle:
-                path = os.path.join(attempt.directory, "in.bundle")
-                await asyncio.to_thread(trees.fetch, tree, kept.bundle, path)
-            await asyncio.to_thread(trees.restore, tree, kept.head, kept.commit)
-            restored = True
-        except TreadleError:
-            await asyncio.to_thread(trees.restore, tree, tree.start, tree.start)
+    left = trees.Left(head=kept.head or kept.start, commit=kept.commit, start=kept.start)
+    restored = bool(kept.commit) and kept.start == (spec.base or kept.start)
+    try:
+        tree = await asyncio.to_thread(attempt.prepare, source, "", left if restored else None, kept.bundle)
+    except (WorkspaceError, StorageError):
+        if not restored:
+            raise
+        restored = False
+        tree = await asyncio.to_thread(attempt.prepare, source)
     goes_on = bool(kept.session) and kept.agent == spec.agent and attempt.can_resume
     # A session that remembers changes which are not there would build on nothing.
     if goes_on and (restored or kept.commit in ("", kept.start) or bool(spec.continues)):

@@ -244,6 +244,8 @@ class Execution:
         assert self.before.tree is not None
         self.attempt.tree = self.before.tree
         self.attempt.root = self.attempt.tree.root
+        if self.attempt.tree.top:
+            self.attempt.taker = await asyncio.to_thread(trees.WorkTaker, self.attempt.tree, self.spec.bring)
         await self._know_claims()
         if self.before.how != "session":
             await self.questions.forget()
@@ -273,12 +275,12 @@ class Execution:
     async def _know_claims(self) -> None:
         """What others hold binds from the agent's first step on, so wait until it was reported once."""
         assert self.attempt.tree is not None
-        if not self.attempt.tree.top:
+        if self.attempt.taker is None:
             return
         await self._may_begin.wait()
         if self.attempt.superseded.is_set():
             raise Cancelled("another attempt has the order")
-        self.claimed = Claimed(self.attempt.tree.top, self.attempt.root)
+        self.claimed = Claimed(self.attempt.tree.top, self.attempt.root, self.attempt.taker.dirty)
         self.claimed.learn(self._others)
 
     async def _run_once(self, agent: Agent) -> Any:
@@ -299,9 +301,16 @@ class Execution:
         )
         mode: WorkspaceMode = "pass_through" if self.attempt.tree.top or self.spec.in_place else "staged"
         use: Literal["possible", "off"] = "off" if self.spec.mode == "yolo" else "possible"
-        confinement = Confinement(use=use)
+        taker = self.attempt.taker
         self._host = HostRun(
-            Job(order=order, backend=agent, mode=mode, check=self.spec.verify or None, confinement=confinement),
+            Job(
+                order=order,
+                backend=agent,
+                mode=mode,
+                check=self.spec.verify or None,
+                confinement=Confinement(use=use, read_only=taker.shown() if taker is not None else ()),
+                origin=taker.origin if taker is not None else None,
+            ),
             ReceiptStore(os.path.join(self.attempt.directory, "receipts")),
             sink=self.take,
             adjust=self._adjusted,
@@ -316,8 +325,11 @@ class Execution:
         from treadle.host.confine import confined_check
 
         self._do("setup")
-        run = run_check if self.spec.mode == "yolo" else confined_check
-        done = await run(self.spec.setup, self.attempt.root)
+        if self.spec.mode == "yolo":
+            done = await run_check(self.spec.setup, self.attempt.root)
+        else:
+            shown = self.attempt.taker.shown() if self.attempt.taker is not None else ()
+            done = await confined_check(self.spec.setup, self.attempt.root, shown=shown)
         if not done.ok:
             raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
 
@@ -373,12 +385,16 @@ class Execution:
     async def keep_result(self, result: dict[str, Any]) -> None:
         """Store the result: the work as a commit, a patch and a bundle."""
         self.result = result
-        if self.attempt.tree is not None and self.attempt.tree.top and not self.attempt.superseded.is_set():
+        taker = self.attempt.taker
+        if taker is not None and not self.attempt.superseded.is_set():
             title = f"{self.attempt.job.order.title}\n\nOrder {self.spec.id}, attempt {self.attempt.job.attempt}."
             await self.checkpoints.keep()
-            self.result |= await asyncio.to_thread(trees.commit, self.attempt.tree, title, self.spec.bring)
+            left = await asyncio.to_thread(taker.commit, await taker.head(), title)
+            told, patch = await asyncio.to_thread(taker.result, left)
+            self.result |= told
             self._compare_with_claims()
-            await self._store_result()
+            if left.commit != taker.tree.start:
+                await self._store_result(patch, await asyncio.to_thread(taker.bundle, left.commit))
         self.result["capsule"] = frugal.capsule(self.spec, self.attempt.job.order.title, self.result)
 
     def seen_in_terminal(self, state: str, quiet: float) -> None:
@@ -407,24 +423,17 @@ class Execution:
             return str(host.observed.stopped)
         return ""
 
-    async def _store_result(self) -> None:
-        assert self.attempt.tree is not None
-        if self.result.get("commit"):
-            name = f"{self.spec.id}.{self.attempt.job.attempt}"
-            data = await asyncio.to_thread(trees.patch, self.attempt.tree, self.result)
-            await objects.put(self.attempt.bus, f"patch.{name}", data)
-            path = os.path.join(self.attempt.directory, "result.bundle")
-            await objects.put(
-                self.attempt.bus,
-                f"bundle.{name}",
-                await asyncio.to_thread(trees.bundle, self.attempt.tree, str(self.result["commit"]), path),
-            )
-            self.result |= {"patch": f"patch.{name}", "bundle": f"bundle.{name}", "node": self.attempt.job.node}
-            self.result["branch"] = trees.branch_name(self.spec.id)
+    async def _store_result(self, patch: bytes, bundle: bytes) -> None:
+        name = f"{self.spec.id}.{self.attempt.job.attempt}"
+        await objects.put(self.attempt.bus, f"patch.{name}", patch)
+        await objects.put(self.attempt.bus, f"bundle.{name}", bundle)
+        self.result |= {"patch": f"patch.{name}", "bundle": f"bundle.{name}", "bundled": trees.RESULT}
+        self.result |= {"node": self.attempt.job.node, "branch": trees.branch_name(self.spec.id)}
 
     async def settle(self, counted: bool) -> None:
         if self.attempt.tree is not None:
-            await asyncio.to_thread(trees.settle, self.attempt.tree, self.spec.id, self.result, counted=counted)
+            tree, taker = self.attempt.tree, self.attempt.taker
+            await asyncio.to_thread(trees.settle, tree, taker, self.spec.id, self.result, counted=counted)
             if counted and self.attempt.tree.source:
                 kept = self.result.get("capsule") or {}
                 await asyncio.to_thread(frugal.leave, self.spec, self.attempt.tree.source, kept, self.used)

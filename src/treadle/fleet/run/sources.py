@@ -13,7 +13,9 @@ from treadle.io import scratch
 from treadle.io.files import locked, write_atomic
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.sidecar.connection import PolicyProfile
-from treadle.workspace.git import Repository, git
+from treadle.workspace import checkouts
+from treadle.workspace.git import git
+from treadle.workspace.user_repository import UserRepository
 
 
 class NotHere(WorkspaceError):
@@ -22,8 +24,8 @@ class NotHere(WorkspaceError):
 
 def commit_of(root: str) -> str:
     """The current commit of a directory's repository, for an order to start from; empty where there is none."""
-    found = Repository.find(root) if os.path.isdir(root) else None
-    return found.commit() if found is not None else ""
+    found = checkouts.find(root) if os.path.isdir(root) else None
+    return trees.commit_of(found, "HEAD") if found is not None else ""
 
 
 def policy_of(spec: Spec) -> PolicyProfile:
@@ -33,8 +35,8 @@ def policy_of(spec: Spec) -> PolicyProfile:
 async def find(bus: Bus, spec: Spec) -> str:
     """The directory that the order is about, on this node."""
     if spec.root and os.path.isdir(spec.root):
-        repository = await asyncio.to_thread(Repository.find, spec.root)
-        has = not spec.base if repository is None else await _has_base(bus, spec, repository)
+        user = await asyncio.to_thread(checkouts.find, spec.root)
+        has = not spec.base if user is None else await _has_base(bus, spec, user)
         if spec.in_place or has:
             return spec.root
     place = ""
@@ -43,8 +45,8 @@ async def find(bus: Bus, spec: Spec) -> str:
     elif spec.repo:
         place = await asyncio.to_thread(_fetch, spec)
     if place:
-        repository = await asyncio.to_thread(Repository.find, place)
-        if repository is not None and not await _has_base(bus, spec, repository):
+        user = await asyncio.to_thread(checkouts.find, place)
+        if user is not None and not await _has_base(bus, spec, user):
             raise WorkspaceError(f"the repository that was brought here has no commit {spec.base}")
         return place
     at = f" at {spec.base[:12]}" if spec.base else ""
@@ -54,9 +56,9 @@ async def find(bus: Bus, spec: Spec) -> str:
     )
 
 
-async def _has_base(bus: Bus, spec: Spec, repository: Repository) -> bool:
+async def _has_base(bus: Bus, spec: Spec, user: UserRepository) -> bool:
     """Whether the work's base commit is here; fetched, if necessary, from the order that made it."""
-    if not spec.base or await asyncio.to_thread(_has, repository, spec.base):
+    if not spec.base or not await asyncio.to_thread(user.lacks, [spec.base]):
         return True
     if not spec.continues or (entry := await bus.get(f"order.{spec.continues}")) is None:
         return False
@@ -64,20 +66,16 @@ async def _has_base(bus: Bus, spec: Spec, repository: Repository) -> bool:
     if made.get("commit") != spec.base or not made.get("bundle"):
         return False
     data = await objects.get(bus, str(made["bundle"]))
-    return await asyncio.to_thread(_fetch_made, repository, data, spec.base)
+    return await asyncio.to_thread(_take_made, user, data, spec.base)
 
 
-def _fetch_made(repository: Repository, data: bytes, commit: str) -> bool:
+def _take_made(user: UserRepository, data: bytes, commit: str) -> bool:
     with scratch.directory("bundle") as here:
         path = os.path.join(here, "made.bundle")
         write_atomic(path, data, sync=False)
-        words = ["--quiet", "--no-write-fetch-head", path, f"+{trees.BUNDLED}:refs/treadle/{commit}"]
-        with repository.lock():
-            return git("fetch", *words, cwd=repository.top, timeout=600, check=False).code == 0
-
-
-def _has(repository: Repository, commit: str) -> bool:
-    return git("cat-file", "-e", f"{commit}^{{commit}}", cwd=repository.top, check=False).code == 0
+        if user.run("bundle", "unbundle", path, timeout=600, check=False).code != 0:
+            return False
+    return user.run("update-ref", f"refs/treadle/{commit}", commit, check=False).code == 0
 
 
 def _copy_of(name: str) -> str:

@@ -1,98 +1,129 @@
-"""Where an attempt works: a worktree on no branch, at the order's commit; and the commits and patches it leaves.
+"""Where an attempt works: a directory with the files of the order's commit and a git directory of its own.
 
-A branch, `treadle/ORDER`, is made only for the attempt that counted. All functions block.
+The agent may do there what it likes. No git of ours runs in it: files come out as bytes that we read and hash into a
+store beside, which no sandbox shows; commits come out in a bundle that is made inside a sandbox, and every object of it
+is hashed on the way in. Everything that is kept of the work is made from that store, and nothing is written to the
+user's repository before an attempt counts. Functions block, except where they are `async`.
 """
 
+import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Mapping
 
 import msgspec
 
 from treadle.errors import TreadleError, WorkspaceError
-from treadle.io import scratch
-from treadle.io.files import write_atomic
-from treadle.io.reading import read
+from treadle.io import pinned, scratch
+from treadle.io.opening import opened, write
+from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
-from treadle.workspace.git import Repository, git
+from treadle.workspace import checkouts, private_git, taking
+from treadle.workspace.store import LONG, Store
+from treadle.workspace.user_repository import UserRepository
+from treadle.workspace.workspace import Origin, make_readable
+from treadle.workspace.writing import write_files
 
-BUNDLED = "refs/worktree/treadle-bundle"
-"""The commit that a bundle carries. Each worktree has its own ref, so two runners that end together do not collide."""
+RESULT = "refs/heads/result"
+"""The commit that a bundle carries."""
+FORMER = "refs/worktree/treadle-bundle"
+"""The same in bundles of release 0.1."""
+AGENT = "refs/heads/agent"
+SMALL = 4096
 PATCH_MAX = 64 * 1024 * 1024
-_AUTHOR = ["-c", "user.name=treadle", "-c", "user.email=treadle@localhost"]
+CHANGED_MAX = 200
 
 
 class WorkTree(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     """Where the agent works."""
     top: str = ""
-    """The top of the worktree; empty when there is none: no repository, or in place."""
+    """The top of the working tree; empty when there is none: no repository, or in place."""
     start: str = ""
     source: str = ""
+    """The top of the user's repository."""
+    store: str = ""
+    """Our store beside it. Empty in a record of release 0.1, whose working trees were `git worktree`s."""
 
 
-def prepare(spec: Spec, root: str, path: str) -> WorkTree:
-    """A worktree at `path` for the order; the directory itself when it works in place or there is no repository."""
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a working tree as commits: `head` is what the agent has committed, `commit` has the rest on top."""
+
+    head: str
+    commit: str
+    start: str = ""
+
+
+def prepare(spec: Spec, root: str, path: str, store: str, left: Left | None = None, bundle: bytes = b"") -> WorkTree:
+    """A working tree at `path` for the order; the directory itself when it works in place or there is no repository.
+
+    With `left`, the files are as an earlier attempt left them; `bundle` has its commits.
+    """
     if not os.path.isdir(root):
         raise WorkspaceError(f"there is no directory {root} on this node", hint="give labels of a node that has it")
-    repository = Repository.find(root)
-    if spec.in_place or repository is None:
+    user = None if spec.in_place else checkouts.find(root)
+    if user is None:
         return WorkTree(root=root)
-    start = repository.add_detached(path, spec.base or "HEAD")
-    inside = os.path.relpath(os.path.realpath(root), os.path.realpath(repository.top))
+    start = commit_of(user, (left.start if left is not None else "") or spec.base or "HEAD")
+    for place in (path, store):
+        remove_tree(place)
+    made = Store.make(store, lenders=user.object_places(), algorithm="sha1" if len(start) == 40 else "sha256")
+    if bundle and left is not None:
+        made.take_bundle(bundle, bundle_ref(bundle), RESULT)
+    _, files = made.borrow_tree(left.commit if left is not None else start)
+    write_files(made, files, path)
+    _make_git(made, user, path, start, left.head if left is not None else start)
+    inside = os.path.relpath(os.path.realpath(root), os.path.realpath(user.top))
     here = os.path.normpath(os.path.join(path, inside))
     os.makedirs(here, exist_ok=True)
     for name in spec.bring:
         bring(os.path.join(root, name), os.path.join(here, name))
-    return WorkTree(root=here, top=path, start=start, source=repository.top)
+    return WorkTree(root=here, top=path, start=start, source=user.top, store=store)
 
 
-def snapshot(tree: WorkTree, brought: tuple[str, ...] = ()) -> str:
-    """A commit of everything in the worktree now, on no branch, with HEAD as parent; HEAD itself if nothing differs.
-
-    The agent at work there does not notice: git's own index is left alone.
-    """
-    head = head_of(tree)
-    with scratch.directory("index") as here:
-        env = {"GIT_INDEX_FILE": os.path.join(here, "index")}
-        git("read-tree", head, cwd=tree.top, env=env)
-        git("add", "-A", "--", ".", cwd=tree.top, env=env)
-        inside = os.path.relpath(tree.root, tree.top)
-        for name in brought:
-            git("reset", "--quiet", "HEAD", "--", os.path.join(inside, name), cwd=tree.top, env=env, check=False)
-        made = git("write-tree", cwd=tree.top, env=env).stdout.decode().strip()
-    if made == git("rev-parse", f"{head}^{{tree}}", cwd=tree.top).stdout.decode().strip():
-        return head
-    words = ["commit-tree", made, "-p", head, "-m", "as it was when the attempt was cut off"]
-    return git(*_AUTHOR, *words, cwd=tree.top).stdout.decode().strip()
+def _make_git(store: Store, user: UserRepository, path: str, start: str, head: str) -> None:
+    """The agent's own git directory, at `head`. Nothing but us has written in it yet, so our git may run there."""
+    place = os.path.join(path, ".git")
+    private_git.make(place, user, head=start)
+    # Claims of orders are the fleet's: for the coordination, this is a repository like any other.
+    os.unlink(os.path.join(place, private_git.MARK))
+    own = UserRepository(path, place, place, linked=False)
+    if head != start:
+        give_commits(store, own, head, without=start)
+        own.run("update-ref", "--no-deref", "HEAD", head)
+        own.run("read-tree", head)
+    own.run(f"--work-tree={path}", "update-index", "-q", "--refresh", check=False, timeout=LONG)
 
 
-def changed(tree: WorkTree, commit: str) -> tuple[str, ...]:
-    """The files that changed since the start."""
-    names = git("diff", "--name-only", "-z", tree.start, commit, cwd=tree.top).stdout.split(b"\0")[:-1]
-    return tuple(name.decode("utf-8", "replace") for name in names[:200])
+def give_commits(store: Store, to: UserRepository, commit: str, *, without: str) -> None:
+    """Give a repository the objects of a commit in our store. git hashes each."""
+    with scratch.directory("bundle") as directory:
+        path = os.path.join(directory, "bundle")
+        store.set_ref(RESULT, commit)
+        write(path, store.bundle(RESULT, without=[without]))
+        to.run("bundle", "unbundle", path, timeout=LONG)
 
 
-def head_of(tree: WorkTree) -> str:
-    return git("rev-parse", "HEAD", cwd=tree.top).stdout.decode().strip()
+def commit_of(user: UserRepository, name: str) -> str:
+    done = user.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False)
+    if done.code != 0:
+        raise WorkspaceError(f"{user.top} has no commit {name!r}", hint="commit something first")
+    return done.stdout.decode().strip()
 
 
-def restore(tree: WorkTree, head: str, commit: str) -> None:
-    """Restore a snapshot: what was committed at `head` is committed, and the rest is changed or new."""
-    git("reset", "--quiet", "--hard", commit, cwd=tree.top)
-    if head != commit:
-        git("reset", "--quiet", "--mixed", head, cwd=tree.top)
+def bundle_ref(bundle: bytes) -> str:
+    """The ref that a bundle of ours carries; of this release or the one before."""
+    return RESULT if f" {RESULT}\n".encode() in bundle[:SMALL] else FORMER
 
 
-def fetch(tree: WorkTree, data: bytes, path: str) -> None:
-    """Fetch the commits of a bundle."""
-    write_atomic(path, data, sync=False)
-    git("fetch", "--quiet", "--no-write-fetch-head", path, f"+{BUNDLED}:{BUNDLED}", cwd=tree.top, timeout=600)
-    os.unlink(path)
+def bundled(result: Mapping[str, object]) -> str:
+    """The ref that the commit of a result has in its bundle."""
+    return str(result.get("bundled") or FORMER)
 
 
 def bring(source: str, target: str) -> None:
-    """Give the worktree a file that git ignores: directories as links, files as copies."""
+    """Give a working tree a file that git ignores: directories as links, files as copies."""
     if not os.path.lexists(source) or os.path.lexists(target):
         return
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -102,72 +133,187 @@ def bring(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def commit(tree: WorkTree, message: str, brought: tuple[str, ...] = ()) -> dict[str, object]:
-    """Commit everything that differs in the worktree, on top of what the agent has committed itself."""
-    if not tree.top:
-        return {}
-    git("add", "-A", "--", ".", cwd=tree.top)
-    inside = os.path.relpath(tree.root, tree.top)
-    for name in brought:  # git may not ignore a link to an ignored directory, because it is not a directory
-        git("reset", "--quiet", "HEAD", "--", os.path.join(inside, name), cwd=tree.top, check=False)
-    if git("diff", "--cached", "--quiet", cwd=tree.top, check=False).code:
-        git(*_AUTHOR, "commit", "--quiet", "--no-verify", "-m", message, cwd=tree.top)
-    head = head_of(tree)
-    if head == tree.start:
-        return {"base": tree.start, "files": 0}
-    stat = git("diff", "--shortstat", tree.start, head, cwd=tree.top).stdout.decode().strip()
-    count = git("diff", "--name-only", "-z", tree.start, head, cwd=tree.top).stdout.count(b"\0")
-    return {
-        "base": tree.start,
-        "commit": head,
-        "files": count,
-        "changed": list(changed(tree, head)),
-        "stat": stat,
-    }
+# What comes out...
 
 
-def patch(tree: WorkTree, result: dict[str, object]) -> bytes:
-    """The difference as text, and as a bundle from which another machine can fetch the commit."""
-    found = git("diff", "--binary", tree.start, str(result["commit"]), cwd=tree.top).stdout
-    return found[:PATCH_MAX]
+class WorkTaker:
+    """Takes what an agent has done out of its working tree, again and again, into the store."""
+
+    def __init__(self, tree: WorkTree, brought: tuple[str, ...]) -> None:
+        self.tree = tree
+        self.store = Store.open(tree.store)
+        self._start, self._base = self.store.borrow_tree(tree.start)
+        self._lent = {entry.blob for entry in self._base.values()}
+        inside = os.path.relpath(tree.root, tree.top)
+        self._excludes = "".join(f"/{os.path.normpath(os.path.join(inside, name))}\n" for name in brought)
+        self._look: taking.Look | None = None
+        self._lock = threading.Lock()
+        self._taken = ("", tree.start)
+        """The head as the agent's git directory says it, and its commit in the store."""
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(
+            top=self.tree.source, commit=self.tree.start, inside=os.path.relpath(self.tree.root, self.tree.top)
+        )
+
+    def shown(self) -> tuple[str, ...]:
+        """What a sandbox has to show of the user's repository: its objects, read-only."""
+        return self.store.lenders
+
+    def files(self) -> taking.Look:
+        """The files as they are now, in the store."""
+        with self._lock:
+            found = self._taken_now()
+            while make_readable(self.tree.top, found.oddities):
+                found = self._taken_now()
+            self._look = found
+            return found
+
+    def _taken_now(self) -> taking.Look:
+        return taking.take(
+            self.store, self.tree.top, base=self._base, earlier=self._look, excludes=self._excludes, lent=self._lent
+        )
+
+    def dirty(self) -> set[str]:
+        """The files that differ from the start."""
+        found = self.files().files
+        return {path for path in found.keys() | self._base.keys() if found.get(path) != self._base.get(path)}
+
+    async def head(self) -> str:
+        """What the agent has committed, brought into the store: a descendant of the start, or the start itself."""
+        import asyncio
+
+        said = await asyncio.to_thread(_said_head, self.tree.top)
+        if said in (self.tree.start, ""):
+            return self.tree.start
+        if said != self._taken[0]:
+            self._taken = (said, await self._commits())
+        return self._taken[1]
+
+    async def _commits(self) -> str:
+        """Its commits, in a bundle that is made inside a sandbox, and only there: its git may run other programs."""
+        import asyncio
+
+        from treadle.agent.confining import Confining
+        from treadle.host.verify import bundle_inside
+        from treadle.session import Confinement
+
+        asked = Confinement(use="on", network="off", read_only=self.shown())
+        confining = Confining(self.tree.top, (), asked, session="commits")
+        try:
+            walls = confining.now()
+            assert walls is not None
+            bundle = await bundle_inside(walls, self.tree.top, self.tree.start)
+            return await asyncio.to_thread(self._take_commits, bundle)
+        except TreadleError:  # there is no sandbox, or no whole bundle: the files alone then, in one commit
+            return self.tree.start
+        finally:
+            confining.close()
+
+    def _take_commits(self, bundle: bytes) -> str:
+        head = self.store.take_bundle(bundle, "HEAD", AGENT)
+        known = self.store.git("merge-base", "--is-ancestor", self.tree.start, head, lent=True, check=False)
+        return head if known.code == 0 else self.tree.start
+
+    def commit(self, head: str, message: str) -> Left:
+        """A commit of everything in the working tree now, on top of `head`; `head` itself if nothing differs."""
+        made = self.files().tree
+        if made == self.store.tree_of(head):
+            return Left(head=head, commit=head)
+        who = {"NAME": "treadle", "EMAIL": "treadle@localhost"}
+        names = {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in who.items()}
+        return Left(head=head, commit=self.store.commit(made, [head], message, who=names))
+
+    def changed(self, commit: str) -> tuple[str, ...]:
+        """The files that changed since the start."""
+        deltas = self.store.deltas(self._start, self._tree(commit), renames=False)
+        return tuple(os.fsencode(one.change.path).decode("utf-8", "replace") for one in deltas[:CHANGED_MAX])
+
+    def _tree(self, commit: str) -> str:
+        return self.store.borrow_tree(commit)[0]
+
+    def bundle(self, commit: str, ref: str = RESULT) -> bytes:
+        """The commits since the start, for another repository that has the start."""
+        with self._lock:
+            self.store.set_ref(ref, commit)
+            return self.store.bundle(ref, without=[self.tree.start])
+
+    def result(self, left: Left) -> tuple[dict[str, object], bytes]:
+        """What is told of the work, and the difference as text."""
+        if left.commit == self.tree.start:
+            return {"base": self.tree.start, "files": 0}, b""
+        after = self._tree(left.commit)
+        deltas = self.store.deltas(self._start, after)
+        stat = self.store.git("diff-tree", "--shortstat", "--find-renames", self._start, after).stdout.decode().strip()
+        told: dict[str, object] = {
+            "base": self.tree.start,
+            "commit": left.commit,
+            "tree": after,
+            "files": len(deltas),
+            "changed": list(self.changed(left.commit)),
+            "stat": stat,
+        }
+        if odd := [f"{one.path}: {one.note}" for one in (self._look.oddities if self._look is not None else ())]:
+            told["odd"] = odd[:CHANGED_MAX]
+        return told, self.store.patch(self._start, after)[:PATCH_MAX]
 
 
-def bundle(tree: WorkTree, head: str, path: str) -> bytes:
-    """The commits since the start, for another repository that has the start."""
-    git("update-ref", BUNDLED, head, cwd=tree.top)
+def _said_head(top: str) -> str:
+    """What the agent's git directory says is checked out, in words that change when it does. Read as data."""
     try:
-        git("bundle", "create", "--quiet", path, BUNDLED, f"^{tree.start}", cwd=tree.top)
-    finally:
-        git("update-ref", "-d", BUNDLED, cwd=tree.top, check=False)
-    return read(path)
+        text = _small(top, "HEAD")
+        name = text.removeprefix("ref:").strip()
+        if text.startswith("ref:") and ".." not in name and not name.startswith("/"):
+            with contextlib.suppress(OSError):
+                return f"{name} {_small(top, name)}"
+            return f"{name} {_small(top, 'packed-refs', 1 << 20)}"
+        return text
+    except OSError:
+        return ""
 
 
-def bundled(result: Mapping[str, object]) -> str:
-    """The ref that the commit of a result has in its bundle."""
-    return str(result.get("bundled") or BUNDLED)
+def _small(top: str, name: str, most: int = SMALL) -> str:
+    with opened(pinned.open_file(os.path.join(os.path.realpath(top), ".git", name))) as file:
+        return os.fsdecode(file.read(most)).strip()
+
+
+# The end...
 
 
 def branch_name(order: str) -> str:
     return f"treadle/{order}"
 
 
-def settle(tree: WorkTree, order: str, result: dict[str, object], *, counted: bool) -> str | None:
-    """Name the branch if the work counts, and remove the worktree. Returns its path when it is kept."""
-    if not tree.top:
-        return None
-    repository = Repository.find(tree.source)
-    if repository is None:
-        return tree.top
-    try:
+def settle(tree: WorkTree, taker: WorkTaker | None, order: str, result: Mapping[str, object], *, counted: bool) -> None:
+    """Make the branch if the work counts, and remove the working tree. Work that does not count is kept for a look."""
+    if not tree.top or taker is None:
+        return
+    with contextlib.suppress(TreadleError):
         if counted and result.get("commit"):
-            with repository.lock():
-                repository.git("branch", "--force", branch_name(order), str(result["commit"]))
-        elif not counted:
-            dirty = git("status", "--porcelain", cwd=tree.top).stdout
-            if dirty or head_of(tree) != tree.start:
-                return tree.top  # work that does not count is kept for whoever wants to look
-        with repository.lock():
-            repository.git("worktree", "remove", "--force", tree.top)
-    except TreadleError:
-        return tree.top
-    return None
+            _name_branch(tree, taker, branch_name(order), str(result["commit"]))
+        elif not counted and (taker.dirty() or _said_head(tree.top) != tree.start):
+            return
+        remove_tree(tree.top)
+        remove_tree(tree.store)
+
+
+def _name_branch(tree: WorkTree, taker: WorkTaker, branch: str, commit: str) -> None:
+    """The branch in the user's repository: new, or moved forward; one with anything else on it is left alone."""
+    user = checkouts.around(tree.source)
+    give_commits(taker.store, user, commit, without=tree.start)
+    ref = f"refs/heads/{branch}"
+    old = user.refs().get(ref, "")
+    if old and user.run("merge-base", "--is-ancestor", old, commit, check=False).code != 0:
+        return
+    user.run("update-ref", "-m", "treadle: the order is done", ref, commit, old or "0" * len(commit))
+
+
+def remove_kept(directory: str, tree: WorkTree) -> None:
+    """Remove what an ended attempt has left in its directory; also a `git worktree` of release 0.1."""
+    remove_tree(os.path.join(directory, "work"))
+    remove_tree(os.path.join(directory, "store"))
+    if tree.top and not tree.store:
+        user = checkouts.find(tree.source) if os.path.isdir(tree.source) else None
+        if user is not None:
+            user.run("worktree", "prune", check=False)
