@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.checkouts import Working, checkout, git
+from tests.agent.checkouts import ENV, Working, checkout, git
+from tests.io.sandbox.rooms import sh
 from treadle.io.sandbox import methods
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
@@ -281,3 +282,28 @@ async def test_a_command_of_coordination_says_inside_why_it_does_not_work(top: P
     program = f"{sys.executable} -I -c 'from treadle.coordination import repository; repository.find()'"
     done = await agent.run(program)
     assert done.code and "claims and seats are kept in the user's git directory" in done.text
+
+
+async def test_what_a_check_does_to_git_is_forgotten(top: Path) -> None:
+    made = Working(top).confining
+    await sh(made.now(), "echo two > file.txt; git commit -qam two", top, env=ENV)
+    home = Path(made.sealing._home)
+    made.close()
+    assert log(top) == "one" and not home.exists()
+
+
+async def test_a_repository_that_cannot_be_read_is_read_only_and_that_is_said(top: Path) -> None:
+    (top / ".git" / "HEAD").write_text("nonsense\n")
+    agent = Working(top)
+    assert (await agent.run("echo x > .git/config")).code != 0 and (await agent.run("echo x > fine")).code == 0
+    assert "commands cannot commit" in agent.said[0] and len(agent.said) == 1
+    agent.confining.close()
+
+
+async def test_what_is_not_taken_over_is_kept(top: Path) -> None:
+    agent = Working(top)
+    await agent.ok("git commit -q --allow-empty -m two")
+    await agent.run("git rebase -q --exec false HEAD~1")
+    home = Path(agent.confining.sealing._home)
+    agent.confining.close()
+    assert (home / "0" / "git" / "rebase-merge").is_dir()

@@ -51,6 +51,9 @@ class Sealing:
         self._theirs: set[str] = set()
         """The git directories below the workspaces that were there before."""
         self._lock = asyncio.Lock()
+        self._taking = False
+        """Whether what programs commit is taken over at all; what a check does to git is not."""
+        self._problems: list[str] = []
 
     def begin(self) -> list[InPlace]:
         """Make the private repositories, the first time."""
@@ -72,7 +75,16 @@ class Sealing:
             self._home = os.path.join(home, f"{self._session}-{number}")
             number += 1
         os.mkdir(self._home, mode=0o700)
-        return [InPlace(user, os.path.join(self._home, str(at)), self._session, at) for at, user in enumerate(found)]
+        made = []
+        for at, user in enumerate(found):
+            try:
+                made.append(InPlace(user, os.path.join(self._home, str(at)), self._session, at))
+            except (
+                TreadleError,
+                OSError,
+            ) as error:  # then `.git` is read-only, as if we did not know it
+                self._problems.append(f"commands cannot commit in {user.top}: {error}")
+        return made
 
     def mounts(self) -> tuple[Mount, ...]:
         return tuple(mount for place in self.begin() for mount in place.mounts)
@@ -99,18 +111,22 @@ class Sealing:
     async def ready(self) -> list[str]:
         """Before a command or a turn. Returns what a person should know."""
         said: list[str] = []
+        self._taking = True
         if self._wanted():
             async with self._lock:
                 for place in self._made if self._made is not None else await asyncio.to_thread(self.begin):
                     try:
                         await place.ready(partial(self._inside, place))
-                    except TreadleError as error:
+                    except (TreadleError, OSError) as error:
                         said.append(f"the agent's repository does not follow yours: {error}")
+        said += self._problems
+        self._problems = []
         return said
 
     async def settle(self) -> list[str]:
         """After a command or a turn. Returns what a person, and the agent, should know."""
         said: list[str] = []
+        self._taking = True
         async with self._lock:
             for place in self._made or ():
                 if self._wanted():
@@ -148,7 +164,7 @@ class Sealing:
     def close(self) -> None:
         """Remove the private repositories, unless something in them was not taken over."""
         for place in self._made or ():
-            if place.is_settled():
+            if place.is_settled() or not self._taking:
                 scratch.remove(place.directory)
         if self._home and os.path.isdir(self._home) and not os.listdir(self._home):
             os.rmdir(self._home)

@@ -441,8 +441,6 @@ class NativeSession(HostedSession):
         self.context.resize(provider.context_window)
         self._owned.append(provider)  # the old one may still serve a background task: all are closed at the end
 
-    # Commands
-
     def commands(self) -> list[CommandInfo]:
         from treadle.agent.commands import registry  # imported here because most sessions never get a command
 
@@ -494,6 +492,7 @@ class NativeSession(HostedSession):
         await self._hooks.ended()
         await self.tasks.stop_all()
         await self.toolbox.servers.close()
+        await self.confining.sealing.settle()  # what a background task has committed since the last turn
         for provider in self._owned:
             await provider.aclose()
         self.transcript.close()

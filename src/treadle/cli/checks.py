@@ -197,6 +197,13 @@ def sandbox(offline: bool) -> Iterator[Finding]:
     says = "; ".join([f"{found.method}, tried" if ok else "nothing to confine commands with", *found.problems])
     fix = "install bubblewrap, and see `treadle docs sandbox`"
     yield Finding(area="sandbox", name="--sandbox", ok=ok, says=says, fix=fix)
+    sealed = found.method == "bubblewrap"
+    says = (
+        "confined runs have a git repository of their own; unconfined ones (--no-sandbox, yolo, suggest) write to yours"
+    )
+    if not sealed:
+        says = "runs are not sealed: " + ("`.git` is read-only for them" if ok else "they write to your git repository")
+    yield Finding(area="sandbox", name="git", ok=sealed, says=says, fix=fix)
     for one in found.cannot:
         yield Finding(area="sandbox", name="cannot", ok=False, says=one)
     if (group := cgroup.given()) is not None:

@@ -117,6 +117,7 @@ class SidecarDoer:
             )
 
         if self._enclosure is not None:
+            await self._enclosure.ready(self._note)
             self._look = await asyncio.to_thread(self._enclosure.watching(None, ruled=False))
         self._peer = await started(self._enclosure, start)
         if self._aborted is not None:
@@ -145,10 +146,13 @@ class SidecarDoer:
             try:
                 await asyncio.to_thread(self._look)
             except Denied as error:
-                self._taking_out = [Deviation(where="workspace", problem=str(error))]
+                self._taking_out.append(Deviation(where="workspace", problem=str(error)))
                 self.taken_out = [os.path.relpath(path, self._root) for path in error.details["files"]]
         if self._enclosure is not None:
-            await self._enclosure.finish(lambda said: self._taking_out.append(Deviation(where="git", problem=said)))
+            await self._enclosure.finish(self._note)
+
+    def _note(self, said: str) -> None:
+        self._taking_out.append(Deviation(where="git", problem=said))
 
     session_id = ""
 

@@ -222,7 +222,7 @@ class InPlace:
             found = read_listing(await inside(LIST, {}))
             notes = await self._take(found, inside)
             self._settled = not found.unfinished
-        except (TreadleError, BadListing) as error:
+        except (TreadleError, BadListing, OSError) as error:
             notes = self._once(f"what the agent did with git was not taken over: {error}")
         self._seen = self._private_state()
         return notes

@@ -60,6 +60,14 @@ class UserRepository:
         works_here = named.code == 0 and os.path.realpath(os.path.join(own, _line(named))) == os.path.realpath(top)
         return found if works_here else None
 
+    @classmethod
+    def around(cls, path: str) -> UserRepository | None:
+        """The repository whose checkout contains `path`."""
+        place = os.path.realpath(path)
+        while not os.path.lexists(os.path.join(place, ".git")) and place != os.path.dirname(place):
+            place = os.path.dirname(place)
+        return cls.at(place)
+
     def run(
         self,
         *arguments: str,

@@ -233,7 +233,8 @@ def _forgotten(session: str) -> bool:
 
 
 def _branch(cwd: str) -> str:
-    from treadle.workspace.git import git
+    from treadle.workspace.user_repository import UserRepository
 
-    found = git("symbolic-ref", "--short", "-q", "HEAD", cwd=cwd or here(), timeout=5, check=False)
-    return found.stdout.decode("utf-8", "replace").strip()
+    found = UserRepository.around(cwd or here())
+    head = found.head() if found is not None else ""
+    return head.removeprefix("refs/heads/") if head.startswith("refs/heads/") else ""

@@ -1,8 +1,8 @@
 """What Tab offers: slash commands and their arguments at the start of the line, files after an @."""
 
-import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -44,16 +44,14 @@ class ChatCompleter(Completer):
 
 
 def listed(cwd: str) -> list[str]:
-    """The files of a directory except those that git ignores; without git, all but hidden ones."""
-    from treadle.workspace.git import git
+    """The files of a directory except those that git ignores; outside of a repository, all but hidden ones.
 
-    found = git("ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=cwd, timeout=5, check=False)
-    if found.code == 0:
-        return [name for name in found.stdout.decode("utf-8", "replace").split("\0") if name][:FILES]
-    names: list[str] = []
-    for place, directories, files in os.walk(cwd):
-        directories[:] = [name for name in directories if not name.startswith(".")]
-        names += [os.path.relpath(os.path.join(place, name), cwd) for name in files if not name.startswith(".")]
-        if len(names) >= FILES:
-            break
-    return names[:FILES]
+    We read them ourselves: git would obey what an agent may have put there.
+    """
+    from treadle.agent.tools.ignore import Walk
+    from treadle.workspace.user_repository import UserRepository
+
+    shown = (name for name, _ in Walk(cwd))
+    if UserRepository.around(cwd) is None:
+        shown = (name for name in shown if not f"/{name}".count("/."))
+    return [*islice(shown, FILES)]

@@ -38,9 +38,12 @@ class AcpAgent(DrivenAgent):
 
     async def _started(self, spec: SessionSpec, env: dict[str, str], words: Sequence[str] = ()) -> AcpSession:
         peer = await self.start([*self.launch.argv, *words], Connection("client"), spec, env)
-        # Commands that it runs through us are confined like those of our own agent.
-        confining = Confining(spec.cwd, spec.add_dirs, spec.confinement, session=f"{self.card.name}-{os.getpid()}")
-        confining.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
+        confining = peer.enclosed
+        if not isinstance(confining, Confining):
+            # Commands that it runs through us are confined like those of our own agent.
+            confining = Confining(spec.cwd, spec.add_dirs, spec.confinement, session=f"{self.card.name}-{os.getpid()}")
+            confining.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
+            peer.enclosed = confining
         return AcpSession(self.card, spec, peer, name=self.name, confining=confining, env=env)
 
     @asynccontextmanager
