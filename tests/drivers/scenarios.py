@@ -199,6 +199,10 @@ def _text(played: Played) -> None:
     if used:
         assert sum(each.output_tokens for each in used) == USED.output
         assert sum(each.prompt_tokens for each in used) == USED.input + USED.cache_read
+    levels = played.session.info.capabilities
+    assert bool(used) or not can(levels, "usage")
+    assert not can(levels, "cost") or any(each.cost_usd is not None for each in used)
+    assert not can(levels, "iterations") or played.ends[0].iterations == 1
 
 
 def _tool(played: Played) -> None:

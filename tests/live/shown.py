@@ -1,15 +1,20 @@
-"""Which abilities the tests with real programs have shown, when, and with which version: kept beside the programs, so
-that runs by agent and by part add up to one table."""
+"""Which abilities the tests with real programs have shown, when, and with which version: kept beside the programs and
+on a page of the docs, so that runs by agent and by part, here and elsewhere, add up to one table."""
 
 import json
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 from tests.drivers.programs import CACHE, PROGRAMS
 from treadle.drivers.card import cards
 from treadle.sessions.abilities import ABILITIES, can
 
+ASKED_FOR = ("changed_input", "steer")
+"""What the scenarios ask of every agent, also of those that do not declare it."""
 KEPT = CACHE / "abilities.json"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-abilities.md"
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "text": ("streaming", "usage", "cost", "iterations"),
     "tool": ("tools", "results"),
@@ -57,16 +62,50 @@ def keep(agent: str, ability: str, passed: bool) -> None:
 
 
 def kept() -> dict[str, dict[str, list[str]]]:
-    found: dict[str, dict[str, list[str]]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    """What the page says, and what was seen here since."""
+    found = {name: dict(row) for name, row in on_the_page().items()}
+    for name, row in (json.loads(KEPT.read_text()) if KEPT.exists() else {}).items():
+        found.setdefault(name, {}).update(row)
     return found
+
+
+def on_the_page() -> dict[str, dict[str, list[str]]]:
+    lines = PAGE.read_text().splitlines() if PAGE.exists() else []
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if line.startswith("| ")]
+    found: dict[str, dict[str, list[str]]] = {}
+    for ability, *cells in rows[1:]:
+        for name, text in zip(rows[0][1:], cells, strict=True):
+            if seen := re.fullmatch(r"(?:works|refused), (\S+), (\S+)", text):
+                found.setdefault(name, {})[ability] = [*seen.groups()]
+    return found
+
+
+def page() -> str:
+    lines = [
+        "# What each agent does when it is asked",
+        "",
+        "Made by `make test-agents` with the real programs, each against a scripted model, and judged by the effect:",
+        "*works* as its card declares, or *refused* although it was asked for, with the version and the day on which",
+        "that was last seen. A cell without them was not tried with the real program; what a card does not declare is",
+        "refused, or warned about, by one check, which `make test` tries with every card.",
+        "",
+        *table(),
+        "",
+        "Declared abilities that were seen to work: "
+        + ", ".join(f"{name} {count(name)}" for name in PROGRAMS if name in cards())
+        + ".",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def cell(agent: str, ability: str, found: dict[str, dict[str, list[str]]]) -> str:
     """When it was last true, and of which version."""
     declared = can(cards()[agent].capabilities, ability)
     version, when = found.get(agent, {}).get(ability, ("", ""))
-    if not when:
-        return "declared, not tried yet" if declared else "refused" if ABILITIES[ability].refusal else "not reported"
+    if not when or not (declared or ability in ASKED_FOR):
+        known = ABILITIES[ability]
+        refused = "not reported" if not known.refusal else "refused" if known.binding else "warned"
+        return "declared, not tried yet" if declared else refused
     return f"{'works' if declared else 'refused'}, {version}, {when}" if when[0].isdigit() else f"{version} {when}"
 
 

@@ -13,7 +13,7 @@ from tests.drivers.programs import PROGRAMS, environment
 from tests.drivers.scenarios import HELLO, PATIENCE, USED, script
 from tests.installed import TREADLE
 from tests.live.agents import agent
-from tests.live.shown import TRIALS
+from tests.live.shown import PAGE, TRIALS, page
 from treadle.agent.providers.script import Script, ScriptedReply
 from treadle.drivers.card import cards
 from treadle.events import Message, ThinkingDelta
@@ -140,3 +140,8 @@ async def test_what_a_card_declares_works(name: str, trial: str, tmp_path: Path)
 
 def test_every_trial_is_run() -> None:
     assert RUN.keys() == TRIALS.keys()
+
+
+def test_what_was_seen_is_a_table_in_the_docs() -> None:
+    """Runs last here: what this run and those before it came to."""
+    PAGE.write_text(page())
