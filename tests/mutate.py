@@ -58,9 +58,19 @@ class Fault(NamedTuple):
 
 def faults(module: Path) -> Iterator[Fault]:
     """Every fault that can be planted in a module."""
-    for number, node in enumerate(ast.walk(ast.parse(module.read_text()))):
-        for kind in _kinds(node):
+    tree = ast.parse(module.read_text())
+    options = {id(part) for part in _options(tree)}
+    for number, node in enumerate(ast.walk(tree)):
+        for kind in () if id(node) in options else _kinds(node):
             yield Fault(module, number, getattr(node, "lineno", 0), kind)
+
+
+def _options(tree: ast.AST) -> Iterator[ast.AST]:
+    """Options of classes and decorators, such as `frozen=True`: they guard against colleagues, not against users."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for part in (*node.keywords, *node.decorator_list):
+                yield from ast.walk(part)
 
 
 def _name(node: ast.expr) -> str:

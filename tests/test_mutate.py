@@ -42,6 +42,12 @@ def test_each_kind_of_fault_is_one_change_and_still_a_program(tmp_path: Path, ki
     assert part in source and source != ast.unparse(ast.parse(PROGRAM))
 
 
+def test_options_of_a_class_are_no_place_for_a_fault(tmp_path: Path) -> None:
+    module = tmp_path / "m.py"
+    module.write_text("class A(B, frozen=True):\n    loud: bool = False\n")
+    assert [(fault.line, fault.kind) for fault in mutate.faults(module)] == [(2, "true for false")]
+
+
 def test_a_sample_is_the_same_for_the_same_seed() -> None:
     modules = sorted((mutate.PACKAGE / "wire" / "fleet").glob("*.py"))
     first, again, other = (mutate.chosen(modules, 5, seed) for seed in (3, 3, 4))

@@ -410,3 +410,19 @@ async def test_our_own_look_at_a_huge_result_is_bounded_by_the_time_of_the_run(
     receipt, host = await run("", replace(told(source, task), timeout=3))
     assert receipt.outcome == "partial" and more(receipt)["workspace"]["kept"]
     assert "could not be looked at" in more(receipt)["end"]["message"]
+
+
+async def test_enforcement_by_the_kernel_is_claimed_only_when_the_kernel_did_all_of_it(
+    run: Runner, source: Path
+) -> None:
+    """Not without a sandbox, and not for a policy that also names tools, of which the kernel knows nothing."""
+    files = replace(NO_POLICY, deny_write=["keep.txt"])
+    for policy, use in (
+        (files, "off"),
+        (replace(files, disallowed_tools=["bash"]), "possible"),
+        (NO_POLICY, "possible"),
+    ):
+        work = order(source, policy=policy)
+        job = Job(order=work, backend=scripted("good"), timing=QUICK, confinement=Confinement(use=use))
+        receipt, _ = await run("", job)
+        assert more(receipt)["policy"]["enforced"] == "observed", (policy, use)

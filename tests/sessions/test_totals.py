@@ -18,7 +18,7 @@ from treadle.events import (
     TurnStarted,
     Usage,
 )
-from treadle.sessions.totals import totals
+from treadle.sessions.totals import Totals, totals
 
 
 def at(ts: float, make: type[Event], **fields: Any) -> Event:
@@ -126,3 +126,10 @@ def test_totals_are_sums(calls: list[tuple[int, int, float | None]]) -> None:
     usage = totals([Usage(model="m", input_tokens=i, output_tokens=o, cost_usd=c) for i, o, c in calls]).usage
     assert usage.input_tokens == sum(i for i, _, _ in calls) and usage.output_tokens == sum(o for _, o, _ in calls)
     assert (usage.cost_usd is None) == (not calls or any(c is None for _, _, c in calls))
+
+
+def test_a_total_with_one_estimate_in_it_is_never_called_measured() -> None:
+    counted, guessed = Usage(input_tokens=3, cost_usd=0.5), Usage(input_tokens=4, source="estimate")
+    assert not Totals.of([counted, counted]).estimated
+    assert Totals.of([guessed]).estimated and Totals.of([guessed, counted]).estimated
+    assert Totals.of([counted, guessed]).estimated and Totals.of([counted, guessed, counted]).cost_usd is None

@@ -60,7 +60,9 @@ async def test_a_worker_reports_only_as_itself(fleet: places.Fleet, bus: Bus) ->
     try:
         await worker.publish("fleet.in.node.n2.rate", b"{}")
         await worker.publish("fleet.ev.o.1.n2", b"{}")
-        for subject in ("fleet.in.node.n1.ended", "fleet.ev.o.1.n1", "$KV.fleet.order.o", "$KV.fleet.answer.o.1"):
+        others = ("fleet.in.node.n1.ended", "fleet.ev.o.1.n1", "fleet.beat.n1.node", "fleet.in.wish.cancel")
+        keys = ("order.o", "receipt.o", "answer.o.1", "spec.o", "lease.scheduler", "control", "node.n1", "work.n2.o")
+        for subject in (*others, *(f"$KV.fleet.{key}" for key in keys)):
             with pytest.raises(Denied):
                 await worker.request(subject, b"{}", timeout=1)
     finally:

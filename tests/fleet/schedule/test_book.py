@@ -255,3 +255,16 @@ def test_an_attempt_that_has_ended_does_not_end_again() -> None:
     assert row.order == before
     with pytest.raises(IllegalMove, match="place"):
         book.move(row, "place")
+
+
+def test_a_move_never_overwrites_newer_state_and_a_receipt_never_another() -> None:
+    """Everything that is written of an order is written on the revision that was read."""
+    book = book_with(spec("a"))
+    row = book.rows["a"]
+    book.units.clear()
+    row.revision = 17
+    place_all(book, 1.0)
+    assert {write.key: write.expect for write in book.units["a"].writes}["order.a"] == 17
+    book.finished(row, RunEnded(order="a", attempt=1, outcome="done"))
+    written = {write.key: write.expect for write in book.units["a"].writes}
+    assert (written["order.a"], written["receipt.a"]) == (17, 0)

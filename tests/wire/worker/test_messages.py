@@ -68,3 +68,9 @@ def test_a_field_without_a_default_is_always_on_the_wire(kind: Any) -> None:
     }
     required = {field.name for field in msgspec.structs.fields(kind) if field.required}
     assert required >= always.get(tag(kind), set())
+
+
+def test_an_extension_is_on_only_when_it_was_asked_for() -> None:
+    plain = wire.InitConfig(model="m", system_prompt="", tools=())
+    config = msgspec.structs.replace(plain, capabilities=("steer",))
+    assert config.asked("steer") and not config.asked("tasks") and not plain.asked("steer")
