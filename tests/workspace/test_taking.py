@@ -238,3 +238,40 @@ def test_ignored_files_and_git_files_that_changed_are_found(root: Path, store: S
     (root / "rules.log").write_text("y")
     after = take(store, str(root), base=before.files, earlier=before, watched=watched)
     assert "rules.log" in hidden_changes(before, after)
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["write", "remove", "rules", "mode", "swap"]),
+            st.sampled_from(["a", "d/a", "d/b.log", "d/e/a", "d/e/b.log", "n/x.log", "n/y"]),
+        ),
+        max_size=6,
+    )
+)
+def test_a_look_that_takes_over_what_did_not_change_is_the_same_as_a_fresh_one(
+    tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[str, str]]
+) -> None:
+    root, store = tmp_path_factory.mktemp("root"), Store.make(str(tmp_path_factory.mktemp("store")))
+    for name in ("a", "d/a", "d/b.log", "d/e/a", "d/e/b.log"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(name)
+    (root / ".gitignore").write_text("*.log\n")
+    first = age(take(store, str(root)))
+    for act, name in acts:
+        place = root / name
+        place.parent.mkdir(exist_ok=True, parents=True)
+        if act == "write":
+            place.write_text("changed")
+        elif act == "remove":
+            place.unlink(missing_ok=True)
+        elif act == "rules":
+            (place.parent / ".gitignore").write_text("!b.log\ny\n")
+        elif act == "mode" and place.exists():
+            place.chmod(0o755)
+        elif act == "swap" and place.exists():
+            place.rename(place.parent / "moved")
+    quick, fresh = take(store, str(root), base=first.files, earlier=first), take(store, str(root), base=first.files)
+    assert (quick.tree, quick.files, quick.seen) == (fresh.tree, fresh.files, fresh.seen)
+    assert hidden_changes(first, quick) == hidden_changes(first, fresh)

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import groupby
 
 from treadle.errors import WorkspaceError
 from treadle.io import pinned
@@ -77,9 +78,24 @@ def changed_files(checkout: UserRepository, entries: Iterable[IndexEntry]) -> li
     root = pinned.open_directory(os.path.realpath(checkout.top))
     try:
         looked = [entry for entry in entries if not entry.skipped and entry.mode != GITLINK]
-        return [entry.path for entry in looked if not _unchanged(root, entry, written, modes)]
+        found: list[str] = []
+        for folder, inside in groupby(looked, key=lambda entry: entry.path.rpartition("/")[0]):
+            found += _changed_in(root, folder, inside, written, modes)
+        return found
     finally:
         os.close(root)
+
+
+def _changed_in(root: int, folder: str, entries: Iterable[IndexEntry], written: int, modes: bool) -> list[str]:
+    """Those of the files of one directory that are not as the index has them."""
+    try:
+        fd = pinned.open_from(root, folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return [entry.path for entry in entries]
+    try:
+        return [entry.path for entry in entries if not _unchanged(fd, entry, written, modes)]
+    finally:
+        os.close(fd)
 
 
 def of_branch(user: UserRepository, ref: str) -> list[UserRepository]:
@@ -195,13 +211,9 @@ def _few(paths: list[str]) -> str:
     return ", ".join(paths[:NAMED]) + more
 
 
-def _unchanged(root: int, entry: IndexEntry, written: int, modes: bool) -> bool:
-    """Whether a tracked file is as git knows it. `written` is when the index was: what is newer is read."""
-    try:
-        folder, _, name = entry.path.rpartition("/")
-        fd = pinned.open_from(root, folder or ".", os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return False
+def _unchanged(fd: int, entry: IndexEntry, written: int, modes: bool) -> bool:
+    """Whether a tracked file of this directory is as git knows it. What is newer than the index is read."""
+    name = entry.path.rpartition("/")[2]
     try:
         found = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if not _same_kind(entry.mode, found.st_mode, modes):
@@ -214,15 +226,13 @@ def _unchanged(root: int, entry: IndexEntry, written: int, modes: bool) -> bool:
             target = os.fsencode(os.readlink(name, dir_fd=fd))
             made.update(b"blob %d\0" % len(target) + target)
         else:
-            with opened(pinned.open_from(fd, name, os.O_RDONLY | os.O_NONBLOCK)) as file:
+            with opened(pinned.open_in(fd, name, os.O_RDONLY | os.O_NONBLOCK)) as file:
                 made.update(b"blob %d\0" % found.st_size)
                 while piece := file.read(1 << 20):
                     made.update(piece)
         return made.hexdigest() == entry.blob
     except OSError:
         return False
-    finally:
-        os.close(fd)
 
 
 def _same_kind(mode: str, found: int, modes: bool) -> bool:

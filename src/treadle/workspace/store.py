@@ -82,6 +82,7 @@ class Store:
         self.directory = directory
         self.algorithm = record.algorithm
         self.lenders = record.lenders
+        self._hash = hashlib.sha1 if record.algorithm == "sha1" else hashlib.sha256
         self._objects = os.path.join(directory, "objects")
 
     @classmethod
@@ -158,9 +159,7 @@ class Store:
     # Objects in...
 
     def id_of(self, kind: Kind, data: bytes) -> str:
-        made = hashlib.new(self.algorithm, b"%s %d\0" % (kind.encode(), len(data)))
-        made.update(data)
-        return made.hexdigest()
+        return self._hash(b"%s %d\0%s" % (kind.encode(), len(data), data)).hexdigest()
 
     def _loose(self, name: str) -> str:
         return os.path.join(self._objects, name[:2], name[2:])
@@ -185,7 +184,7 @@ class Store:
     def put_pieces(self, pieces: Iterable[bytes], size: int) -> str:
         """Put a blob of `size` bytes, even more than memory has. Raises WorkspaceError for another size."""
         head = b"blob %d\0" % size
-        made, packing = hashlib.new(self.algorithm, head), zlib.compressobj(1)
+        made, packing = self._hash(head), zlib.compressobj(1)
         beside, left = self._beside(), size
         try:
             with created(beside) as file:
@@ -343,8 +342,7 @@ class Store:
             yield output
 
     def _checked(self, name: str, size: int, output: IO[bytes]) -> Iterator[bytes]:
-        made = hashlib.new(self.algorithm, b"blob %d\0" % size)
-        left = size
+        made, left = self._hash(b"blob %d\0" % size), size
         while left:
             piece = output.read(min(PIECE, left))
             if not piece:

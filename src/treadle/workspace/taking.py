@@ -77,19 +77,30 @@ class Look:
 
     def __init__(self) -> None:
         self.tree = ""
+        self.excludes = ""
         self.files: dict[str, TreeEntry] = {}
         self.seen: dict[str, Metadata] = {}
         """Of everything that is not a directory; also of ignored files and of what is in `.git`."""
         self.folders: Folders = {}
+        self.parts: dict[str, _Part] = {}
+        """By directory, as in `folders`: what can be taken over in a later look if nothing in it has changed."""
         self.hashes: dict[str, str] = {}
         """Of watched files that are not in the tree."""
         self.oddities: list[Oddity] = []
         self.wall = time.time_ns()
         self.running = _running()
 
-    def finished(self) -> None:
-        """The moment from which on a change gives a file other metadata."""
-        self.wall, self.running = time.time_ns(), _running()
+    def written(self, excludes: str) -> None:
+        """All files were just written by us, and nothing else has written there."""
+        self.wall, self.running, self.excludes = time.time_ns(), _running(), excludes
+        folders: dict[str, dict[str, Metadata]] = {}
+        for path, metadata in self.seen.items():
+            folder, slash, name = path.rpartition("/")
+            folders.setdefault(folder + slash, {})[name] = metadata
+        for folder, seen in folders.items():
+            files = {folder + name: self.files[folder + name] for name in seen}
+            rows = [(os.fsencode(path[len(folder) :]), entry.mode, entry.blob) for path, entry in files.items()]
+            self.parts[folder] = _Part(folder, seen, files, rows, self.wall - TICK)
 
     def comparable(self, other: Look) -> bool:
         """Whether metadata of both looks can be compared: the clock was not set in between."""
@@ -151,10 +162,29 @@ def news(before: Look | None, after: Look) -> list[Oddity]:
     return [one for one in after.oddities if one not in known or before.seen.get(one.path) != after.seen.get(one.path)]
 
 
-class _Folder:
-    __slots__ = ("hidden", "levels", "path")
+class _Part:
+    """The files of one directory, without those below it."""
 
-    def __init__(self, path: str, levels: _Levels, hidden: bool) -> None:
+    __slots__ = ("files", "paths", "rows", "seen", "sure")
+
+    def __init__(
+        self, path: str, seen: dict[str, Metadata], files: dict[str, TreeEntry], rows: list[TreeRow], since: int
+    ) -> None:
+        self.seen = seen
+        """By name; also files that are not in the tree."""
+        self.paths = [path + name for name in seen]
+        self.files = files
+        self.rows = list(rows)
+        self.sure = all(metadata[3] < since for metadata in seen.values())
+        """Whether each was last changed so long before the look that another change gives it other metadata."""
+
+
+class _Folder:
+    __slots__ = ("hidden", "levels", "path", "same")
+
+    def __init__(self, path: str, levels: _Levels, hidden: bool, same: bool) -> None:
+        self.same = same
+        """Whether the rules about it are those of the earlier look."""
         self.path = path
         """With a slash at the end; empty for the root."""
         self.levels = levels
@@ -183,7 +213,9 @@ class _Taking:
         self._git_files = git_files
         self._left = TOTAL_CAP
         self._rows: dict[str, list[TreeRow]] = {}
-        self._waiting = [_Folder("", ((0, IgnoreRules(excludes)),) if excludes else (), False)]
+        self.look.excludes = excludes
+        same = self._earlier is not None and self._earlier.excludes == excludes
+        self._waiting = [_Folder("", ((0, IgnoreRules(excludes)),) if excludes else (), False, same)]
 
     def run(self, root: str) -> Look:
         try:
@@ -235,32 +267,57 @@ class _Taking:
     def _entries(self, fd: int, folder: _Folder) -> None:
         with os.scandir(fd) as listed:
             found = list(listed)
-        levels, rows = folder.levels, self._rows[folder.path]
-        if not folder.hidden and any(entry.name == ".gitignore" for entry in found):
-            levels = ((len(folder.path), self._read_rules(fd)), *levels)
-        for entry in found:
-            path = folder.path + entry.name
-            if len(path) > PATH_CAP // 4 and len(os.fsencode(path)) > PATH_CAP:
-                self._state("too_long", f"{path[:200]}...", f"its path has more than {PATH_CAP} bytes")
-            elif entry.is_dir(follow_symlinks=False):
-                self._inner(folder, path, entry.name, levels)
-            else:
-                try:
-                    metadata = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue  # gone since it was listed
-                row = self._entry(fd, folder, path, entry.name, metadata, levels)
-                if row is not None:
-                    rows.append((os.fsencode(entry.name), row.mode, row.blob))
-                    self.look.files[path] = row
+        levels, same = folder.levels, folder.same
+        files, folders = _metadata(found)
+        known = self._earlier.parts.get(folder.path) if self._earlier is not None else None
+        if any(entry.name == ".gitignore" for entry in found):
+            same = same and known is not None and known.seen.get(".gitignore") == files.get(".gitignore")
+            if not folder.hidden:
+                levels = ((len(folder.path), self._read_rules(fd)), *levels)
+        elif known is not None and ".gitignore" in known.seen:
+            same = False
+        for name in folders:
+            self._inner(folder, folder.path + name, name, levels, same)
+        if same and known is not None and known.sure and known.seen == files:
+            self._repeat(folder.path, known)
+        else:
+            self._each(fd, folder, files, levels)
 
-    def _inner(self, folder: _Folder, path: str, name: str, levels: _Levels) -> None:
-        if path == ".git" and not self._git_files:
+    def _repeat(self, path: str, known: _Part) -> None:
+        """Nothing in this directory has changed, and neither have the rules about it."""
+        self._rows[path] += known.rows
+        self.look.files.update(known.files)
+        self.look.seen.update(zip(known.paths, known.seen.values(), strict=True))
+        self.look.parts[path] = known
+
+    def _each(self, fd: int, folder: _Folder, files: dict[str, Metadata], levels: _Levels) -> None:
+        look, rows, taken = self.look, self._rows[folder.path], {}
+        before = len(look.oddities) + len(look.hashes)
+        for name, metadata in files.items():
+            path = folder.path + name
+            if self._is_too_long(path):
+                continue
+            row = self._entry(fd, folder, path, name, metadata, levels)
+            if row is not None:
+                rows.append((os.fsencode(name), row.mode, row.blob))
+                taken[path] = row
+        look.files.update(taken)
+        if len(look.oddities) + len(look.hashes) == before:
+            look.parts[folder.path] = _Part(folder.path, files, taken, rows, look.wall - TICK)
+
+    def _is_too_long(self, path: str) -> bool:
+        if len(path) <= PATH_CAP // 4 or len(os.fsencode(path)) <= PATH_CAP:
+            return False
+        self._state("too_long", f"{path[:200]}...", f"its path has more than {PATH_CAP} bytes")
+        return True
+
+    def _inner(self, folder: _Folder, path: str, name: str, levels: _Levels, same: bool) -> None:
+        if (path == ".git" and not self._git_files) or self._is_too_long(path):
             return
         if name == ".git" and folder.path and not folder.hidden:
             self._state("git_directory", path, "a git directory in the workspace; it is not in the tree")
         hidden = folder.hidden or name == ".git" or _left_out(f"{path}/", f"{name}/", levels)
-        self._waiting.append(_Folder(f"{path}/", levels, hidden))
+        self._waiting.append(_Folder(f"{path}/", levels, hidden, same))
 
     def _trees(self) -> str:
         """Put the trees, from the innermost to the root: a directory was listed before those in it."""
@@ -283,15 +340,14 @@ class _Taking:
     # ... and what is in them
 
     def _entry(
-        self, fd: int, folder: _Folder, path: str, name: str, found: os.stat_result, levels: _Levels
+        self, fd: int, folder: _Folder, path: str, name: str, metadata: Metadata, levels: _Levels
     ) -> TreeEntry | None:
-        metadata = metadata_of(found)
         self.look.seen[path] = metadata
         if path not in self._base and (folder.hidden or name == ".git" or _left_out(path, name, levels)):
             if name == ".git" and folder.path and not folder.hidden:
                 self._state("git_directory", path, "it names a git directory elsewhere; it is not in the tree")
             if self._watched is not None and self._watched(path):
-                self.look.hashes[path] = self._hidden_hash(fd, name, found)
+                self.look.hashes[path] = self._hidden_hash(fd, name, metadata)
             return None
         earlier = self._earlier
         if earlier is not None and earlier.seen.get(path) == metadata and metadata[3] < earlier.wall - TICK:
@@ -299,7 +355,7 @@ class _Taking:
             if known is not None:
                 return known
         before = len(self.look.oddities)
-        taken = self._read(fd, path, name, stat.S_IFMT(found.st_mode))
+        taken = self._read(fd, path, name, stat.S_IFMT(metadata[0]))
         if taken is None and any(one.kind in MISSING for one in self.look.oddities[before:]):
             return self._base.get(path)
         return taken
@@ -368,16 +424,16 @@ class _Taking:
         if names:
             self._state("attributes", path, f"has {', '.join(names)[:200]}; a tree does not hold that")
 
-    def _hidden_hash(self, fd: int, name: str, found: os.stat_result) -> str:
+    def _hidden_hash(self, fd: int, name: str, found: Metadata) -> str:
         """For comparing only: it does not enter the store."""
         try:
-            if stat.S_ISLNK(found.st_mode):
+            if stat.S_ISLNK(found[0]):
                 return os.readlink(name, dir_fd=fd)
-            if not stat.S_ISREG(found.st_mode):
+            if not stat.S_ISREG(found[0]):
                 return ""
             made = hashlib.sha256()
             with opened(pinned.open_in(fd, name, _FILE)) as content:
-                for piece in _pieces(content, found.st_size):
+                for piece in _pieces(content, found[1]):
                     made.update(piece)
             return made.hexdigest()
         except OSError as error:  # an unreadable file is marked by its error
@@ -392,6 +448,20 @@ class _Taking:
         except OSError:
             pass
         return IgnoreRules("")
+
+
+def _metadata(found: list[os.DirEntry[str]]) -> tuple[dict[str, Metadata], list[str]]:
+    """Of all that is not a directory, by name; and the names of the directories."""
+    seen, folders = {}, []
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            folders.append(entry.name)
+            continue
+        try:
+            seen[entry.name] = metadata_of(entry.stat(follow_symlinks=False))
+        except FileNotFoundError:
+            continue  # gone since it was listed
+    return seen, folders
 
 
 def _left_out(path: str, name: str, levels: _Levels) -> bool:

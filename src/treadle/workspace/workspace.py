@@ -370,7 +370,6 @@ def _from_files(
         watched=watched,
         lent={entry.blob for entry in files.values()},
     )
-    look.finished()
     place = Prepared(
         format=FORMAT,
         mode=mode,
@@ -399,7 +398,7 @@ def _from_commit(source: str, directory: str, name: str) -> Workspace:
     store = Store.make(os.path.join(directory, STORE), **_lending(user))
     look.tree, look.files = store.borrow_tree(start, look.folders)
     look.seen = write_files(store, look.files, top)
-    look.finished()
+    look.written(_excludes(user))
     private_git.make(os.path.join(top, ".git"), user, head=f"refs/heads/{branch}", at=start)
     inside = os.path.relpath(source, os.path.realpath(user.top))
     root = os.path.normpath(os.path.join(os.path.realpath(top), inside))
