@@ -16,8 +16,9 @@ from treadle.errors import Cancelled
 from treadle.io.stopping import heeding
 from treadle.workspace import taking
 from treadle.workspace.git import git
+from treadle.workspace.look import Look, hidden_changes, news
 from treadle.workspace.store import Store
-from treadle.workspace.taking import Look, hidden_changes, news, take
+from treadle.workspace.taking import take
 
 
 @pytest.fixture
@@ -39,6 +40,8 @@ def age(look: Look) -> Look:
     """As if the look were long after the files were written, so that their metadata can be trusted."""
     look.wall += 10**9
     look.running += 10**9
+    for part in look.parts.values():
+        part.sure = True
     return look
 
 

@@ -13,11 +13,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import IO, Literal, TypeAlias
-
-import msgspec
+from typing import IO, TypeAlias
 
 from treadle.errors import WorkspaceError
 from treadle.io import pinned, stopping
@@ -25,35 +22,16 @@ from treadle.io.files import storage_error
 from treadle.io.opening import opened
 from treadle.policy.ignored import IgnoreRules
 from treadle.workspace.changes import TreeEntry
-from treadle.workspace.store import GITLINK, PIECE, TREE, Folders, Store, TreeRow
+from treadle.workspace.look import MISSING, TICK, DirectoryPart, Look, Metadata, Oddity, OddityKind, metadata_of
+from treadle.workspace.store import GITLINK, PIECE, TREE, Store, TreeRow
 
-Metadata: TypeAlias = tuple[int, int, int, int, int]
-"""Mode, size, mtime, ctime, inode."""
 Watched: TypeAlias = Callable[[str], bool]
-OddityKind: TypeAlias = Literal[
-    "unreadable",
-    "special",
-    "too_large",
-    "too_long",
-    "moving",
-    "git_directory",
-    "mode",
-    "attributes",
-    "link_out",
-    "name",
-]
-MISSING: frozenset[OddityKind] = frozenset({"unreadable", "too_large", "too_long", "moving"})
-"""Of these, content that may matter is not in the tree. What the base has of that path stays in it."""
 FILE_CAP = 2 << 30
 """The largest file, in bytes, that is taken; a sparse one counts with its holes."""
 TOTAL_CAP = 8 << 30
 """The most bytes that one look puts into a store."""
 PATH_CAP = 4000
 """The longest path, in bytes. The kernel opens paths of up to 4095 bytes."""
-TICK = 50_000_000
-"""In nanoseconds: the clocks of file systems are coarser than that of the processor."""
-STEP = 1_000_000_000
-"""In nanoseconds: if the clock was set by more than this between two looks, every file is hashed."""
 RULES_CAP = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -62,59 +40,6 @@ _BITS = {stat.S_ISUID: "setuid", stat.S_ISGID: "setgid", stat.S_ISVTX: "the stic
 _USUAL = {"security.selinux"}
 _Levels: TypeAlias = tuple[tuple[int, IgnoreRules], ...]
 """Where the path relative to a file of rules begins, and its rules; the innermost first."""
-
-
-class Oddity(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about a file that a tree cannot hold, or that a person should know before they use it."""
-
-    kind: OddityKind
-    path: str
-    note: str
-
-
-class Look:
-    """One look at a directory: its tree, its files with their metadata, and what is odd."""
-
-    def __init__(self) -> None:
-        self.tree = ""
-        self.excludes = ""
-        self.files: dict[str, TreeEntry] = {}
-        self.seen: dict[str, Metadata] = {}
-        """Of everything that is not a directory; also of ignored files and of what is in `.git`."""
-        self.folders: Folders = {}
-        self.parts: dict[str, _Part] = {}
-        """By directory, as in `folders`: what can be taken over in a later look if nothing in it has changed."""
-        self.hashes: dict[str, str] = {}
-        """Of watched files that are not in the tree."""
-        self.oddities: list[Oddity] = []
-        self.wall = time.time_ns()
-        self.running = _running()
-
-    def written(self, excludes: str) -> None:
-        """All files were just written by us, and nothing else has written there."""
-        self.wall, self.running, self.excludes = time.time_ns(), _running(), excludes
-        folders: dict[str, dict[str, Metadata]] = {}
-        for path, metadata in self.seen.items():
-            folder, slash, name = path.rpartition("/")
-            folders.setdefault(folder + slash, {})[name] = metadata
-        for folder, seen in folders.items():
-            files = {folder + name: self.files[folder + name] for name in seen}
-            rows = [(os.fsencode(path[len(folder) :]), entry.mode, entry.blob) for path, entry in files.items()]
-            self.parts[folder] = _Part(folder, seen, files, rows, self.wall - TICK)
-
-    def comparable(self, other: Look) -> bool:
-        """Whether metadata of both looks can be compared: the clock was not set in between."""
-        return abs((self.wall - other.wall) - (self.running - other.running)) < STEP
-
-
-def _running() -> int:
-    """Nanoseconds since the machine was started, also while it slept: this clock cannot be set."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.clock_gettime_ns(clock) if clock is not None else time.monotonic_ns()
-
-
-def metadata_of(found: os.stat_result) -> Metadata:
-    return found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 def take(
@@ -136,47 +61,6 @@ def take(
     directory's own `.git` is not looked at.
     """
     return _Taking(store, base if base is not None else {}, earlier, excludes, watched, lent, git_files).run(root)
-
-
-def hidden_changes(before: Look, after: Look) -> list[str]:
-    """The sorted paths outside the tree that differ: ignored files, and files in `.git`. A watched file with the same
-    content counts as unchanged."""
-    found = []
-    for path in before.seen.keys() | after.seen.keys():
-        if path in after.files or (path in before.files and path not in after.seen):
-            continue  # the tree shows it
-        old, new, known = before.seen.get(path), after.seen.get(path), before.hashes.get(path)
-        if known is not None and old is not None and new is not None and old[0] == new[0]:
-            if known != after.hashes.get(path):
-                found.append(path)
-        elif old != new:
-            found.append(path)
-    return sorted(found)
-
-
-def news(before: Look | None, after: Look) -> list[Oddity]:
-    """What is odd now and was not so before."""
-    if before is None:
-        return after.oddities
-    known = set(before.oddities)
-    return [one for one in after.oddities if one not in known or before.seen.get(one.path) != after.seen.get(one.path)]
-
-
-class _Part:
-    """The files of one directory, without those below it."""
-
-    __slots__ = ("files", "paths", "rows", "seen", "sure")
-
-    def __init__(
-        self, path: str, seen: dict[str, Metadata], files: dict[str, TreeEntry], rows: list[TreeRow], since: int
-    ) -> None:
-        self.seen = seen
-        """By name; also files that are not in the tree."""
-        self.paths = [path + name for name in seen]
-        self.files = files
-        self.rows = list(rows)
-        self.sure = all(metadata[3] < since for metadata in seen.values())
-        """Whether each was last changed so long before the look that another change gives it other metadata."""
 
 
 class _Folder:
@@ -283,7 +167,7 @@ class _Taking:
         else:
             self._each(fd, folder, files, levels)
 
-    def _repeat(self, path: str, known: _Part) -> None:
+    def _repeat(self, path: str, known: DirectoryPart) -> None:
         """Nothing in this directory has changed, and neither have the rules about it."""
         self._rows[path] += known.rows
         self.look.files.update(known.files)
@@ -303,7 +187,7 @@ class _Taking:
                 taken[path] = row
         look.files.update(taken)
         if len(look.oddities) + len(look.hashes) == before:
-            look.parts[folder.path] = _Part(folder.path, files, taken, rows, look.wall - TICK)
+            look.parts[folder.path] = DirectoryPart(folder.path, files, taken, rows, look.wall - TICK)
 
     def _is_too_long(self, path: str) -> bool:
         if len(path) <= PATH_CAP // 4 or len(os.fsencode(path)) <= PATH_CAP:

@@ -25,9 +25,10 @@ from treadle.workspace import private_git
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
 from treadle.workspace.checkouts import enclosing, uncommitted
 from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
+from treadle.workspace.look import MISSING, Look, Oddity, hidden_changes, news
 from treadle.workspace.merge import Merged, MergePlan, plan_back
 from treadle.workspace.store import Algorithm, Store
-from treadle.workspace.taking import MISSING, Look, Oddity, Watched, hidden_changes, news, take
+from treadle.workspace.taking import Watched, take
 from treadle.workspace.user_repository import ID, UserRepository
 from treadle.workspace.writing import write_files
 

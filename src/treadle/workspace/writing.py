@@ -14,8 +14,8 @@ from treadle.errors import WorkspaceError
 from treadle.io import pinned
 from treadle.io.files import storage_error, write_all
 from treadle.workspace.changes import TreeEntry
+from treadle.workspace.look import Metadata, metadata_of
 from treadle.workspace.store import FORBIDDEN, GITLINK, Store
-from treadle.workspace.taking import Metadata, metadata_of
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 

@@ -20,6 +20,7 @@ from treadle.io.opening import opened, write
 from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
 from treadle.workspace import checkouts, private_git, taking
+from treadle.workspace.look import Look
 from treadle.workspace.store import LONG, Store
 from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.workspace import Origin, make_readable
@@ -146,7 +147,7 @@ class WorkTaker:
         self._lent = {entry.blob for entry in self._base.values()}
         inside = os.path.relpath(tree.root, tree.top)
         self._excludes = "".join(f"/{os.path.normpath(os.path.join(inside, name))}\n" for name in brought)
-        self._look: taking.Look | None = None
+        self._look: Look | None = None
         self._lock = threading.Lock()
         self._taken = ("", tree.start)
         """The head as the agent's git directory says it, and its commit in the store."""
@@ -161,7 +162,7 @@ class WorkTaker:
         """What a sandbox has to show of the user's repository: its objects, read-only."""
         return self.store.lenders
 
-    def files(self) -> taking.Look:
+    def files(self) -> Look:
         """The files as they are now, in the store."""
         with self._lock:
             found = self._taken_now()
@@ -170,7 +171,7 @@ class WorkTaker:
             self._look = found
             return found
 
-    def _taken_now(self) -> taking.Look:
+    def _taken_now(self) -> Look:
         return taking.take(
             self.store, self.tree.top, base=self._base, earlier=self._look, excludes=self._excludes, lent=self._lent
         )
