@@ -52,7 +52,7 @@ def around(path: str) -> UserRepository:
     """The repository of the checkout that this path is in."""
     found = enclosing(path)
     if found is None:
-        raise WorkspaceError(f"{path} is not in a checkout of a git repository")
+        raise WorkspaceError(f"{path} is not in a git repository")
     return found
 
 

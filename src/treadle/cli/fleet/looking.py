@@ -71,6 +71,8 @@ def _table(orders: list[Any]) -> None:
         state = order.state + ("!" if order.state == "asking" else "")
         place = [order.id, state, age(order.changed), order.agent[:20], order.node or "-", str(order.attempt)]
         rows.append([*place, money(order.used), order.title[:70]])
+        if order.why and order.state in ("failed", "cancelled", "skipped"):
+            rows[-1][-1] += f"  ({one_line(order.why)[:200]})"
     table(rows)
 
 

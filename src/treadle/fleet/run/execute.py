@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import time
@@ -16,7 +17,7 @@ from treadle.errors import Cancelled, NotFound, StorageError, TimedOut, TreadleE
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import frugal
 from treadle.fleet.engine import objects
-from treadle.fleet.run import continuing, evidence, null, sources, trees
+from treadle.fleet.run import continuing, evidence, null, reasons, sources, trees
 from treadle.fleet.run.attempt import Ended, RunningAttempt
 from treadle.fleet.run.checkpoints import Checkpoints
 from treadle.fleet.run.claimed import Claimed
@@ -31,12 +32,16 @@ from treadle.wire.sidecar.receipts import AssistantSaid, Receipt
 if TYPE_CHECKING:
     from treadle.host.run import HostRun
 
+log = logging.getLogger(__name__)
+
 RECEIPT_MAX = 1024 * 1024
 """The largest receipt, in bytes, that is sent with the order; a larger one goes to the object store."""
 PATIENCE_SECONDS = 600.0
 QUIET_SECONDS = 5.0
 """After this many seconds without an event the process tree is looked at, and again after as many."""
 BUSY_CPU = 0.05
+KEEP_TRIES, KEEP_SECONDS = 5, 1.0
+"""How often, and with what pause, it is tried to keep finished work."""
 PARK_SECONDS = 60.0
 """How long an account waits when its provider says "too many requests" without saying until when."""
 
@@ -71,6 +76,7 @@ class Execution:
         """Set when that was reported, or when there is nothing more to wait for."""
         self._began = False
         """Whether the agent has said anything."""
+        self._last_turn: TurnEnded | None = None
 
     @property
     def used(self) -> Used:
@@ -138,6 +144,7 @@ class Execution:
         elif isinstance(event, Usage):
             await self.meter.told(event)
         elif isinstance(event, TurnEnded):
+            self._last_turn = event
             await self.messages.turn_ended()
         elif isinstance(event, Asked):
             self._do("waiting for an answer")
@@ -359,8 +366,8 @@ class Execution:
         observed = host.observed
         outcome = observed.outcome()
         verified = None if observed.check is None else observed.check.ok
-        why = self._why(host)
-        await self.keep_result({"verified": verified, "says": _last_words(receipt)})
+        if problem := await self._keep_finished({"verified": verified, "says": _last_words(receipt)}):
+            return Ended(outcome="failed", why=problem, retryable=True, used=self.used)
         text = encode_receipt(receipt)
         kept: Any = msgspec.Raw(text)
         if len(text) > RECEIPT_MAX:
@@ -369,8 +376,9 @@ class Execution:
             kept = {"object": name}
         cancelled = self.attempt.stopped is not None and self.attempt.stopped.code == "cancelled"
         state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"
-        if verified is False and outcome != "failed":
-            why = why or f"its work was not verified: {self.spec.verify} failed"
+        failure = f"its work was not verified: {self.spec.verify} failed" if verified is False else ""
+        stopped = self.attempt.stopped or observed.stopped
+        why = "" if state == "done" else reasons.of(stopped, observed.error, self._last_turn, failure)
         retryable = observed.error is not None and observed.error.retryable
         return Ended(
             outcome=state,
@@ -381,6 +389,20 @@ class Execution:
             receipt=kept,
             approvals=self.questions.given,
         )
+
+    async def _keep_finished(self, result: dict[str, Any]) -> str:
+        """Keep what the agent has finished, trying again for a while. What is wrong if that is not possible: our fault,
+        not the agent's."""
+        for left in reversed(range(KEEP_TRIES)):
+            try:
+                await self.keep_result(dict(result))
+                return ""
+            except TreadleError as error:
+                log.warning("the result is not kept yet: %s", error)
+                if not left or self.attempt.superseded.is_set():
+                    return f"the agent has finished, but we could not keep its work (our fault): {error}"
+                await asyncio.sleep(KEEP_SECONDS)
+        return ""
 
     async def keep_result(self, result: dict[str, Any]) -> None:
         """Store the result: the work as a commit, a patch and a bundle."""
@@ -413,15 +435,6 @@ class Execution:
                 self.result["outside_claims"] = beyond
         if self.claimed is not None and (held := self.claimed.holders(changed)):
             self.result["under_claims_of"] = held
-
-    def _why(self, host: HostRun) -> str:
-        if self.attempt.stopped is not None:
-            return str(self.attempt.stopped)
-        if host.observed.error is not None:
-            return str(host.observed.error)
-        if host.observed.stopped is not None:
-            return str(host.observed.stopped)
-        return ""
 
     async def _store_result(self, patch: bytes, bundle: bytes) -> None:
         name = f"{self.spec.id}.{self.attempt.job.attempt}"
