@@ -307,3 +307,26 @@ async def test_what_is_not_taken_over_is_kept(top: Path) -> None:
     home = Path(agent.confining.sealing._home)
     agent.confining.close()
     assert (home / "0" / "git" / "rebase-merge").is_dir()
+
+
+async def test_what_is_fetched_is_taken_over_as_refs_of_the_remote(tmp_path: Path, top: Path) -> None:
+    git(tmp_path, "clone", "-q", str(top), "upstream")
+    git(tmp_path / "upstream", "commit", "-q", "--allow-empty", "-m", "theirs")
+    git(top, "remote", "add", "origin", str(tmp_path / "upstream"))
+    agent = Working(top, tmp_path / "upstream")
+    await agent.ok("git fetch -q origin")
+    assert log(top, "refs/remotes/origin/main") == "theirs\none" and log(top) == "one" and agent.said == []
+    await agent.ok("git merge -q --ff-only origin/main")
+    assert log(top) == "theirs\none" and git(top, "status", "--porcelain") == ""
+    agent.confining.close()
+
+
+async def test_what_was_made_with_forged_objects_is_not_taken_over(top: Path, agent: Working) -> None:
+    """Git does not hash an object that it reads, so a file of another content under the right name deceives it."""
+    await agent.ok("echo good > new.txt; git add new.txt; git commit -qm good")
+    forge = (
+        "echo honest > h; id=$(git hash-object -w h); evil=$(echo evil | git hash-object -w --stdin); cd .git/objects;"
+        "cp -f ${evil%${evil#??}}/${evil#??} ${id%${id#??}}/${id#??}; cd ../..; git add h; git commit -qm forged"
+    )
+    await agent.run(forge)
+    assert log(top) == "good\none" and "not taken over" in agent.said[0]
