@@ -18,6 +18,9 @@ from treadle.testing.server import ModelServer
 
 SENDS, LONGEST = 40, 10.0
 
+ASKING = {"claude": ("--permission-mode", "default"), "codex": ("--ask-for-approval", "untrusted")}
+"""What makes those ask that would run a harmless command unasked."""
+
 
 class RealAgent(Driven):
     """The scripted model is what knows what it was given; the person denies everything, so what runs was approved."""
@@ -44,8 +47,7 @@ class RealAgent(Driven):
             (self.home / "claude" / ".claude.json").write_text(json.dumps(asked))
         command = str(install(self.kind) / cards()[self.kind].program)
         given = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
-        asks = ["--permission-mode", "default"] if self.kind == "claude" else []  # its own default asks nothing here
-        return ["--workdir", str(self.work), *given, "--", command, *asks]
+        return ["--workdir", str(self.work), *given, "--", command, *ASKING.get(self.kind, ())]
 
     def text(self, number: int) -> str:
         return f"do {'ask' if self.chance.random() < 0.33 else 'say'} {number:04}."

@@ -292,3 +292,21 @@ def test_the_detach_key_is_known_in_every_form_that_terminals_send_it() -> None:
     assert detach_forms(0x1C) == {b"\x1c", b"\x1b[92;5u", b"\x1b[92;5:1u", b"\x1b[27;5;92~"}
     assert b"\x1b[97;5u" in detach_forms(0x01)
     assert detach_forms(0) == frozenset()
+
+
+def test_a_person_goes_from_question_to_question(stage: Stage, tmux: Tmux) -> None:
+    asks = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
+    for name in ("one", "two", "three"):
+        script = f"echo may {name} go on?; {asks}; read a; {asks.replace('blocked', 'working')}; cat"
+        place = stage.start("sh", "-c", script, id=name)
+        with connected(place) as client:
+            until(lambda client=client: client.detail()["state"]["name"] == "permission")
+    tmux.window("me", shlex.join([TREADLE, "attach", "--next-waiting", "--socket-dir", str(stage.directory)]))
+    tmux.shows("me", "may one go on?")
+    tmux.type("me", "yes", "Enter")
+    tmux.shows("me", "may two go on?")
+    tmux.type("me", "C-\\")
+    tmux.shows("me", "may three go on?")
+    tmux.type("me", "no", "Enter")
+    screen = tmux.shows("me", "code:0")
+    assert "no other terminal waits for a person; left for later: two" in " ".join(screen.split())

@@ -21,8 +21,13 @@ from treadle.wire.terminal import frames as wire
 SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
 
 
-def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar: bool = False) -> int:
-    """Show the session here and type into it until it ends or the person detaches. Returns the exit code."""
+def attach(
+    place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar: bool = False, until_answered: bool = False
+) -> int:
+    """Show the session here and type into it until it ends or the person detaches. Returns the exit code.
+
+    `until_answered`: also until the program no longer waits for a person.
+    """
     if not os.isatty(0):
         raise ConfigError("attach needs a terminal on standard input", hint="`treadle tail -f` shows it without one")
     _refuse_itself(place.state, place.id)
@@ -35,6 +40,7 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
             return _ended(exit_record(place.exit)["code"])
         with client:
             joined = Joined(client, signals, place.id, read_only, detach_key, bar)
+            joined.until_answered = until_answered
             try:
                 _raw(before)
                 code, words = joined.run()
@@ -98,6 +104,8 @@ class Joined:
         self.detach = detach_forms(detach_key)
         self.bar = Bar(name) if bar else None
         self.interrupted = 0  # the signal, if the shell wants or had the terminal; afterwards all is redrawn
+        self.until_answered = False
+        self.answered = False
         self.leads = False
         self.live = False
         self._replay_end = 0  # the offset at which the replay ends and live output begins
@@ -136,12 +144,15 @@ class Joined:
             if isinstance(message, wire.Exit):
                 return message.code, None
             self._hear(message)
+            if self.answered:
+                return 0, ""
         return None
 
     def _begin(self) -> None:
         """Say who we are, send our size, and get what is on the screen."""
         wants = wire.IS_TERMINAL | wire.WANT_GAPS | wire.FROM
-        wants |= (wire.READ_ONLY if self.read_only else 0) | (wire.WANT_STATES if self.bar else 0)
+        states = wire.WANT_STATES if self.bar or self.until_answered else 0
+        wants |= (wire.READ_ONLY if self.read_only else 0) | states
         try:
             detail = self.client.detail()
         except PeerStalled:
@@ -210,8 +221,11 @@ class Joined:
                 self._write(b"\r\n[treadle: %d bytes were left out here]\r\n" % message.missed)
         elif isinstance(message, wire.Leader):
             self.leads = bool(message.leads)
-        elif isinstance(message, wire.StateFrame) and self.bar:
-            self.bar.state(message.body)
+        elif isinstance(message, wire.StateFrame):
+            state = message.body
+            self.answered = self.until_answered and not state.get("waiting_for") and not state.get("settling")
+            if self.bar:
+                self.bar.state(state)
 
     def _filtered(self, data: bytes) -> bytes:
         """The output without queries that our terminal must not answer: old ones, the leader's, the supervisor's."""

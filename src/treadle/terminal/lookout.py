@@ -94,6 +94,7 @@ class Lookout:
         """Check what the program is doing, and tell those who want to know."""
         session = self.session
         detail = session.state()
+        self._sum_up(detail)  # before anybody is told, because they may then look at the list
         if session.clients.want_states:
             session.clients.tell_state(detail)
         if detail["name"] in WAITING and self._notified != (detail["name"], detail["message"]):
@@ -101,7 +102,6 @@ class Lookout:
             self._notify(detail)
         elif detail["name"] not in WAITING and not detail.get("settling"):
             self._notified = None
-        self._sum_up(detail)
         self.later()
         session.prompts.step()
 

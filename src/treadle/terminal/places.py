@@ -85,6 +85,18 @@ def ids(directory: str) -> list[str]:
     return sorted(base for base in found if _LETTERS.issuperset(base) and base[0] not in ".-" and len(base) <= ID_MAX)
 
 
+def stale(directory: str) -> list[str]:
+    """The sockets that nobody listens at: their supervisors are gone, and their pid files are not locked."""
+    from treadle.io.files import is_locked
+
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []
+    bases = [os.path.join(directory, name.removesuffix(".sock")) for name in names if name.endswith(".sock")]
+    return [f"{base}.sock" for base in bases if not is_locked(f"{base}.pid")]
+
+
 def free_id(directory: str, command: str) -> str:
     """An id for a terminal that was given none: the program's name, with a number if that is taken."""
     base = "".join(letter for letter in os.path.basename(command) if letter in _LETTERS).strip(".-")[:40] or "terminal"

@@ -22,7 +22,7 @@ from treadle.terminal import box, submission
 from treadle.terminal.loop import now_ms
 from treadle.terminal.manners import as_paste, refusal
 from treadle.terminal.states import AT_REST, IDLE, UNKNOWN, WAITING
-from treadle.terminal.times import HOLD, LOOK_PAUSE, SETTLE_MAX, SETTLED, SETTLED_AGENT
+from treadle.terminal.times import LOOK_LONGEST, LOOK_PAUSE, SETTLE_MAX, SETTLED, SETTLED_AGENT
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.terminal import frames as wire
 
@@ -159,7 +159,7 @@ class Prompts:
         finally:
             self._stepping = False
         if self.queue and self.queue[0].stage in ("queued", "typing", "entered"):
-            pause = HOLD if self.queue[0].waits and self.queue[0].stage == "queued" else LOOK_PAUSE
+            pause = LOOK_LONGEST if self.queue[0].waits and self.queue[0].stage == "queued" else LOOK_PAUSE
             self.session.loop.at("prompt", time.monotonic() + pause / 1000, self.step)
         else:
             self.session.loop.cancel("prompt")
@@ -193,11 +193,12 @@ class Prompts:
     def _obstacle(self, prompt: QueuedPrompt, state: dict[str, Any]) -> str:
         """Why it cannot be typed now."""
         watch = self.session.watch
-        watch.pulse.take(now_ms())
-        if watch.pulse.stopped and state["name"] in (IDLE, UNKNOWN):
-            return "stopped"
-        if why := refusal(state, prompt.data, enter=True):
+        why = refusal(state, prompt.data, enter=True)
+        if why and (prompt.waits or why != UNKNOWN):
             return why
+        watch.pulse.take(now_ms())
+        if watch.pulse.stopped or why:
+            return "stopped" if watch.pulse.stopped else why
         if prompt.waits and state["name"] != IDLE:
             return str(state["name"])
         detector = watch.agent.detector

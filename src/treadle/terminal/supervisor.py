@@ -294,7 +294,7 @@ class Supervisor:
         started.update()
         if started.pid and not self.pid:
             self.pid = started.pid
-            self.watch.pulse.processes = lambda: table.group(self.pty.foreground)
+            self.watch.pulse.processes = lambda: table.group(self.pty.foreground, started.reaper)
             self.clients.open()
             self.lock.write(os.getpid(), self.pid)
             self.log(

@@ -804,3 +804,14 @@ def test_one_that_was_renamed_and_killed_leaves_its_record_under_its_last_id(she
     assert json.loads(Path(shell.place("new").exit).read_text())["id"] == "new"
     until(lambda: not Path(shell.place("new").pid).exists())
     assert not Path(shell.place("old").exit).exists()
+
+
+def test_a_socket_that_a_crash_has_left_is_named_and_removed_when_asked(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "alive", "--", "cat")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(shell.place("gone").sock)
+    assert shell.place("gone").sock in shell.run("ls").stderr and os.path.exists(shell.place("gone").sock)
+    assert "removed" in shell.run("ls", "--repair").stderr
+    assert not os.path.exists(shell.place("gone").sock) and os.path.exists(shell.place("alive").sock)
+    done = shell.run("ls")
+    assert done.stderr == "" and "alive" in done.stdout

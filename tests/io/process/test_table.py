@@ -91,3 +91,21 @@ def test_a_signal_we_may_not_send_is_reported_as_not_sent() -> None:
     code = "import os; from treadle.io.process import table; os.geteuid() or os.setuid(65534); init = table.look(1); "
     code += "print(bool(init) and table.send(init, 0))"
     assert subprocess.check_output([sys.executable, "-c", code]) == b"False\n"
+
+
+def test_a_group_is_found_below_a_root_and_what_left_it_is_not() -> None:
+    script = "sleep 100 & sleep 100 & setsid sleep 100 & wait"
+    with subprocess.Popen(["sh", "-c", script], start_new_session=True) as leader:
+        try:
+            until(
+                lambda: (
+                    len(table.descendants(leader.pid)) == 3
+                    and len({p.group for p in table.descendants(leader.pid)}) == 2
+                )
+            )
+            assert {found.name for found in table.group(leader.pid, os.getpid())} == {"sh", "sleep"}
+            assert len(table.group(leader.pid, os.getpid())) == 3
+            assert table.group(leader.pid, 0) == []
+        finally:
+            for process in table.descendants(leader.pid):
+                table.send(process, 9)

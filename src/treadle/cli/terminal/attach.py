@@ -1,12 +1,15 @@
 """Join a terminal: see what its program shows and type into it.
 
     treadle attach [ID] [--read-only] [--bar]
+    treadle attach --next-waiting [--bar]
 
 Without an ID it is the one that runs, or the one you choose when several do. Ctrl-\\ detaches (the key can be
 configured as detach_key); the program goes on. When the program ends, so does this, with its exit code.
 
-  --read-only   only watch: type nothing and do not change its size
-  --bar         show its state on the last line
+  --read-only      only watch: type nothing and do not change its size
+  --bar            show its state on the last line
+  --next-waiting   go from question to question: join the terminal that has waited for a person the longest, and when
+                   it is answered the next one, until none waits. The detach key leaves one for later
 """
 
 from __future__ import annotations
@@ -23,10 +26,18 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE, "--read-only --bar")
+    given = Arguments(arguments, WHERE, "--read-only --bar --next-waiting")
     if len(given.rest) > 1:
         raise UsageError("expected one id")
+    if "--next-waiting" in given.flags:
+        if given.rest or "--read-only" in given.flags:
+            raise UsageError("--next-waiting chooses the terminal, to be typed into")
+        return _answer_all(given)
     where = place(given, given.rest[0]) if given.rest else _choose(directory(given))
+    return _attach(given, where)
+
+
+def _attach(given: Arguments, where: Place, *, until_answered: bool = False) -> int:
     from treadle.terminal import config
     from treadle.terminal.attach import attach
     from treadle.terminal.settings import TerminalSettings
@@ -34,8 +45,33 @@ def main(arguments: list[str]) -> int:
     settings = TerminalSettings()
     config.load(settings, given.get("--config"))
     return attach(
-        where, read_only="--read-only" in given.flags, detach_key=settings.detach_key, bar="--bar" in given.flags
+        where,
+        read_only="--read-only" in given.flags,
+        detach_key=settings.detach_key,
+        bar="--bar" in given.flags,
+        until_answered=until_answered,
     )
+
+
+def _answer_all(given: Arguments) -> int:
+    """Join one terminal after the other that waits for a person. One that was left unanswered is not shown again."""
+    from treadle.terminal.listing import row, rows
+    from treadle.terminal.places import Place
+    from treadle.terminal.states import WAITING
+
+    where, left, count = directory(given), set[str](), 0
+    while waiting := [found for found in rows(where) if found["state"] in WAITING and found["id"] not in left]:
+        found = max(waiting, key=lambda found: found["state_ms"] or 0)
+        here = Place(where, found["id"])
+        sys.stdout.write(f"[{here.id} asks: {found.get('message') or found['state']}]\n")
+        sys.stdout.flush()
+        _attach(given, here, until_answered=True)
+        count += 1
+        if row(here)["state"] in WAITING:
+            left.add(here.id)
+    later = f"; left for later: {', '.join(sorted(left))}" if left else ""
+    sys.stdout.write(f"[no {'other ' if count else ''}terminal waits for a person{later}]\n")
+    return 0
 
 
 def _choose(where: str) -> Place:

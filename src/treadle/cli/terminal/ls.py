@@ -1,29 +1,35 @@
 """List terminals.
 
-    treadle ls [--all] [--json] [--watch]
+    treadle ls [--all] [--json] [--watch] [--repair]
 
 Those that run, with their state, since when, where, how many texts are queued, what they run, and what they ask or
 said last; with --all also those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C.
-Changes nothing.
+The socket of a dead supervisor is named, and removed with --repair; nothing else is changed.
 """
 
 import os
 import sys
+from contextlib import suppress
 
 from treadle.cli.arguments import Arguments
-from treadle.cli.terminal import WHERE, directory, show
+from treadle.cli.terminal import WHERE, directory, show, warn
 from treadle.light import Any
 from treadle.terminal.listing import rows
+from treadle.terminal.places import stale
 
 WATCH_PAUSE = 1.0
 
 
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE, "--all --json --watch")
+    given = Arguments(arguments, WHERE, "--all --json --watch --repair")
     given.exactly(0, "no arguments")
     where = directory(given)
     if "--watch" in given.flags:
         return _watch(where, "--all" in given.flags)
+    left = stale(where)
+    for path in left if "--repair" in given.flags else ():
+        with suppress(OSError):
+            os.unlink(path)
     found = [row for row in rows(where) if row["alive"] or "--all" in given.flags]
     if "--json" in given.flags:
         show(found)
@@ -33,6 +39,9 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write("No active sessions\n")
     else:
         _table(found)
+    if left:
+        done = "removed" if "--repair" in given.flags else "left by a dead supervisor, `treadle ls --repair` removes it"
+        warn("".join(f"treadle: {path}: {done}\n" for path in left).rstrip())
     return 0
 
 
