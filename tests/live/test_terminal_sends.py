@@ -18,8 +18,8 @@ from treadle.testing.server import ModelServer
 
 SENDS, LONGEST = 40, 10.0
 
-ASKING = {"claude": ("--permission-mode", "default"), "codex": ("--ask-for-approval", "untrusted")}
-"""What makes those ask that would run a harmless command unasked."""
+ASKING = {"claude": ("--permission-mode", "default"), "codex": ("--sandbox", "read-only")}
+"""Without this they run a harmless command unasked. Codex then refuses it by itself, and asks nothing."""
 
 
 class RealAgent(Driven):

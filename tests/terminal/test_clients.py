@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.terminal.support import WAIT, Stage, connected, log_lines, plain, receive_frame, until
+from treadle.errors import NotFound
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
@@ -251,6 +252,14 @@ def test_no_status_of_a_living_program_is_without_its_pid(stage: Stage) -> None:
 
 
 def early_status(path: str) -> wire.StatusReply:
-    until(lambda: os.path.exists(path))
-    with Client(path, timeout=WAIT) as client:
-        return client.status()
+    client = until(lambda: connect_early(path))
+    with client:
+        reply: wire.StatusReply = client.status()
+        return reply
+
+
+def connect_early(path: str) -> Client | None:
+    try:
+        return Client(path, timeout=WAIT)
+    except NotFound:  # it is not there yet, or does not listen yet
+        return None

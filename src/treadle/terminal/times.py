@@ -20,8 +20,8 @@ HOLD = 150
 FIRST_IDLE = 600
 """The same for the very first input box, because agents may draw it and then a dialog over it. Only the time counts
 in which the program's processes sleep: neither stopped, nor computing, nor waiting for a processor."""
-AWAKE_MAX = 3000
-FIRST_AWAKE_MAX = 15_000
+AWAKE_MAX = 1200
+FIRST_AWAKE_MAX = 5000
 """A program that never sleeps, although its screen says idle, is believed after this time; at its start later."""
 STILL = 700
 """After this time without output a screen stands still. A spinner is faster, a clock slower."""
