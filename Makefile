@@ -53,9 +53,11 @@ test: check
 test-agents: setup
 	TEST_AGENTS=$(AGENT) $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 $(if $(PART),tests/live/test_$(PART).py,tests/live)
 
-# Claude's real SDKs, published scripts and clients of workers against us: how many checks of each list pass.
+# Claude's real SDKs, published scripts and clients of workers against us: how many checks of each list pass. Then the same
+# programs on the real Claude Code and on us: same, different or said; the page docs/reference/claude-compared.md is written.
 test-compatibility: setup
 	$(BIN)/python -m tests.compatibility -n $(JOBS) --dist loadfile
+	$(BIN)/python -m tests.differential.compare
 
 # Renew the recordings that `make test` uses.
 record-agents: setup

@@ -138,6 +138,8 @@ class Toolset(msgspec.Struct, frozen=True, kw_only=True):
     """Further MCP servers, each in the form of a `.mcp.json`."""
     only_servers: bool = False
     """Whether those are the only servers."""
+    later: bool = False
+    """Whether servers may connect after the session is open; the first turn waits for them."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,6 +206,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     command: str | None = None
     call: CallId = ""
+    exit_code: int | None = None
     agent: TaskId = ""
     """The subagent that makes the call; empty when it is the agent itself."""
     agent_type: str = ""
@@ -316,11 +319,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 _KINDS |= {"rules": Rules, "limits": Limits, "add_dirs": tuple, "subagents": tuple}
 _KINDS |= {"tools": Toolset, "start": Start, "guards": Guards, "program": OwnProgram, "thinking": Reasoning}
 _KINDS |= {"confinement": Confinement, "instructions": Instructions}
-_GROUPS: dict[str, Callable[..., Any]] = {
-    "instructions": Instructions,
-    "tools": Toolset,
-    "start": Start,
-}
+_GROUPS: dict[str, Callable[..., Any]] = {"instructions": Instructions, "tools": Toolset, "start": Start}
 _GROUPED = {"system_prompt": ("instructions", "system"), "append_system_prompt": ("instructions", "append")}
 _GROUPED |= {"project": ("instructions", "project"), "tools": ("tools", "offered"), "denied_tools": ("tools", "denied")}
 _GROUPED |= {"resume": ("start", "resume"), "fork": ("start", "fork"), "session_id": ("start", "id")}

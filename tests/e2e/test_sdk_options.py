@@ -111,7 +111,7 @@ async def test_subagents_of_the_host_work_with_their_own_prompt_and_tools(host: 
     inner = host.sent(1)
     assert "You review." in inner["messages"][0]["content"]
     assert [tool["function"]["name"] for tool in inner["tools"]] == ["read_file"]
-    assert results(messages) == ["It is done."] and uses(messages) == ["Task"]
+    assert results(messages) == ["It is done."] and uses(messages) == ["Agent"]
 
 
 async def test_a_subagent_that_asks_for_what_we_do_not_have_refuses_every_prompt(host: Host) -> None:

@@ -196,7 +196,7 @@ def test_a_suggested_rule_spares_the_second_question(seen: Seen) -> None:
 
 
 def test_what_a_subagent_does_names_the_call_that_started_it(seen: Seen) -> None:
-    assert seen.done("delegated") and seen["delegated"]["uses"] == ["Task", "Glob"]
+    assert seen.done("delegated") and seen["delegated"]["uses"] == ["Agent", "Glob"]
     assert len(seen["delegated"]["parents"]) == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,6 +83,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             for field in msgspec.structs.fields(Limits)
         }
         return Limits(**chosen)
+
+    @property
+    def grace(self) -> float:
+        """Seconds that an interrupted command has to end by itself, before it is killed."""
+        return min(self.settings.timeouts.interrupt, float(self.spec.extra.get("grace", math.inf)))
 
     @property
     def add_dirs(self) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ from treadle.errors import TreadleError, Unsupported
 from treadle.session import HookVerdict, OwnProgram, Use
 from treadle.settings.claude import CommandHook
 from treadle.wire.oneshot.arguments import to_ours, to_theirs
-from treadle.wire.oneshot.names import THEIRS
+from treadle.wire.oneshot.names import THEIRS, USED
+from treadle.wire.oneshot.permissions import suggested_rules as suggested
 
 BLOCK = 2
 Described = Callable[[], dict[str, Any]]
@@ -31,7 +32,8 @@ def matches(matcher: str, subject: str) -> bool:
         pattern = re.compile(matcher)
     except re.error:
         return True  # an unreadable matcher must not let a tool slip by
-    return any(pattern.fullmatch(name) for name in (subject, THEIRS.get(subject, subject)))
+    known = (subject, THEIRS.get(subject, subject), USED.get(subject, subject))
+    return any(pattern.fullmatch(name) for name in known)
 
 
 class EventHooks:
@@ -107,6 +109,7 @@ class EventHooks:
         return HookVerdict(decision=decision, reason=why, args=changed, context=context)
 
     async def _post_tool(self, use: Use, result: str, ok: bool) -> str | HookVerdict | None:
+        ok = ok and not use.exit_code
         told = {**_input(use), **({"tool_response": result} if ok else {"error": result, "is_interrupt": False})}
         try:
             answers = await self.ask("PostToolUse" if ok else "PostToolUseFailure", use.tool, told)
@@ -159,7 +162,8 @@ class EventHooks:
     async def _requested(self, told: dict[str, Any]) -> HookVerdict | None:
         """A hook may answer a permission question in place of a person."""
         tool = str(told["tool_name"])
-        given = {**told, "tool_name": THEIRS.get(tool, tool), "tool_input": to_theirs(tool, told.get("tool_input"))}
+        given = {**told, "tool_name": USED.get(tool, tool), "tool_input": to_theirs(tool, told.get("tool_input"))}
+        given["permission_suggestions"] = suggested(tuple(given.pop("always", ())), str(given.pop("kind", "")))
         try:
             answers = await self.ask("PermissionRequest", tool, given)
         except TreadleError as error:
@@ -251,7 +255,7 @@ def _answer(hook: CommandHook, text: str) -> dict[str, Any]:
 
 def _input(use: Use) -> dict[str, Any]:
     told = {
-        "tool_name": THEIRS.get(use.tool, use.tool),
+        "tool_name": USED.get(use.tool, use.tool),
         "tool_input": to_theirs(use.tool, use.args),
         "tool_use_id": use.call,
     }

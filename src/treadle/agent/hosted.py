@@ -13,6 +13,7 @@ from treadle.agent.permissions import Permissions
 from treadle.agent.session_hooks import SessionHooks
 from treadle.agent.toolbox import Toolbox
 from treadle.agent.transcript import Transcript
+from treadle.events import Warned
 from treadle.session import Instructions, OwnTool, SessionSpec, Subagent
 from treadle.sessions.session import BaseSession
 
@@ -27,6 +28,9 @@ class HostedSession(BaseSession):
     toolbox: Toolbox
     permissions: Permissions
     _hooks: SessionHooks
+    _withheld: list[str]
+    """Variables of the caller that commands do not see, until that was said."""
+    _parent: BaseSession | None
 
     @abstractmethod
     def read_project(self) -> None: ...
@@ -78,3 +82,11 @@ class HostedSession(BaseSession):
 
     def hook_facts(self) -> dict[str, Any]:
         return self._hooks.described
+
+    def _tell_withheld(self) -> None:
+        """When the first command runs: which variables of the caller it does not see."""
+        if self._withheld and self._parent is None:
+            names, self._withheld = ", ".join(self._withheld), []
+            hint = "name one in `env` of the settings to pass it on"
+            said = f"commands do not see what looks like a secret: {names} ({hint})"
+            self.emit(Warned(message=said, code="environment"))

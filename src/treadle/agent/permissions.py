@@ -119,7 +119,8 @@ class Permissions:
         if decision.verdict != "ask":
             return decision, args
         if self._event is not None:
-            hook = await self._event("PermissionRequest", {"tool_name": tool.name, "tool_input": plain})
+            asking = {"tool_name": tool.name, "tool_input": plain, "always": as_rules(access), "kind": access.kind}
+            hook = await self._event("PermissionRequest", asking)
             if hook.decision == "deny":
                 return Decision(verdict="deny", reason=hook.reason or "a hook denied it", by="hook"), args
             if hook.decision == "allow":

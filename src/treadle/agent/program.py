@@ -52,11 +52,13 @@ class ProgramHooks:
     def __init__(self, programs: Sequence[OwnProgram], others: ShellHooks, agent: tuple[str, str] = ("", "")) -> None:
         """`agent`: the id and the kind of the subagent whose hooks these are."""
         self._programs = programs
+        self.ended: dict[str, int | None] = {}
+        """The exit codes of commands, by their calls."""
         self._others = others
         self._agent = agent
 
     def _use(self, call: str, name: str, args: Any, access: Access) -> Use:
-        return use_of(name, args, access, call, self._agent)
+        return msgspec.structs.replace(use_of(name, args, access, call, self._agent), exit_code=self.ended.get(call))
 
     async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
         """What the programs say about a call before anybody else has judged it: the strictest of their words."""
@@ -87,6 +89,7 @@ class ProgramHooks:
                 result = result if said.result is None else said.result
                 said = said.context
             added += f"\n{said}" if said else ""
+        self.ended.pop(call, None)
         return result + added + await self._others.post_tool(name, args, access, result, ok)
 
     async def event(self, name: str, told: dict[str, Any]) -> HookVerdict:

@@ -177,7 +177,7 @@ class NativeSession(HostedSession):
         self.read_project()
         if self.confining.asked.use == "on":
             _ = self.confining.wanted  # refuse now rather than at the first command
-        await self.toolbox.start(lambda message: self.emit(Warned(message=message, code="settings")))
+        await self.toolbox.start(lambda message: self._warn(message, "settings"))
         if more := await self._hooks.started("resume" if self.transcript.listing.turns else "startup"):
             self._unheard.append(more)
         if isinstance(self.provider, Preparing):  # done while we wait for the first prompt
@@ -218,6 +218,7 @@ class NativeSession(HostedSession):
         outcome = "interrupted"
         try:
             budget = TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
+            await self.toolbox.connected()
             refused, before = await self._hooks.prompted(turn.prompt.text)
             if refused is not None:
                 outcome, turn.text = "completed", f"a hook blocked the prompt: {refused}"
@@ -246,6 +247,8 @@ class NativeSession(HostedSession):
             finally:  # the turn may be interrupted while the hook runs
                 over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
                 self.transcript.append(over, sync=True)
+                if self.configuration.entrypoint and self._parent is None and self.spec.start.persist:
+                    _ = self._hooks.transcript_path  # where the SDK that drives us lists and reads sessions
 
     async def _prompt(self, turn: Turn) -> UserMessage:
         """What was asked, with its images, and the mentioned files that the model could read itself."""
@@ -333,10 +336,9 @@ class NativeSession(HostedSession):
         if type(event) is Usage:
             self.spent = self.spent.plus(event)
             self.transcript.append(Spent(usage=event))
-        elif type(event) is CommandRun and self._withheld and self._parent is None:
-            names, self._withheld = ", ".join(self._withheld), []
-            hint = "name one in `env` of the settings to pass it on"
-            self._warn(f"commands do not see what looks like a secret: {names} ({hint})", "environment")
+        elif type(event) is CommandRun:
+            self._hooks.ended[event.call or ""] = event.exit_code
+            self._tell_withheld()
         self.emit(event)
 
     # Tools
@@ -359,7 +361,7 @@ class NativeSession(HostedSession):
             writing=self.spec.guards.writing or writing_freely,
             background=self.tasks,
             timeout=self.configuration.settings.timeouts.tool,
-            grace=self.configuration.settings.timeouts.interrupt,
+            grace=self.configuration.grace,
             state=self._memory,
             resolve=Resolved(cwd),
             hidden=self.permissions.guard.hides,
@@ -489,9 +491,9 @@ class NativeSession(HostedSession):
         return replay(self.transcript.records, self.transcript.image_file)
 
     async def _close(self) -> None:
-        await self._hooks.ended()
+        await self._hooks.over()
         await self.tasks.stop_all()
-        await self.toolbox.servers.close()
+        await self.toolbox.close()
         await self.confining.sealing.settle()  # what a background task has committed since the last turn
         for provider in self._owned:
             await provider.aclose()

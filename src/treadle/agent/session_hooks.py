@@ -59,5 +59,5 @@ class SessionHooks(ProgramHooks):
     async def prompted(self, prompt: str) -> tuple[str | None, str]:
         return await self._own.prompted(prompt) if self._own.hears("UserPromptSubmit") else (None, "")
 
-    async def ended(self) -> None:
+    async def over(self) -> None:
         await self._own.ended("other")

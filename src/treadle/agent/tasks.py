@@ -137,11 +137,17 @@ class Tasks:
         return running.task
 
     async def start_process(
-        self, command: str, *, cwd: str, env: dict[str, str], confinement: Confinement | None = None
+        self,
+        command: str,
+        *,
+        cwd: str,
+        env: dict[str, str],
+        confinement: Confinement | None = None,
+        call: str | None = None,
     ) -> Task:
         from treadle.io.sandbox.start import start  # imported here because few sessions have tasks
 
-        running = self._create("process", label=command[:60], command_preview=command[:PREVIEW], cwd=cwd)
+        running = self._create("process", label=command[:60], command_preview=command[:PREVIEW], cwd=cwd, call=call)
         try:
             path = os.path.join(self._directory(), f"{running.task.id}.log")
             check = await asyncio.to_thread(self._watching) if self._watching else None

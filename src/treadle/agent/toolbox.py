@@ -5,8 +5,10 @@ What cannot be used is not offered: a tool that a rule forbids outright, `skill`
 to answer. When the tools of MCP servers would fill the context, the model finds them with `tool_search` instead.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal
+from contextlib import suppress
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -22,6 +24,8 @@ from treadle.errors import NotFound
 from treadle.policy.rules import parse_rule
 from treadle.session import Access, Confinement, OwnTool
 from treadle.wire.mcp.names import server_prefix
+
+ServerState: TypeAlias = Literal["connected", "failed", "disabled", "pending"]
 
 
 class Toolbox:
@@ -47,6 +51,9 @@ class Toolbox:
         self._reserved: set[str] = set()
         """Tools of servers that are for the host alone."""
         self.registry.withheld = self._withheld
+        self._connecting: asyncio.Task[None] | None = None
+        self._pending: list[str] = []
+        """Servers that are still to connect."""
         self.deferred: list[AnyTool] = []
         """The tools that are found by search, because there are too many to show."""
 
@@ -56,8 +63,26 @@ class Toolbox:
         asked = self._configuration.spec.tools
         if asked.offered is not None and not asked.servers and not any(n.startswith("mcp__") for n in asked.offered):
             return
+        if asked.later:
+            self._connecting = asyncio.create_task(self._connect(on_warning))
+        else:
+            await self._connect(on_warning)
+
+    async def _connect(self, on_warning: Callable[[str], None]) -> None:
         for message in await self._start_servers():
             on_warning(message)
+
+    async def connected(self) -> None:
+        """Wait for servers that were to connect later; each has its time for that."""
+        if self._connecting is not None:
+            await asyncio.shield(self._connecting)
+
+    async def close(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._connecting
+        await self.servers.close()
 
     async def _start_servers(self) -> list[str]:
         configuration = self._configuration
@@ -70,7 +95,9 @@ class Toolbox:
             found = find_servers(place, configuration.settings.mcp_servers, configuration.env, trusted=trusted)
             warnings += [*found.warnings, *map(configuration.ignored, found.ignored)]
             servers = {**found.servers, **servers}
+        self._pending = list(servers)
         await self.servers.start(servers, configuration.settings.timeouts.mcp_start)
+        self._pending = []
         self._add_server_tools()
         return warnings
 
@@ -90,9 +117,10 @@ class Toolbox:
             self.registry.add(ProgramTool(tool))
 
     @property
-    def states(self) -> dict[str, Literal["connected", "failed", "disabled"]]:
+    def states(self) -> dict[str, ServerState]:
         """The status of each MCP server. Those in the program's process are listed only while they are left out."""
-        return {**self.servers.states, **dict.fromkeys(self._off, "disabled")}
+        waiting: dict[str, ServerState] = dict.fromkeys(self._pending, "pending")
+        return {**waiting, **self.servers.states, **dict.fromkeys(self._off, "disabled")}
 
     async def switch(self, server: str, *, on: bool) -> None:
         """Leave out the tools of a server, or connect to it again and offer them."""

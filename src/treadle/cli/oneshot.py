@@ -132,6 +132,8 @@ async def _run(
     theirs = options.theirs()
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest", hooks=True)
     spec, permitting = _permitting(spec, permission_prompt_tool, talk=text is None)
+    if text is None and not permitting:  # `initialize` is answered at once
+        spec = msgspec.structs.replace(spec, tools=msgspec.structs.replace(spec.tools, later=True))
     needed = theirs.hooks or text is None and takes_programs(options.agent)
     hooks = _hooks(spec.cwd, theirs, options.agent) if needed else None
     if theirs.unused:
@@ -182,6 +184,7 @@ async def _run(
             check=check,
             unknown_cost=unknown_cost,
             wire=wire,
+            hosted=text is None,
         )
         if text is None:
             from treadle.doors.oneshot.input import StreamInput

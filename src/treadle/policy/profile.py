@@ -1,5 +1,6 @@
 """The guard of a session. It combines rules, mode, directories, what a person allowed, and any further guard."""
 
+import itertools
 import posixpath
 from collections.abc import Callable, Iterable
 
@@ -9,6 +10,8 @@ from treadle.policy.rules import RuleSet
 from treadle.session import Access, Decision, Guard, Mode, Rules
 
 NO_RULES = Rules()
+MAX_FOUND = 1000
+"""A command that names more files than this is asked about."""
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -79,7 +82,39 @@ class Profile:
             return Decision(verdict="allow", by="mode")
         if self.mode == "auto-edit" and access.command is not None and not access.outside and self.contained():
             return Decision(verdict="allow", reason="it runs in the sandbox, without the network", by="mode")
+        if self.mode in ("suggest", "auto-edit") and access.command is not None and not access.outside:
+            if self.is_harmless(access.command, edits=self.mode == "auto-edit"):
+                return Decision(verdict="allow", reason="it only looks at files of the workspace", by="mode")
         return modes.judge(access, self.mode)
+
+    def is_harmless(self, command: str, *, edits: bool) -> bool:
+        """Whether a command only reads, in places that may be read; with `edits`, or only moves files about in the
+        workspace. A file that a rule hides, or that a link leads out of the workspace, makes it one to ask about."""
+        from treadle.policy import looking, shell
+
+        script = shell.read(command)
+        looks = looking.only_looks(script)
+        if not looks and not (edits and looking.only_organises(script)):
+            return False
+        if looking.looks_around(script) and self.rules.hidden_patterns():
+            return False
+        places = [*script.reads]
+        for part in script.parts:
+            if (words := looking.named(part)) is None:
+                return False
+            if part.globs:
+                words += itertools.islice((path for glob in part.globs for path in self.rules.found(glob)), MAX_FOUND)
+            places += words
+        return len(places) < MAX_FOUND and all(map(self._in_sight, places)) and (looks or self._editable(places))
+
+    def _in_sight(self, path: str) -> bool:
+        at = self.rules.places(path)
+        return all(any(is_under(place, base) for base in self.readable) and not self.hides(place) for place in at)
+
+    def _editable(self, paths: Iterable[str]) -> bool:
+        places = [place for path in paths for place in self.rules.places(path)]
+        inside = all(any(is_under(place, base) for base in self.inside) for place in places)
+        return inside and not any(map(protected.is_protected, places))
 
     def outside(self, access: Access, path: str) -> Decision:
         bases = self.readable if access.kind == "read" else self.inside

@@ -599,11 +599,13 @@ async def test_verbose_adds_init_assistant_and_user_lines() -> None:
         "assistant",
         "user",
         "assistant",
+        "system",
         "user",
         "result",
     ]
     assert lines[0]["subtype"] == "init" and lines[0]["session_id"] == "s1"
-    blocks = [line["message"]["content"][0] for line in lines[1:-1]]
+    assert (lines[6]["subtype"], lines[6]["tool_use_id"]) == ("permission_denied", "c2")
+    blocks = [line["message"]["content"][0] for line in lines[1:-1] if "message" in line and line["type"] != "system"]
     assert [block["type"] for block in blocks] == [
         "thinking",
         "text",
@@ -693,6 +695,9 @@ async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> Non
         "agents": ["Explore"],
         "skills": ["weave"],
         "plugins": [],
+        "capabilities": [],
+        "fast_mode_state": "off",
+        "terminal_slash_commands": [],
     }
     assert (second["permissionMode"], second["model"]) == ("plan", "m2")
 

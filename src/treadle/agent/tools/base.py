@@ -28,7 +28,13 @@ class Background(Protocol):
     """Where a tool leaves work that goes on after its result: the session's tasks (agent/tasks.py)."""
 
     async def start_process(
-        self, command: str, *, cwd: str, env: dict[str, str], confinement: Confinement | None = None
+        self,
+        command: str,
+        *,
+        cwd: str,
+        env: dict[str, str],
+        confinement: Confinement | None = None,
+        call: str | None = None,
     ) -> Task: ...
 
     async def run_agent(

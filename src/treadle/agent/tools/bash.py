@@ -78,7 +78,7 @@ TOOL: Tool[BashArgs] = Bash()
 async def _in_background(command: str, context: ToolContext, confinement: Confinement | None) -> str:
     try:
         task = await context.background.start_process(
-            command, cwd=str(context.cwd), env=context.env, confinement=confinement
+            command, cwd=str(context.cwd), env=context.env, confinement=confinement, call=context.call
         )
     except LocalError as error:
         raise ToolError(error.message, hint=error.hint) from error

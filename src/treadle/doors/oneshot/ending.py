@@ -1,7 +1,7 @@
 """How a run ended, as an exit code and as its final record."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -10,11 +10,15 @@ from treadle.events import ErrorInfo, ToolDenied, TurnEnded
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
 from treadle.wire.oneshot import records as wire
-from treadle.wire.oneshot.names import THEIRS
+from treadle.wire.oneshot.names import USED
 from treadle.wire.oneshot.records import RunResult
 
 INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
 """Exit codes with `strict`. Without it, interrupted is 0 and everything else here except INCOMPLETE is 1."""
+
+
+Named: TypeAlias = tuple[wire.Subtype, str | msgspec.UnsetType | None, bool]
+"""The subtype, the result where it is not the answer, and whether it failed."""
 
 
 class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,15 +57,25 @@ def exit_code(ending: RunEnding, summary: TurnSummary, *, strict: bool) -> int:
 
 
 def result_of(
-    ending: RunEnding, summary: TurnSummary, code: int, structured: Any, *, session_id: str, milliseconds: int
+    ending: RunEnding,
+    summary: TurnSummary,
+    code: int,
+    structured: Any,
+    *,
+    session_id: str,
+    milliseconds: int,
+    window: int | None = None,
+    hosted: bool = False,
 ) -> RunResult:
-    """The final record of a run."""
+    """The final record of a run; `hosted`: in the words of Claude Code, which its SDKs expect."""
     error = ending.error
+    usual: Named = ("success" if error is None else "error", None, code != 0)
+    subtype, text, failed = _as_claude(ending) if hosted else usual
     return RunResult(
-        result="" if error is not None else ending.text,
+        result=("" if error is not None else ending.text) if text is None else text,
         session_id=session_id,
-        subtype="success" if error is None else "error",
-        is_error=code != 0,
+        subtype=subtype,
+        is_error=failed,
         duration_ms=milliseconds,
         duration_api_ms=summary.model_ms,
         num_turns=summary.iterations,
@@ -69,12 +83,12 @@ def result_of(
         stop_reason=wire.stop_reason(summary.stop_reason),
         terminal_reason=_terminal_reason(ending, summary),
         usage=_usage(summary.usage),
-        model_usage={model: _model_usage(totals) for model, totals in summary.by_model.items()},
+        model_usage={model: _model_usage(totals, window) for model, totals in summary.by_model.items()},
         permission_denials=[
-            {"tool_name": THEIRS.get(denied.name, denied.name), "tool_use_id": denied.call, "tool_input": denied.args}
+            {"tool_name": USED.get(denied.name, denied.name), "tool_use_id": denied.call, "tool_input": denied.args}
             for denied in summary.denials
         ],
-        errors=[error.message] if error is not None else msgspec.UNSET,
+        errors=[error.message] if error is not None else ["interrupted"] if failed else msgspec.UNSET,
         error_code=error.code if error is not None else msgspec.UNSET,
         structured_output=structured,
     )
@@ -86,6 +100,21 @@ def not_begun(error: Exception) -> RunResult:
     summary = TurnTotals().summary()
     code = error.ends_with if isinstance(error, TreadleError) else 1
     return result_of(RunEnding(error=told, turn=False), summary, code, msgspec.UNSET, session_id="", milliseconds=0)
+
+
+def _as_claude(ending: RunEnding) -> Named:
+    """(subtype, the result where it is not the answer, whether it failed) of a run under an SDK of Claude Code."""
+    error = ending.error
+    if error is None:
+        return ("error_during_execution", msgspec.UNSET, True) if ending.interrupted else ("success", None, False)
+    if subtype := _LIMITS.get(error.code):
+        return subtype, msgspec.UNSET, True
+    if error.code in wire.PROVIDER_CODES:
+        return "success", error.message, True
+    return "error_during_execution", msgspec.UNSET, True
+
+
+_LIMITS: dict[str, wire.Subtype] = {"max_iterations": "error_max_turns", "budget_exceeded": "error_max_budget_usd"}
 
 
 def _terminal_reason(ending: RunEnding, summary: TurnSummary) -> str:
@@ -112,11 +141,12 @@ def _usage(totals: Totals) -> wire.Record:
     return {**counted, "estimated": True} if totals.estimated else counted
 
 
-def _model_usage(totals: Totals) -> wire.Record:
+def _model_usage(totals: Totals, window: int | None) -> wire.Record:
     return {
         "inputTokens": totals.input_tokens,
         "outputTokens": totals.output_tokens,
         "cacheReadInputTokens": totals.cache_read_tokens,
         "cacheCreationInputTokens": totals.cache_write_tokens,
         "costUSD": totals.cost_usd,
+        "contextWindow": window,
     }

@@ -14,6 +14,7 @@ import msgspec
 from treadle.agent.event_hooks import EventHooks, matches
 from treadle.errors import Unsupported
 from treadle.settings.claude import EVENTS, NOT_CALLED, TIMEOUT
+from treadle.wire.oneshot.records import new_uuid
 
 Request = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Sends a control request to the host and returns the response; raises when the host answers with an error."""
@@ -64,7 +65,7 @@ class HostHooks(EventHooks):
     async def _call(self, callback: str, given: dict[str, Any], timeout: float) -> dict[str, Any]:
         if self._request is None:
             raise Unsupported("the host is not connected")
-        call = given.get("tool_use_id") or None
+        call = given.get("tool_use_id") or new_uuid()  # every call of a hook has one, also where no tool is used
         request = {"subtype": "hook_callback", "callback_id": callback, "input": given, "tool_use_id": call}
         try:
             async with asyncio.timeout(timeout):

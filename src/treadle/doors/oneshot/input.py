@@ -16,7 +16,7 @@ from treadle.doors.oneshot.permitting import apply
 from treadle.doors.oneshot.requests import HostRequests
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError, Unsupported
-from treadle.events import Answered, Asked
+from treadle.events import Answered, Asked, TaskChanged
 from treadle.io.link import Link
 from treadle.io.streams import Stream
 from treadle.session import Instructions, Session
@@ -66,6 +66,8 @@ class StreamInput:
         self._early = early
         self._initialized = asyncio.Event()
         self._initialized.set()
+        self._closed = False
+        """Whether the host will say nothing more."""
         self._begun = False
         """Whether the hooks were told that the session begins."""
         self._tasks: asyncio.TaskGroup
@@ -146,6 +148,7 @@ class StreamInput:
                 await self._take(record)
         except RemoteProtocolError as error:
             await self._take(error)
+        self._closed = True
         await self._prompts.put(None)
 
     async def _take(self, record: wire.Record | RemoteProtocolError) -> None:
@@ -207,6 +210,19 @@ class StreamInput:
                 for request_id in [name for name, asked in self._asking.items() if asked.request == event.request]:
                     del self._asking[request_id]
                     await self._write({"type": "control_cancel_request", "request_id": request_id})
+            elif isinstance(event, TaskChanged):
+                await self._tell_task(event)
+
+    async def _tell_task(self, event: TaskChanged) -> None:
+        """Tell of a background task; when it ends while nothing runs, the agent gets a turn to hear of it."""
+        line = wire.task_line(event, self._session.id)
+        if line is None:
+            return
+        await self._write(line)
+        if line["subtype"] == "task_notification" and not self._runner.busy and not self._closed:
+            words = f"The background task {event.task_id} has ended. Go on if there is something left to do."
+            prompt = {"message": {"content": words}, "client_composed": True}
+            await self._prompts.put((wire.new_uuid(), prompt))
 
     async def _answered(self, response: dict[str, Any]) -> None:
         waiting = self._requests.get(str(response.get("request_id")))

@@ -71,9 +71,11 @@ class OneShot:
         check: Answers | None = None,
         unknown_cost: float | None = None,
         wire: Connection | None = None,
+        hosted: bool = False,
     ) -> None:
         """`unknown_cost`: the cost to report when no price is known, instead of null. `wire`: one on which the host has
-        spoken already."""
+        spoken already. `hosted`: an SDK of Claude Code reads this, and expects its words for failures."""
+        self._hosted = hosted
         if output_format not in get_args(OutputFormat):
             raise ConfigError(
                 f"there is no output format {output_format!r}", hint=f"one of {', '.join(get_args(OutputFormat))}"
@@ -163,7 +165,10 @@ class OneShot:
 
     async def blocked(self, reason: str) -> int:
         """Answer a prompt that a hook blocked: that is no failure, and the model is not asked."""
-        return await self._unasked(RunEnding(text=f"UserPromptSubmit operation blocked by hook:\n{reason}", turn=True))
+        text = f"UserPromptSubmit operation blocked by hook:\n{reason}"
+        if self._hosted:
+            await self._write([wire.blocked_line(text, self.session.id)])
+        return await self._unasked(RunEnding(text=text, turn=True))
 
     async def _unasked(self, ending: RunEnding) -> int:
         self._totals, self._turn, self._started = TurnTotals(), None, time.monotonic()
@@ -327,7 +332,18 @@ class OneShot:
         ending = replace(ending, interrupted=self._interrupted is not None, in_tools=self._in_tools)
         code = exit_code(ending, summary, strict=self._strict)
         took = round((time.monotonic() - self._started) * 1000)
-        self.result = result_of(ending, summary, code, structured, session_id=self.session.id, milliseconds=took)
+        self.result = result_of(
+            ending,
+            summary,
+            code,
+            structured,
+            session_id=self.session.id,
+            milliseconds=took,
+            window=self.session.info.context_window,
+            hosted=self._hosted,
+        )
+        if self._hosted and ending.interrupted:
+            await self._write([wire.interrupted_line(self.session.id, ending.in_tools)])
         if self.result.total_cost_usd is None and self._unknown_cost is not None:
             self.result.total_cost_usd, self.result.cost_unknown = self._unknown_cost, True
         if lost := really_lost(self.session.info.losses, None, self._seen):

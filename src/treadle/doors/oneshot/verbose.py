@@ -2,10 +2,15 @@
 
 from typing import Any
 
+import msgspec
+
 from treadle import __version__
 from treadle.events import (
     AnyEvent,
+    CommandRun,
+    FileChanged,
     Message,
+    Retrying,
     TaskChanged,
     TextDelta,
     ThinkingDelta,
@@ -18,6 +23,9 @@ from treadle.events import (
 from treadle.io.reading import read_if_there
 from treadle.session import Mode, Session
 from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.arguments import to_theirs
+from treadle.wire.oneshot.names import USED
+from treadle.wire.oneshot.tool_results import tool_use_result
 
 
 class Verbose:
@@ -34,9 +42,9 @@ class Verbose:
         deltas: bool = True,
     ) -> None:
         """`mode` is reported for a session that does not report its own. Without `deltas`, words come only as whole
-        messages, as an SDK expects that has not asked for partial ones.
+        messages, as an SDK expects that has not asked for partial ones; with `partial` they are in those.
         """
-        self.deltas = deltas or partial
+        self.deltas = deltas and not partial
         self._session = session
         self._cwd = cwd
         self._mode = mode
@@ -49,6 +57,9 @@ class Verbose:
         self._reply = wire.MessageHead(session_id=session.id, id="", model="")
         self._callers: dict[str, str] = {}
         """The task of a subagent -> the tool call that started it."""
+        self._started: dict[str, ToolStarted] = {}
+        self._ran: dict[str, CommandRun] = {}
+        self._changed: dict[str, FileChanged] = {}
         self._unsaid: list[str] = []
         """Words of a reply that has not come as a whole: some agents send nothing else, an interrupted one never
         does.
@@ -94,7 +105,13 @@ class Verbose:
                     cache_write=event.cache_write_tokens,
                 )
                 return self._let_go()
+            case CommandRun(call=str(call)):
+                self._ran[call] = event
+            case FileChanged(call=str(call)):
+                self._changed[call] = event
             case ToolStarted() | ToolDenied() | ToolEnded() | TurnEnded():
+                if isinstance(event, ToolStarted):
+                    self._started[event.call] = event
                 if self._unsaid:
                     self._held.append(Message(text="".join(self._unsaid)))
                     self._unsaid.clear()
@@ -108,9 +125,18 @@ class Verbose:
     def _lines_of(self, event: AnyEvent) -> list[wire.Record]:
         if isinstance(event, Message):
             self._reply.model = self._model = event.model or self._model
-        lines = [self._reply.use(event)] if isinstance(event, ToolDenied) else []
-        line = self._reply.line(event, _images(event) if isinstance(event, ToolEnded) else ())
+        lines = [self._reply.use(event), self._reply.denied(event)] if isinstance(event, ToolDenied) else []
+        if isinstance(event, ToolEnded):
+            line = self._reply.line(event, _images(event), self._detail(event))
+        else:
+            line = self._reply.line(event)
         return lines if line is None else [*lines, line]
+
+    def _detail(self, ended: ToolEnded) -> Any:
+        changed, call = self._changed.pop(ended.call, None), ended.call
+        data = read_if_there(changed.path) if changed is not None and changed.change == "modified" else None
+        now = data.decode(errors="replace") if data is not None else None
+        return tool_use_result(ended, self._started.pop(call, None), self._ran.pop(call, None), changed, now)
 
     def _of_subagent(self, event: AnyEvent) -> list[wire.Record]:
         """The lines of what a subagent does, each with the call that started it. Of ours its tools are told."""
@@ -148,38 +174,78 @@ def _images(event: ToolEnded) -> list[wire.Record]:
 
 
 class Partial:
-    """The raw message events around the deltas, as the Anthropic API sends them."""
+    """The raw message events around the deltas, as the Anthropic API sends them.
+
+    The calls of a reply are known when they start, which is after its words are counted: so its end waits for them.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._index = -1
         self._kind = ""
+        self._counted: Usage | None = None
+        self._called = False
 
     def lines(self, event: AnyEvent) -> list[wire.Record]:
         if event.parent is not None:
             return []
         match event:
-            case TextDelta():
-                return self._open("text")
             case ThinkingDelta(text=text):
                 delta = {"type": "thinking_delta", "thinking": text}
                 return [*self._open("thinking"), self._event("content_block_delta", index=self._index, delta=delta)]
+            case TextDelta(text=text):
+                delta = {"type": "text_delta", "text": text}
+                return [*self._open("text"), self._event("content_block_delta", index=self._index, delta=delta)]
             case Message():
                 return self._close_block()
             case Usage():
-                return self._finish(event)
+                records = self._finish()
+                self._counted = event
+                return records
+            case ToolStarted() | ToolDenied() if self._counted is not None:
+                return self._call(event)
+            case ToolEnded() | TurnEnded():
+                return self._finish()
+            case Retrying():  # it starts over, with a message of its own
+                records = self._close_block()
+                self._index = -1
+                return records
         return []
 
+    def _call(self, event: ToolStarted | ToolDenied) -> list[wire.Record]:
+        self._called = True
+        name = USED.get(event.name, event.name)
+        given = to_theirs(event.name, event.args) if isinstance(event.args, dict) else {}
+        block = {"type": "tool_use", "id": event.call, "name": name, "input": {}}
+        records = self._start("tool_use", block)
+        delta = {"type": "input_json_delta", "partial_json": msgspec.json.encode(given).decode()}
+        return [*records, self._event("content_block_delta", index=self._index, delta=delta), *self._close_block()]
+
     def _open(self, kind: str) -> list[wire.Record]:
+        ended = self._finish() if self._counted is not None else []
         if self._kind == kind:
-            return []
+            return ended
+        block = (
+            {"type": "text", "text": ""} if kind == "text" else {"type": "thinking", "thinking": "", "signature": ""}
+        )
+        return [*ended, *self._start(kind, block)]
+
+    def _start(self, kind: str, block: wire.Record) -> list[wire.Record]:
         records = []
         if self._index < 0:
-            records.append(self._event("message_start", message={"role": "assistant", "content": []}))
+            head: wire.Record = {
+                "id": _message_id(),
+                "type": "message",
+                "role": "assistant",
+                "content": [],
+                "stop_reason": None,
+            }
+            model = ", ".join(self._session.info.models)
+            message = {**head, "model": model, "stop_sequence": None, "usage": wire.usage()}
+            records.append(self._event("message_start", message=message))
         records += self._close_block()
         self._kind = kind
         self._index += 1
-        block = {"type": "text", "text": ""} if kind == "text" else {"type": "thinking", "thinking": ""}
         return [*records, self._event("content_block_start", index=self._index, content_block=block)]
 
     def _close_block(self) -> list[wire.Record]:
@@ -188,13 +254,17 @@ class Partial:
         self._kind = ""
         return [self._event("content_block_stop", index=self._index)]
 
-    def _finish(self, usage: Usage) -> list[wire.Record]:
-        if self._index < 0:
+    def _finish(self) -> list[wire.Record]:
+        usage, self._counted = self._counted, None
+        called, self._called = self._called, False
+        if self._index < 0 or usage is None:
             return []
         records = self._close_block()
         self._index = -1
-        told = {"output_tokens": usage.output_tokens}
-        return [*records, self._event("message_delta", delta={}, usage=told), self._event("message_stop")]
+        delta = {"stop_reason": "tool_use" if called else "end_turn", "stop_sequence": None}
+        told = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        return [*records, self._event("message_delta", delta=delta, usage=told), self._event("message_stop")]
 
     def _event(self, kind: str, **fields: object) -> wire.Record:
-        return wire.stream_event({"type": kind, **fields}, self._session.id)
+        body = wire.stream_event({"type": kind, **fields}, self._session.id)
+        return {**body, "parent_tool_use_id": None}

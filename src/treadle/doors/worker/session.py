@@ -42,6 +42,10 @@ def pinned_version(environ: Mapping[str, str], warn: Callable[[str], None]) -> s
     return given or None
 
 
+GRACE = 0.8
+"""Seconds that an interrupted command has to end by itself: it is gone when the client, who waits 2 s, is answered."""
+
+
 def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[[str], None]) -> SessionSpec:
     """Raises ConfigError when the client or the environment asks for something impossible."""
     for field in ("approval_mode", "permissions", "budget", "cwd", "resume"):
@@ -60,6 +64,7 @@ def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[
         start=Start(resume=config.resume if config.asked("resume") else None),
         answers=config.asked("answers"),
         env=_provider(environ),
+        extra={"grace": GRACE},
     )
 
 

@@ -9,3 +9,6 @@ OURS = {
 
 THEIRS = {ours: theirs for theirs, ours in reversed(OURS.items())}
 """Our name -> their name; where they have two, the first."""
+
+USED = {**THEIRS, "task": "Agent"}
+"""The same in a call: the tool that `tools` of a session lists as Task is called Agent there."""

@@ -5,7 +5,7 @@ from typing import Any
 from treadle.events import Asked
 from treadle.session import Answer
 from treadle.wire.oneshot.arguments import chosen, questions, to_ours, to_theirs
-from treadle.wire.oneshot.names import THEIRS
+from treadle.wire.oneshot.names import THEIRS, USED
 
 
 def question(asked: Asked) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def _asked_for(asked: Asked) -> tuple[str, Any]:
         return "ExitPlanMode", {"plan": asked.text}
     name = asked.name or asked.kind
     given = to_theirs(name, asked.args) if isinstance(asked.args, dict) else {"text": asked.text}
-    return THEIRS.get(name, name), given
+    return USED.get(name, name), given
 
 
 def answered(said: dict[str, Any], asked: Asked) -> Answer:
@@ -47,11 +47,15 @@ def answered(said: dict[str, Any], asked: Asked) -> Answer:
 
 def suggested(asked: Asked) -> list[dict[str, Any]]:
     """The updates that would make this question needless the next time. None when no rule can say it."""
+    return suggested_rules(asked.always, asked.tool_kind or "" if asked.kind == "permission" else "")
+
+
+def suggested_rules(always: tuple[str, ...], kind: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    if asked.always:
-        rules = [_rule(text) for text in asked.always]
+    if always:
+        rules = [_rule(text) for text in always]
         found.append({"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"})
-    if asked.kind == "permission" and asked.tool_kind == "write":
+    if kind == "write":
         found.append({"type": "setMode", "mode": "acceptEdits", "destination": "session"})
     return found
 

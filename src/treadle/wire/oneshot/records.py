@@ -4,6 +4,7 @@ The contract is `Result` with its first four keys and `stream_event`. The other 
 scripts and libraries written for Claude Code find what they expect.
 """
 
+import time
 import uuid
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
@@ -27,7 +28,8 @@ from treadle.events import (
 from treadle.session import AgentInfo, CommandInfo, Mode
 from treadle.wire.common.images import encoded, media_type
 from treadle.wire.common.timestamps import timestamp
-from treadle.wire.oneshot.names import THEIRS
+from treadle.wire.oneshot.arguments import to_theirs
+from treadle.wire.oneshot.names import THEIRS, USED
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Record: TypeAlias = dict[str, Any]
@@ -44,12 +46,16 @@ def stop_reason(reason: str) -> str | None:
     return _STOPS.get(reason, reason if reason in _STOPS.values() else None)
 
 
+Subtype: TypeAlias = Literal["success", "error", "error_max_turns", "error_max_budget_usd", "error_during_execution"]
+"""How a run ended: the specification's two words, and those of Claude Code, for its SDKs."""
+
+
 class RunResult(msgspec.Struct, kw_only=True, tag_field="type", tag="result", rename={"model_usage": "modelUsage"}):
     """The one record that ends a run. The specification's keys come first."""
 
-    result: str
+    result: str | msgspec.UnsetType
     session_id: str
-    subtype: Literal["success", "error"]
+    subtype: Subtype
     is_error: bool
     duration_ms: int = 0
     duration_api_ms: int = 0
@@ -274,6 +280,9 @@ def init_line(
         "agents": list(info.subagents),
         "skills": [command.name for command in commands if command.skill],
         "plugins": [],
+        "capabilities": [],
+        "fast_mode_state": "off",
+        "terminal_slash_commands": [],
         "uuid": new_uuid(),
     }
 
@@ -293,6 +302,25 @@ def command_lists(info: AgentInfo, commands: list[CommandInfo]) -> Record:
     }
 
 
+def task_line(event: TaskChanged, session_id: str) -> Record | None:
+    """The `system` line of a background task that begins or has ended; None for every other change, and for a task
+    that its caller waits for."""
+    task = event.task
+    if task is None or task.mode != "background":
+        return None
+    about: Record = {"type": "system", "task_id": task.id, "tool_use_id": task.call}
+    end: Record = {"session_id": session_id, "uuid": new_uuid()}
+    if event.change == "started":
+        kind = "local_agent" if task.kind == "agent" else "local_bash"
+        return {**about, "subtype": "task_started", "description": task.label, "task_type": kind, **end}
+    status = {"completed": "completed", "failed": "failed", "cancelled": "stopped"}.get(event.change)
+    if status is None:
+        return None
+    summary = (task.output or (task.error.message if task.error else "") or f"{task.label}: {task.status}")[:2000]
+    told = {"status": status, "output_file": task.log_path or "", "summary": summary}
+    return {**about, "subtype": "task_notification", **told, **end}
+
+
 class MessageHead(msgspec.Struct, kw_only=True):
     """The model's message that a group of content blocks belongs to: they share its id and its token count."""
 
@@ -303,8 +331,9 @@ class MessageHead(msgspec.Struct, kw_only=True):
     parent: str | None = None
     """The tool call of the conversation that this belongs to: it started a subagent."""
 
-    def line(self, event: AnyEvent, images: Sequence[Record] = ()) -> Record | None:
-        """The `assistant` or `user` line for this event, if it has one. `images`: blocks for the images it names."""
+    def line(self, event: AnyEvent, images: Sequence[Record] = (), detail: Any = None) -> Record | None:
+        """The `assistant` or `user` line for this event, if it has one. `images`: blocks for the images it names;
+        `detail`: the `tool_use_result` of a result."""
         match event:
             case Message(kind="text", text=text):
                 return self._assistant({"type": "text", "text": text})
@@ -313,18 +342,20 @@ class MessageHead(msgspec.Struct, kw_only=True):
             case ToolStarted():
                 return self.use(event)
             case ToolEnded():
+                failed = not event.ok or isinstance(detail, dict) and bool(detail.get("returnCode"))
                 content = [{"type": "text", "text": event.result}, *images] if images else event.result
-                return self._user(event.call, content, not event.ok)
+                return self._user(event.call, content, failed, detail)
             case ToolDenied():
-                return self._user(event.call, f"not allowed: {event.reason}", True)
+                words = f"not allowed: {event.reason}"
+                return self._user(event.call, words, True, f"Error: {words}")
             case Retrying():
                 return _retry(event, self.session_id)
         return None
 
     def use(self, event: ToolStarted | ToolDenied) -> Record:
         """The `assistant` line of a tool call. A denied call has no ToolStarted, so its line comes with the denial."""
-        name = THEIRS.get(event.name, event.name)
-        given = event.args if isinstance(event.args, dict) else {}
+        name = USED.get(event.name, event.name)
+        given = to_theirs(event.name, event.args) if isinstance(event.args, dict) else {}
         return self._assistant({"type": "tool_use", "id": event.call, "name": name, "input": given})
 
     def _assistant(self, block: Record) -> Record:
@@ -343,14 +374,30 @@ class MessageHead(msgspec.Struct, kw_only=True):
             "parent_tool_use_id": self.parent,
             "session_id": self.session_id,
             "uuid": new_uuid(),
+            "timestamp": timestamp(time.time()),
         }
 
-    def _user(self, call: str, content: str | list[Record], is_error: bool) -> Record:
+    def _user(self, call: str, content: str | list[Record], is_error: bool, detail: Any = None) -> Record:
         block = {"tool_use_id": call, "type": "tool_result", "content": content, "is_error": is_error}
         return {
             "type": "user",
             "message": {"role": "user", "content": [block]},
             "parent_tool_use_id": self.parent,
+            "session_id": self.session_id,
+            "uuid": new_uuid(),
+            "timestamp": timestamp(time.time()),
+            **({} if detail is None else {"tool_use_result": detail}),
+        }
+
+    def denied(self, event: ToolDenied) -> Record:
+        """The line that tells of a refusal, beside the result that the model reads."""
+        return {
+            "type": "system",
+            "subtype": "permission_denied",
+            "tool_name": USED.get(event.name, event.name),
+            "tool_use_id": event.call,
+            "message": event.reason,
+            "decision_reason_type": event.by,
             "session_id": self.session_id,
             "uuid": new_uuid(),
         }
@@ -365,6 +412,31 @@ def _retry(event: Retrying, session_id: str) -> Record:
         "retry_delay_ms": event.delay_ms,
         "error_status": event.error.details.get("status") if isinstance(event.error.details, dict) else None,
         "error": event.error.message,
+        "session_id": session_id,
+        "uuid": new_uuid(),
+    }
+
+
+def interrupted_line(session_id: str, tools: bool) -> Record:
+    """The words that Claude Code puts into a conversation that was interrupted."""
+    words = "[Request interrupted by user for tool use]" if tools else "[Request interrupted by user]"
+    return {
+        "type": "user",
+        "message": {"role": "user", "content": [{"type": "text", "text": words}]},
+        "parent_tool_use_id": None,
+        "session_id": session_id,
+        "uuid": new_uuid(),
+    }
+
+
+def blocked_line(reason: str, session_id: str) -> Record:
+    """A prompt that a hook blocked."""
+    return {
+        "type": "system",
+        "subtype": "informational",
+        "content": reason,
+        "level": "warning",
+        "prevent_continuation": True,
         "session_id": session_id,
         "uuid": new_uuid(),
     }
