@@ -30,7 +30,6 @@ class HostedSession(BaseSession):
     _hooks: SessionHooks
     _withheld: list[str]
     """Variables of the caller that commands do not see, until that was said."""
-    _parent: BaseSession | None
 
     @abstractmethod
     def read_project(self) -> None: ...
@@ -85,7 +84,7 @@ class HostedSession(BaseSession):
 
     def _tell_withheld(self) -> None:
         """When the first command runs: which variables of the caller it does not see."""
-        if self._withheld and self._parent is None:
+        if self._withheld:
             names, self._withheld = ", ".join(self._withheld), []
             hint = "name one in `env` of the settings to pass it on"
             said = f"commands do not see what looks like a secret: {names} ({hint})"

@@ -108,7 +108,7 @@ class NativeSession(HostedSession):
         self._loop: TurnLoop | None = None
         self._memory: dict[str, Any] = {}
         self.forget()
-        self._child_env, self._withheld = configuration.child_env, configuration.withheld
+        self._child_env, self._withheld = configuration.child_env, [] if parent else configuration.withheld
         started: dict[str, Any] = {"env": self._child_env, "warn": self._warn, "confinement": self.confining.now}
         self._hooks = SessionHooks(
             spec.program,
@@ -227,9 +227,8 @@ class NativeSession(HostedSession):
                 self._unheard.append(before)
             ended = await self._work(turn, await self._prompt(turn), budget)
             for _ in range(GOES_ON):
-                if ended.outcome != "completed":
-                    break
-                if (more := await self._hooks.stopping(ended.text, self.transcript.directory)) is None:
+                done, where = ended.outcome == "completed", self.transcript.directory
+                if (more := await self._hooks.stopping(ended.text, where) if done else None) is None:
                     break
                 ended = await self._work(turn, UserMessage(text=more), budget)
             outcome = ended.outcome
