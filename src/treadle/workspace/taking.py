@@ -90,7 +90,6 @@ class _Taking:
         self.look = Look()
         self._store = store
         self._base = base
-        self._base_folders = _folders_of(base)
         self._earlier = earlier if earlier is not None and self.look.comparable(earlier) else None
         self._watched = watched
         self._lent = lent
@@ -139,7 +138,7 @@ class _Taking:
     def _unreadable(self, folder: _Folder, error: OSError) -> None:
         # An entry of its own, so that making a directory unreadable is a change.
         self.look.seen[f"{folder.path}."] = (0, 0, 0, 0, 0)
-        if folder.hidden and folder.path not in self._base_folders:
+        if folder.hidden and not any(path.startswith(folder.path) for path in self._base):
             return
         self._state("unreadable", folder.path or ".", error.strerror or str(error))
         self._rows[folder.path] = []
@@ -355,18 +354,6 @@ def _left_out(path: str, name: str, levels: _Levels) -> bool:
         if verdict is not None:
             return verdict
     return False
-
-
-def _folders_of(paths: Mapping[str, TreeEntry]) -> set[str]:
-    """All directories that have a file of these somewhere in them, with a slash at the end."""
-    found: set[str] = set()
-    for path in paths:
-        while path := path.rstrip("/").rpartition("/")[0]:
-            path += "/"
-            if path in found:
-                break
-            found.add(path)
-    return found
 
 
 def _add(rows: dict[str, list[TreeRow]], path: str, entry: TreeEntry) -> None:

@@ -399,7 +399,6 @@ def _from_commit(source: str, directory: str, name: str) -> Workspace:
     store = Store.make(os.path.join(directory, STORE), **_lending(user))
     look.tree, look.files = store.borrow_tree(start, look.folders)
     look.seen = write_files(store, look.files, top)
-    look.written(_excludes(user))
     private_git.make(os.path.join(top, ".git"), user, head=f"refs/heads/{branch}", at=start)
     inside = os.path.relpath(source, os.path.realpath(user.top))
     root = os.path.normpath(os.path.join(os.path.realpath(top), inside))
@@ -416,7 +415,9 @@ def _from_commit(source: str, directory: str, name: str) -> Workspace:
         start=start,
         commit=start,
     )
-    return Workspace(place, store, _missing(user, look.files), look)
+    notes = _missing(user, look.files)
+    look.written(_excludes(user))  # last, so that the files are older than a tick of the clock by now
+    return Workspace(place, store, notes, look)
 
 
 def _missing(user: UserRepository, files: Mapping[str, TreeEntry]) -> list[str]:
