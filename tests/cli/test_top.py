@@ -7,7 +7,18 @@ from pathlib import Path
 import msgspec
 from click.testing import CliRunner
 
-from tests.fleet.conftest import Start, bus, fleet, give, make_fleet, nothing_left, repository, start_node, until_state
+from tests.fleet.conftest import (
+    Start,
+    bus,
+    fleet,
+    give,
+    make_fleet,
+    nothing_left,
+    repository,
+    spec,
+    start_node,
+    until_state,
+)
 from tests.fleet.repositories import work
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage, until
@@ -81,3 +92,13 @@ async def test_a_key_leads_to_the_terminal_of_an_order_and_another_back(
         terminal.input(b"\x1c")
     await press_until(b"", "Working (1)")
     await client.cancel(bus, order.id)
+
+
+async def test_a_script_gets_the_same_as_json(bus: Bus, start_node: Start, repository: Path, tmp_path: Path) -> None:
+    await start_node()
+    (name,) = await give(bus, spec())
+    await client.wait(bus, name, 60)
+    result = await asyncio.to_thread(CliRunner().invoke, top, ["--json"])
+    found = msgspec.json.decode(result.output)
+    assert set(found["sections"]) == {"Needs you", "Working", "Waiting", "Done"}, result.output
+    assert any(row["id"] == name for rows in found["sections"].values() for row in rows)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import click
 
+from treadle.cli.as_json import json_option, show_json
 from treadle.errors import ConfigError
 
 EVERY = 1.0
@@ -16,7 +17,8 @@ KEYS = "j k choose  y n answer  m say  t terminal  c cancel  l events  q leave"
 
 @click.command("top")
 @click.option("--once", is_flag=True, help="Print it once and end; so it does in a pipe.")
-def top(once: bool) -> None:
+@json_option
+def top(once: bool, as_json: bool) -> None:
     """Watch the fleet: who needs you, what works, waits, is done; answer, say something, cancel.
 
     \b
@@ -26,13 +28,16 @@ def top(once: bool) -> None:
     """
     from treadle.cli.fleet.common import with_bus
 
-    if once or not sys.stdout.isatty():
+    if once or as_json or not sys.stdout.isatty():
         from treadle.fleet import glance
 
         async def look(bus: Any) -> Any:
             return await glance.look(bus)
 
-        for line, _ in lines(with_bus(look), 120):
+        found = with_bus(look)
+        if as_json:
+            return show_json({"head": found.head, "sections": dict(found.sections)})
+        for line, _ in lines(found, 120):
             click.echo(line)
         return
     if os.environ.get("TERM", "dumb") == "dumb":
