@@ -13,6 +13,7 @@ import platform
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -26,6 +27,7 @@ from treadle.fleet.join import invitations, machines
 from treadle.fleet.orders import encode, read_order, read_spec
 from treadle.fleet.run import null, runs
 from treadle.fleet.run.terminals import OrderTerminals
+from treadle.fleet.schedule.passengers import RidesAlong
 from treadle.fleet.schedule.scheduler import Scheduler
 from treadle.io import files
 from treadle.io.files import locked, write_atomic
@@ -77,7 +79,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Node:
-    def __init__(self, fleet: places.Fleet, settings: NodeSettings) -> None:
+    def __init__(self, fleet: places.Fleet, settings: NodeSettings, passengers: Sequence[RidesAlong] = ()) -> None:
+        self._passengers = passengers
         self.fleet = fleet
         self.settings = settings
         self.name = settings.name
@@ -109,7 +112,7 @@ class Node:
         if self.fleet.private:
             await invitations.serve(self.bus)
             self._tasks.append(asyncio.create_task(self._keep_tunnels()))
-        scheduler = Scheduler(self.bus, self.name, self.fleet.lease)
+        scheduler = Scheduler(self.bus, self.name, self.fleet.lease, self._passengers)
         if self.settings.schedule:
             self._tasks.append(asyncio.create_task(scheduler.run()))
         self._tasks += [asyncio.create_task(task) for task in (self._beat(), self._take_work(), self._record())]
@@ -425,24 +428,24 @@ def load_settings(name: str) -> NodeSettings:
     return msgspec.json.decode(read(os.path.join(directory_of(name), "node.json")), type=NodeSettings)
 
 
-async def serve(settings: NodeSettings) -> None:
+async def serve(settings: NodeSettings, passengers: Sequence[RidesAlong] = ()) -> None:
     """Be a node until SIGTERM or SIGINT. Only one node of a name runs on a machine: a second one raises Busy."""
     here = directory_of(settings.name)
     with locked(os.path.join(here, "lock"), 0):
         write_atomic(os.path.join(here, "pid"), str(os.getpid()).encode(), sync=False)
-        node = Node(places.load(), settings)
+        node = Node(places.load(), settings, passengers)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, node.stop)
         await node.run()
 
 
-def start() -> None:
+def start(passengers: Sequence[RidesAlong] = ()) -> None:
     """`python -m treadle.fleet.node NAME`, with the settings in its directory."""
     hold_secrets()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     try:
-        asyncio.run(serve(load_settings(sys.argv[1])))
+        asyncio.run(serve(load_settings(sys.argv[1]), passengers))
     except TreadleError as error:
         print(f"treadle: {error}", file=sys.stderr)
         sys.exit(1)

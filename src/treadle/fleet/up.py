@@ -25,6 +25,8 @@ from treadle.wire.fleet.messages import FleetStatus, Leave, NodeAnswer
 
 Progress = Callable[[str], None]
 ROLES = ("admin", "submit", "watch")
+NODE = "treadle.fleet.node"
+"""The module that is a node's process; one above may hand the scheduler passengers."""
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 
@@ -40,6 +42,7 @@ async def up(
     replicas: int = 1,
     lease: float = 0.0,
     sync: str = "",
+    program: str = NODE,
     say: Progress = lambda text: None,
 ) -> FleetStatus | None:
     """Start the missing ones of engine, streams and node here, and wait until the fleet takes orders.
@@ -58,7 +61,7 @@ async def up(
         say("streams ready")
         here = name or platform.node().partition(".")[0] or "node"
         settings = node.NodeSettings(name=here, slots=slots, labels=labels)
-        began = start_node(settings)
+        began = start_node(settings, program)
         say(
             f"node    {here} started, {slots} slots"
             if began
@@ -107,13 +110,13 @@ def _fleet(url: str, creds: str, ca: str, replicas: int, lease: float) -> places
     return made
 
 
-def start_node(settings: node.NodeSettings) -> bool:
+def start_node(settings: node.NodeSettings, program: str = NODE) -> bool:
     """Start a node as a process of its own. False when there is one of that name."""
     here = node.directory_of(settings.name)
     if is_locked(os.path.join(here, "lock")):
         return False
     node.save_settings(settings)
-    argv = [sys.executable, "-P", "-m", "treadle.fleet.node", settings.name]
+    argv = [sys.executable, "-P", "-m", program, settings.name]
     daemon(argv, cwd=here, log=os.path.join(here, "node.log"))  # no reaper: its runners go on without it
     return True
 

@@ -2,6 +2,8 @@
 
 queue     what to build, check and land next: pure functions over the train's record
 train     carries that out, for one repository and branch; any number of them at once do no harm
+bench     the git side of it: cars are built and checked beside the branch
+conductor runs the trains while its node schedules, so that finished work lands by itself (`node` is that process)
 
 What is landed is the tree that was checked, by compare-and-set on the branch. How orders are worked on is in `fleet`.
 """

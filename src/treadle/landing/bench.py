@@ -16,13 +16,15 @@ import msgspec
 from treadle.errors import NotFound, WorkspaceError
 from treadle.fleet import merging
 from treadle.io import scratch
+from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_moves, merges
-from treadle.workspace.store import Store, TreeMerge
+from treadle.workspace.store import Algorithm, Store, TreeMerge
 from treadle.workspace.user_repository import UserRepository
 
+LOCK_SECONDS = 30.0
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
@@ -41,15 +43,16 @@ class Bench:
         self.user = user
         self.ref = ref
         self.name = name
-        place = os.path.join(
-            private_dir(os.path.join(private_dir(os.path.join(state_dir(), "landing")), name)), "store"
-        )
+        directory = private_dir(os.path.join(private_dir(os.path.join(state_dir(), "landing")), name))
+        with locked(os.path.join(directory, "lock"), LOCK_SECONDS):  # two trains may begin at once
+            self.store = self._store(os.path.join(directory, "store"))
+
+    def _store(self, place: str) -> Store:
         try:
-            self.store = Store.open(place)
+            return Store.open(place)
         except NotFound:
-            self.store = Store.make(
-                place, lenders=user.object_places(), algorithm="sha1" if len(self.tip()) == 40 else "sha256"
-            )
+            algorithm: Algorithm = "sha1" if len(self.tip()) == 40 else "sha256"
+            return Store.make(place, lenders=self.user.object_places(), algorithm=algorithm)
 
     def tip(self) -> str:
         return branch_moves.tip(self.user, self.ref)

@@ -79,7 +79,7 @@ async def change(bus: Bus, name: str, how: Callable[[TrainRecord], TrainRecord])
             return after
 
 
-async def ensure(bus: Bus, root: str, branch: str, *, verify: str, setup: str, slots: int) -> str:
+async def ensure(bus: Bus, root: str, branch: str, *, verify: str = "", setup: str = "", slots: int = 0) -> str:
     """The name of the train of this branch, made if there is none. New settings replace the old ones."""
     user = await asyncio.to_thread(checkouts.around, root)
     branch = branch or await asyncio.to_thread(_checked_out, user)
@@ -181,6 +181,12 @@ class Train:
 
     async def _store(self, record: TrainRecord, *more: Write) -> None:
         await self.bus.batch([Write(f"train.{self.name}", encode(record), self.revision), *more])
+        for out in record.left_out:
+            if out not in self.record.left_out and out.kind != "there":
+                said = out.output.splitlines()[-1:]
+                self.say(f"left out {out.order}: {out.why}{f': {said[0]}' if said else ''}")
+                what = f"did not land on {self.record.branch}: {out.why}"
+                await client.note_result(self.bus, out.order, what, {"not_landed": out.why}, by="train")
 
     async def _recover(self) -> bool:
         """Hold the record against the branch. Returns whether that changed it."""
@@ -254,7 +260,6 @@ class Train:
         await self._store(after)
 
     def _out(self, order: str, kind: str, why: str) -> LeftOut:
-        self.say(f"left out {order}: {why}")
         return msgspec.convert({"order": order, "kind": kind, "why": why, "at": time.time()}, LeftOut)
 
     async def _bring(self, change: QueuedChange) -> None:
@@ -291,13 +296,10 @@ class Train:
             if not task.done():
                 continue
             check = task.result()
-            before = len(self.record.left_out)
             output = check.output_tail.strip()[-OUTPUT:]
             after = queue.judged(self.record, commit, check.ok, time.time(), output)
             await self._store(after)
             del self._checks[commit]
-            for out in after.left_out[before:]:
-                self.say(f"left out {out.order}: {out.why}: {(out.output.splitlines() or [''])[-1]}")
             return True
         return False
 

@@ -268,3 +268,15 @@ def test_a_move_never_overwrites_newer_state_and_a_receipt_never_another() -> No
     book.finished(row, RunEnded(order="a", attempt=1, outcome="done"))
     written = {write.key: write.expect for write in book.units["a"].writes}
     assert (written["order.a"], written["receipt.a"]) == (17, 0)
+
+
+def test_finished_work_that_names_a_branch_is_marked_for_landing_with_its_end_and_other_work_is_not() -> None:
+    orders = [spec("lands", land="main", root="/r"), spec("stays", root="/r"), spec("empty", land="main", root="/r")]
+    book = book_with(*orders, spec("fails", land="main", root="/r"), slots=9)
+    place_all(book, 0.1)
+    for name, outcome in (("lands", "done"), ("stays", "done"), ("empty", "done"), ("fails", "failed")):
+        commit = {} if name == "empty" else {"commit": "c" * 40}
+        report = RunEnded(order=name, attempt=1, outcome=outcome, result=commit)
+        book.finished(book.rows[name], report)
+    marks = {name for name, unit in book.units.items() for write in unit.writes if write.key == f"boards.{name}"}
+    assert marks == {"lands"}

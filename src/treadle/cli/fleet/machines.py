@@ -50,7 +50,7 @@ def up(as_json: bool, **options: Any) -> None:
 
     labels, page = tuple(options.pop("labels")), options.pop("page")
     say = _progress(as_json or not sys.stderr.isatty())
-    status = asyncio.run(machine.up(labels=labels, say=say, **options))
+    status = asyncio.run(machine.up(labels=labels, say=say, program="treadle.landing.node", **options))
     found = msgspec.to_builtins(status) if status is not None else {}
     if page and not places.load().joined:
         from treadle.serve import background
@@ -146,6 +146,7 @@ def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: t
     from treadle.errors import ConfigError
     from treadle.fleet import node as nodes
     from treadle.fleet.engine import places
+    from treadle.landing.conductor import Conductor
 
     most = {}
     for limit in limits:
@@ -166,7 +167,7 @@ def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: t
         schedule=not role.startswith("worker:"),
     )
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
-    asyncio.run(nodes.serve(settings))
+    asyncio.run(nodes.serve(settings, [Conductor()]))
 
 
 @click.command("nodes")

@@ -37,6 +37,7 @@ from treadle.wire.fleet.messages import (
 from treadle.wire.fleet.orders import OrderLimits, Spec
 from treadle.wire.fleet.records import GIVEN_BACK, NOT_HERE, AnswerRecord, Attempt, Note, Order, OrderReceipt, Used
 from treadle.wire.fleet.states import AT_WORK, ATTEMPT, ORDER, End, Happening, State, moved
+from treadle.wire.fleet.train import Boarding
 
 START_SECONDS = 60.0
 """How long a node that is alive has to start the runner of an order placed on it."""
@@ -284,6 +285,11 @@ class Book:
         writes = [Write(f"receipt.{name}", encode(receipt.sealed()), 0), Write(f"active.{name}", purge=True)]
         if order.node:
             writes.append(Write(f"work.{order.node}.{name}", purge=True))
+        if state == "done" and row.spec.land and result.get("commit"):
+            boards = Boarding(
+                order=name, root=row.spec.root, branch=row.spec.land, verify=row.spec.verify, setup=row.spec.setup
+            )
+            writes.append(Write(f"boards.{name}", encode(boards)))
         self.move(row, state, *writes, why=why, result=result, open_ask="")
         self._leave_node(row)
         self._dequeue(row)

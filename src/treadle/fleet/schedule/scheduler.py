@@ -12,12 +12,14 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from treadle.errors import ConfigError, RemoteProtocolError, TreadleError
 from treadle.fleet.control import Control
+from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
 from treadle.fleet.engine.pull import Pull
 from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
@@ -25,6 +27,7 @@ from treadle.fleet.schedule import wishes
 from treadle.fleet.schedule.answering import Answering
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.cleaning import Cleaning
+from treadle.fleet.schedule.passengers import RidesAlong
 from treadle.fleet.schedule.placing import place_all, rate_limited
 from treadle.fleet.schedule.rows import OpenOrder, Unit
 from treadle.wire.fleet.connection import read as read_message
@@ -59,10 +62,11 @@ _FOLLOWED = 20
 class Scheduler:
     """A candidate. `run` waits until it is elected, leads until it is not, and starts over."""
 
-    def __init__(self, bus: Bus, name: str, lease: float) -> None:
+    def __init__(self, bus: Bus, name: str, lease: float, passengers: Sequence[RidesAlong] = ()) -> None:
         self.bus = bus
         self.name = name
         self.lease = lease
+        self.passengers = passengers
         self.leading = asyncio.Event()
         self.book = Book(lease, time.time)
         self.cleaning = Cleaning(bus, self.book)
@@ -138,6 +142,7 @@ class Scheduler:
             await self.bus.serve("fleet.ask.>", answers.ask),
         ]
         self.leading.set()
+        riding = [asyncio.create_task(each.ride(self.bus)) for each in self.passengers]
         ticked, late = time.monotonic(), False
         try:
             while True:
@@ -162,6 +167,7 @@ class Scheduler:
                     await message.ack()
                 await self._tell()
         finally:
+            await tasks.end(riding)
             for subscription in serving:
                 try:
                     await subscription.unsubscribe()

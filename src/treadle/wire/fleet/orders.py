@@ -76,6 +76,7 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     limits: OrderLimits = OrderLimits()
     verify: Annotated[str, said("Run in its worktree afterwards; done only if it passes.", "--verify", "CMD")] = ""
     setup: Annotated[str, said("Run in the worktree before the agent starts.", "--setup", "CMD")] = ""
+    land: Annotated[str, said("The branch on which its work lands by itself once it is done.", "--land", "BRANCH")] = ""
     bring: Annotated[
         tuple[str, ...], said("Files that git ignores and it gets too: .env, node_modules.", "--bring", "PATH")
     ] = ()

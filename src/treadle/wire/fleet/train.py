@@ -93,6 +93,17 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     left_out: tuple[LeftOut, ...] = ()
 
 
+class Boarding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`boards.ORDER`: a finished order whose work is to land. Written with its end, removed when it is queued."""
+
+    format: int = TRAIN_FORMAT
+    order: str
+    root: str
+    branch: str
+    verify: str = ""
+    setup: str = ""
+
+
 class LandedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`landed.ORDER`: created once, when the branch has the change. The only proof."""
 

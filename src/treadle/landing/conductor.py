@@ -1,0 +1,84 @@
+"""Lands finished work by itself: runs the trains of this machine's repositories while its node is the scheduler.
+
+An order that names a branch (`land`) leaves `boards.ORDER` when it is done, stored together with its end. The conductor
+queues it in the train of that branch and then removes the mark; killed in between, it is queued again, which changes
+nothing. Two conductors at once do no harm, as trains do none.
+"""
+
+import asyncio
+import logging
+import os
+import time
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.errors import TreadleError
+from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.landing import train as trains
+from treadle.landing.train import Train
+from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.train import Boarding, TrainRecord
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+
+
+class Conductor:
+    def __init__(self) -> None:
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    async def ride(self, bus: Bus) -> None:
+        try:
+            while True:
+                try:
+                    await self._take_up(bus)
+                    await self._start_trains(bus)
+                except Unreachable as error:
+                    log.info("%s", error)
+                except TreadleError as error:
+                    log.error("work cannot be landed: %s", error)
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    async def _take_up(self, bus: Bus) -> None:
+        """Queue what has ended and is to land in a repository of this machine."""
+        for key, entry in sorted((await bus.named(["boards.*"])).items()):
+            mark = msgspec.json.decode(entry.value, type=Boarding)
+            if not os.path.isdir(mark.root):
+                continue  # the repository is on another machine
+            if await bus.get(f"landed.{mark.order}", latest=True) is None:  # else its mark was only not removed yet
+                await self._board(bus, mark)
+            await bus.purge(key)
+
+    async def _board(self, bus: Bus, mark: Boarding) -> None:
+        """Queue it. The first order with a check decides the check of its branch; a person may give another."""
+        name = await trains.ensure(bus, mark.root, mark.branch)
+        record, _ = await trains.load(bus, name)
+        if not record.verify and mark.verify:
+            await trains.ensure(bus, mark.root, mark.branch, verify=mark.verify, setup=mark.setup)
+        await trains.board(bus, name, [mark.order])
+
+    async def _start_trains(self, bus: Bus) -> None:
+        for name, task in list(self._running.items()):
+            if task.done():
+                del self._running[name]
+        for name, record in (await trains.trains(bus)).items():
+            at_work = record.queue or record.landing is not None
+            if at_work and record.paused is None and name not in self._running and os.path.isdir(record.repository):
+                self._running[name] = asyncio.create_task(self._drive(bus, name, record))
+
+    async def _drive(self, bus: Bus, name: str, record: TrainRecord) -> None:
+        """Work on one train until it is empty or stands still. What it cannot get over stops it, with the reason."""
+        try:
+            train = await asyncio.to_thread(Train, bus, name, record, say=lambda text: log.info("%s %s", name, text))
+            await train.run(lambda found: found.paused is not None or not found.queue)
+        except Unreachable as error:
+            log.info("%s", error)
+        except TreadleError as error:
+            note = Note(at=time.time(), by="train", what=str(error))
+            await trains.change(bus, name, lambda found: replace(found, paused=note))

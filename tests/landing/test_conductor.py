@@ -1,0 +1,102 @@
+"""Finished work that names a branch lands by itself, once, also when the one who drives is replaced."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.repositories import git
+from tests.fleet.test_merging import Finished, clean
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
+from treadle.landing import conductor, train
+from treadle.landing.conductor import Conductor
+from treadle.wire.fleet.train import Boarding, TrainRecord
+
+
+@asynccontextmanager
+async def driving(bus: Bus, count: int = 1) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(Conductor().ride(bus)) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(bus: Bus, repository: Path, landed: int = 0, *, paused: bool = False) -> TrainRecord:
+    name = train.name_of(str(repository / ".git"), "main")
+    async with asyncio.timeout(60):
+        while True:
+            found = (await train.trains(bus)).get(name)
+            if found is not None and (found.paused is not None if paused else found.landed >= landed):
+                return found
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conductor, "LOOK_SECONDS", 0.05)
+
+
+async def marked(bus: Bus, finished: Finished, name: str, files: dict[str, str | None], verify: str = "") -> str:
+    order = await finished.order(name, files)
+    mark = Boarding(order=order, root=str(finished.repository), branch="main", verify=verify)
+    await bus.put(f"boards.{order}", encode(mark))
+    return order
+
+
+async def test_what_is_marked_lands_and_the_mark_is_gone(bus: Bus, finished: Finished, repository: Path) -> None:
+    async with driving(bus):
+        await marked(bus, finished, "one", {"one.txt": "x\n"}, verify="test -e a.txt")
+        record = await until(bus, repository, 1)
+        await marked(bus, finished, "two", {"two.txt": "x\n"}, verify="false")
+        assert (await until(bus, repository, 2)).verify == record.verify == "test -e a.txt", "the branch's check stays"
+        async with asyncio.timeout(60):
+            while await bus.keys("boards.*"):
+                await asyncio.sleep(0.05)
+    assert (repository / "one.txt").exists() and (repository / "two.txt").exists() and clean(repository)
+    told = git(repository, "log", "--format=%B", "main")
+    assert [told.count(f"Order: {name}\n") for name in ("one", "two")] == [1, 1]
+
+
+async def test_two_conductors_at_once_land_it_once(bus: Bus, finished: Finished, repository: Path) -> None:
+    async with driving(bus, 2):
+        await marked(bus, finished, "one", {"one.txt": "x\n"})
+        await until(bus, repository, 1)
+    assert git(repository, "log", "--format=%B", "main").count("Order: one\n") == 1
+
+
+async def test_one_that_is_replaced_leaves_the_rest_to_the_next(bus: Bus, finished: Finished, repository: Path) -> None:
+    gate = repository / ".git/objects/info"
+    async with driving(bus):
+        await marked(bus, finished, "one", {"one.txt": "x\n"}, verify=f"while ! test -e {gate}/go; do sleep 0.02; done")
+        name = train.name_of(str(repository / ".git"), "main")
+        async with asyncio.timeout(60):
+            while not (found := (await train.trains(bus)).get(name)) or not found.row:
+                await asyncio.sleep(0.05)
+    (gate / "go").touch()
+    assert not (repository / "one.txt").exists()
+    async with driving(bus):
+        await until(bus, repository, 1)
+
+
+async def test_a_repository_that_is_on_another_machine_is_left_to_that_one(bus: Bus, finished: Finished) -> None:
+    await bus.put("boards.far", encode(Boarding(order="far", root="/nowhere/at/all", branch="main")))
+    async with driving(bus):
+        await marked(bus, finished, "one", {"one.txt": "x\n"})
+        await until(bus, finished.repository, 1)
+        async with asyncio.timeout(60):
+            while await bus.keys("boards.*") != ["boards.far"]:
+                await asyncio.sleep(0.05)
+
+
+async def test_what_stops_a_train_is_in_its_record(bus: Bus, finished: Finished, repository: Path) -> None:
+    (repository / "a.txt").write_text("mine\n")
+    async with driving(bus):
+        await marked(bus, finished, "one", {"a.txt": "x\n"})
+        found = await until(bus, repository, paused=True)
+    assert found.paused is not None and "a.txt" in found.paused.what
