@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.drivers.card import newer, version_of
+from treadle.drivers.card import newer, older, version_of
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,20 @@ def test_a_version_is_newer_when_it_is_newer_than_every_recording(
     version: str, recorded: tuple[str, ...], is_newer: bool
 ) -> None:
     assert newer(version, recorded) == is_newer
+
+
+@pytest.mark.parametrize(
+    ("version", "recorded", "is_older"),
+    [
+        ("2.1.324", ("2.1.325",), True),
+        ("2.1.325", ("2.1.325",), False),
+        ("1.5.0", ("1.0.0", "2.0.0"), False),
+        ("0.9", ("1.0.0", "2.0.0"), True),
+        ("", ("1.0.0",), False),
+        ("1.0.0", (), False),
+    ],
+)
+def test_a_version_is_older_when_it_is_older_than_every_recording(
+    version: str, recorded: tuple[str, ...], is_older: bool
+) -> None:
+    assert older(version, recorded) == is_older

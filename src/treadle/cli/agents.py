@@ -15,7 +15,7 @@ from treadle.cli.adding import COMMANDS
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.card import Level, cards, newer
+from treadle.drivers.card import Level, cards, newer, older
 from treadle.drivers.session import DrivenSession
 from treadle.errors import AuthFailed, ConfigError, TreadleError
 from treadle.events import TurnEnded
@@ -39,6 +39,8 @@ class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
     recorded: tuple[str, ...] = ()
     newer: bool = False
     """Whether it is newer than every version that its driver was recorded with."""
+    older: bool = False
+    """Whether it is older than every one of them."""
     answers: bool | None = None
     """Whether it answered its handshake, or with --ask a prompt. None when it was not asked."""
     account: str | None = None
@@ -171,7 +173,13 @@ async def _look_at(
             return msgspec.structs.replace(about, error=f"not installed: {card.install}", answers=None)
         async with asyncio.timeout(seconds):
             version = await agent.version()
-            about = msgspec.structs.replace(about, path=path, version=version, newer=newer(version, card.recorded))
+            about = msgspec.structs.replace(
+                about,
+                path=path,
+                version=version,
+                newer=newer(version, card.recorded),
+                older=older(version, card.recorded),
+            )
             return about if ask is None else await _greet(agent, about, ask, cwd)
     except TimeoutError:
         return msgspec.structs.replace(about, answers=False, error=f"no answer within {seconds:g} s")
@@ -205,6 +213,7 @@ def _line(found: FoundAgent, *, whole: bool) -> str:
     else:
         state = f"does not answer: {found.error}" if found.error else ""
     newer_than = f" (newer than our recordings: {found.recorded[-1]})" if found.newer else ""
+    newer_than = newer_than or (f" (older than our recordings: {found.recorded[0]})" if found.older else "")
     newer_than += " (untested)" if found.untested else ""
     lines = [f"{found.name:10} {found.version or '-':10}{newer_than} {state}"]
     if whole:

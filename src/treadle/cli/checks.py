@@ -156,6 +156,8 @@ def agents(offline: bool) -> Iterator[Finding]:
         says = f"{found.version} at {found.path}, driven by {found.how}"
         if found.newer:
             says += f"; newer than our recordings ({found.recorded[-1]}), so what is new in it is not known"
+        elif found.older:
+            says += f"; older than our recordings ({found.recorded[0]}), so it may lack what is declared"
         if found.answers is False:
             fix = f"treadle agents {found.name}: {found.error}"
             says += f"; cannot be driven: {found.error}"

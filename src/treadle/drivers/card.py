@@ -96,5 +96,10 @@ def newer(version: str, recorded: tuple[str, ...]) -> bool:
     return bool(version and recorded) and all(_numbers(version) > _numbers(known) for known in recorded)
 
 
+def older(version: str, recorded: tuple[str, ...]) -> bool:
+    """Whether this version is older than every recording, so that it may lack what its card declares."""
+    return bool(version and recorded) and all(_numbers(version) < _numbers(known) for known in recorded)
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version.partition("-")[0]))

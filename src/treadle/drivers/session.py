@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, cast
 import msgspec
 
 from treadle.agent.images import look
-from treadle.drivers.card import Card, newer
+from treadle.drivers.card import Card, newer, older
 from treadle.drivers.confined import unchanged, watched
 from treadle.errors import (
     BudgetExceeded,
@@ -433,6 +433,9 @@ class DrivenSession(BaseSession):
         if newer(self._info.version, self.card.recorded):
             told = f"{self.card.name} {self._info.version} is newer than any recording ({self.card.recorded[-1]})"
             self.emit(Warned(message=f"{told}; what it says that is new is ignored", code="version_drift"))
+        elif older(self._info.version, self.card.recorded):
+            told = f"{self.card.name} {self._info.version} is older than any recording ({self.card.recorded[0]})"
+            self.emit(Warned(message=f"{told}; it may lack what its card declares", code="version_drift"))
 
     async def _close(self) -> None:
         self._reader.cancel()

@@ -20,7 +20,7 @@ ASK = Asked(request="q1", kind="permission", text="may I?", name="bash", args={"
 
 class Configured(ScriptedSession):
     def __init__(self, *turns: Sequence[Step]) -> None:
-        super().__init__(SessionSpec.of(cwd="/", session_id="s1", answers=True), list(turns))
+        super().__init__(SessionSpec.of(cwd="/", session_id="s1", answers=True), list(turns), cannot=("images",))
         self.changes: list[Change] = []
         self.answers: list[Answer] = []
 

@@ -270,6 +270,12 @@ async def test_a_message_that_speaks_of_an_abort_is_no_interruption() -> None:
     assert run.code == 1 and run.result["subtype"] == "error"
 
 
+async def test_model_calls_that_an_agent_does_not_count_are_unknown_and_not_none() -> None:
+    session = ScriptedSession(SessionSpec.of(cwd="/", session_id="s1"), [], cannot=("iterations",))
+    run = await Ran(session, "json").go()
+    assert run.code == 0 and run.result["num_turns"] is None
+
+
 async def test_a_command_can_be_interrupted_in_any_session() -> None:
     class Foreign(Commanded):
         """A session that knows no interruption of commands."""

@@ -29,6 +29,7 @@ from treadle.events import (
 )
 from treadle.io.streams import Printing
 from treadle.session import CommandResult, EventReader, Prompt, Session
+from treadle.sessions.abilities import can
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import TurnTotals
 from treadle.wire.common.jsonline import json_line
@@ -342,6 +343,8 @@ class OneShot:
             window=self.session.info.context_window,
             hosted=self._hosted,
         )
+        if not can(self.session.info.capabilities, "iterations"):
+            self.result = replace(self.result, num_turns=None)
         if self._hosted and ending.interrupted:
             await self._write([wire.interrupted_line(self.session.id, ending.in_tools)])
         if self.result.total_cost_usd is None and self._unknown_cost is not None:

@@ -59,7 +59,8 @@ class RunResult(msgspec.Struct, kw_only=True, tag_field="type", tag="result", re
     is_error: bool
     duration_ms: int = 0
     duration_api_ms: int = 0
-    num_turns: int = 0
+    num_turns: int | None = 0
+    """Model calls; None when the agent does not count them."""
     total_cost_usd: float | None = None
     stop_reason: str | None = None
     terminal_reason: str = "completed"
