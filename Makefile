@@ -7,7 +7,7 @@ comma  := ,
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: eval demo test check check-page cover mutate bench soak soak-fleet soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
+.PHONY: dist site newcomer eval demo test check check-page cover mutate bench soak soak-fleet soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -94,6 +94,25 @@ package: setup
 # The suite on every Python from 3.11 to 3.14 that is here; TESTS=tests/wire runs a part of it.
 test-all-pythons:
 	$(PYTHON) tests/all_pythons.py $(TESTS)
+
+# What is published: the wheel, with man pages and completion scripts, and the sdist.
+dist: setup
+	@rm -rf dist build/share
+	@$(BIN)/treadle man --write build/share/man >/dev/null
+	@mkdir -p build/share/bash-completion/completions build/share/zsh/site-functions build/share/fish/vendor_completions.d
+	@$(BIN)/treadle completion bash >build/share/bash-completion/completions/treadle
+	@$(BIN)/treadle completion zsh >build/share/zsh/site-functions/_treadle
+	@$(BIN)/treadle completion fish >build/share/fish/vendor_completions.d/treadle.fish
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+
+# The documentation as a web site, in build/site. Its generator is fetched once into an environment of its own.
+site:
+	@test -x build/site-venv/bin/mkdocs || { $(PYTHON) -m venv build/site-venv && build/site-venv/bin/pip install --quiet 'mkdocs-material>=9.5,<10'; }
+	@build/site-venv/bin/mkdocs build --strict --quiet && echo "build/site/README.html"
+
+# A newcomer on a bare Debian: ROOT=DIRECTORY that debootstrap has made. Says how many commands and seconds it takes.
+newcomer: setup
+	$(BIN)/python -m tests.newcomer $(ROOT)
 
 soak: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 tests/soak

@@ -207,7 +207,8 @@ def main() -> None:
             who.terminal.__exit__(None, None, None)
             check = ["python3", "check_prices.py"]
             passed = subprocess.run(check, cwd=place / "root/shop", capture_output=True).returncode == 0
-            print(f"{name}: {len(who.typed)} commands, {took}, the test {'passes' if passed else 'FAILS'}", flush=True)
+            verdict = "" if name == "nothing" else f", the test {'passes' if passed else 'FAILS'}"
+            print(f"{name}: {len(who.typed)} commands, {took}{verdict}", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pytest
 import treadle
 from treadle import errors, events
 from treadle.cli.root import COMMANDS, GROUPS, load
+from treadle.cli.words import every
 from treadle.drivers.card import Card
 from treadle.drivers.launch import Launch
 from treadle.io.streams import pair
@@ -82,7 +83,7 @@ def test_every_option_says_what_it_does() -> None:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_page_mentions_only_commands_and_pages_that_exist(path: Path) -> None:
     for name in re.findall(r"`treadle ([a-z][a-z-]*)", TEXT[path]):
-        assert name in COMMANDS, f"`treadle {name}` does not exist"
+        assert name in (*COMMANDS, "version"), f"`treadle {name}` does not exist"
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXT[path]):
         assert (path.parent / target).exists(), f"{target} does not exist"
 
@@ -150,6 +151,25 @@ def test_the_page_of_commands_is_made_from_them() -> None:
         rows.append(f"\n| {purpose} | |\n|---|---|\n")
         rows += [f"| `treadle {name}` | {summary} |\n" for name, (_, summary) in group.items()]
     made(ROOT / "docs" / "reference" / "commands.md", "commands", "".join(rows))
+
+
+def test_the_page_of_fleet_commands_is_made_from_them() -> None:
+    rows = []
+    for command in every():
+        if command.path[:2] == ("treadle", "fleet") and not command.commands:
+            rows.append(f"\n## {command.name}\n\n{command.summary}\n")
+            if options := [option for option in command.options if "--help" not in option.names]:
+                rows.append("\n| Option | |\n|---|---|\n")
+            for option in options:
+                cells = (f"`{', '.join(option.names)} {option.value}".strip() + "`", option.help)
+                rows.append("| {} | {} |\n".format(*(cell.replace("|", r"\|") for cell in cells)))
+    made(ROOT / "docs" / "reference" / "fleet-commands.md", "fleet-commands", "".join(rows))
+
+
+def test_whatever_lists_something_has_json() -> None:
+    listing = [command for command in every() if command.summary.startswith("List ") and not command.commands]
+    assert len(listing) > 8
+    assert [each.name for each in listing if not any("--json" in option.names for option in each.options)] == []
 
 
 def test_the_example_of_the_api_page_runs(

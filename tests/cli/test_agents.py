@@ -1,12 +1,14 @@
 """`treadle agents`, with agents that play recordings."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tests.installed import treadle
 from treadle.cli.agents import agents
 from treadle.io.paths import config_file
 
@@ -61,3 +63,10 @@ def test_losses_are_told_with_their_reasons() -> None:
     assert "dropped" in told["Usage.cost_usd"] and "no prices" in told["Usage.cost_usd"]
     as_json = CliRunner().invoke(agents, ["--losses", "native", "--over", "text", "--json"])
     assert {row["level"] for row in json.loads(as_json.stdout)} == {"native", "dropped"}
+
+
+def test_an_agent_that_is_not_installed_is_named_with_the_line_that_installs_it(tmp_path: Path) -> None:
+    env = {**os.environ, "PATH": str(tmp_path)}
+    done = treadle("-p", "hi", "--agent", "codex", "--output-format", "json", env=env, cwd=tmp_path)
+    assert done.returncode == 1 and "npm install -g @openai/codex" in done.stderr
+    assert "npm install" in json.loads(done.stdout)["errors"][0]

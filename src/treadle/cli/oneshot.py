@@ -93,7 +93,7 @@ def accepted_and_not_used(command: Any) -> Any:
 def oneshot(prompt: str | None, **values: Any) -> None:
     """Run one prompt and print the final answer.
 
-    Without PROMPT it is read from stdin; with one, piped stdin is added to it. Tools that would need somebody's
+    Without PROMPT it is read from stdin; with one, piped stdin is added to it. Tools that would need your
     permission are refused and the work goes on without them: allow them with --allowed-tools or --permission-mode. A
     prompt that begins with / is a command of the session, such as /help or /agent parallel.
 

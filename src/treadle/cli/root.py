@@ -93,7 +93,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "See what there is": {
         "agents": (
             "treadle.cli.agents:agents",
-            "List the agents that can be put to work here: version, path, how each is driven, what it can do.",
+            "List the agents that can be put to work here, add one by name, or sign in to one.",
         ),
         "completion": (
             "treadle.cli.completion.command:completion",

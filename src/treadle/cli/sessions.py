@@ -137,7 +137,7 @@ def find(words: tuple[str, ...], tools: bool, only_here: bool, as_json: bool) ->
 
 @sessions.command("rm")
 @click.argument("wanted", nargs=-1, metavar="[ID]...")
-@click.option("--older-than", metavar="AGE", help="All that nobody wrote to for so long: 90s, 5m, 2h30m, 30d.")
+@click.option("--older-than", metavar="AGE", help="All that were not written to for so long: 90s, 5m, 2h30m, 30d.")
 @here_option
 @click.option("--force", is_flag=True, help="With --older-than: do it. Without: only say what would go.")
 @json_option

@@ -11,7 +11,7 @@ from treadle.io.process import table, warm
 @click.command("warm")
 @click.argument("what", type=click.Choice(["start", "status", "stop"]), default="start")
 @click.option("--idle", "minutes", type=click.FloatRange(min=0.01), default=30.0, show_default=True, metavar="MINUTES",
-              help="End when nobody has asked for so long.")  # fmt: skip
+              help="End when it was not used for so long.")  # fmt: skip
 @json_option
 def warm_start(what: str, minutes: float, as_json: bool) -> None:
     """Have `treadle -p` and `treadle-worker` start at once.

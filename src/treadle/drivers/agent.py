@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -12,7 +13,7 @@ from treadle.drivers.card import Card, version_of
 from treadle.drivers.confined import decided, enclosure, started
 from treadle.drivers.launch import Launch
 from treadle.drivers.servers import settled
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, NotFound
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
@@ -72,6 +73,8 @@ class DrivenAgent(ABC):
         self, argv: Sequence[str], wire: WireConnection[Any, Any], spec: SessionSpec, env: dict[str, str]
     ) -> Peer[Any, Any]:
         """Start the program, in a sandbox where its mode or a person wants one."""
+        if self.card.install and shutil.which(argv[0], path=env.get("PATH")) is None:
+            raise NotFound(f"{self.card.title} is not installed: there is no {argv[0]} on PATH", hint=self.card.install)
         made = enclosure(spec, self.name, argv, env, (*self.card.writes, *self.launch.writes))
 
         def start(walls: Confinement | None) -> Awaitable[Peer[Any, Any]]:
