@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from treadle.errors import WorkspaceError
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.run import trees
 from treadle.io import scratch
 from treadle.wire.fleet.orders import Spec
 from treadle.workspace import checkouts
@@ -18,6 +19,8 @@ from treadle.workspace.user_repository import UserRepository
 async def send(bus: Bus, spec: Spec) -> Spec:
     """The order, with its repository stored beside it."""
     user = await asyncio.to_thread(checkouts.find, spec.root)
+    if user is not None and not spec.base:
+        spec = replace(spec, base=await asyncio.to_thread(trees.commit_of, user, trees.beginning(spec)))
     if user is None or not spec.base:
         raise WorkspaceError(f"{spec.root} is not in a git repository, so it cannot be sent", hint="leave out --bundle")
     name = f"source.{spec.base}"

@@ -26,10 +26,14 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def made(request: OrderRequest, *, by: str) -> Spec:
-    """The order that is submitted for what was asked. Looks for the commit that the directory is at."""
+    """The order that is submitted for what was asked. Looks for the commit that the directory is at.
+
+    Work that is to land starts from its branch as it is when the order is placed, so that it is not behind already.
+    """
     given = {name: getattr(request, name) for name in OrderFields.__struct_fields__}
     root = os.path.abspath(os.path.expanduser(request.root)) if request.root else ""
-    base = request.base or (commit_of(root) if root and not request.in_place else "")
+    fixed = root and not request.in_place and not request.land
+    base = request.base or (commit_of(root) if fixed else "")
     more = {"id": new_id(request.key), "created": time.time(), "by": by, "root": root, "base": base}
     return checked(Spec(**{**given, **more}))
 

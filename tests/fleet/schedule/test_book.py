@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from treadle.fleet.schedule.book import Book
-from treadle.fleet.schedule.placing import place_all
-from treadle.wire.fleet.messages import CancelOrder, RunActivity, RunAsked, RunEnded, SetRequest
+from treadle.fleet.schedule.placing import place_all, why_waiting
+from treadle.wire.fleet.messages import CancelOrder, NoteRequest, RunActivity, RunAsked, RunEnded, SetRequest
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, Used
 from treadle.wire.fleet.states import AT_WORK, ENDED, ORDER, IllegalMove, Outcome, State
@@ -280,3 +280,21 @@ def test_finished_work_that_names_a_branch_is_marked_for_landing_with_its_end_an
         book.finished(book.rows[name], report)
     marks = {name for name, unit in book.units.items() for write in unit.writes if write.key == f"boards.{name}"}
     assert marks == {"lands"}
+
+
+def test_an_order_that_lands_waits_until_what_it_comes_after_has_landed_and_another_does_not() -> None:
+    orders = [spec("first", land="main"), spec("lands", land="main", after=("first",)), spec("other", after=("first",))]
+    book = book_with(*orders, slots=9)
+    place_all(book, 0.1)
+    first = book.rows["first"]
+    book.finished(first, RunEnded(order="first", attempt=1, outcome="done", result={"commit": "c" * 40}))
+    place_all(book, 0.2)
+    assert book.rows["other"].order.state == "placed" and book.rows["lands"].order.state == "queued"
+    wait = why_waiting(book, book.rows["lands"], 0.2)
+    assert wait is not None and wait.text == "after first, which is done and has not landed yet"
+    book.wish(first, NoteRequest(order="first", by="train", what="did not land", result={"not_landed": "red"}))
+    place_all(book, 0.3)
+    assert book.rows["lands"].order.state == "queued"
+    book.wish(first, NoteRequest(order="first", by="train", what="landed", result={"merged": "d" * 40}))
+    place_all(book, 0.4)
+    assert book.rows["lands"].order.state == "placed"

@@ -80,6 +80,6 @@ def test_the_scheduler_does_not_remember_every_order_that_ever_ended() -> None:
     book.end(book.rows["parent"], "failed", "")
     for number in range(3000):
         book.accept(plain_spec(f"o{number}"), 0.0)
-        book.end(book.rows[f"o{number}"], "done", "")
+        book.end(book.rows[f"o{number}"], "cancelled", "")
     book.tick(1.0)
     assert book.fate == {"parent": "failed"} and set(book.children) == {"parent"}

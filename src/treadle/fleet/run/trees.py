@@ -66,7 +66,7 @@ def prepare(spec: Spec, root: str, path: str, store: str, left: Left | None = No
     user = None if spec.in_place else checkouts.find(root)
     if user is None:
         return WorkTree(root=root)
-    start = commit_of(user, (left.start if left is not None else "") or spec.base or "HEAD")
+    start = commit_of(user, (left.start if left is not None else "") or beginning(spec))
     for place in (path, store):
         remove_tree(place)
     made = Store.make(store, lenders=user.object_places(), algorithm="sha1" if len(start) == 40 else "sha256")
@@ -104,6 +104,11 @@ def give_commits(store: Store, to: UserRepository, commit: str, *, without: str)
         store.set_ref(RESULT, commit)
         write(path, store.bundle(RESULT, without=[without]))
         to.run("bundle", "unbundle", path, timeout=LONG)
+
+
+def beginning(spec: Spec) -> str:
+    """What the work starts from: a commit, or a name that is looked up when it starts."""
+    return spec.base or (f"refs/heads/{spec.land}" if spec.land else "HEAD")
 
 
 def commit_of(user: UserRepository, name: str) -> str:

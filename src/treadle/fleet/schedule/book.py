@@ -57,6 +57,9 @@ class Book:
         self.children: dict[str, set[str]] = {}
         self.fate: dict[str, State] = {}
         """How orders ended that other orders come after."""
+        self.unlanded: dict[str, str] = {}
+        """Of these, the ones that are done and whose work is still to land, with the order that did it: itself, or its
+        latest retry."""
         self.control = Control()
         self.control_revision = 0
         self.back_at: dict[str, float] = {}
@@ -290,6 +293,7 @@ class Book:
                 order=name, root=row.spec.root, branch=row.spec.land, verify=row.spec.verify, setup=row.spec.setup
             )
             writes.append(Write(f"boards.{name}", encode(boards)))
+            self.unlanded[name] = name
         self.move(row, state, *writes, why=why, result=result, open_ask="")
         self._leave_node(row)
         self._dequeue(row)
@@ -362,6 +366,8 @@ class Book:
         else:
             notes = self.note(row, request.by, request.what)
             self.change(row, notes=notes, result={**row.order.result, **request.result})
+            if not is_unlanded(row.order):
+                self.unlanded = {name: by for name, by in self.unlanded.items() if by != row.spec.id}
 
     def _cancel(self, row: OpenOrder, by: str, why: str) -> None:
         words = f"cancelled by {by}" + (f": {why}" if why else "")
@@ -421,6 +427,7 @@ class Book:
                 parent: alive for parent, names in self.children.items() if (alive := names & self.rows.keys())
             }
             self.fate = {name: state for name, state in self.fate.items() if name in self.children}
+            self.unlanded = {name: by for name, by in self.unlanded.items() if name in self.fate}
 
     def _check_stalled(self, row: OpenOrder) -> None:
         """Once while an attempt is set up, and once while its agent works, do what was asked for when it stalls."""
@@ -453,6 +460,11 @@ class Book:
             row.heard = now
         for view in self.nodes.values():
             view.heard = now
+
+
+def is_unlanded(order: Order) -> bool:
+    """Whether finished work is not on a branch yet, as far as its order says."""
+    return order.state == "done" and "commit" in order.result and not order.result.get("merged")
 
 
 def _past(state: State) -> str:

@@ -52,6 +52,8 @@ def _dependency(book: Book, row: OpenOrder) -> Wait | None:
             return Wait(kind="dependency", text=text, holder=parent)
         if fate != "done" and row.spec.if_failed == "block":
             return Wait(kind="dependency", text=f"after {parent}, which ended as {fate}: retry that", holder=parent)
+        if parent in book.unlanded and row.spec.land:
+            return Wait(kind="dependency", text=f"after {parent}, which is done and has not landed yet", holder=parent)
     return None
 
 

@@ -25,7 +25,7 @@ from treadle.fleet.engine.pull import Pull
 from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
 from treadle.fleet.schedule import wishes
 from treadle.fleet.schedule.answering import Answering
-from treadle.fleet.schedule.book import Book
+from treadle.fleet.schedule.book import Book, is_unlanded
 from treadle.fleet.schedule.cleaning import Cleaning
 from treadle.fleet.schedule.passengers import RidesAlong
 from treadle.fleet.schedule.placing import place_all, rate_limited
@@ -272,10 +272,15 @@ class Scheduler:
             if not order.retried_as:
                 if order.ended:
                     book.fate[parent] = order.state
+                    spec = await self.bus.get(f"spec.{name}")
+                    if spec is not None and read_spec(spec.value).land and is_unlanded(order):
+                        book.unlanded[parent] = name
                 return
             name = order.retried_as
         if name in book.fate:
             book.fate[parent] = book.fate[name]
+            if name in book.unlanded:
+                book.unlanded[parent] = book.unlanded[name]
 
     async def _mark_retried(self, spec: Spec) -> None:
         row = await self._ended(spec.retry_of)
