@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Subprotocol
 
 from tests.serve.conftest import Follow, StartWeb, Web
 from treadle.serve import gate
+from treadle.serve.server import WebServer
+from treadle.serve.tokens import Right, Tokens
 
 ANONYMOUS = {"authorization": ""}
 
@@ -23,7 +26,17 @@ async def test_without_a_token_there_is_only_the_page_itself(alone: Web) -> None
 
 
 async def test_a_name_that_was_made_to_point_here_is_refused(alone: Web) -> None:
-    for name in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost.evil"):
+    port = alone.listening.port
+    odd = (
+        f"127.0.0.1:{port}@evil",
+        f"localhost:{port}:80",
+        "127.0.0.1:",
+        "127.0.0.1:x",
+        "[::1",
+        "[::1]x:1",
+        "localhost/a",
+    )
+    for name in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost.evil", *odd):
         response = await alone.http.get("/", headers={"host": name})
         assert response.status_code == 421, name
     for name in (f"localhost:{alone.listening.port}", "127.0.0.1", f"[::1]:{alone.listening.port}"):
@@ -44,34 +57,87 @@ async def test_a_page_of_another_origin_may_do_nothing(alone: Web) -> None:
     assert own.status_code == 200
 
 
+def page_of(web: Web, right: Right = "all") -> tuple[dict[str, str], dict[str, str]]:
+    """What a browser sends to every port of the machine, and what only our own page adds."""
+    _, cookie, proof = web.server.site.tokens.make_page("page", right)
+    return {"authorization": "", "cookie": f"{web.server.gate.cookie}={cookie}"}, {gate.PROOF_HEADER: proof}
+
+
+async def test_a_cookie_that_another_port_was_sent_opens_nothing(alone: Web) -> None:
+    cookie, proof = page_of(alone)
+    value = cookie["cookie"].partition("=")[2]
+    stolen = (
+        cookie,
+        {**cookie, "origin": alone.address},
+        {**cookie, gate.PROOF_HEADER: value},
+        {**cookie, gate.PROOF_HEADER: page_of(alone)[1][gate.PROOF_HEADER]},
+        {"authorization": f"Bearer {value}"},
+        {"authorization": f"Bearer {proof[gate.PROOF_HEADER]}"},
+        {**cookie, "authorization": f"Bearer {value}", **proof},
+        {"authorization": "", **proof},
+    )
+    for headers in stolen:
+        for path in ("/api/v1/me", "/api/v1/devices", "/metrics", "/api/v1/changes"):
+            answer = await alone.http.get(path, headers=headers)
+            assert answer.status_code == 401, (path, headers)
+            assert answer.headers["www-authenticate"] == "Bearer"
+    assert (await alone.http.get("/api/v1/me", headers={**cookie, **proof})).status_code == 200
+
+
+async def test_a_page_has_its_own_right_whatever_token_is_beside_it(alone: Web) -> None:
+    cookie, proof = page_of(alone, "watch")
+    assert (await alone.http.get("/api/v1/me", headers={**cookie, **proof})).json()["right"] == "watch"
+    from_us = {**cookie, **proof, "origin": alone.address}
+    assert (await alone.http.post("/api/v1/devices", json={}, headers=from_us)).status_code == 403
+
+
 async def test_a_cookie_is_only_taken_from_our_own_pages(alone: Web) -> None:
-    cookie = {"authorization": "", "cookie": f"treadle_{alone.listening.port}={alone.token}"}
-    assert (await alone.http.get("/api/v1/me", headers=cookie)).status_code == 200
-    bare = await alone.http.post("/api/v1/devices", json={}, headers=cookie)
+    cookie, proof = page_of(alone)
+    ours = {**cookie, **proof}
+    assert (await alone.http.get("/api/v1/me", headers=ours)).status_code == 200
+    bare = await alone.http.post("/api/v1/devices", json={}, headers=ours)
     assert bare.status_code == 403
-    from_us = await alone.http.post("/api/v1/devices", json={}, headers={**cookie, "origin": alone.address})
+    from_us = await alone.http.post("/api/v1/devices", json={}, headers={**ours, "origin": alone.address})
     assert from_us.status_code == 201
-    across = {**cookie, "sec-fetch-site": "cross-site"}
+    across = {**ours, "sec-fetch-site": "cross-site"}
     assert (await alone.http.post("/api/v1/devices", json={}, headers=across)).status_code == 403
+
+
+async def test_over_tls_no_other_server_of_the_name_can_set_the_cookie(tmp_path: Path) -> None:
+    plain, secure = (
+        WebServer(address=address, names=("x",), terminals=str(tmp_path), tokens=Tokens(str(tmp_path / "tokens")))
+        for address in ("http://x:1", "https://x:1")
+    )
+    assert plain.gate.cookie == "treadle_1" and secure.gate.cookie == "__Host-treadle_1"
 
 
 async def test_a_socket_from_another_origin_or_without_a_token_is_refused(alone: Web, follow: Follow) -> None:
     url = alone.address.replace("http", "ws") + "/socket"
     token = {"authorization": f"Bearer {alone.token}"}
-    cookie = {"cookie": f"treadle_{alone.listening.port}={alone.token}"}
-    tries = (
-        {**token, "origin": "https://evil.example"},
-        {**cookie, "origin": "https://evil.example"},
-        cookie,
-        {},
-        {**token, "host": "evil.example"},
+    whole, proof = page_of(alone)
+    cookie = {"cookie": whole["cookie"]}
+    protocols = ("treadle", f"treadle.proof.{proof[gate.PROOF_HEADER]}")
+    tries: tuple[tuple[dict[str, str], tuple[str, ...]], ...] = (
+        ({**token, "origin": "https://evil.example"}, ()),
+        ({**cookie, "origin": "https://evil.example"}, protocols),
+        ({**cookie, "origin": alone.address}, ()),
+        ({**cookie, "origin": alone.address}, ("treadle", "treadle.proof.wrong")),
+        (cookie, protocols),
+        ({}, protocols),
+        ({}, ()),
+        ({**token, "host": "evil.example"}, ()),
     )
-    for headers in tries:
+    for headers, offered in tries:
         with pytest.raises((InvalidStatus, ConnectionClosed)):
-            async with connect(url, additional_headers=headers, proxy=None) as open_socket:
+            async with _socket(url, headers, offered) as open_socket:
                 await open_socket.recv()
-    async with connect(url, additional_headers={**cookie, "origin": alone.address}, proxy=None) as ours:
-        assert "hello" in str(await ours.recv())
+    async with _socket(url, {**cookie, "origin": alone.address}, protocols) as ours:
+        assert ours.subprotocol == "treadle" and "hello" in str(await ours.recv())
+
+
+def _socket(url: str, headers: dict[str, str], offered: tuple[str, ...]) -> connect:
+    protocols = [Subprotocol(each) for each in offered] or None
+    return connect(url, additional_headers=headers, subprotocols=protocols, proxy=None)
 
 
 async def test_no_path_leads_anywhere_but_to_what_is_listed(alone: Web) -> None:
@@ -126,6 +192,22 @@ async def test_guessing_ends_after_a_few_tries_and_costs_others_nothing(alone: W
     assert response.status_code == 200
 
 
+async def test_who_guesses_on_this_machine_shuts_out_nobody_else_on_it(
+    alone: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "GUESSES_MAX", 30)
+    guesses = [{"authorization": f"Bearer guess{number}"} for number in range(31)]
+    answers = [(await alone.http.get("/api/v1/me", headers=each)).status_code for each in guesses]
+    assert set(answers[:30]) == {401} and answers[-1] == 429
+    login = await alone.http.post("/login", json={"code": "guess"}, headers=ANONYMOUS)
+    assert login.status_code == 429
+    assert (await alone.http.get("/api/v1/me")).status_code == 200
+    cookie, proof = page_of(alone)
+    assert (await alone.http.get("/api/v1/me", headers={**cookie, **proof})).status_code == 200
+    code = alone.server.site.tokens.link("", "watch")
+    assert (await alone.http.post("/login", json={"code": code}, headers=ANONYMOUS)).status_code == 200
+
+
 async def test_a_device_that_asks_without_end_is_held_back(alone: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "RATE", 0.001)
     monkeypatch.setattr(gate, "BURST", 3.0)
@@ -175,5 +257,5 @@ async def test_no_token_code_or_answer_link_is_in_any_log(alone: Web, caplog: py
         await socket.recv()
     clients = ("httpx2", "httpcore2", "websockets.client")
     ours = "\n".join(each.getMessage() for each in caplog.records if not each.name.startswith(clients))
-    for secret in (code, cookie, alone.token, link):
+    for secret in (code, cookie, signed.json()["proof"], alone.token, link):
         assert secret not in ours

@@ -24,6 +24,26 @@ def test_a_token_is_known_by_its_hash_and_kept_nowhere(tokens: Tokens) -> None:
     assert os.stat(tokens.path).st_mode & 0o077 == 0
 
 
+def test_a_page_needs_its_cookie_and_its_proof_and_neither_is_a_token(tokens: Tokens) -> None:
+    device, cookie, proof = tokens.make_page("tablet", "all")
+    other, cookie2, proof2 = tokens.make_page("phone", "watch")
+    _, token = tokens.make("script", "all")
+    assert [found.id for found in (tokens.check_page(cookie, proof),) if found] == [device.id]
+    assert [found.id for found in (tokens.check_page(cookie2, proof2),) if found] == [other.id]
+    for pair in ((cookie, ""), (cookie, proof2), (cookie2, proof), (proof, cookie), (token, ""), (token, proof)):
+        assert tokens.check_page(*pair) is None
+    assert tokens.check(cookie) is None and tokens.check(proof) is None and tokens.check(token)
+
+
+def test_devices_of_the_time_when_a_cookie_was_a_token_sign_in_anew(tokens: Tokens, tmp_path: Path) -> None:
+    _, token = tokens.make("laptop", "all")
+    key = tokens.key()
+    path = tmp_path / "tokens.json"
+    path.write_text(path.read_text().replace('"format":2', '"format":1'))
+    old = Tokens(tokens.path)
+    assert old.check(token) is None and old.read().devices == () and old.key() == key
+
+
 def test_rights_include_the_smaller_ones(tokens: Tokens) -> None:
     watch, answer, all_ = (tokens.make(right, right)[0] for right in ("watch", "answer", "all"))  # type: ignore[arg-type]
     assert may(watch, "watch") and not may(watch, "answer")
@@ -62,7 +82,7 @@ def test_a_signature_is_of_one_text_until_it_expires_and_is_used_once(tokens: To
 
 
 def test_a_damaged_or_newer_file_is_told_and_left_alone(tokens: Tokens, tmp_path: Path) -> None:
-    for content in ("{", '{"format": 2}'):
+    for content in ("{", '{"format": 3}'):
         (tmp_path / "tokens.json").write_text(content)
         with pytest.raises(StorageError):
             Tokens(tokens.path).read()

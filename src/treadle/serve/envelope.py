@@ -58,6 +58,8 @@ def failure(error: errors.TreadleError) -> Response:
     response = answer({"error": body}, status)
     if error.retry_after_ms is not None or status == 503:
         response.headers["retry-after"] = str(max(1, (error.retry_after_ms or 1000) // 1000))
+    if status == 401:
+        response.headers["www-authenticate"] = "Bearer"
     return response
 
 

@@ -2,12 +2,15 @@
 
 The name in `Host` must be one of ours, so that a page whose name was made to point here (DNS rebinding) cannot read
 us. A request that a browser sends from another page's origin is refused, also for WebSockets. Everything but the
-page's own files needs a token. No answer may be framed, sniffed or cached, nor run anything from elsewhere.
+page's own files needs a script's token, or a page's cookie together with the proof that only pages of our origin can
+read. No answer may be framed, sniffed or cached, nor run anything from elsewhere.
 """
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
+import re
 import time
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
@@ -22,7 +25,15 @@ if TYPE_CHECKING:
 BODY_MAX = 2 * 1024 * 1024
 BODY_SECONDS = 30.0
 FAILURES_MAX = 20
-"""How many wrong tokens and codes an address may send in a minute before it has to wait."""
+"""How often an address may send the same wrong token or code in a minute before it has to wait with it."""
+GUESSES_MAX = 200
+"""How many wrong ones an address may send in a minute in all. What is right always passes: programs of one machine share
+an address, and one of them must not shut out the others."""
+PROOF_HEADER = "x-treadle-proof"
+PROTOCOL = "treadle"
+"""What a page asks for when it opens a WebSocket, together with `treadle.proof.PROOF`: it can set no header there."""
+_PROOF_PROTOCOL = f"{PROTOCOL}.proof."
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?")
 RATE, BURST = 100.0, 400.0
 """Requests per second of one device, and how many unused ones it may save up."""
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -45,15 +56,17 @@ HEADERS = {
 class Gate:
     """ASGI middleware. `public` are the paths that need no token, `names` the host names of this server."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, *, names: Iterable[str], public: Any, cookie: str) -> None:
+    def __init__(
+        self, app: ASGIApp, tokens: Tokens, *, names: Iterable[str], public: Any, cookie: str, secure: bool = False
+    ) -> None:
         self.app = app
         self.tokens = tokens
         self.names = {name.lower() for name in names}
         self.public = public
-        self.cookie = cookie
-        self.secure = False
-        """Whether browsers reach us over TLS; then the cookie is sent over nothing else."""
-        self._failures: dict[str, list[float]] = {}
+        self.cookie = f"__Host-{cookie}" if secure else cookie
+        self.secure = secure
+        """Whether browsers reach us over TLS; then the cookie is sent over nothing else, and set by nobody else."""
+        self._failures: dict[tuple[str, str], list[float]] = {}
         self._buckets: dict[str, tuple[float, float]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,10 +100,10 @@ class Gate:
         scope["device"] = device
 
     def _check_host(self, headers: dict[str, str]) -> None:
-        name = host_of(headers.get("host", ""))
-        if name.lower() not in self.names:
+        given = headers.get("host", "")
+        if host_of(given).lower() not in self.names:
             raise RequestRefused(
-                421, "wrong_host", f"{name[:80]!r} is not a name of this server", hint="--name NAME adds one"
+                421, "wrong_host", f"{given[:80]!r} is not a name of this server", hint="--name NAME adds one"
             )
 
     def _check_origin(self, scope: Scope, headers: dict[str, str], by_cookie: bool) -> None:
@@ -119,21 +132,20 @@ class Gate:
 
     def _device(self, scope: Scope, headers: dict[str, str]) -> tuple[Device | None, bool]:
         kind, _, token = headers.get("authorization", "").partition(" ")
-        by_cookie = False
-        if kind.lower() != "bearer" or not token:
-            token = self._cookie(headers.get("cookie", ""))
-            by_cookie = bool(token)
-        if not token:
+        if kind.lower() == "bearer" and token:
+            found = self.tokens.check(token)
+            if found is None:
+                self.note_failure(address_of(scope), token)
+                raise RequestRefused(401, "unauthorized", "this token is not known here, or was revoked")
+            return found, False
+        cookie = self._cookie(headers.get("cookie", ""))
+        if not cookie:
             return None, False
-        address = address_of(scope)
-        self.check_failures(address)
-        found = self.tokens.check(token)
-        if found is None:
-            self.note_failure(address)
-            if by_cookie:  # the token was revoked: the page says so and asks for a new link
-                return None, True
-            raise RequestRefused(401, "unauthorized", "this token is not known here, or was taken back")
-        return found, by_cookie
+        proof = _proof(headers)
+        found = self.tokens.check_page(cookie, proof)
+        if found is None and proof:  # without a proof it is a request for a file of the page, or of another port's page
+            self.note_failure(address_of(scope), cookie + proof)
+        return found, True  # None: the device was revoked, and the page says so and asks for a new link
 
     def _cookie(self, text: str) -> str:
         try:
@@ -150,23 +162,31 @@ class Gate:
         if left < 0:
             raise RequestRefused(429, "too_many", "too many requests from this device", after=1)
 
-    def check_failures(self, address: str) -> None:
-        recent = [at for at in self._failures.get(address, ()) if time.monotonic() - at < 60]
-        if len(recent) >= FAILURES_MAX:
-            raise RequestRefused(429, "too_many", "too many wrong tokens from this address", after=60)
-
-    def note_failure(self, address: str) -> None:
+    def note_failure(self, address: str, secret: str) -> None:
+        """Count a wrong token or code, and refuse it differently when there were too many."""
+        now = time.monotonic()
         if len(self._failures) > 10_000:
+            self._failures = {key: times for key, times in self._failures.items() if now - times[-1] < 60}
+        if len(self._failures) > 20_000:
             self._failures.clear()
-        recent = [at for at in self._failures.get(address, ()) if time.monotonic() - at < 60]
-        self._failures[address] = [*recent, time.monotonic()]
+        digest = hashlib.sha256(secret.encode()).hexdigest()
+        for key, most in (((address, digest), FAILURES_MAX), ((address, ""), GUESSES_MAX)):
+            recent = [at for at in self._failures.get(key, ()) if now - at < 60][-most:]
+            self._failures[key] = [*recent, now]
+            if len(recent) >= most:
+                raise RequestRefused(429, "too_many", "too many wrong tokens from this address", after=60)
 
 
 def host_of(text: str) -> str:
-    """The name in `name:port` or `[address]:port`."""
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    return text.rpartition(":")[0] if ":" in text else text
+    """The name in `name:port` or `[address]:port`; empty for anything else, which is no name of ours."""
+    found = _HOST.fullmatch(text)
+    return (found[1] or found[2]) if found else ""
+
+
+def _proof(headers: dict[str, str]) -> str:
+    offered = (each.strip() for each in headers.get("sec-websocket-protocol", "").split(","))
+    by_protocol = next((each for each in offered if each.startswith(_PROOF_PROTOCOL)), "")
+    return headers.get(PROOF_HEADER, "") or by_protocol.removeprefix(_PROOF_PROTOCOL)
 
 
 def _same_port(origin: str, host: str) -> bool:

@@ -46,8 +46,9 @@ class WebServer:
         self._files = files.load()
         port = address.rpartition(":")[2] if address.rpartition(":")[2].isdigit() else "443"
         app = Starlette(routes=self._routes(), lifespan=None)
-        self.gate = Gate(app, self.site.tokens, names=names, public=self._public, cookie=f"treadle_{port}")
-        self.gate.secure = address.startswith("https:")
+        secure = address.startswith("https:")
+        cookie = f"treadle_{port}"
+        self.gate = Gate(app, self.site.tokens, names=names, public=self._public, cookie=cookie, secure=secure)
 
     def _routes(self) -> list[Any]:
         site, document = self.site, openapi.document()

@@ -1,11 +1,13 @@
-"""Who may use the page and the API: one token per device, stored as a hash, with the rights of the device.
+"""Who may use the page and the API: one secret per device, stored as a hash, with the rights of the device.
 
     watch    look at everything
     answer   watch, and answer what agents ask
     all      everything that the command line can do
 
-A link carries a code in its fragment, which no server and no log sees; the page exchanges it, once, for a token of its
-own. Tokens, codes and the key that signs answer links are in one private file.
+A link carries a code in its fragment, which no server and no log sees; the page exchanges it, once, for a cookie and a
+proof. A browser sends the cookie to every port of the machine, so the cookie alone opens nothing: the proof is kept in
+the storage of the page's origin, which other ports cannot read, and comes with every request. A script has a token,
+and neither takes the place of the other. Tokens, codes and the key that signs answer links are in one private file.
 """
 
 import hashlib
@@ -25,7 +27,8 @@ from treadle.io.files import locked, write_atomic
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.reading import read_if_there
 
-FORMAT = 1
+FORMAT = 2
+"""In format 1, the cookie of a page was a token like any other, so its devices are not taken over."""
 Right: TypeAlias = Literal["watch", "answer", "all"]
 RIGHTS: tuple[Right, ...] = ("watch", "answer", "all")
 LINK_SECONDS = 600.0
@@ -47,13 +50,15 @@ class PushSubscription(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """A device that holds a token. The token itself is stored nowhere, only its hash."""
+    """A device that holds a token, or a page that holds a cookie and a proof. Only their hashes are stored."""
 
     id: str
     name: str
     right: Right
     created: float
     sha256: str
+    proof: str = ""
+    """The hash of a page's proof; empty for a script, whose token is all it needs."""
     used: float = 0.0
     push: PushSubscription | None = None
 
@@ -101,6 +106,8 @@ class Tokens:
                 raise StorageError(
                     f"{self.path} is damaged: {error}", hint="remove it: all devices sign in anew"
                 ) from None
+            if kept.format == 1:
+                kept = replace(kept, format=FORMAT, devices=())
             if kept.format != FORMAT:
                 raise StorageError(f"{self.path} has format {kept.format}, and this program knows {FORMAT}")
             self._seen = (mark, kept)
@@ -114,11 +121,21 @@ class Tokens:
         return result
 
     def make(self, name: str, right: Right) -> tuple[Device, str]:
-        """Make a device of this name. This is the only time its token is shown."""
+        """Make a device of this name with a token for scripts. This is the only time its token is shown."""
         token = secrets.token_urlsafe(32)
-        device = Device(id=secrets.token_hex(4), name=name, right=right, created=time.time(), sha256=_hash(token))
+        return self._add(name, right, token, ""), token
+
+    def make_page(self, name: str, right: Right) -> tuple[Device, str, str]:
+        """Make a device for a page, with a cookie and a proof."""
+        cookie, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        return self._add(name, right, cookie, _hash(proof)), cookie, proof
+
+    def _add(self, name: str, right: Right, secret: str, proof: str) -> Device:
+        device = Device(
+            id=secrets.token_hex(4), name=name, right=right, created=time.time(), sha256=_hash(secret), proof=proof
+        )
         self._change(lambda kept: (replace(kept, devices=(*kept.devices, device)), None))
-        return device, token
+        return device
 
     def link(self, name: str, right: Right, seconds: float = LINK_SECONDS) -> str:
         """A code that can be exchanged once for a token, until it expires."""
@@ -129,9 +146,11 @@ class Tokens:
         self._change(lambda kept: (replace(kept, links=(*_living(kept.links), made)), None))
         return code
 
-    def exchange(self, code: str, agent: str = "") -> tuple[Device, str] | None:
-        """Exchange a code for a token; None for a code that is unknown, expired or used."""
+    def exchange(self, code: str, agent: str = "") -> tuple[Device, str, str] | None:
+        """Exchange a code for a cookie and a proof; None for a code that is unknown, expired or used."""
         wanted = _hash(code)
+        if not any(hmac.compare_digest(link.sha256, wanted) for link in _living(self.read().links)):
+            return None  # a guess costs neither a lock nor a write
 
         def take(kept: TokenFile) -> tuple[TokenFile, OneTimeLink | None]:
             links = _living(kept.links)
@@ -139,14 +158,24 @@ class Tokens:
             return replace(kept, links=tuple(link for link in links if link is not found)), found
 
         link = self._change(take)
-        return None if link is None else self.make(link.name or _program(agent), link.right)
+        return None if link is None else self.make_page(link.name or _program(agent), link.right)
 
     def check(self, token: str) -> Device | None:
-        wanted = _hash(token)
-        found = next((each for each in self.read().devices if hmac.compare_digest(each.sha256, wanted)), None)
-        if found is not None and time.time() - found.used > USED_EVERY:
-            self._note_use(found)
-        return found
+        """The script that holds this token. A page's cookie is none."""
+        return self._find(token, "")
+
+    def check_page(self, cookie: str, proof: str) -> Device | None:
+        """The page that holds this cookie and this proof; one without the other is worth nothing."""
+        return self._find(cookie, _hash(proof))
+
+    def _find(self, secret: str, proof: str) -> Device | None:
+        wanted = _hash(secret)
+        for found in self.read().devices:
+            if hmac.compare_digest(found.sha256, wanted) and hmac.compare_digest(found.proof, proof):
+                if time.time() - found.used > USED_EVERY:
+                    self._note_use(found)
+                return found
+        return None
 
     def _note_use(self, device: Device) -> None:
         def note(kept: TokenFile) -> tuple[TokenFile, None]:

@@ -45,7 +45,7 @@ def test_the_code_signs_a_phone_in_once_with_the_right_to_answer(listening: List
     assert result.exit_code == 0, result.output
     url = read_code(result.output)
     assert url.startswith("https://fleet.example/#") and url in result.output
-    device, _ = Tokens().exchange(url.rpartition("#")[2]) or pytest.fail("the code is worth nothing")
+    device, *_ = Tokens().exchange(url.rpartition("#")[2]) or pytest.fail("the code is worth nothing")
     assert (device.name, device.right) == ("Ana's phone", "answer")
     assert Tokens().exchange(url.rpartition("#")[2]) is None
     told = json.loads(CliRunner().invoke(phone, ["--json"]).output)

@@ -10,7 +10,9 @@ async def test_the_code_of_a_link_becomes_a_cookie_that_no_script_reads(alone: W
     nobody = {"authorization": "", "user-agent": "Mozilla/5.0 (Linux; Android 14) Chrome/140"}
     response = await alone.http.post("/login", json={"code": code}, headers=nobody)
     cookie = response.headers["set-cookie"]
-    assert response.json() == {"right": "watch", "device": "Chrome on Android"}
+    proof = response.json().pop("proof")
+    assert response.json() == {"right": "watch", "device": "Chrome on Android", "proof": proof}
+    assert proof not in cookie
     assert cookie.startswith(f"treadle_{alone.listening.port}=") and "HttpOnly" in cookie
     assert "samesite=strict" in cookie.lower()
     alone.http.cookies.clear()

@@ -38,6 +38,32 @@ async def test_a_link_signs_in_once_and_leaves_no_code_in_the_address(web: Web, 
         await other.close()
 
 
+async def test_what_the_page_of_another_port_is_sent_does_not_open_this_one(web: Web, open_page: Open) -> None:
+    """As the preview of an agent's work on the same machine would."""
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def preview(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await heard.put(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi")
+        await writer.drain()
+        writer.close()
+
+    other = await asyncio.start_server(preview, "127.0.0.1")
+    page = await open_page(web)
+    try:
+        there = await page.context.new_page()
+        await there.goto(f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}/")
+        sent = (await asyncio.wait_for(heard.get(), WAIT)).decode()
+        assert await there.evaluate("Object.keys(localStorage).length") == 0
+    finally:
+        other.close()
+    (cookie,) = re.findall(rf"{web.server.gate.cookie}=([\w-]+)", sent)
+    assert "x-treadle-proof" not in sent.lower()
+    for headers in ({"authorization": f"Bearer {cookie}"}, {"cookie": f"{web.server.gate.cookie}={cookie}"}):
+        answer = await web.http.get("/api/v1/orders", headers={"authorization": "", **headers})
+        assert answer.status_code == 401
+
+
 async def test_an_order_is_given_watched_and_cancelled(web: Web, start_node: Start, open_page: Open) -> None:
     await start_node()
     page = await open_page(web, "new")

@@ -22,10 +22,10 @@ class Code(msgspec.Struct, frozen=True):
 
 
 async def sign_in(gate: Gate, request: Request) -> Response:
-    """`POST /login`: exchange the code of a link, once, for a cookie that no script can read."""
+    """`POST /login`: exchange the code of a link, once, for a cookie that no script can read and a proof that only
+    pages of this origin can keep.
+    """
     try:
-        address = address_of(request.scope)
-        gate.check_failures(address)
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 code = msgspec.json.decode(await request.body(), type=Code).code
@@ -33,15 +33,15 @@ async def sign_in(gate: Gate, request: Request) -> Response:
             raise RequestRefused(400, "bad_request", "the code cannot be read") from None
         made = await asyncio.to_thread(gate.tokens.exchange, code, request.headers.get("user-agent", ""))
         if made is None:
-            gate.note_failure(address)
+            gate.note_failure(address_of(request.scope), code)
             raise RequestRefused(401, "unauthorized", "this link was used before or has expired", hint=_ANEW)
     except TreadleError as error:
         return failure(error)
-    device, token = made
-    response = answer({"right": device.right, "device": device.name})
+    device, cookie, proof = made
+    response = answer({"right": device.right, "device": device.name, "proof": proof})
     response.set_cookie(
         gate.cookie,
-        token,
+        cookie,
         max_age=COOKIE_SECONDS,
         path="/",
         httponly=True,

@@ -18,6 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from treadle import __version__
 from treadle.errors import TreadleError
 from treadle.fleet.engine import tasks
+from treadle.serve.gate import PROTOCOL
 from treadle.serve.live import topics
 from treadle.serve.live.topics import Topic
 from treadle.serve.site import Site
@@ -44,7 +45,9 @@ class Tab:
         if device is None or len(self.site.tabs) >= TABS_MAX:
             await self.socket.close(4401 if device is None else 1013, "sign in first" if device is None else "too many")
             return
-        await self.socket.accept()
+        # A browser that offers protocols closes the connection unless one of them is chosen.
+        offered = PROTOCOL in self.socket.scope.get("subprotocols", ())
+        await self.socket.accept(PROTOCOL if offered else None)
         self.site.tabs.add(self.socket)
         hello = {
             "t": "hello",

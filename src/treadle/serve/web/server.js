@@ -13,13 +13,27 @@ export class Failed extends Error {
   }
 }
 
+// The cookie goes to every port of this machine, so the server also wants what only pages of this origin can read.
+// The service worker has no such storage and reads it from the origin's cache.
+
+const PROOF = "proof";
+const proof = () => localStorage.getItem(PROOF) ?? "";
+/** @returns {Record<string, string>} */
+const proven = () => (proof() ? { "x-treadle-proof": proof() } : {});
+
+/** @param {string} given */
+async function keepProof(given) {
+  localStorage.setItem(PROOF, given);
+  if (self.caches) await (await caches.open("treadle")).put("/proof", new Response(given));
+}
+
 /** @param {string} method @param {string} path @param {any} [body] @param {Record<string, string>} [headers] */
 async function request(method, path, body, headers = {}) {
   let answer;
   try {
     answer = await fetch(path, {
       method,
-      headers: body === undefined ? headers : { "content-type": "application/json", ...headers },
+      headers: { ...proven(), ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
       credentials: "same-origin",
     });
@@ -45,7 +59,11 @@ export const change = (path, body) => request("PUT", `/api/v1${path}`, body);
 /** @param {string} path */
 export const remove = (path) => request("DELETE", `/api/v1${path}`);
 /** @param {string} code */
-export const signIn = (code) => request("POST", "/login", { code });
+export async function signIn(code) {
+  const signed = await request("POST", "/login", { code });
+  await keepProof(signed.proof);
+  return signed;
+}
 
 // The connection. Every topic knows the place that it has come to, and goes on from there...
 
@@ -99,7 +117,7 @@ function say(message) {
 
 export function connect() {
   clearTimeout(timer);
-  const mine = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/socket`);
+  const mine = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/socket`, ["treadle", ...(proof() ? [`treadle.proof.${proof()}`] : [])]);
   socket = mine;
   mine.onmessage = (event) => { if (socket === mine) take(JSON.parse(event.data)); };
   mine.onclose = (event) => { if (socket === mine) gone(event.code); };
@@ -151,7 +169,7 @@ function gone(code) {
 /** A refused connection does not say why; an ordinary request does. */
 async function checkSignedIn() {
   try {
-    const answer = await fetch("/api/v1/me", { credentials: "same-origin" });
+    const answer = await fetch("/api/v1/me", { credentials: "same-origin", headers: proven() });
     if (link.signedOut !== (answer.status === 401)) { link.signedOut = answer.status === 401; told(); }
   } catch { /* not there at all */ }
 }

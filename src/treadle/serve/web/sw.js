@@ -31,8 +31,10 @@ worker.addEventListener("notificationclick", (/** @type {any} */ event) => {
 /** @param {string} action @param {Told} told */
 async function act(action, told) {
   if (action && told.number) {
+    const kept = await caches.match("/proof", { cacheName: "treadle" }); // server.js keeps it there
+    const proof = kept ? await kept.text() : "";
     const answer = await fetch(`/api/v1/orders/${told.order}/answer`, {
-      method: "POST", credentials: "same-origin", headers: { "content-type": "application/json" },
+      method: "POST", credentials: "same-origin", headers: { "content-type": "application/json", "x-treadle-proof": proof },
       body: JSON.stringify({ decision: action, number: told.number }),
     }).catch(() => null);
     if (answer?.ok) return;
