@@ -27,8 +27,8 @@ BODY_SECONDS = 30.0
 FAILURES_MAX = 20
 """How often an address may send the same wrong token or code in a minute before it has to wait with it."""
 GUESSES_MAX = 200
-"""How many wrong ones an address may send in a minute in all. What is right always passes: programs of one machine share
-an address, and one of them must not shut out the others."""
+"""How many wrong ones an address may send in a minute in all. What is right always passes: the programs of a machine
+share an address, and one of them must not shut out the others."""
 PROOF_HEADER = "x-treadle-proof"
 PROTOCOL = "treadle"
 """What a page asks for when it opens a WebSocket, together with `treadle.proof.PROOF`: it can set no header there."""
