@@ -1,15 +1,20 @@
-"""A worktree for one task: made, kept if anything changed, removed if not, never left half made."""
+"""A directory for one task: made, kept with a branch if anything changed, removed if not, never left half made."""
 
 import asyncio
 import os
+import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
 
 from tests.agent.repository import git, make_repository
 from tests.conftest import need
+from tests.safety.own_git import SETS, canaries, script
 from treadle.agent.isolation import isolated
 from treadle.errors import WorkspaceError
+from treadle.io.paths import state_dir
+from treadle.io.sandbox import methods
 
 
 @pytest.fixture
@@ -18,51 +23,100 @@ def repository(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "repository")
 
 
-def worktrees(repository: Path) -> int:
-    return git(repository, "worktree", "list", "--porcelain").count("worktree ")
+def places() -> list[str]:
+    return os.listdir(os.path.join(state_dir(), "worktrees"))
 
 
 def branches(repository: Path) -> list[str]:
     return git(repository, "branch", "--format=%(refname:short)").split()
 
 
-async def test_one_in_which_nothing_changed_is_gone_with_its_branch(repository: Path) -> None:
+async def test_one_in_which_nothing_changed_is_gone_and_has_no_branch(repository: Path) -> None:
     async with isolated(str(repository), "Look & see") as place:
         assert Path(place.cwd, "shared.txt").read_text() == "as it was\n"
-        assert place.tree.branch.startswith("treadle/look-see-") and place.pending == 0
-    assert not place.kept and not os.path.exists(place.cwd)
-    assert worktrees(repository) == 1 and branches(repository) == ["main"]
+        assert git(place.cwd, "symbolic-ref", "--short", "HEAD").strip() == place.branch
+        assert place.branch.startswith("treadle/look-see-") and not place.notes
+        assert branches(repository) == ["main"] and not (repository / ".git" / "worktrees").exists()
+    assert not place.kept and places() == [] and branches(repository) == ["main"]
 
 
-async def test_one_with_a_change_is_kept_with_its_branch(repository: Path) -> None:
+async def test_a_change_is_a_commit_on_a_branch_and_the_directory_is_kept(repository: Path) -> None:
     async with isolated(str(repository), "x") as place:
         Path(place.cwd, "new.txt").write_text("hello")
-    assert place.kept and Path(place.cwd, "new.txt").exists() and place.tree.branch in branches(repository)
-    assert not (repository / "new.txt").exists()
+    assert place.kept and place.published and not place.problems and Path(place.cwd, "new.txt").exists()
+    assert git(repository, "show", f"{place.branch}:new.txt") == "hello" and not (repository / "new.txt").exists()
+    assert git(repository, "log", "--format=%s", place.branch).splitlines() == ["x: what a subagent left", "first"]
+    assert git(repository, "status", "--porcelain") == ""
 
 
-async def test_a_commit_is_a_change_too(repository: Path) -> None:
+async def test_its_own_commits_are_on_the_branch_below_what_it_left_uncommitted(repository: Path) -> None:
     async with isolated(str(repository), "x") as place:
         Path(place.cwd, "shared.txt").write_text("changed\n")
         git(place.cwd, "commit", "-qam", "second")
-    assert place.kept and git(repository, "log", "--format=%s", place.tree.branch).split() == ["second", "first"]
+        Path(place.cwd, "new.txt").write_text("hello")
+    said = git(repository, "log", "--format=%s", place.branch).splitlines()
+    if methods.available().method == "bubblewrap":
+        assert not place.problems and said == ["x: what a subagent left", "second", "first"]
+    else:
+        assert "its own commits are only in" in place.problems[0] and said == ["x: what a subagent left", "first"]
+    assert place.kept and git(repository, "diff", "--stat", "main", place.branch).count("|") == 2
+
+
+async def test_a_branch_with_no_change_of_files_still_has_its_commits(repository: Path) -> None:
+    async with isolated(str(repository), "x") as place:
+        git(place.cwd, "commit", "-q", "--allow-empty", "-m", "nothing")
+    assert place.kept
+    if methods.available().method == "bubblewrap":
+        assert git(repository, "log", "--format=%s", place.branch).split() == ["nothing", "first"]
+
+
+async def test_a_commit_of_a_forged_object_is_not_believed_and_that_is_said(repository: Path) -> None:
+    async with isolated(str(repository), "x") as place:
+        Path(place.cwd, "shared.txt").write_text("harmless\n")
+        git(place.cwd, "commit", "-qam", "second")
+        name = git(place.cwd, "rev-parse", "HEAD:shared.txt").strip()
+        loose = Path(place.cwd, ".git", "objects", name[:2], name[2:])
+        loose.chmod(0o600)
+        loose.write_bytes(zlib.compress(b"blob 5\0evil\n"))
+        Path(place.cwd, "shared.txt").write_text("third\n")
+        git(place.cwd, "commit", "-qam", "third")
+    assert "its own commits are only in" in place.problems[0] and place.top in place.problems[0]
+    assert git(repository, "show", f"{place.branch}:shared.txt") == "third\n"
+    assert git(repository, "log", "--format=%s", place.branch).splitlines() == ["x: what a subagent left", "first"]
+
+
+@pytest.mark.parametrize("name", SETS)
+async def test_nothing_that_it_left_is_run_by_us(repository: Path, tmp_path: Path, name: str) -> None:
+    """Filters, hooks, monitors and nested repositories: a git of ours in that directory would run most of them."""
+    (repository / "a.txt").write_text("one\n")
+    git(repository, "add", "a.txt")
+    git(repository, "commit", "-qm", "a")
+    async with isolated(str(repository), "x") as place:
+        subprocess.run(["sh", "-c", script(name, tmp_path)], cwd=place.cwd, check=False, capture_output=True)
+    assert (tmp_path / "ended").exists() and canaries(tmp_path) == set()
+    assert place.kept and Path(place.cwd, "work.txt").exists()
+    if name == "nested":  # it has a .gitmodules that names a program, which must not enter a repository
+        assert not place.published and "gitmodulesUpdate" in place.problems[-1]
+    else:
+        assert git(repository, "show", f"{place.branch}:work.txt") == "the work\n"
 
 
 async def test_a_directory_inside_the_repository_stays_that_directory(repository: Path) -> None:
     (repository / "shared.txt").write_text("not committed\n")
     async with isolated(str(repository / "src"), "x") as place:
         assert Path(place.cwd).name == "src" and Path(place.cwd, "a.py").exists()
-        assert place.pending == 1 and Path(place.cwd, "../shared.txt").read_text() == "as it was\n"
+        assert place.notes == [f"1 uncommitted changes of {repository} are not in the worktree"]
+        assert Path(place.cwd, "../shared.txt").read_text() == "as it was\n"
 
 
 async def test_many_at_once_do_not_get_in_each_others_way(repository: Path) -> None:
     async def one(number: int) -> str:
         async with isolated(str(repository), "same") as place:
             Path(place.cwd, "shared.txt").write_text(f"{number}\n")
-        return place.cwd
+        return place.branch
 
-    places = await asyncio.gather(*map(one, range(6)))
-    assert len(set(places)) == 6 and worktrees(repository) == 7
+    made = await asyncio.gather(*map(one, range(6)))
+    assert sorted(branches(repository)) == sorted(["main", *made]) and len(places()) == 6
 
 
 async def test_interrupted_while_it_is_made_it_is_taken_away_again(repository: Path) -> None:
@@ -75,7 +129,7 @@ async def test_interrupted_while_it_is_made_it_is_taken_away_again(repository: P
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert worktrees(repository) == 1 and branches(repository) == ["main"]
+    assert places() == [] and branches(repository) == ["main"]
 
 
 async def test_where_there_is_no_repository_or_no_commit_it_says_what_to_do(tmp_path: Path) -> None:

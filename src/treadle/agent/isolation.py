@@ -1,4 +1,9 @@
-"""A git worktree for one task: made for it, kept with its branch if anything changed there, removed otherwise."""
+"""A directory for one task, written from a commit: kept, with a branch for its changes, if there are any.
+
+The task has a git directory of its own there. No git of ours runs in what it leaves: its files are read by us, its
+commits come out in a bundle that is made inside a sandbox, and the branch is made in the user's repository of what was
+hashed on the way.
+"""
 
 import asyncio
 import os
@@ -7,44 +12,91 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from treadle.agent.bundling import bundle_of
+from treadle.errors import TreadleError, WorkspaceError
 from treadle.io.paths import private_dir, state_dir
-from treadle.workspace.git import Worktree, check_out
+from treadle.io.removing import remove_tree
+from treadle.workspace.checkouts import enclosing
+from treadle.workspace.workspace import Workspace, prepare
 
 
 class IsolatedPlace:
-    """Where an isolated task works. `cwd` is the directory in the worktree that matches the task's own."""
+    """Where an isolated task works. `cwd` is the directory there that matches the task's own."""
 
-    def __init__(self, tree: Worktree, cwd: str, pending: int) -> None:
-        self.tree = tree
-        self.cwd = cwd
-        self.pending = pending
-        """How many uncommitted changes the original directory has, which are therefore missing here."""
+    def __init__(self, workspace: Workspace, label: str) -> None:
+        self._workspace = workspace
+        self._label = label
+        self.cwd = workspace.root
+        self.top = workspace.top
+        self.branch = workspace.place.branch or ""
+        """What the branch with its changes is called, once it is made."""
+        self.notes = list(workspace.notes)
+        """What is missing here that a person might expect."""
+        self.problems: list[str] = []
+        """What could not be taken into the branch, and is only here."""
         self.kept = True
+        self.published = False
 
-    def release(self) -> None:
-        self.kept = not self.tree.remove_if_unchanged()
+    async def release(self) -> None:
+        """Make the branch and keep the directory, if anything changed; otherwise remove it."""
+        try:
+            if await asyncio.to_thread(self._workspace.holds_work):
+                await self._publish()
+            else:
+                await asyncio.to_thread(self.discard)
+        except TreadleError as error:
+            self.problems.append(f"the branch {self.branch} was not made, the work is in {self.top}: {error}")
+
+    async def _publish(self) -> None:
+        unread = (await asyncio.to_thread(self._workspace.difference)).unread
+        self.problems += [f"not in the branch, only in {self.top}: {unread}"] if unread else []
+        commit, message = await self._commits(), f"{self._label}: what a subagent left"
+        self.published = await asyncio.to_thread(self._workspace.publish, message, commit) is not None
+        if self.published and not self.problems:
+            await asyncio.to_thread(remove_tree, self._workspace.store.directory)
+
+    async def _commits(self) -> str | None:
+        """The last of the task's own commits, in our store."""
+        workspace = self._workspace
+        if not workspace.committed:
+            return None
+        try:
+            bundle = await bundle_of(self.top, str(workspace.place.start), workspace.store.lenders)
+            return await asyncio.to_thread(workspace.take_commits, bundle)
+        except TreadleError as error:
+            self.problems.append(f"its own commits are only in {self.top}, the branch has its files: {error}")
+            return None
+
+    def discard(self) -> None:
+        self.kept = False
+        self._workspace.discard()
 
 
 @asynccontextmanager
 async def isolated(cwd: str, label: str) -> AsyncIterator[IsolatedPlace]:
-    """A worktree of the repository that `cwd` is in. Afterwards `kept` says whether it still exists."""
+    """A directory with the files of the commit that `cwd` has checked out. Afterwards `kept` says whether it exists."""
     making = asyncio.ensure_future(asyncio.to_thread(_make, cwd, label))
     try:
         place = await asyncio.shield(making)
     except asyncio.CancelledError:
-        # git is not interrupted half-way: what it has made is removed again.
+        # It is not interrupted half-way: what was made is removed again.
         await asyncio.wait([making])
         if making.exception() is None:
-            await asyncio.to_thread(making.result().release)
+            await asyncio.to_thread(making.result().discard)
         raise
     try:
         yield place
     finally:
-        await asyncio.to_thread(place.release)
+        await place.release()
 
 
 def _make(cwd: str, label: str) -> IsolatedPlace:
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', label).strip('-')[:30].lower() or 'agent'}-{secrets.token_hex(4)}"
-    path = os.path.join(private_dir(os.path.join(state_dir(), "worktrees")), name)
-    made = check_out(cwd, path, f"treadle/{name}", hint="run git init there")
-    return IsolatedPlace(made.tree, made.cwd, made.pending)
+    if enclosing(cwd) is None:
+        raise WorkspaceError(f"{cwd} is not in a git repository, so it has no worktrees", hint="run git init there")
+    directory = private_dir(os.path.join(private_dir(os.path.join(state_dir(), "worktrees")), name))
+    try:
+        return IsolatedPlace(prepare("worktree", cwd, directory, name=name), label)
+    except BaseException:
+        remove_tree(directory)
+        raise

@@ -119,7 +119,9 @@ def _line(task: Task) -> str:
 
 def kept_in(task: Task, before: str) -> str:
     """Where the changes of a task with its own worktree are, if it made any."""
-    return f"{before}(branch: {task.branch} in {task.worktree})" if task.worktree else ""
+    if not task.worktree:
+        return ""
+    return f"{before}(branch: {task.branch} in {task.worktree})" if task.branch else f"{before}(in {task.worktree})"
 
 
 def _detail(task: Task) -> str:

@@ -230,15 +230,21 @@ class Tasks:
         cwd, place = running.task.cwd, None
         try:
             async with isolated(cwd, running.task.label) as place:
-                self._change(running, "updated", cwd=place.cwd, worktree=place.tree.path, branch=place.tree.branch)
-                if place.pending:
-                    note = f"{place.pending} uncommitted changes of {cwd} are not in the worktree of {running.task.id}"
-                    self._emit(Warned(message=note, code="worktree"))
-                    log.line(f"! {note}")
+                self._change(running, "updated", cwd=place.cwd, worktree=place.top, branch=place.branch)
+                for note in place.notes:
+                    self._warn_of(f"{note} of {running.task.id}", log)
                 return await self._converse(running, kind, prompt, log)
         finally:
+            for note in place.problems if place is not None else ():
+                self._warn_of(f"{running.task.id}: {note}", log)
             if place is not None and not place.kept:
                 self._change(running, None, cwd=cwd, worktree=None, branch=None)
+            elif place is not None and not place.published:
+                self._change(running, None, branch=None)
+
+    def _warn_of(self, note: str, log: TaskLog) -> None:
+        self._emit(Warned(message=note, code="worktree"))
+        log.line(f"! {note}")
 
     async def _converse(self, running: RunningTask, kind: AgentType, prompt: str, log: TaskLog) -> TurnSummary:
         child = running.child = await self._open_child(running.task.id, kind, running.task)

@@ -5,22 +5,15 @@ setting of the run can make it pass. Each check has a directory and a /tmp of it
 """
 
 import asyncio
-import os
 
+from treadle.agent.bundling import bundle_inside
 from treadle.errors import WorkspaceError
 from treadle.host.check import run_check
 from treadle.host.confine import Cage
 from treadle.host.job import Job
 from treadle.io.removing import remove_tree
-from treadle.io.sandbox.start import start
-from treadle.io.within import within
-from treadle.policy.environment import reduced
 from treadle.receipts.trace import Check
-from treadle.session import Confinement
 from treadle.workspace.workspace import Workspace
-
-BUNDLE_SECONDS = 60.0
-BUNDLE_CAP = 1 << 30
 
 
 async def verify(job: Job, workspace: Workspace, cage: Cage | None, directory: str) -> Check:
@@ -56,22 +49,3 @@ async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
         raise WorkspaceError("its commits are not in the branch, because it was not confined")
     said = await bundle_inside(walls, workspace.root, str(place.start))
     return await asyncio.to_thread(workspace.take_commits, said)
-
-
-async def bundle_inside(walls: Confinement, root: str, since: str) -> bytes:
-    """A bundle of what a repository in `root` has at HEAD beyond a commit, made by a git behind these walls."""
-    argv = ["git", "bundle", "create", "--quiet", "-", "HEAD", f"^{since}"]
-    said = bytearray()
-    async with await start(walls, argv, cwd=root, env=reduced(os.environ)) as child:
-        try:
-            async with within(BUNDLE_SECONDS):
-                while data := await child.stdio.read():
-                    said += data
-                    if len(said) > BUNDLE_CAP:
-                        raise WorkspaceError(f"its commits have more than {BUNDLE_CAP} bytes")
-                code = await child.wait()
-        except TimeoutError:
-            raise WorkspaceError(f"its commits were not bundled within {BUNDLE_SECONDS:g} s") from None
-    if code != 0:
-        raise WorkspaceError(f"its commits are not in the branch: git bundle ended with {code}")
-    return bytes(said)

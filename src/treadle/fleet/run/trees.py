@@ -201,21 +201,13 @@ class WorkTaker:
         """Its commits, in a bundle that is made inside a sandbox, and only there: its git may run other programs."""
         import asyncio
 
-        from treadle.agent.confining import Confining
-        from treadle.host.verify import bundle_inside
-        from treadle.session import Confinement
+        from treadle.agent.bundling import bundle_of
 
-        asked = Confinement(use="on", network="off", read_only=self.shown())
-        confining = Confining(self.tree.top, (), asked, session="commits")
         try:
-            walls = confining.now()
-            assert walls is not None
-            bundle = await bundle_inside(walls, self.tree.top, self.tree.start)
+            bundle = await bundle_of(self.tree.top, self.tree.start, self.shown())
             return await asyncio.to_thread(self._take_commits, bundle)
         except TreadleError:  # there is no sandbox, or no whole bundle: the files alone then, in one commit
             return self.tree.start
-        finally:
-            confining.close()
 
     def _take_commits(self, bundle: bytes) -> str:
         head = self.store.take_bundle(bundle, "HEAD", AGENT)
