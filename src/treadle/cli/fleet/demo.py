@@ -1,4 +1,4 @@
-"""The fleet's demo: four orders, a collision that has to wait, a question, a killed runner, and the merged result."""
+"""The fleet's demo: four orders, one that has to wait, a question, a killed runner, and all of it landed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Told:
 
 
 async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
-    from treadle.fleet import client, merging
+    from treadle.fleet import client
     from treadle.fleet.sample import CHECK
 
     names = await _submit(bus, repository)
@@ -104,19 +104,32 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-    say("merging the work of all four, one after the other:")
-    steps = await merging.merge(bus, list(names.values()), str(repository))
-    for step in steps:
-        said = f"merged as {step.commit[:10]}" if step.merged else f"NOT merged: {step.why}"
-        say(f"  {by_id[step.order]}: {said}")
+    say("landing the work of all four, each checked before the branch moves:")
+    landed = await _land(bus, repository, by_id, say)
     checked = await asyncio.to_thread(_check, repository)
     say(f"{CHECK}: {checked}")
     _card(orders, by_id, say)
     receipts = [await client.get_receipt(bus, order) for order in names.values()]
     sealed = [receipt for receipt in receipts if receipt is not None and receipt.sealed().sha256 == receipt.sha256]
     say(f"{len(sealed)} receipts for {len(orders)} orders; the models' words were scripted, all else was real")
-    good = all(order.state == "done" for order in orders) and all(step.merged for step in steps)
+    good = all(order.state == "done" for order in orders) and landed
     return 0 if good and checked == "OK" and len(sealed) == len(orders) else 1
+
+
+async def _land(bus: Bus, repository: Path, by_id: dict[str, str], say: Callable[[str], None]) -> bool:
+    """Whether all of it is on the branch."""
+    from treadle.landing import train
+
+    def told(text: str) -> None:
+        for order, name in by_id.items():
+            text = text.replace(order, name)
+        say(f"  {text}")
+
+    name = await train.ensure(bus, str(repository), "", verify="python3 -m compileall -q .")
+    await train.board(bus, name, by_id)
+    record, _ = await train.load(bus, name)
+    record = await train.Train(bus, name, record, say=told).run(lambda found: bool(found.paused) or not found.queue)
+    return record.landed == len(by_id)
 
 
 async def _submit(bus: Bus, repository: Path) -> dict[str, str]:
