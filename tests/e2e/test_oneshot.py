@@ -130,15 +130,24 @@ def test_it_runs_with_no_environment_no_home_and_no_terminal(work: Path) -> None
         ([""], "prompt is empty"),
     ],
 )
-def test_what_fails_before_a_session_exists_is_one_line_on_stderr(work: Path, arguments: list[str], said: str) -> None:
+def test_what_fails_before_a_session_exists_is_one_line_on_stderr_and_a_result_where_json_was_asked_for(
+    work: Path, arguments: list[str], said: str
+) -> None:
     done = run(work, "--output-format", "json", *arguments)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
     assert said in done.stderr and done.stderr.startswith("treadle: ") and done.stderr.count("\n") == 1
+    if "xml" in arguments:  # the last one counts, and it names no format
+        assert done.stdout == ""
+    else:
+        (line,) = done.stdout.splitlines()
+        result = json.loads(line)
+        assert (result["subtype"], result["result"]) == ("error", "") and said in result["errors"][0]
 
 
-def test_no_model_is_an_actionable_message_and_exit_1(work: Path) -> None:
+def test_no_model_is_an_actionable_message_and_exit_2(work: Path) -> None:
     done = treadle("-p", "hi", "--output-format", "json", cwd=work)
-    assert (done.returncode, done.stdout) == (1, "") and "ANTHROPIC_API_KEY" in done.stderr
+    assert done.returncode == 2 and "ANTHROPIC_API_KEY" in done.stderr
+    assert json.loads(done.stdout)["error_code"] == "no_model"
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

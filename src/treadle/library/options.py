@@ -41,6 +41,7 @@ class SessionOptions(TypedDict, total=False):
     rules: Rules
     limits: Limits
     env: dict[str, str]
+    inherit_env: bool
     add_dirs: tuple[str, ...]
     answer_seconds: float | None
     guards: Guards
