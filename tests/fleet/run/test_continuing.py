@@ -131,8 +131,8 @@ async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
 def asks(goes_on: str) -> tuple[dict[str, Any], ...]:
     """It asks, and does it when it is told, in these words, how to go on."""
     return (
-        says("Then I do it.", bash("touch asked.txt"), when=goes_on),
-        says("May I?", bash("touch asked.txt"), when="do it", turn=1),
+        says("Then I do it.", bash("install /dev/null asked.txt"), when=goes_on),
+        says("May I?", bash("install /dev/null asked.txt"), when="do it", turn=1),
         DONE,
     )
 
@@ -157,7 +157,7 @@ async def test_a_parked_order_holds_no_slot_and_goes_on_with_the_answer(
     parked = await client.why(bus, order.id)
     assert parked.waits is not None and "no runner meanwhile" in parked.waits.text
     (ask,) = await client.approvals(bus)
-    assert ask.command == "touch asked.txt"
+    assert ask.command == "install /dev/null asked.txt"
     await client.answer(bus, order.id, "allow", by="ana")
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done" and "asked.txt" in ended.result["changed"], ended.why

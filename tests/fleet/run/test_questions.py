@@ -20,11 +20,11 @@ async def test_a_question_is_stored_and_answered_once_and_stands_in_the_receipt(
     fleet: places.Fleet, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
     await start_node()
-    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"))
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"))
     await give(bus, order)
     await until_state(bus, order.id, "asking")
     (ask,) = await client.approvals(bus)
-    assert ask.command == "touch asked.txt" and ask.default == "deny"
+    assert ask.command == "install /dev/null asked.txt" and ask.default == "deny"
     assert ask.headline == "May this command run?"
     if methods.available().method is not None:
         assert "writes only to its worktree" in str(ask.confined), "a path of the node means nothing to who answers"
@@ -46,9 +46,9 @@ async def test_the_deadline_and_rules_answer_where_nobody_does(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
     await start_node()
-    model = edits(tmp_path, "x", "a.txt", "two", "touch asked.txt")
+    model = edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt")
     late = work(repository, model, answer_seconds=0.5)
-    ruled = work(repository, model, rules=("allow Bash(touch *)",))
+    ruled = work(repository, model, rules=("allow Bash(install *)",))
     await give(bus, late, ruled)
     ended = [await client.wait(bus, each.id, 90) for each in (late, ruled)]
     assert "asked.txt" not in ended[0].result["changed"] and "asked.txt" in ended[1].result["changed"]

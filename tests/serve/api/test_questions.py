@@ -13,11 +13,11 @@ async def test_a_question_is_answered_once_and_the_second_is_told_who_was_first(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
     await start_node()
-    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"))
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"))
     await give(bus, order)
     await until_state(bus, order.id, "asking")
     (ask,) = await web.get("/approvals")
-    assert ask["command"] == "touch asked.txt" and "always" in ask and ask["mode"] == "auto-edit"
+    assert ask["command"] == "install /dev/null asked.txt" and "always" in ask and ask["mode"] == "auto-edit"
     path = f"/orders/{order.id}"
     watcher = await web.http.post(f"/api/v1{path}/answer", json={"decision": "allow"}, headers=web.headers("watch"))
     assert watcher.status_code == 403
@@ -33,7 +33,7 @@ async def test_an_answer_can_be_withdrawn_until_the_runner_has_it(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
     await start_node()
-    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"))
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"))
     await give(bus, order)
     await until_state(bus, order.id, "asking")
     # A question that no runner waits for: its answer stays where it is.

@@ -37,14 +37,14 @@ async def test_a_question_is_told_once_everywhere_and_answered_from_its_link(
         web = await serving(terminals=str(tmp_path), notify=targets)
         await web.until_up()
         await start_node()
-        order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"))
+        order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"))
         await give(bus, order)
         await until_state(bus, order.id, "asking")
         heard = await hook.until(lambda each: b'"asked"' in each.body)
         told = msgspec.json.decode(heard.body)
         signature = hmac.new(web.server.site.tokens.key(), heard.body, hashlib.sha256).hexdigest()
         assert heard.headers["x-treadle-signature"] == f"sha256={signature}"
-        assert told["ask"]["command"] == "touch asked.txt"
+        assert told["ask"]["command"] == "install /dev/null asked.txt"
         await _answer_from(told["links"]["allow"], bus, order.id)
         # Where it can be, the message says that somebody has answered, and its buttons are gone.
         changed = await telegram.until(lambda each: each.path == "/botT/editMessageText")
@@ -53,14 +53,14 @@ async def test_a_question_is_told_once_everywhere_and_answered_from_its_link(
         assert (await client.wait(bus, order.id, 90)).state == "done"
         await hook.until(lambda each: b'"finished"' in each.body)
         assert len([each for each in hook.heard if b'"asked"' in each.body]) == 1
-        assert log.read_text().count("touch asked.txt") == 1
+        assert log.read_text().count("install /dev/null asked.txt") == 1
 
 
 async def _answer_from(link: str, bus: Bus, order: str) -> None:
     async with httpx2.AsyncClient(timeout=WAIT, trust_env=False) as anybody:
         for _ in range(2):  # chat programs look at every link that they show
             shown = await anybody.get(link)
-            assert shown.status_code == 200 and "touch asked.txt" in shown.text and "<form" in shown.text
+            assert shown.status_code == 200 and "install /dev/null asked.txt" in shown.text and "<form" in shown.text
             assert (await anybody.head(link)).status_code in (200, 405)
         assert (await client.get_order(bus, order)).state == "asking"
         forged = await anybody.post(link.replace("/allow/", "/deny/"))
@@ -86,11 +86,11 @@ async def test_a_closed_browser_is_told_once_and_the_notice_goes_when_somebody_e
         device, _ = web.server.site.tokens.make("phone", "answer")
         web.server.site.tokens.set_push(device.id, subscription)
         await start_node()
-        order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"))
+        order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"))
         await give(bus, order)
         first = await service.until(lambda each: each.path == "/send/abc")
         told = msgspec.json.decode(read_by(key, subscription, first.body))
-        assert told["tag"] == f"{order.id}.1" and "touch asked.txt" in told["body"] and told["number"] == 1
+        assert told["tag"] == f"{order.id}.1" and "install /dev/null asked.txt" in told["body"] and told["number"] == 1
         assert _vapid(first.headers["authorization"])["aud"] == service.url
         await client.answer(bus, order.id, "deny", by="Ana", number=1)
         second = await service.until(lambda each: True, count=2)

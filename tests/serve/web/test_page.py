@@ -101,12 +101,12 @@ async def test_the_oldest_question_is_open_and_answered_with_one_key(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
 ) -> None:
     await start_node()
-    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"), claims=("a.txt",))
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"), claims=("a.txt",))
     await give(bus, order)
     await until_state(bus, order.id, "asking")
     page = await open_page(web)
     question = page.locator(".question")
-    await expect(question.locator(".command")).to_have_text("touch asked.txt")
+    await expect(question.locator(".command")).to_have_text("install /dev/null asked.txt")
     await expect(question.get_by_role("heading")).to_have_text("May this command run?")
     await expect(question).to_contain_text("without one: deny")
     await expect(page.locator("#count")).to_have_text("1")
@@ -123,7 +123,7 @@ async def test_an_answer_that_came_second_says_who_was_first(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
 ) -> None:
     await start_node()
-    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"))
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"))
     await give(bus, order)
     await until_state(bus, order.id, "asking")
     page = await open_page(web, f"order/{order.id}")
@@ -242,7 +242,7 @@ async def test_questions_are_answered_one_after_the_other_with_a_key_each(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
 ) -> None:
     await start_node(slots=4)
-    model = edits(tmp_path, "x", "a.txt", "two", "touch asked.txt")
+    model = edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt")
     orders = [work(repository, model) for _ in range(3)]
     await give(bus, *orders)
     for order in orders:
