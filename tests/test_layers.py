@@ -24,6 +24,7 @@ LAYERS = [
     {"io"},
     {"policy", "wire"},
     {"session"},
+    {"confinement"},
     {"events"},
     {"errors", "redact"},
     {"light", "installation"},

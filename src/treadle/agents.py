@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,12 @@ import msgspec
 
 from treadle.errors import ConfigError
 from treadle.io.paths import here
-from treadle.session import Agent, AgentInfo, Confinement, Guards, Session, SessionSpec
+from treadle.session import Agent, AgentInfo, Confinement, Guards, RelayGrant, Session, SessionSpec
 from treadle.sessions.abilities import can
 from treadle.settings.config import AgentSettings
 
 if TYPE_CHECKING:
+    from treadle.coordination.planning import Planning
     from treadle.drivers.card import Card
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
@@ -141,13 +143,16 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     haid = environ.get("HEIMDALL_HAID")
     if not haid and find(spec.cwd) is None and not environ.get("HEIMDALL_PLANNING_DIR"):
         return spec
-    from treadle.coordination.origin import this_process
+    from treadle.coordination.origin import PROCESS_VARIABLE, this_process
     from treadle.coordination.planning import Planning
 
     planning = Planning(project=spec.cwd)
-    if not haid:
-        haid = own_identity(spec)
+    named = bool(haid)
+    haid = haid or own_identity(spec)
+    if not named:
         spec = msgspec.structs.replace(spec, env={**spec.env, "HEIMDALL_HAID": haid, **this_process()})
+    spec = _relayed(spec, planning, haid, {**environ, **spec.env}.get(PROCESS_VARIABLE, ""))
+    if not named:
         if not planning.claimed() and not planning.blind():
             return spec
     from treadle.coordination.guard import Guarded
@@ -161,6 +166,28 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     return msgspec.structs.replace(
         spec, guards=_both(spec.guards, Guards(judge=guarded.judge, writing=guarded.writing, watching=watching))
     )
+
+
+def _relayed(spec: SessionSpec, planning: Planning, haid: str, process: str) -> SessionSpec:
+    """Let confined programs claim, and check commits, through a program of ours outside that acts as `haid`."""
+    from treadle.coordination.origin import PROCESS_VARIABLE
+    from treadle.coordination.relaying import PLACE
+    from treadle.coordination.repository import find
+    from treadle.io.sandbox.places import is_under
+
+    found = find(spec.cwd)
+    live = os.path.realpath(planning.live)
+    writable = [os.path.realpath(os.path.join(spec.cwd, place)) for place in (spec.cwd, *spec.add_dirs)]
+    if found is None or (is_under(live, *writable) and not is_under(live, os.path.realpath(found.common))):
+        return spec  # a confined program could change the live state itself, and nothing outside may trust it
+    env = {"HEIMDALL_HAID": haid, "HEIMDALL_PLANNING_DIR": live, PROCESS_VARIABLE: process}
+    grant = RelayGrant(
+        place=PLACE,
+        argv=(sys.executable, "-P", "-m", "treadle.cli.heimdall.outside"),
+        cwd=found.top,
+        env=tuple(env.items()),
+    )
+    return msgspec.structs.replace(spec, confinement=msgspec.structs.replace(spec.confinement, relay=grant))
 
 
 def _both(one: Guards, other: Guards) -> Guards:

@@ -1,7 +1,7 @@
 """The central contract: what an Agent and a Session promise, and the plain data that they exchange.
 
 Drivers and the native agent implement it; doors, the command line and the fleet use it and nothing else.
-This module imports only events and errors.
+This module imports only confinement, events and errors.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
 from types import NoneType
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import msgspec
 
+from treadle.confinement import Confinement as Confinement
+from treadle.confinement import Mount as Mount
+from treadle.confinement import RelayGrant as RelayGrant
 from treadle.errors import ConfigError
 from treadle.events import AnyEvent, Event, Loss, ToolKind
 
@@ -161,40 +164,6 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
     writing: Writing | None = None
     watching: Watching | None = None
     calling: Calling | None = None
-
-
-class Mount(NamedTuple):
-    """A file or directory of the machine that confined programs see at another path."""
-
-    source: str
-    target: str
-    write: bool = False
-
-
-class Confinement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernel forbids the programs that a session starts (`io/sandbox/start.py`). Paths are absolute; all else
-    on the machine can be read but not written."""
-
-    use: Literal["auto", "possible", "on", "off"] = "auto"
-    """auto: in auto-edit and full-auto, if the machine can; possible: in all modes but yolo, if it can; on: always, or
-    refuse to run; off: never."""
-    network: Literal["on", "off"] = "on"
-    hosts: tuple[str, ...] = ()
-    """With the network off: hosts that can still be reached, through our proxy; `pypi.org`, `*.example.com`."""
-    write: tuple[str, ...] = ()
-    """The places that may be written, the workspace first."""
-    read_only: tuple[str, ...] = ()
-    """Files and directories below those that may not be changed."""
-    mounts: tuple[Mount, ...] = ()
-    """What is shown in another place, such as a private git directory over that of the workspace."""
-    hidden: tuple[str, ...] = ()
-    """Files and directories that may not be read."""
-    sockets: tuple[str, ...] = ()
-    """Unix sockets outside that may be reached; all others are hidden."""
-    temp: str | None = None
-    """The directory that programs see as /tmp; None: an empty one for each."""
-    state: str | None = None
-    """The directory that our own programs inside see as their state; None: an empty one."""
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,17 +39,25 @@ class Working:
     """An agent in a checkout: `run` is one command of it, with what happens before and after."""
 
     def __init__(
-        self, top: Path, *add: Path, session: str = "s1", rules: Rules | None = None, confined: bool = True
+        self,
+        top: Path,
+        *add: Path,
+        session: str = "s1",
+        rules: Rules | None = None,
+        confined: bool = True,
+        asked: Confinement | None = None,
+        env: dict[str, str] = ENV,
     ) -> None:
         self.top = top
-        asked = Confinement(use="on" if confined else "off")
+        self._env = env
+        asked = asked or Confinement(use="on" if confined else "off")
         self.confining = Confining(str(top), tuple(map(str, add)), asked, session=session)
         self.confining.obey(RuleSet(rules or Rules(), str(top), DISK), None)
         self.said: list[str] = []
 
     async def run(self, command: str, cwd: Path | None = None) -> Done:
         await self.confining.ready(self.said.append)
-        done = await sh(self.confining.now(), command, cwd or self.top, env=ENV)
+        done = await sh(self.confining.now(), command, cwd or self.top, env=self._env)
         self.said += await self.confining.sealing.settle()
         return done
 

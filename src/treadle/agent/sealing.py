@@ -145,7 +145,7 @@ class Sealing:
             for name, data in given.items():
                 opening.write(os.path.join(into, name), data)
             shown = (Mount(source=into, target=f"{ROOM}/in"), Mount(source=out, target=f"{ROOM}/out", write=True))
-            walls = replace(walls, network="off", hosts=(), sockets=(), mounts=(*walls.mounts, *shown))
+            walls = replace(walls, network="off", hosts=(), sockets=(), relay=None, mounts=(*walls.mounts, *shown))
             env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
             said = b""
             try:

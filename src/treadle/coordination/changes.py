@@ -7,9 +7,12 @@ from treadle.coordination import repository
 from treadle.coordination.claims import Claims, Overlap
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError
+from treadle.light import TypeAlias
 from treadle.workspace.git import git
 
 TRAILER = "Heimdall-Agent"
+Made: TypeAlias = "tuple[str, list[str]]"
+"""Files that one identity changed; "" is the one that asks."""
 
 
 def read(project: str, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -39,8 +42,8 @@ def _named(head: str, name: str) -> str:
 def staged(project: str) -> list[str]:
     """What the next commit changes: both names of a rename; in a merge, only what differs from every parent."""
     changed = changed_names(read(project, "diff", "--cached", *RAW))
-    found = repository.find(project)
-    if found and os.path.exists(os.path.join(found.git, "MERGE_HEAD")):
+    found = repository.locate(project)
+    if found and os.path.exists(os.path.join(found[1], "MERGE_HEAD")):
         merged = set(changed_names(read(project, "diff", "--cached", *RAW, "MERGE_HEAD")))
         return [name for name in changed if name in merged]
     return changed
@@ -56,7 +59,7 @@ def has(project: str, commit: str) -> bool:
     return git("rev-parse", "-q", "--verify", f"{commit}^{{commit}}", cwd=project, check=False).code == 0
 
 
-def commits(project: str, *revisions: str) -> Iterator[tuple[str, list[str]]]:
+def commits(project: str, *revisions: str) -> Iterator[Made]:
     """The author identity of each commit, from its trailer ("" if it has none), and the files that it changed.
 
     In a merge only what differs from every parent counts: the rest is the work of others.
@@ -101,7 +104,7 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
     return claims.held_by_others(claims.seats.family(haid), surfaces)
 
 
-def check_commits(claims: Claims, haid: str, made: Iterable[tuple[str, list[str]]]) -> list[Overlap]:
+def check_commits(claims: Claims, haid: str, made: Iterable[Made]) -> list[Overlap]:
     """The same for commits: the identity that signed a commit is the one that changed its files."""
     found: dict[tuple[str, str, str], Overlap] = {}
     for signer, changed in made:

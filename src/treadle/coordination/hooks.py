@@ -120,17 +120,20 @@ def why_absent(project: str) -> str:
     return f"the hooks were installed, but {why}: `heimdall-claim guard install` puts them back"
 
 
-def run(claims: Claims, hook: str, haid: str, mode: str, refs: Iterable[str]) -> list[Overlap]:
+def changed(project: str, hook: str, refs: Iterable[str]) -> list[changes.Made]:
+    """What is about to be committed or pushed; `refs`: the lines that git gives to pre-push."""
+    if hook == "pre-commit":
+        return [("", changes.staged(project))]
+    return [made for line in refs for made in _pushed(project, line.split())]
+
+
+def judge(claims: Claims, hook: str, haid: str, mode: str, made: Iterable[changes.Made]) -> list[Overlap]:
     """Returns what the hook found if it only warns; raises Collision if it blocks. A bypass must give its reason.
 
     If others' claims cannot be seen, it refuses too.
     """
-    project = claims.planning.project
     unseen = claims.unseen()
-    if hook == "pre-commit":
-        found = changes.overlaps(claims, haid, changes.staged(project))
-    else:
-        found = [overlap for line in refs for overlap in _pushed(claims, haid, project, line.split())]
+    found = changes.check_commits(claims, haid, made)
     if not found and not unseen:
         claims.planning.note("guard", hook, f"{haid} clear")
         claims.keep(haid)
@@ -153,11 +156,11 @@ def run(claims: Claims, hook: str, haid: str, mode: str, refs: Iterable[str]) ->
     return found
 
 
-def _pushed(claims: Claims, haid: str, project: str, ref: list[str]) -> list[Overlap]:
+def _pushed(project: str, ref: list[str]) -> Iterable[changes.Made]:
     if len(ref) != 4 or not ref[1].strip("0"):
         return []  # a branch is deleted: nothing is changed
     known = [ref[3]] if ref[3].strip("0") and changes.has(project, ref[3]) else []
-    return changes.check_commits(claims, haid, changes.commits(project, ref[1], "--not", *known, "--remotes"))
+    return changes.commits(project, ref[1], "--not", *known, "--remotes")
 
 
 def _repository(project: str) -> repository.SharedRepository:

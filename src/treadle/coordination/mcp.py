@@ -20,24 +20,37 @@ EXTENDED_VERSION = "1.1.0"
 INSTRUCTIONS = (
     "Several agents work in this repository. Before you change files, make_claim on them; if it is refused, somebody"
     " else is at work there: read_claims says who and until when. Claims add up, and are renewed while you are"
-    " connected; release_claim gives up what you are done with. append_decision for what others must know. A sub-agent"
-    " that works on its own part passes the same client_identity, a name of its own, in every call."
+    " connected; release_claim gives up what you are done with. A sub-agent that works on its own part passes the same"
+    " client_identity, a name of its own, in every call."
 )
+RECORDING = " append_decision for what others must know."
 
 
 class Server:
     """One client's conversation; `jsonrpc.reply` calls `handle`."""
 
-    def __init__(self, planning: Planning, *, extended: bool = False, remote: bool = False) -> None:
-        """`remote`: the client is not the program that started this process."""
+    def __init__(
+        self,
+        planning: Planning,
+        *,
+        extended: bool = False,
+        remote: bool = False,
+        identity: str = "",
+        live: bool = False,
+    ) -> None:
+        """`remote`: the client is not the program that started this process. `identity`: who it is, whatever it says.
+        `live`: it is offered only the tools that leave the records in the worktree alone.
+        """
         self.planning = planning
-        self.tools = {tool.name: tool for tool in (tools.ALL if extended else tools.SIX)}
+        offered = [tool for tool in (tools.ALL if extended else tools.SIX) if tool.live or not live]
+        self.tools = {tool.name: tool for tool in offered}
+        self.instructions = INSTRUCTIONS + ("" if live else RECORDING)
         self.version = EXTENDED_VERSION if extended else VERSION
         self.client = "mcp-client"
         self.client_version = ""
         self.seats = Seats(planning, current(planning.project), remote=remote)
         declared = "" if remote else os.environ.get("HEIMDALL_HAID", "")
-        self._declared = checked(declared) if "/" in declared else ""
+        self._declared = identity or (checked(declared) if "/" in declared else "")
         """The identity that the host declares. With a role, it acts under that, also in its shells and git hooks."""
         self._session = ""
         """The session that the current call says it comes from."""
@@ -71,10 +84,10 @@ class Server:
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
         self._introduce(params.get("clientInfo"))
-        return welcome(params.get("protocolVersion"), NAME, self.version, INSTRUCTIONS)
+        return welcome(params.get("protocolVersion"), NAME, self.version, self.instructions)
 
     def _discovered(self) -> dict[str, Any]:
-        return {"supportedVersions": [STATELESS], "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
+        return {"supportedVersions": [STATELESS], "capabilities": CAPABILITIES, "instructions": self.instructions}
 
     def _introduce(self, info: Any) -> None:
         """Remember who the client says it is."""

@@ -40,11 +40,19 @@ class OutsideCall:
         self.tool = str(said.get("tool_name") or said.get("toolName") or said.get("tool") or "")
         arguments = said.get("tool_input", said.get("toolArgs"))
         self.arguments: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
+        self.project = self.cwd
+        """The worktree whose claims count."""
+        self.staged: list[str] | None = None
+        """What is about to be committed, if that cannot be asked here."""
 
     @property
     def command(self) -> str:
         command = self.arguments.get("command", self.arguments.get("cmd", ""))
         return " ".join(map(str, command)) if isinstance(command, list) else str(command)
+
+    def commits(self) -> bool:
+        """Whether it makes a commit that git's hooks do not see."""
+        return self.program == "gemini" and "git" in self.command and "commit" in self.command
 
     def writes(self) -> list[str]:
         """The absolute paths that the call will certainly write."""
@@ -73,8 +81,8 @@ def patched(text: str) -> list[str]:
 
 def judge(call: OutsideCall) -> tuple[str, str]:
     """Why the call is refused, and a note for its agent; each is empty if there is none."""
-    planning = Planning(project=call.cwd)
-    found = repository.find(call.cwd)
+    planning = Planning(project=call.project)
+    found = repository.find(call.project)
     top = found.top if found else planning.project
     claims = Claims(planning, top, once=True)
     if not planning.claimed() and not planning.blind():
@@ -88,7 +96,7 @@ def judge(call: OutsideCall) -> tuple[str, str]:
 
 
 def refusal(claims: Claims, haid: str, call: OutsideCall, writes: list[str]) -> str:
-    commits = call.program == "gemini" and "git" in call.command and "commit" in call.command
+    commits = call.commits()
     if not writes and not commits:
         return ""
     if unseen := claims.unseen():
@@ -97,7 +105,8 @@ def refusal(claims: Claims, haid: str, call: OutsideCall, writes: list[str]) -> 
     surfaces = [Surface.of(path, claims.top) for path in inside if path != ".." and not path.startswith("../")]
     overlaps = claims.held_by_others(claims.seats.family(haid), surfaces)
     if not overlaps and commits:  # its shell disables git's hooks, so the hooks' check is done here
-        overlaps = changes.overlaps(claims, haid, changes.staged(call.cwd))
+        staged = changes.staged(call.cwd) if call.staged is None else call.staged
+        overlaps = changes.overlaps(claims, haid, staged)
     if not overlaps:
         return ""
     claims.waits.put(haid, sorted({overlap.asked for overlap in overlaps}), call.tool, [o.claim.haid for o in overlaps])

@@ -21,12 +21,12 @@ class SharedRepository:
         """The top of the worktree that contains the directory."""
         self.git = git
         """Where git keeps what belongs to this worktree alone."""
-        if os.path.exists(os.path.join(git, MARK)):
+        if is_sealed(git):
             raise ConfigError(
                 "claims and seats are kept in the user's git directory, which a sandbox does not show",
                 hint="run this outside of the sandbox; writes of this session are checked against claims there anyway",
             )
-        self.common = common = _common(git)
+        self.common = common = common_of(git)
         """What `git rev-parse --git-common-dir` says, absolute."""
         self.main = _main(common)
         """The top of the main worktree; for a bare repository, the repository itself."""
@@ -34,12 +34,23 @@ class SharedRepository:
 
 def find(start: str | None = None) -> SharedRepository | None:
     """The repository that contains `start` (by default the working directory), or None."""
+    located = locate(start)
+    return SharedRepository(*located) if located else None
+
+
+def is_sealed(git: str) -> bool:
+    """Whether this git directory is an agent's own, shown instead of the user's."""
+    return os.path.exists(os.path.join(git, MARK))
+
+
+def locate(start: str | None = None) -> tuple[str, str] | None:
+    """The top of the worktree around `start`, and its git directory, even one that only stands for the user's."""
     top = os.path.realpath(start or here())
     while True:
         if git := _git_dir(top):
-            return SharedRepository(top, git)
+            return top, git
         if _is_git_dir(top):  # inside a bare repository, or inside .git itself
-            return SharedRepository(top, top)
+            return top, top
         parent = os.path.dirname(top)
         if parent == top:
             return None
@@ -68,7 +79,7 @@ def _is_git_dir(place: str) -> bool:
     )
 
 
-def _common(git: str) -> str:
+def common_of(git: str) -> str:
     text = _read(os.path.join(git, "commondir"))
     return os.path.realpath(os.path.join(git, text.strip())) if text else git
 

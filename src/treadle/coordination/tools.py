@@ -34,10 +34,13 @@ class LedgerTool:
         optional: dict[str, Schema] | None = None,
         *,
         reads: bool = False,
+        live: bool = False,
     ) -> None:
         self.name = name
         self.reads = reads
         """Whether it only reads; then it also works where nothing can be written."""
+        self.live = live
+        """Whether it needs only live state, none of the records in the worktree."""
         self.description = description
         self.run = run
         self.schema = record(required or {}, {**(optional or {}), "client_identity": TEXT}, closed=True)
@@ -206,7 +209,9 @@ def _brief(
 
 
 SIX = (
-    LedgerTool("read_claims", "Who is changing what at the moment, and until when.", _read_claims, reads=True),
+    LedgerTool(
+        "read_claims", "Who is changing what at the moment, and until when.", _read_claims, reads=True, live=True
+    ),
     LedgerTool(
         "make_claim",
         "Claim paths, globs or file#symbol before you change them. Refused when somebody else holds any of them."
@@ -215,12 +220,14 @@ SIX = (
         _make_claim,
         {"surfaces": _SOME, "task": NON_EMPTY},
         {"ttl_minutes": {"type": "integer", "minimum": 1}},
+        live=True,
     ),
     LedgerTool(
         "release_claim",
         "Give up the surfaces you name, or without any all that you hold, when you are done.",
         _release_claim,
         optional={"haid": TEXT, "surfaces": _SOME},
+        live=True,
     ),
     LedgerTool(
         "read_capsules",
@@ -246,19 +253,21 @@ SIX = (
 )
 ALL = (
     *SIX,
-    LedgerTool("heartbeat", "Say that you are still at work; renews your claim.", _heartbeat),
+    LedgerTool("heartbeat", "Say that you are still at work; renews your claim.", _heartbeat, live=True),
     LedgerTool(
         "post_message",
         "Send a typed message to one agent (its HAID), to a role, or to everybody.",
         _post_message,
         {"message": record({})},
         {"to": NON_EMPTY},
+        live=True,
     ),
     LedgerTool(
         "read_messages",
         "Your messages that you have not acknowledged; `ack` acknowledges those you have dealt with.",
         _read_messages,
         optional={"ack": list_of(NON_EMPTY), "acknowledged": FLAG},
+        live=True,
     ),
     LedgerTool("set_fact", "Keep a fact for everybody, such as a port.", _set_fact, {"key": NON_EMPTY, "value": TEXT}),
     LedgerTool("get_fact", "Read a fact.", _get_fact, {"key": NON_EMPTY}, reads=True),

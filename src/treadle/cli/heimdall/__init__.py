@@ -7,6 +7,7 @@ from treadle.cli.arguments import Arguments as Arguments
 from treadle.cli.arguments import UsageError as UsageError
 from treadle.cli.arguments import exit_code
 from treadle.errors import NotFound, TreadleError
+from treadle.light import Any
 
 COMMANDS = {
     "validate": "check a typed message",
@@ -59,12 +60,16 @@ def run(name: str, arguments: list[str]) -> int:
 def _run(name: str, arguments: list[str]) -> int:
     if name == "who":
         return run("claim", ["who", *arguments])
-    module = __import__(f"treadle.cli.heimdall.{name.replace('-', '_')}", fromlist=["main"])
+    module = _module(name.replace("-", "_"))
     help_text = (module.__doc__ or "").strip()
     if arguments and arguments[0] in ("-h", "--help", "help"):
         out(help_text)
         return 0
     try:
+        from treadle.coordination import relaying
+
+        if name != "protocol" and (top := relaying.sealed_top()) is not None:
+            return int(_module("inside").relay(name, arguments, top))
         if (arguments[0] if name == "protocol" and arguments else name) not in _ALWAYS:
             _refuse_revoked()
         code = module.main(arguments)
@@ -78,6 +83,11 @@ def _run(name: str, arguments: list[str]) -> int:
         if error.hint:
             err(f"  {error.hint}")
         return 1 if isinstance(error, NotFound) else 2
+
+
+def _module(name: str) -> Any:
+    """One of the modules beside this one, which they all import."""
+    return __import__(f"treadle.cli.heimdall.{name}", fromlist=["main"])
 
 
 _ALWAYS = ("haid", "ledger-mcp", "hook")

@@ -242,7 +242,7 @@ def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
     haid = _caller(claims, args)
     lines = sys.stdin.read().splitlines() if hook == "pre-push" else []
     try:
-        for overlap in hooks.run(claims, hook, haid, mode, lines):
+        for overlap in hooks.judge(claims, hook, haid, mode, hooks.changed(claims.planning.project, hook, lines)):
             err(f"warning: {overlap}")
         return 0
     except Collision as collision:

@@ -9,7 +9,7 @@ import sys
 
 from treadle.cli.heimdall import Arguments, UsageError, err, out
 from treadle.coordination.pretool import PROGRAMS, OutsideCall, answer, judge
-from treadle.errors import TreadleError
+from treadle.errors import LocalError, TreadleError
 from treadle.wire.common.jsontext import dumps, loads
 
 SECONDS = 8
@@ -18,20 +18,31 @@ CAP = 64 * 1024 * 1024
 
 
 def main(arguments: list[str]) -> int:
+    return run_hook(arguments, sys.stdin.buffer.read(CAP))
+
+
+def run_hook(
+    arguments: list[str], given: bytes, *, top: str = "", staged: list[str] | None = None, failed: str = ""
+) -> int:
+    """`top` and `staged`: for a call in a sandbox, its worktree and what is about to be committed there; `failed`: why
+    it cannot be judged."""
     args = Arguments(arguments)
     if len(args.rest) != 1 or args.rest[0] not in PROGRAMS:
         raise UsageError(f"expected one of {', '.join(PROGRAMS)}")
     program = args.rest[0]
     try:
-        said = loads(sys.stdin.buffer.read(CAP))
+        said = loads(given)
     except ValueError as error:
         err(f"treadle coord hook: what came in is not JSON: {error}")
         return 0
     call = OutsideCall(program, said if isinstance(said, dict) else {})
+    call.staged, call.project = staged, top or call.cwd
     before = signal.signal(signal.SIGALRM, _late)
     signal.alarm(SECONDS)
     note = ""
     try:
+        if failed:
+            raise LocalError(failed)
         reason, note = judge(call)
     except (TreadleError, _Late) as error:
         reason = f"the claims of others could not be checked: {error}" if call.writes() else ""

@@ -6,6 +6,7 @@ read-only, then the private places, Treadle's own hidden files, what may be writ
 
 import os
 import stat
+from collections.abc import Sequence
 
 from treadle.io.paths import state_dir
 from treadle.io.process.programs import find_outside
@@ -70,11 +71,11 @@ def command(
     cwd: str,
     *,
     filtered: bool,
-    passage: tuple[str, str] | None = None,
+    passages: Sequence[tuple[str, str]] = (),
     mounts: Mounts,
 ) -> list[str]:
-    """Everything up to the program to run. `passage`: the proxy's socket, and its path inside."""
-    through = ["--bind", *passage] if passage else []
+    """Everything up to the program to run. `passages`: sockets of ours, each with its path inside."""
+    through = [word for passage in passages for word in ("--bind", *passage)]
     namespaces = _namespaces(confinement, mounts.keeps_capability, filtered)
     return [program, *namespaces, *_options(confinement, mounts), *through, "--chdir", cwd, "--"]
 

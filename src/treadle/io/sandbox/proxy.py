@@ -12,7 +12,7 @@ import socket
 import sys
 from urllib.parse import urlsplit
 
-from treadle.io import scratch
+from treadle.io.sandbox.passage import Passage
 from treadle.policy import addresses
 from treadle.policy.network import permitted
 
@@ -43,40 +43,18 @@ def relayed(argv: list[str]) -> list[str]:
     return [sys.executable, "-I", "-S", relay, PLACE, str(PORT), *argv]
 
 
-class Proxy:
+class Proxy(Passage):
     def __init__(self, hosts: tuple[str, ...]) -> None:
+        super().__init__(PLACE, "proxy", limit=HEAD_CAP)
         self.hosts = hosts
-        self._directory = scratch.make("proxy")
-        self.path = os.path.join(self._directory, "s")
-        self._server: asyncio.Server | None = None
-        self._visits: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_unix_server(self._visit, self.path, limit=HEAD_CAP)
-        os.chmod(self.path, 0o600)
-
-    def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        for visit in list(self._visits):
-            visit.cancel()
-        scratch.remove(self._directory)
-
-    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._visits.add(task)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._serve(reader, writer)
         except FAILURES as why:
             with contextlib.suppress(OSError):
                 said = f"treadle: {why or 'no answer in time'}\n".encode()
                 writer.write(FORBIDDEN % len(said) + said)
-        except asyncio.CancelledError:
-            pass  # the program is gone
-        finally:
-            self._visits.discard(task)
-            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(SECONDS):

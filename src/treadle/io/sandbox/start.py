@@ -20,7 +20,9 @@ from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as children
 from treadle.io.process.child import Child
 from treadle.io.sandbox import bubblewrap, landlock, methods, places, seccomp, seen
-from treadle.io.sandbox.proxy import PLACE, VARIABLES, Proxy, relayed
+from treadle.io.sandbox.outside import Outside
+from treadle.io.sandbox.passage import Passage
+from treadle.io.sandbox.proxy import VARIABLES, Proxy, relayed
 from treadle.io.within import within
 from treadle.session import Confinement
 
@@ -71,20 +73,22 @@ async def _begin(
     linger: bool,
     alone: bool,
 ) -> Child:
-    proxy = None
+    beside: list[Passage] = []
     if confinement.network == "off" and confinement.hosts:
-        proxy = Proxy(confinement.hosts)
+        beside.append(Proxy(confinement.hosts))
         command, env = relayed(command), {**env, **VARIABLES}
+    if confinement.relay is not None and methods.available().method == "bubblewrap":
+        beside.append(Outside(confinement.relay))
     go, ours_go = os.pipe()
     ready, theirs_ready = os.pipe()
     fds = [go, theirs_ready]
     try:
         try:
-            wrapped, env = _wrapped(confinement, command, cwd, env, linger, proxy, alone=alone)
+            wrapped, env = _wrapped(confinement, command, cwd, env, linger, beside, alone=alone)
             if wrapped.filtered:
                 fds.append(_filter())
-            if proxy is not None:
-                await proxy.start()
+            for server in beside:
+                await server.start()
             patient = wrapped.mounts is not None
             started = await launch(wrapped.argv, env=env, fds=fds, aside=wrapped.aside, patient=patient)
         except OSError as error:  # such as a link that was removed while we looked at it
@@ -99,14 +103,13 @@ async def _begin(
             started.close()
             raise
     except BaseException:
-        if proxy is not None:
-            proxy.close()
+        for server in beside:
+            server.close()
         raise
     finally:
         os.close(ready)
         os.close(ours_go)
-    if proxy is not None:
-        started.beside.append(proxy.close)
+    started.beside += [server.close for server in beside]
     return started
 
 
@@ -124,7 +127,7 @@ def _wrapped(
     cwd: str,
     env: dict[str, str],
     linger: bool,
-    proxy: Proxy | None = None,
+    beside: Sequence[Passage] = (),
     *,
     alone: bool = False,
 ) -> tuple[_Wrapped, dict[str, str]]:
@@ -135,10 +138,10 @@ def _wrapped(
         if program is None:
             raise LocalError("the sandbox cannot be made: the program bwrap has gone")
         filtered = seccomp.program() is not None
-        passage = (proxy.path, PLACE) if proxy is not None else None
+        passages = [(server.path, server.place) for server in beside]
         mounts = bubblewrap.Mounts(confinement)
         outer = bubblewrap.command(
-            program, confinement, os.path.realpath(cwd), filtered=filtered, passage=passage, mounts=mounts
+            program, confinement, os.path.realpath(cwd), filtered=filtered, passages=passages, mounts=mounts
         )
         aside = bubblewrap.FILTER + filtered if alone else None
         inner = bubblewrap.init(argv, linger=linger, aside=aside)

@@ -1,0 +1,151 @@
+"""The commands inside a sandbox: each is sent to our process outside, which does it there (`outside.py`).
+
+Only what the agent's own repository says, such as what is staged there, is found out here.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+
+from treadle.cli.heimdall import Arguments, UsageError
+from treadle.coordination import relaying
+from treadle.coordination.relaying import LARGEST, LISTENING, PLACE, RelayRequest
+from treadle.errors import ConfigError, TreadleError
+from treadle.io import sockets
+from treadle.io.paths import here
+from treadle.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+
+    from treadle.coordination.changes import Made
+
+PATIENCE = relaying.SECONDS + 15.0
+READ_STDIN = ("validate", "hook")
+
+
+def relay(name: str, arguments: list[str], top: str) -> int:
+    """Have a command done outside; returns its exit code. Raises TreadleError when there is no one to do it."""
+    if name == "ledger-mcp":
+        return _serve(arguments, top)
+    stdin = _read() if name in READ_STDIN else b""
+    try:
+        code, out, err = _asked(RelayRequest(top, name, arguments, stdin, _changed(name, arguments)))
+    except TreadleError as error:
+        if name == "hook":  # a program lets the call go on when its hook only fails
+            return _refuse_call(arguments, stdin, failed=error.message)
+        raise
+    if name == "hook" and code:
+        return _refuse_call(arguments, stdin, failed=err.decode(errors="replace").strip())
+    sys.stdout.buffer.write(out)
+    sys.stdout.buffer.flush()
+    sys.stderr.buffer.write(err)
+    sys.stderr.buffer.flush()
+    return code
+
+
+def _asked(request: RelayRequest) -> tuple[int, bytes, bytes]:
+    with _connected(request) as there:
+        return relaying.parse_answer(_line(there))
+
+
+def _read() -> bytes:
+    data = sys.stdin.buffer.read(LARGEST)
+    if len(data) == LARGEST:
+        raise ConfigError(f"standard input has more than {LARGEST >> 20} MiB, which is not passed out of a sandbox")
+    return data
+
+
+def _refuse_call(arguments: list[str], stdin: bytes, *, failed: str) -> int:
+    from treadle.cli.heimdall.hook import run_hook
+
+    return run_hook(arguments, stdin, failed=failed)
+
+
+def _changed(name: str, arguments: list[str]) -> list[Made] | None:
+    from treadle.coordination import hooks
+
+    if name == "claim" and arguments[:1] == ["guard"] and arguments[1:2] and arguments[1] in hooks.HOOKS:
+        lines = sys.stdin.read().splitlines() if arguments[1] == "pre-push" else []
+        return hooks.changed(here(), arguments[1], lines)
+    if name == "hook" and arguments == ["gemini"]:
+        from treadle.coordination import changes
+
+        return [("", changes.staged(here()))]
+    return None
+
+
+def _connected(request: RelayRequest) -> socket.socket:
+    line = request.line()
+    if len(line) > LARGEST:
+        raise ConfigError(f"the request has more than {LARGEST >> 20} MiB, which is not passed out of a sandbox")
+    try:
+        there = sockets.connect(PLACE, PATIENCE)
+    except TreadleError as error:
+        raise ConfigError(
+            "claims and seats are kept in the user's git directory, which a sandbox does not show, and no relay to it"
+            f" is granted here: {error.message}",
+            hint="run this outside of the sandbox; writes of this session are checked against claims there anyway",
+        ) from None
+    try:
+        there.sendall(line)
+    except OSError as error:
+        there.close()
+        raise _no_answer(str(error)) from None
+    return there
+
+
+def _line(there: socket.socket) -> bytes:
+    data = b""
+    try:
+        while not data.endswith(b"\n") and len(data) <= 4 * LARGEST:
+            more = there.recv(1 << 16)
+            if not more:
+                raise _no_answer("it closed the connection")
+            data += more
+    except OSError as error:
+        raise _no_answer(str(error)) from None
+    return data
+
+
+def _no_answer(why: str) -> ConfigError:
+    return ConfigError(
+        f"our process outside of the sandbox did not answer: {why}",
+        hint="what it did is not known: heimdall-claim list says what is held; the relay ends with its session",
+    )
+
+
+def _serve(arguments: list[str], top: str) -> int:
+    """The ledger server: from its answer on, both directions are passed through."""
+    args = Arguments(arguments, "--project --port", "--extended --http")
+    if "--http" in args.flags:
+        raise UsageError("inside a sandbox the server speaks on standard input and output only")
+    asked = relaying.sealed_top(args.get("--project") or None) or top
+    with _connected(RelayRequest(asked, "ledger-mcp", ["--extended"] if "--extended" in args.flags else [])) as there:
+        if (said := _line(there)) != LISTENING:
+            code, _, err = relaying.parse_answer(said)
+            sys.stderr.buffer.write(err)
+            return code
+        there.settimeout(None)
+        return _pass_on(there)
+
+
+def _pass_on(there: socket.socket) -> int:
+    import socket as sockets_
+
+    sources = [0, there.fileno()]
+    while there.fileno() in sources:
+        for ready in select.select(sources, [], [])[0]:
+            data = os.read(0, 1 << 16) if ready == 0 else there.recv(1 << 16)
+            if not data:
+                sources.remove(ready)
+                if ready == 0:
+                    there.shutdown(sockets_.SHUT_WR)
+            elif ready == 0:
+                there.sendall(data)
+            else:
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
+    return 0 if 0 not in sources else 2

@@ -1,0 +1,52 @@
+"""What the kernel forbids the programs that a session starts, as data."""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+
+class Mount(NamedTuple):
+    """A file or directory of the machine that confined programs see at another path."""
+
+    source: str
+    target: str
+    write: bool = False
+
+
+class RelayGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """A program of ours that runs outside, once for each connection that a confined program makes to `place`."""
+
+    place: str
+    """The path of the socket inside."""
+    argv: tuple[str, ...]
+    cwd: str
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables that it has beside those of the process that starts it."""
+
+
+class Confinement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel forbids the programs that a session starts (`io/sandbox/start.py`). Paths are absolute; all else
+    on the machine can be read but not written."""
+
+    use: Literal["auto", "possible", "on", "off"] = "auto"
+    """auto: in auto-edit and full-auto, if the machine can; possible: in all modes but yolo, if it can; on: always, or
+    refuse to run; off: never."""
+    network: Literal["on", "off"] = "on"
+    hosts: tuple[str, ...] = ()
+    """With the network off: hosts that can still be reached, through our proxy; `pypi.org`, `*.example.com`."""
+    write: tuple[str, ...] = ()
+    """The places that may be written, the workspace first."""
+    read_only: tuple[str, ...] = ()
+    """Files and directories below those that may not be changed."""
+    mounts: tuple[Mount, ...] = ()
+    """What is shown in another place, such as a private git directory over that of the workspace."""
+    hidden: tuple[str, ...] = ()
+    """Files and directories that may not be read."""
+    sockets: tuple[str, ...] = ()
+    """Unix sockets outside that may be reached; all others are hidden."""
+    relay: RelayGrant | None = None
+    """What confined programs may have done outside, by us; only bubblewrap can offer it."""
+    temp: str | None = None
+    """The directory that programs see as /tmp; None: an empty one for each."""
+    state: str | None = None
+    """The directory that our own programs inside see as their state; None: an empty one."""

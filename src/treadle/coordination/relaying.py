@@ -1,0 +1,103 @@
+"""Coordination from inside a sandbox: what is asked there, and done outside by us under the identity that we gave.
+
+A request is one line of JSON. The answer is one line too: the exit code and what was printed, or, for the ledger
+server, that it listens from now on. Light: small commands import it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination import repository
+from treadle.coordination.changes import Made
+from treadle.errors import ConfigError
+from treadle.light import Any
+from treadle.wire.common.jsontext import dumps, loads
+from treadle.wire.common.schema import TEXT, Schema, faults, list_of, record
+
+PLACE = "/run/treadle-coordination"
+"""The path of the socket inside."""
+LARGEST = 4 << 20
+"""Bytes of a request, and of an answer."""
+SECONDS = 90
+"""For one command: a little longer than one waits for a lock."""
+LISTENING = b'{"listening":true}\n'
+_REQUEST = record(
+    {"top": TEXT, "command": TEXT, "arguments": list_of(TEXT)},
+    {"stdin": TEXT, "changed": list_of(record({"by": TEXT, "files": list_of(TEXT)}, closed=True))},
+    closed=True,
+)
+_ANSWER = record({"code": {"type": "integer"}, "out": TEXT, "err": TEXT}, closed=True)
+
+
+def sealed_top(start: str | None = None) -> str | None:
+    """The top of the worktree around `start`, if its live state can be reached only through a relay."""
+    located = repository.locate(start)
+    if located is None:
+        return None
+    top, git = located
+    if repository.is_sealed(git):
+        return top
+    # The workspace may be a directory below the top; the git directory is then seen, but cannot be written.
+    return top if os.path.exists(PLACE) and not os.access(repository.common_of(git), os.W_OK) else None
+
+
+class RelayRequest:
+    def __init__(
+        self, top: str, command: str, arguments: list[str], stdin: bytes = b"", changed: list[Made] | None = None
+    ) -> None:
+        self.top = top
+        self.command = command
+        self.arguments = arguments
+        self.stdin = stdin
+        self.changed = changed
+        """What a hook found inside, where the agent's index and commits are."""
+
+    def line(self) -> bytes:
+        fields: dict[str, Any] = {"top": self.top, "command": self.command, "arguments": self.arguments}
+        if self.stdin:
+            fields["stdin"] = _text(self.stdin)
+        if self.changed is not None:
+            fields["changed"] = [{"by": by, "files": files} for by, files in self.changed]
+        return dumps(fields).encode() + b"\n"
+
+
+def parse_request(line: bytes) -> RelayRequest:
+    """Raises ConfigError when it is not a request."""
+    fields = _checked(line, _REQUEST, "request")
+    changed = fields.get("changed")
+    made = None if changed is None else [(one["by"], one["files"]) for one in changed]
+    return RelayRequest(fields["top"], fields["command"], fields["arguments"], _bytes(fields.get("stdin", "")), made)
+
+
+def answer(code: int, out: bytes, err: bytes) -> bytes:
+    return dumps({"code": code, "out": _text(out), "err": _text(err)}).encode() + b"\n"
+
+
+def parse_answer(line: bytes) -> tuple[int, bytes, bytes]:
+    """The exit code, and what goes to standard output and to standard error. Raises ConfigError."""
+    fields = _checked(line, _ANSWER, "answer")
+    return fields["code"], _bytes(fields["out"]), _bytes(fields["err"])
+
+
+def _checked(line: bytes, schema: Schema, what: str) -> dict[str, Any]:
+    try:
+        fields = loads(line)
+        found = faults(schema, fields)
+    except ValueError as error:
+        found = [str(error)]
+    if found:
+        raise ConfigError(f"that is not {'an' if what == 'answer' else 'a'} {what} of the relay: {'; '.join(found)}")
+    assert isinstance(fields, dict)
+    return fields
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"that is not text: {error}") from None

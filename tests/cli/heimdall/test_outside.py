@@ -1,0 +1,206 @@
+"""A confined agent in a repository with claims: what it asks inside is judged outside, under the session's identity."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.checkouts import ENV, Working, checkout, git
+from tests.coordination.conftest import BIN
+from treadle.agents import bound_by_claims
+from treadle.cli.heimdall.outside import check
+from treadle.coordination import hooks
+from treadle.coordination.claims import Claims
+from treadle.coordination.planning import Planning
+from treadle.coordination.relaying import RelayRequest
+from treadle.errors import Denied
+from treadle.io.sandbox import methods
+from treadle.session import Confinement, SessionSpec
+
+pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+BOB = "haid:bob.box-0002"
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    made = checkout(tmp_path / "w")
+    (made / "src").mkdir()
+    (made / "src" / "held.py").write_text("1\n")
+    (made / "src" / "free.py").write_text("1\n")
+    git(made, "add", ".")
+    git(made, "commit", "-qm", "two")
+    live(made).claim(BOB, ["src/held.py"], "T-1")
+    hooks.install(str(made), "block")
+    return made
+
+
+def live(top: Path) -> Claims:
+    return Claims(Planning(project=str(top)), str(top))
+
+
+@pytest.fixture
+def spec(top: Path) -> SessionSpec:
+    return bound_by_claims(SessionSpec(cwd=str(top), confinement=Confinement(use="on")), {})
+
+
+@pytest.fixture
+def agent(top: Path, spec: SessionSpec) -> Iterator[Working]:
+    env = {**ENV, "PATH": f"{BIN}:{ENV['PATH']}", **spec.env}
+    made = Working(top, asked=spec.confinement, env=env)
+    yield made
+    made.confining.close()
+
+
+async def test_what_no_one_holds_is_committed_with_the_hooks_and_arrives(top: Path, agent: Working) -> None:
+    await agent.ok("echo 2 > src/free.py && git commit -qam free")
+    assert git(top, "log", "-1", "--format=%s") == "free" and agent.said == []
+
+
+async def test_a_commit_of_what_another_holds_is_refused_by_the_live_state_outside(top: Path, agent: Working) -> None:
+    done = await agent.run("echo 2 > src/held.py && git commit -qam held")
+    assert done.code != 0 and f"cannot commit what {BOB} holds" in done.text
+    assert git(top, "log", "-1", "--format=%s") == "two"
+    live(top).release(BOB)
+    await agent.ok("git commit -qam held")
+    assert git(top, "log", "-1", "--format=%s") == "held"
+
+
+async def test_it_claims_in_the_live_state_and_is_refused_what_another_holds(
+    top: Path, agent: Working, spec: SessionSpec
+) -> None:
+    said = await agent.ok("heimdall-claim claim src/free.py --task T-2 && heimdall-claim check src/free.py")
+    assert f"for {spec.env['HEIMDALL_HAID']}" in said and said.endswith("clear")
+    assert {claim.haid: claim.texts for claim in live(top).active()} == {
+        BOB: ["src/held.py"],
+        spec.env["HEIMDALL_HAID"]: ["src/free.py"],
+    }
+    done = await agent.run("heimdall-claim claim 'src/**' --task T-3")
+    assert done.code == 3 and BOB in done.text
+    await agent.ok("heimdall-claim release")
+    assert [claim.haid for claim in live(top).active()] == [BOB]
+    assert git(top, "status", "--porcelain") == ""
+
+
+async def test_the_identity_is_the_sessions_whatever_is_said_inside(agent: Working, spec: SessionSpec) -> None:
+    own = spec.env["HEIMDALL_HAID"]
+    assert await agent.ok("heimdall-haid; cd src; heimdall-haid trailer") == f"{own}\nHeimdall-Agent: {own}"
+    assert await agent.ok(f"HEIMDALL_HAID={BOB} HEIMDALL_PLANNING_DIR=/tmp heimdall-haid") == own
+    assert await agent.ok("env -u HEIMDALL_HAID heimdall-haid current") == own
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"heimdall-claim release --haid {BOB}",
+        f"heimdall-claim release --haid {BOB} --force --reason why",
+        f"HEIMDALL_HAID={BOB} heimdall-claim release",
+        f"heimdall-claim heartbeat --haid {BOB}",
+        f"heimdall-haid revoke {BOB}",
+        f"heimdall-haid register {BOB}",
+        "heimdall-claim claim src/held.py --task T --role bob",
+        "heimdall-claim guard uninstall",
+        "heimdall-resolve set F1 x",
+        "heimdall-ledger log --role r --kind k --count /etc/passwd",
+        "HEIMDALL_GUARD_BYPASS=why git commit -qm held src/held.py",
+    ],
+)
+async def test_what_is_anothers_or_a_persons_is_refused(top: Path, agent: Working, command: str) -> None:
+    (top / "src" / "held.py").write_text("2\n")
+    done = await agent.run(command)
+    if "HEIMDALL_HAID=" not in command:
+        assert done.code != 0 and done.text
+    assert [claim.haid for claim in live(top).active()] == [BOB]
+    assert hooks.status(str(top))["pre-commit"] == "block" and git(top, "log", "-1", "--format=%s") == "two"
+    assert not live(top).agents.revoked(BOB) and live(top).agents.get(BOB) is None
+
+
+async def test_a_link_that_the_agent_leaves_in_the_worktree_leads_no_write_outside_astray(
+    top: Path, agent: Working, tmp_path: Path
+) -> None:
+    target = tmp_path / "precious"
+    target.mkdir()
+    await agent.ok(f"rm -rf .planning; ln -s {target} .planning; heimdall-claim claim src/free.py --task T")
+    await agent.ok("heimdall-claim release; heimdall-claim reap")
+    assert list(target.iterdir()) == []
+
+
+async def test_another_repository_is_not_served(top: Path, spec: SessionSpec, tmp_path: Path) -> None:
+    other = checkout(tmp_path / "other")
+    agent = Working(top, other, asked=spec.confinement, env={**ENV, "PATH": f"{BIN}:{ENV['PATH']}"})
+    done = await agent.run(f"cd {other} && heimdall-claim claim file.txt --task T")
+    agent.confining.close()
+    assert done.code == 2 and f"is for {top}, not for {other}" in done.text
+
+
+async def test_without_a_relay_it_says_why(top: Path, spec: SessionSpec) -> None:
+    agent = Working(top, env={**ENV, "PATH": f"{BIN}:{ENV['PATH']}", **spec.env})
+    done = await agent.run("heimdall-claim claim src/free.py --task T")
+    refused = await agent.run("echo 2 > src/free.py && git commit -qam free")
+    agent.confining.close()
+    assert done.code == 2 and "no relay to it is granted here" in done.text
+    assert refused.code != 0 and "no relay to it is granted here" in refused.text
+
+
+async def test_the_ledger_server_speaks_through_the_relay_and_offers_only_live_state(
+    top: Path, agent: Working, spec: SessionSpec
+) -> None:
+    calls = [
+        {"method": "initialize", "params": {"protocolVersion": "2025-06-18", "clientInfo": {"name": "claude-code"}}},
+        {"method": "tools/list", "params": {}},
+        {"method": "tools/call", "params": {"name": "make_claim", "arguments": {"surfaces": ["new"], "task": "T"}}},
+        {"method": "tools/call", "params": {"name": "make_claim", "arguments": {"surfaces": ["src"], "task": "T"}}},
+    ]
+    lines = [json.dumps({"jsonrpc": "2.0", "id": number, **call}) for number, call in enumerate(calls)]
+    (top / "asked").write_text("\n".join(lines) + "\n")
+    said = await agent.ok("heimdall-ledger-mcp < asked")
+    _, listed, made, refused = map(json.loads, said.splitlines())
+    assert {tool["name"] for tool in listed["result"]["tools"]} == {"read_claims", "make_claim", "release_claim"}
+    assert spec.env["HEIMDALL_HAID"] in json.dumps(made) and not made["result"].get("isError")
+    assert refused["result"]["isError"] and BOB in json.dumps(refused)
+
+
+async def test_a_hook_of_an_outside_agent_is_judged_outside_and_refuses_when_it_cannot_be(
+    top: Path, agent: Working, spec: SessionSpec
+) -> None:
+    call = {"tool_name": "Write", "tool_input": {"file_path": "held.py"}, "cwd": str(top / "src")}
+    (top / "call").write_text(json.dumps(call))
+    free = json.dumps({**call, "tool_input": {"file_path": "free.py"}})
+    said = json.loads(await agent.ok("treadle coord hook claude < call"))
+    assert said["decision"] == "block" and BOB in said["reason"]
+    assert await agent.ok(f"echo '{free}' | treadle coord hook claude") == ""
+    alone = Working(top, env={**ENV, "PATH": f"{BIN}:{ENV['PATH']}"})
+    cannot = json.loads(await alone.ok("treadle coord hook claude < call"))
+    alone.confining.close()
+    assert cannot["decision"] == "block" and "could not be checked" in cannot["reason"]
+
+
+async def test_what_is_not_a_request_is_answered_with_why(agent: Working) -> None:
+    ask = (
+        "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect('/run/treadle-coordination');"
+        "s.sendall(sys.argv[1].encode()+b'\\n'); print(s.recv(9999).decode())"
+    )
+    for request in ("no", "{}", '{"top":"/","command":"claim","arguments":["list"],"haid":"x"}'):
+        said = json.loads(await agent.ok(f"{sys.executable} -c \"{ask}\" '{request}'"))
+        assert said["code"] == 2 and "not a request" in said["err"]
+
+
+def test_only_listed_commands_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEIMDALL_HAID", "haid:ann.box-0001/treadle-1")
+    check(RelayRequest("", "claim", ["--json", "list"]))
+    check(RelayRequest("", "haid", []))
+    for command, *words in (["setup", "claude"], ["claim"], ["claim", "radar"], ["protocol", "init"], ["", ""]):
+        with pytest.raises(Denied):
+            check(RelayRequest("", command, words))
+
+
+def test_no_relay_where_the_agent_could_write_the_live_state(
+    top: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(top / "plans"))
+    assert bound_by_claims(SessionSpec(cwd=str(top)), {}).confinement.relay is None
+    monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(tmp_path / "plans"))
+    granted = bound_by_claims(SessionSpec(cwd=str(top)), {}).confinement.relay
+    assert granted is not None and ("HEIMDALL_PLANNING_DIR", os.path.realpath(tmp_path / "plans")) in granted.env
