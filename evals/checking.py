@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +19,6 @@ from treadle.io.sandbox.start import start
 from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.session import Confinement
-from treadle.workspace.git import git
 
 CHECK_SECONDS = 60.0
 BEGIN = "evals-begin"
@@ -100,7 +100,7 @@ def workspace(task: Task) -> Iterator[Path]:
             ["commit", "-q", "--allow-empty", "-m", "Begin"],
             ["tag", BEGIN],
         ):
-            git(*command, cwd=where)
+            subprocess.run(["git", *command], cwd=where, check=True, capture_output=True)
         yield repository
     finally:
         shutil.rmtree(place, ignore_errors=True)

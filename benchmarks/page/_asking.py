@@ -5,7 +5,8 @@ from pathlib import Path
 
 from treadle.fleet.orders import new_id
 from treadle.wire.fleet.orders import Spec
-from treadle.workspace.git import git
+from treadle.workspace.branch_moves import tip
+from treadle.workspace.checkouts import around
 
 
 def make_repository(place: Path) -> Path:
@@ -27,7 +28,7 @@ def asking(repository: Path, questions: int) -> Spec:
     )
     script = repository.parent / f"{name}.toml"
     script.write_text(f'{replies}[[reply]]\ntext = "Done."\ntimes = "always"\n')
-    base = git("rev-parse", "HEAD", cwd=str(repository)).stdout.decode().strip()
+    base = tip(around(str(repository)), "HEAD")
     return Spec(
         id=name,
         task="ask",

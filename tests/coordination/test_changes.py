@@ -1,11 +1,13 @@
 """What was changed, compared with what is claimed, in a real repository."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.coordination.conftest import Run, git
-from treadle.coordination import changes
+from tests.safety.own_git import SETS, canaries, script
+from treadle.coordination import changes, radar
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
@@ -117,3 +119,19 @@ def test_what_a_hostile_repository_configures_does_not_run(project: Path, claims
     assert list(changes.commits(str(project), "HEAD"))
     assert changes.overlaps(claims, ANN, changes.uncommitted(str(project)))
     assert not mark.exists(), mark.read_text()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_nothing_that_an_agent_left_in_a_checkout_is_run(
+    project: Path, claims: Claims, tmp_path: Path, name: str
+) -> None:
+    """Filters, monitors, drivers and nested repositories, set up by an agent that was not confined."""
+    (project / "a.txt").write_text("one\n")
+    commit(project, "b.txt")
+    subprocess.run(["sh", "-c", script(name, tmp_path)], cwd=project, check=False, capture_output=True)
+    listed = changes.uncommitted(str(project))
+    changes.staged(str(project))
+    if not name.startswith("git-"):  # those have put another repository in the place of this one
+        radar.scan(claims)
+        list(changes.commits(str(project), "HEAD"))
+    assert "work.txt" in listed and (tmp_path / "ended").exists() and canaries(tmp_path) == set()

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import Run, git
-from treadle.coordination import radar
+from treadle.coordination import changes, radar
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
+from treadle.workspace.store import Store, lending
 
 BOB = "haid:bob.box-0002"
 
@@ -55,9 +56,10 @@ def test_only_the_named_branches_are_compared(claims: Claims) -> None:
         radar.scan(claims, ["no-such-branch"])
 
 
-def test_a_branch_that_was_merged_is_not_live(claims: Claims, project: Path) -> None:
+def test_a_branch_that_was_merged_is_not_live(claims: Claims, project: Path, tmp_path: Path) -> None:
     git(project, "merge", "-q", "two")
-    assert "two" not in radar.live(str(project))
+    user = changes.of(str(project))
+    assert "two" not in radar.live(user, Store.make(str(tmp_path / "store"), **lending(user)))
 
 
 def test_the_command_exits_with_3_when_something_would_conflict(heimdall: Run, claims: Claims, project: Path) -> None:
@@ -68,3 +70,10 @@ def test_the_command_exits_with_3_when_something_would_conflict(heimdall: Run, c
     assert json.loads(heimdall("claim", "radar", "--json").stdout)[0]["files"][0]["file"] == "src/a/b.ts"
     git(project, "branch", "-D", "two")
     assert heimdall("claim", "radar").returncode == 0
+
+
+def test_what_only_exists_on_disk_is_not_written_into_the_repository(claims: Claims, project: Path) -> None:
+    (project / "src/a/b.ts").write_text("main, not committed\n")
+    before = git(project, "count-objects")
+    assert radar.scan(claims)
+    assert git(project, "count-objects") == before

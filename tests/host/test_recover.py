@@ -14,7 +14,7 @@ import pytest
 from tests.host.conftest import MARK, marked, order
 from tests.installed import TREADLE
 from tests.workspace.format0 import leave
-from tests.workspace.test_git import branches, make
+from tests.workspace.repositories import branches, make
 from treadle.errors import StorageError
 from treadle.host.job import RunRecord, runs_directory
 from treadle.host.recover import kept_runs, recover

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.host.conftest import QUICK, left_running, order, scripted
 from tests.waiting import until
-from tests.workspace.test_git import branches, make
+from tests.workspace.repositories import branches, make
 from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
 from treadle.host import run as runs
 from treadle.host.job import Backend, Job, runs_directory

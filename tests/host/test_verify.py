@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more, told
-from tests.workspace.test_git import branches, make
+from tests.workspace.repositories import branches, git, make
 from treadle.host.job import Job
 from treadle.io.sandbox import methods
 from treadle.session import Confinement
-from treadle.workspace.git import git
 
 Runner = Callable[..., Any]
 needs_walls = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")

@@ -14,11 +14,10 @@ import pytest
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import Runner, more
 from tests.safety.own_git import SETS, WAYS, canaries, script
-from tests.workspace.test_git import branches, make
+from tests.workspace.repositories import Repository, branches, git, make
 from treadle.host.job import Job
 from treadle.io.sandbox import methods
 from treadle.session import Confinement
-from treadle.workspace.git import Repository, git
 from treadle.workspace.workspace import WorkspaceMode
 
 MODES: list[WorkspaceMode] = ["staged", "worktree", "pass_through"]

@@ -1,7 +1,6 @@
 """Keys and what belongs to others: out of reach, out of what is written, out of what runs."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +10,17 @@ import pytest
 
 from tests.io.sandbox.rooms import repository
 from treadle.agent import project
+from treadle.coordination import changes, radar
+from treadle.coordination.claims import Claims
+from treadle.coordination.planning import Planning
 from treadle.host.event_file import EventFile
 from treadle.receipts.trace import join_deltas
 from treadle.redact import MARK, Redactor
 from treadle.settings import config, trust
 from treadle.workspace import git as workspace_git
-from treadle.workspace.git import Repository, git
+from treadle.workspace import uncommitted
+from treadle.workspace.user_repository import UserRepository
+from treadle.workspace.workspace import prepare
 
 SHAPES = {
     "url": "postgres://me:hunter2hunter2@db.example.com/x",
@@ -93,10 +97,12 @@ TRAPS = {
 }
 
 
-def test_git_is_started_in_one_place_only() -> None:
+def test_git_is_started_only_where_no_agent_can_write() -> None:
+    """In a store of ours, on a repository that is named, and behind walls. None of these is given a work tree."""
     source = Path(workspace_git.__file__).parents[1]
-    ours = [path for path in source.rglob("*.py") if re.search(r"""\(\[["']git["'],""", path.read_text())]
-    assert ours == [Path(workspace_git.__file__)]
+    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if '["git", ' in path.read_text()}
+    ours = {f"workspace/{name}.py" for name in ("git", "private_git", "store", "user_repository")}
+    assert found == ours | {"agent/bundling.py"}
 
 
 def test_our_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> None:
@@ -113,16 +119,15 @@ def test_our_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> No
     for key, value in TRAPS.items():
         subprocess.run(["git", "-C", str(workspace), "config", key, value.replace("RAN", str(mark))], check=True)
     subprocess.run(["git", "-C", str(workspace), "config", "include.path", str(included)], check=True)
-    found = Repository.find(str(workspace))
-    assert found is not None
-    tree = found.add_worktree(str(tmp_path / "tree"), "b")
     (workspace / "file.txt").write_text("two\n")
-    git("status", "--porcelain", cwd=str(workspace))
-    git("diff", cwd=str(workspace))
-    git("add", "-A", cwd=str(workspace))
-    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "two", cwd=str(workspace))
-    git("log", "-p", cwd=str(workspace))
-    tree.changed()
+    user = UserRepository.at(str(workspace))
+    assert user is not None and b"two" in uncommitted.patch(user)[0]
+    assert changes.uncommitted(str(workspace)) and changes.staged(str(workspace)) == []
+    assert list(changes.commits(str(workspace), "HEAD")) and radar.scan(Claims(Planning(project=str(workspace)))) == []
+    place = prepare("worktree", str(workspace), str(tmp_path / "run"), name="r1")
+    Path(place.root, "file.txt").write_text("three\n")
+    assert place.publish("work") is not None
+    place.discard()
     assert not mark.exists()
 
 

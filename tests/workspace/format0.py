@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from treadle.workspace.git import Repository, git
+from tests.workspace.repositories import Repository, git
 
 CONFIG = """[core]
     repositoryformatversion = 0

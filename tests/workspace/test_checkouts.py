@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.test_git import make
+from tests.workspace.repositories import Repository, git, make
 from treadle.errors import WorkspaceError
 from treadle.workspace.checkouts import around, enclosing, uncommitted
-from treadle.workspace.git import Repository, git
 from treadle.workspace.store import Store
 
 
@@ -54,5 +53,5 @@ def test_a_repository_is_found_from_inside_without_git(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / ".git").write_text("gitdir: /etc\n")
     assert enclosing(str(tmp_path / "plain")) is None
-    with pytest.raises(WorkspaceError, match="not in a checkout"):
+    with pytest.raises(WorkspaceError, match="not in a git repository"):
         around(str(tmp_path / "plain"))

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.format0 import leave
-from tests.workspace.test_git import branches, make
+from tests.workspace.repositories import Repository, branches, git, make
 from treadle.errors import StorageError
 from treadle.workspace import journal
-from treadle.workspace.git import Repository, git
 from treadle.workspace.reopened import abandoned, open_workspace
 from treadle.workspace.workspace import RECORD, Workspace
 
@@ -73,9 +72,9 @@ def test_commits_in_a_worktree_of_an_earlier_release_are_kept(repository: Reposi
 def test_its_filters_and_its_index_have_no_say(repository: Repository, directory: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     root = leave(repository, directory, "worktree")
+    git("update-index", "--skip-worktree", "a.txt", cwd=str(root))
     git("config", "filter.ev.clean", f"touch {canary}", cwd=str(root))
     (root / ".gitattributes").write_text("* filter=ev\n")
-    git("update-index", "--skip-worktree", "a.txt", cwd=str(root))
     (root / "a.txt").write_text("two\n")
     workspace = opened(directory)
     assert workspace.difference().status == "A  .gitattributes\nM  a.txt"

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workspace.test_git import make
+from tests.workspace.repositories import Repository, git, make
 from treadle.errors import NotFound, StorageError, WorkspaceError
 from treadle.workspace.changes import TreeEntry, status_lines
-from treadle.workspace.git import Repository, git
 from treadle.workspace.store import Algorithm, Store
 
 WHO = {

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import need
-from tests.workspace.test_git import make
+from tests.workspace.repositories import git, make
 from treadle.errors import Cancelled
 from treadle.io.stopping import heeding
 from treadle.workspace import taking
-from treadle.workspace.git import git
 from treadle.workspace.look import Look, hidden_changes, news
 from treadle.workspace.store import Store
 from treadle.workspace.taking import take

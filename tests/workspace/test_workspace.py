@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.test_git import branches, make
+from tests.workspace.repositories import branches, git, make
 from treadle.errors import WorkspaceError
-from treadle.workspace.git import git
 from treadle.workspace.reopened import open_workspace
 from treadle.workspace.workspace import Workspace, WorkspaceMode, prepare
 

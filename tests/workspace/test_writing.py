@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.test_git import make
+from tests.workspace.repositories import make
 from tests.workspace.test_store import forge
 from treadle.errors import WorkspaceError
 from treadle.workspace.changes import TreeEntry

@@ -14,13 +14,15 @@ from treadle.cli.chat.page import Page
 from treadle.cli.render import colourful
 from treadle.installation import adding, has
 from treadle.io.process.consulted import consult
+from treadle.io.reading import read
 from treadle.io.sandbox.methods import wanted
 from treadle.io.sandbox.start import start
 from treadle.policy.environment import reduced
 from treadle.session import Confinement, Limits, SessionSpec, Start
 from treadle.sessions.session import run_turn
 from treadle.sessions.totals import TurnTotals
-from treadle.workspace.git import git
+from treadle.workspace import checkouts, uncommitted
+from treadle.workspace.first_commit import first_commit
 
 PROJECT = Path(__file__).parent / "demo_project"
 CHECK = "check_prices.py"
@@ -77,7 +79,7 @@ async def _demo(place: Path, model: str | None) -> int:
     summary = totals.summary()
     show(page.total(summary))
     show(page.note("bold", "What changed (git diff):"))
-    show(page.diff(git("diff", cwd=str(repository)).stdout.decode()))
+    show(page.diff(uncommitted.patch(checkouts.around(str(repository)))[0].decode()))
     passes = await _passes(repository)
     show(
         page.note("bold", f"The test as it was at the start {'passes' if passes else 'still FAILS'} with this change.")
@@ -99,10 +101,6 @@ async def _passes(repository: Path) -> bool:
 
 def _repository(place: Path) -> Path:
     repository = place / "shop"
-    repository.mkdir()
-    for name in ("prices.py", CHECK):
-        shutil.copy(PROJECT / f"{name}.txt", repository / name)
-    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
-    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A shop with a wrong discount"]):
-        git(*command, cwd=str(repository))
+    files = {name: read(str(PROJECT / f"{name}.txt")) for name in ("prices.py", CHECK)}
+    first_commit(str(repository), files, "A shop with a wrong discount")
     return repository

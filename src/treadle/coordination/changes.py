@@ -1,24 +1,33 @@
 """Which files git says have changed, and whether another identity's claim covers them."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from treadle.coordination import repository
 from treadle.coordination.claims import Claims, Overlap
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError
 from treadle.light import TypeAlias
-from treadle.workspace.git import git
+from treadle.workspace import uncommitted as working
+from treadle.workspace.user_repository import UserRepository
 
 TRAILER = "Heimdall-Agent"
 Made: TypeAlias = "tuple[str, list[str]]"
 """Files that one identity changed; "" is the one that asks."""
 
 
-def read(project: str, *arguments: str, stdin: bytes = b"") -> bytes:
-    """git's output. In a hook, the index that the commit is made from is used."""
-    index = {"GIT_INDEX_FILE": os.path.abspath(name)} if (name := os.environ.get("GIT_INDEX_FILE")) else {}
-    return git(*arguments, cwd=project, env=index, stdin=stdin).stdout
+def of(project: str) -> UserRepository:
+    """The repository around `project`, for commands about refs and objects: none looks at a file of the checkout."""
+    found = repository.locate(project)
+    if found is None:
+        raise ConfigError(f"{project} is not in a git repository", hint="git init makes one")
+    common = repository.common_of(found[1])
+    return UserRepository(*found, common, linked=found[1] != common)
+
+
+def read(project: str, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+    """git's output."""
+    return of(project).run(*arguments, stdin=stdin, env=env).stdout
 
 
 def names(listed: bytes) -> list[str]:
@@ -41,22 +50,30 @@ def _named(head: str, name: str) -> str:
 
 def staged(project: str) -> list[str]:
     """What the next commit changes: both names of a rename; in a merge, only what differs from every parent."""
-    changed = changed_names(read(project, "diff", "--cached", *RAW))
-    found = repository.locate(project)
-    if found and os.path.exists(os.path.join(found[1], "MERGE_HEAD")):
-        merged = set(changed_names(read(project, "diff", "--cached", *RAW, "MERGE_HEAD")))
+    user = of(project)
+    head = "HEAD" if has(project, "HEAD") else user.run("hash-object", "-t", "tree", "--stdin").stdout.decode().strip()
+    changed = _staged_since(project, head)
+    if os.path.exists(user.file("MERGE_HEAD")):
+        merged = set(_staged_since(project, "MERGE_HEAD"))
         return [name for name in changed if name in merged]
     return changed
 
 
+def _staged_since(project: str, commit: str) -> list[str]:
+    """In a hook, the index that the commit is made from is used. It is compared with a tree, not with files."""
+    index = {"GIT_INDEX_FILE": os.path.abspath(name)} if (name := os.environ.get("GIT_INDEX_FILE")) else {}
+    return changed_names(read(project, "diff-index", "--cached", *RAW, commit, "--", env=index))
+
+
 def uncommitted(project: str) -> list[str]:
-    changed = read(project, "diff", "HEAD", *RAW) if has(project, "HEAD") else b""
-    others = read(project, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", ":/")
-    return [*changed_names(changed), *names(others)]
+    """What differs from the last commit, staged or not, and new files; a submodule's path ends with a slash."""
+    found = working.find(of(project))
+    links = {path for path, entry in found.head.items() if entry.mode == _SUBMODULE}
+    return [*(f"{path}/" if path in links else path for path in found.changed), *found.new]
 
 
 def has(project: str, commit: str) -> bool:
-    return git("rev-parse", "-q", "--verify", f"{commit}^{{commit}}", cwd=project, check=False).code == 0
+    return of(project).run("rev-parse", "-q", "--verify", f"{commit}^{{commit}}", check=False).code == 0
 
 
 def commits(project: str, *revisions: str) -> Iterator[Made]:

@@ -13,7 +13,6 @@ from treadle.coordination import changes, repository
 from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.errors import ConfigError, Denied
 from treadle.io.files import move, read_at_most, write_atomic
-from treadle.workspace.git import git
 
 HOOKS = ("pre-commit", "pre-push")
 BYPASS = "HEIMDALL_GUARD_BYPASS"
@@ -43,12 +42,12 @@ def install(project: str, mode: str) -> list[str]:
     os.makedirs(ours, exist_ok=True)
     if before != ours:
         local = _setting(project, _SETTING, "--local")
-        git("config", "--local", _BEFORE, local if local is not None else f"={before}", cwd=project)
+        changes.read(project, "config", "--local", _BEFORE, local if local is not None else f"={before}")
     for hook in _ALL:
         write_atomic(
             os.path.join(ours, hook), _forwarding_script(hook, _previous_directory(project), mode).encode(), 0o755
         )
-    git("config", "--local", _SETTING, ours, cwd=project)
+    changes.read(project, "config", "--local", _SETTING, ours)
     return [os.path.join(ours, hook) for hook in HOOKS]
 
 
@@ -87,10 +86,10 @@ def uninstall(project: str) -> list[str]:
     if _setting(project, _SETTING, "--local") == _own_directory(found):
         before = _setting(project, _BEFORE, "--local") or "="
         if before.startswith("="):
-            git("config", "--local", "--unset", _SETTING, cwd=project)
+            changes.read(project, "config", "--local", "--unset", _SETTING)
         else:
-            git("config", "--local", _SETTING, before, cwd=project)
-    git("config", "--local", "--unset", _BEFORE, cwd=project, check=False)
+            changes.read(project, "config", "--local", _SETTING, before)
+    changes.of(project).run("config", "--local", "--unset", _BEFORE, check=False)
     return removed
 
 
@@ -177,7 +176,7 @@ def _own_directory(found: repository.SharedRepository) -> str:
 def _setting(project: str, name: str, *scope: str) -> str | None:
     """The value of a git setting, without our own command-line settings, which switch hooks off."""
     for place in scope or ("--worktree", "--local", "--global", "--system"):
-        done = git("config", place, "--get", name, cwd=project, check=False)
+        done = changes.of(project).run("config", place, "--get", name, check=False)
         if done.code == 0:
             return done.stdout.decode(errors="surrogateescape").rstrip("\n")
     return None

@@ -58,12 +58,13 @@ def root(project: str) -> str:
     # Imported late: both cost more than all the rest, and most commands do not ask who acts.
     from hashlib import sha256
 
-    from treadle.workspace.git import git
+    from treadle.workspace.user_repository import UserRepository
 
     found = repository.find(project)
     top = found.top if found else os.path.abspath(project)
     # Agents' shells pass different settings to git; a person must be the same in all of them.
-    asked = git("config", "user.email", cwd=top, check=False)
+    git, common = (found.git, found.common) if found else (os.devnull, top)  # with none, only the person's settings
+    asked = UserRepository(top, git, common, linked=False).run("config", "user.email", check=False)
     email = asked.stdout.decode(errors="replace").strip() if asked.code == 0 else ""
     names = (email.partition("@")[0], os.environ.get("USER", ""), os.environ.get("LOGNAME", ""))
     human = next(filter(None, map(slug, names)), "unknown")

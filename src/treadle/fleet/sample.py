@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from treadle.fleet.orders import new_id
-from treadle.io.files import write_atomic
 from treadle.io.reading import read
 from treadle.wire.fleet.orders import Spec
-from treadle.workspace.git import git
+from treadle.workspace import checkouts
+from treadle.workspace.branch_moves import tip
+from treadle.workspace.first_commit import first_commit
 
 SHOP = Path(__file__).parent / "sample_shop"
 CHECK = "python3 check_shop.py"
@@ -23,13 +24,8 @@ ORDERS: dict[str, dict[str, Any]] = {
 
 
 def make_repository(place: Path) -> Path:
-    place.mkdir(parents=True)
-    for path in SHOP.glob("*.py.txt"):
-        write_atomic(str(place / path.name.removesuffix(".txt")), read(str(path)))
-    write_atomic(str(place / ".gitignore"), b"__pycache__/\n")
-    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
-    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A shop with four mistakes"]):
-        git(*command, cwd=str(place))
+    files = {path.name.removesuffix(".txt"): read(str(path)) for path in SHOP.glob("*.py.txt")}
+    first_commit(str(place), {**files, ".gitignore": b"__pycache__/\n"}, "A shop with four mistakes")
     return place
 
 
@@ -39,7 +35,7 @@ def spec_of(name: str, repository: Path, *, by: str = "demo") -> Spec:
         id=new_id(),
         title=name,
         root=str(repository),
-        base=git("rev-parse", "HEAD", cwd=str(repository)).stdout.decode().strip(),
+        base=tip(checkouts.around(str(repository)), "HEAD"),
         model=f"scripted:{SHOP / f'{name}.toml'}",
         created=time.time(),
         by=by,

@@ -25,7 +25,6 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.io.reading import read, read_if_there
 from treadle.workspace import checkouts, journal
 from treadle.workspace.checkouts import CheckoutChange
-from treadle.workspace.git import Repository
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
@@ -86,7 +85,7 @@ def move(user: UserRepository, ref: str, store: Store, old: str, new: str, why: 
     """Move the branch. The store has the new commit and what it needs. Raises BranchMoved, and WorkspaceError when a
     checkout of the branch stands in the way; in both cases nothing has changed. Returns the checkouts whose files
     could not follow, because somebody changed one of them in that moment."""
-    with Repository(user.top, user.common).lock():
+    with user.lock():
         _recover(user.common)
         if tip(user, ref) != old:
             raise BranchMoved(f"{ref} is no longer at {old[:12]}")
@@ -192,7 +191,7 @@ def _lock_index(change: CheckoutChange, index: bytes) -> None:
 
 def recover(user: UserRepository) -> None:
     """Finish or forget what a killed process has left under way in this repository."""
-    with Repository(user.top, user.common).lock():
+    with user.lock():
         _recover(user.common)
 
 

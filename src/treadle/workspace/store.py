@@ -18,7 +18,7 @@ import secrets
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Literal, TypeAlias
+from typing import IO, Literal, TypeAlias, TypedDict
 
 import msgspec
 
@@ -31,6 +31,7 @@ from treadle.io.process.programs import Finished, reading_program, run_program
 from treadle.io.reading import read_if_there
 from treadle.workspace.changes import KINDS, Delta, PathChange, TreeEntry
 from treadle.workspace.git import OPTIONS, TIMEOUT, environment
+from treadle.workspace.user_repository import UserRepository
 
 FORMAT = 1
 PIECE = 1 << 20
@@ -67,6 +68,19 @@ class StoreRecord(msgspec.Struct, frozen=True, kw_only=True):
     format: int = 0
     algorithm: Algorithm = "sha1"
     lenders: tuple[str, ...] = ()
+
+
+class Lending(TypedDict):
+    lenders: list[str]
+    algorithm: Algorithm
+
+
+def lending(user: UserRepository | None) -> Lending:
+    """How a store is made that borrows from this repository."""
+    if user is None:
+        return {"lenders": [], "algorithm": "sha1"}
+    wide = user.run("rev-parse", "--show-object-format").stdout.strip() == b"sha256"
+    return {"lenders": user.object_places(), "algorithm": "sha256" if wide else "sha1"}
 
 
 class TreeMerge(msgspec.Struct, frozen=True, kw_only=True):

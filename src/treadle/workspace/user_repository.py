@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 
 from treadle.errors import LocalError, WorkspaceError
-from treadle.io.files import read_at_most
+from treadle.io.files import locked, read_at_most
+from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import Finished, run_program
 from treadle.workspace.git import OPTIONS, TIMEOUT, environment
 
@@ -84,6 +85,13 @@ class UserRepository:
             raise WorkspaceError(f"git {arguments[0]} failed in {self.directory}: {reason}")
         return done
 
+    def lock(self, timeout: float = TIMEOUT) -> locked:
+        """Held while a branch is moved together with its checkouts."""
+        import hashlib
+
+        name = hashlib.blake2b(os.fsencode(self.common), digest_size=12).hexdigest()
+        return locked(os.path.join(private_dir(os.path.join(state_dir(), "locks")), f"git-{name}"), timeout)
+
     def head(self) -> str:
         """The ref that HEAD names, or the commit that it is, when no branch is checked out."""
         place = os.path.join(self.directory, "HEAD")
@@ -109,6 +117,17 @@ class UserRepository:
         fields = listed.decode("utf-8", "surrogateescape").split("\0")[:-1]
         pairs = zip(fields[::2], fields[1::2], strict=False)
         return [(scope, *_halves(entry)) for scope, entry in pairs if scope != "command"]  # those are our own
+
+    def excludes(self, *, everywhere: bool = False) -> str:
+        """The rules about ignored files that belong to this repository and are in no `.gitignore`; with `everywhere`,
+        after those that the person has for all repositories."""
+        own = _text(os.path.join(self.common, "info", "exclude")) or ""
+        if not everywhere:
+            return own
+        named = [value for _, key, value in self.settings() if key.lower() == "core.excludesfile"]
+        usual = os.path.join(os.environ.get("XDG_CONFIG_HOME") or "~/.config", "git", "ignore")
+        place = os.path.expanduser(named[-1] if named else usual)
+        return f"{_text(place) or ''}\n{own}"
 
     def object_places(self) -> list[str]:
         """Its objects' directory and all that this one borrows from, as real paths."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -27,7 +27,7 @@ from treadle.workspace.checkouts import enclosing, uncommitted
 from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
 from treadle.workspace.look import MISSING, Look, Oddity, hidden_changes, news
 from treadle.workspace.merge import Merged, MergePlan, plan_back
-from treadle.workspace.store import Algorithm, Store
+from treadle.workspace.store import Store, lending
 from treadle.workspace.taking import Watched, take
 from treadle.workspace.user_repository import ID, UserRepository
 from treadle.workspace.writing import write_files
@@ -40,7 +40,6 @@ JOURNAL = "apply.json"
 """The journal's name in the run's directory while its changes are applied to the source."""
 RESULT = "refs/result"
 """The ref of the store that keeps the commit of the result."""
-SMALL = 1 << 20
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +155,7 @@ class Workspace:
                 self.top,
                 base=base,
                 earlier=self._look,
-                excludes=_excludes(user) if (user := self.place.repository()) is not None else "",
+                excludes=user.excludes() if (user := self.place.repository()) is not None else "",
                 watched=self._watched,
                 git_files=self.place.mode != "worktree",
             )
@@ -356,7 +355,7 @@ def _from_files(
         notes = copy.run()
     user = enclosing(origin.top if origin is not None else source)
     commit = origin.commit if origin is not None else _commit(user) if user is not None else None
-    store = Store.make(os.path.join(directory, STORE), **_lending(user))
+    store = Store.make(os.path.join(directory, STORE), **lending(user))
     files: dict[str, TreeEntry] = {}
     if user is not None and commit is not None:
         inside = origin.inside if origin is not None else os.path.relpath(source, os.path.realpath(user.top))
@@ -367,7 +366,7 @@ def _from_files(
         store,
         root,
         base=files,
-        excludes=_excludes(user) if user is not None else "",
+        excludes=user.excludes() if user is not None else "",
         watched=watched,
         lent={entry.blob for entry in files.values()},
     )
@@ -396,7 +395,7 @@ def _from_commit(source: str, directory: str, name: str) -> Workspace:
     if start is None:
         raise WorkspaceError(f"{user.top} has no commit to start from", hint="commit something first")
     top, branch, look = _copy(directory), f"treadle/{name}", Look()
-    store = Store.make(os.path.join(directory, STORE), **_lending(user))
+    store = Store.make(os.path.join(directory, STORE), **lending(user))
     look.tree, look.files = store.borrow_tree(start, look.folders)
     look.seen = write_files(store, look.files, top)
     private_git.make(os.path.join(top, ".git"), user, head=f"refs/heads/{branch}", at=start)
@@ -416,7 +415,7 @@ def _from_commit(source: str, directory: str, name: str) -> Workspace:
         commit=start,
     )
     notes = _missing(user, look.files)
-    look.written(_excludes(user))  # last, so that the files are older than a tick of the clock by now
+    look.written(user.excludes())  # last, so that the files are older than a tick of the clock by now
     return Workspace(place, store, notes, look)
 
 
@@ -433,25 +432,6 @@ def _commit(user: UserRepository) -> str | None:
     done = user.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False)
     found = done.stdout.decode().strip()
     return found if done.code == 0 and ID.fullmatch(found) else None
-
-
-class _Lending(TypedDict):
-    lenders: list[str]
-    algorithm: Algorithm
-
-
-def _lending(user: UserRepository | None) -> _Lending:
-    if user is None:
-        return {"lenders": [], "algorithm": "sha1"}
-    wide = user.run("rev-parse", "--show-object-format").stdout.strip() == b"sha256"
-    return {"lenders": user.object_places(), "algorithm": "sha256" if wide else "sha1"}
-
-
-def _excludes(user: UserRepository) -> str:
-    try:
-        return os.fsdecode(read_at_most(os.path.join(user.common, "info", "exclude"), SMALL))
-    except (OSError, TreadleError):
-        return ""
 
 
 def _tree_at(store: Store, look: Look, inside: str) -> str:

@@ -12,11 +12,11 @@ from msgspec import Meta
 
 from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.files import explain
-from treadle.agent.tools.ignore import Walk
 from treadle.agent.tools.paths import show, shown
 from treadle.errors import ConfigError, ToolError
 from treadle.events import ToolKind
 from treadle.io import pinned
+from treadle.io.walking import Walk
 from treadle.policy import patterns
 from treadle.session import Access
 

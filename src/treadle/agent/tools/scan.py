@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from treadle.agent.tools.ignore import Walk
 from treadle.io.files import read_at_most
+from treadle.io.walking import Walk
 
 MAX_FILE = 64 << 20
 _POSIX = {

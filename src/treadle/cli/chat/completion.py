@@ -48,7 +48,7 @@ def listed(cwd: str) -> list[str]:
 
     We read them ourselves: git would obey what an agent may have put there.
     """
-    from treadle.agent.tools.ignore import Walk
+    from treadle.io.walking import Walk
     from treadle.workspace.user_repository import UserRepository
 
     shown = (name for name, _ in Walk(cwd))

@@ -14,7 +14,6 @@ from treadle.cli.chat.page import Page
 from treadle.errors import ConfigError, Unsupported
 from treadle.io.files import write_atomic
 from treadle.session import Mode, Session
-from treadle.workspace.git import git
 
 CYCLE: tuple[Mode, ...] = ("suggest", "auto-edit", "plan")
 """What Shift-Tab goes through; the modes that never ask are chosen by name."""
@@ -92,13 +91,12 @@ async def _diff(talk: Talking, args: str) -> str | None:
 
 
 def changes(cwd: str) -> str:
-    """All that is not committed as a diff, with new files."""
-    listed = git("ls-files", "--others", "--exclude-standard", "-z", cwd=cwd).stdout.decode(errors="surrogateescape")
-    head = git("rev-parse", "--verify", "-q", "HEAD", cwd=cwd, check=False).stdout
-    parts = [git("diff", "HEAD" if head else "--cached", cwd=cwd).stdout]
-    for name in filter(None, listed.split("\0")):
-        parts.append(git("diff", "--no-index", "--", os.devnull, name, cwd=cwd, check=False).stdout)
-    return b"".join(parts).decode(errors="replace")
+    """All that is not committed as a diff, with new files. No git looks at them: some may be an agent's."""
+    from treadle.workspace import checkouts, uncommitted
+
+    shown, left_out = uncommitted.patch(checkouts.around(cwd))
+    notes = [f"{path} is too large to show, or cannot be read\n" for path in left_out]
+    return "".join([shown.decode(errors="replace"), *notes])
 
 
 async def _init(talk: Talking, args: str) -> None:

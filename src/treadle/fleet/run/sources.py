@@ -14,7 +14,7 @@ from treadle.io.files import locked, write_atomic
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace import checkouts
-from treadle.workspace.git import git
+from treadle.workspace.git import create
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -89,8 +89,9 @@ def _unpack(data: bytes, spec: Spec) -> str:
         write_atomic(path, data, sync=False)
         top = os.path.join(here, "repository")
         if not os.path.isdir(top):
-            git("init", "--quiet", top, cwd=here)
-        git("fetch", "--quiet", "--no-write-fetch-head", path, "+refs/treadle/*:refs/treadle/*", cwd=top, timeout=600)
+            create("init", "--quiet", top, cwd=here)
+        own = checkouts.around(top)
+        own.run("fetch", "--quiet", "--no-write-fetch-head", path, "+refs/treadle/*:refs/treadle/*", timeout=600)
         os.unlink(path)
     return top
 
@@ -100,7 +101,7 @@ def _fetch(spec: Spec) -> str:
     with locked(os.path.join(here, "lock"), 600):
         top = os.path.join(here, "repository")
         if not os.path.isdir(top):
-            git("clone", "--quiet", "--no-checkout", spec.repo, top, cwd=here, timeout=1800)
+            create("clone", "--quiet", "--no-checkout", "--", spec.repo, top, cwd=here, timeout=1800)
         else:
-            git("fetch", "--quiet", "--all", cwd=top, timeout=1800)
+            checkouts.around(top).run("fetch", "--quiet", "--all", timeout=1800)
     return top

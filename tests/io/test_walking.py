@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import need
-from treadle.agent.tools.ignore import Walk
+from treadle.io.walking import Walk
 
 
 def walked(root: Path, **more: bool) -> list[str]:

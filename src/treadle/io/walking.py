@@ -1,6 +1,6 @@
 """A walk over the files that no `.gitignore` leaves out. Links are never followed, `.git` is never entered.
 
-Light, because a child process uses it without the rest of the agent.
+Light, because a child process of the agent uses it alone.
 """
 
 import os
@@ -19,17 +19,25 @@ _Opened: TypeAlias = tuple[str, Iterator["os.DirEntry[str]"], tuple[Level, ...]]
 
 
 class Walk:
-    """The ordinary files under `root` that are not ignored, as paths relative to it, in the order of their names."""
+    """The ordinary files under `root` that are not ignored, as paths relative to it, in the order of their names.
 
-    def __init__(self, root: str, *, ignore: bool = True) -> None:
+    With `links`, symbolic links too. `excludes` are further rules, below those of any `.gitignore`.
+    """
+
+    def __init__(self, root: str, *, ignore: bool = True, links: bool = False, excludes: str = "") -> None:
         self.root = root
+        self._links = links
+        self._excludes = excludes
         self.unreadable = 0
         self._ignore = ignore
         self.stopped = False
         """Set by another thread to end the walk."""
 
     def __iter__(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        stack = [self._open("", self.root, parents(self.root) if self._ignore else ())]
+        levels = parents(self.root) if self._ignore else ()
+        if self._excludes:
+            levels = (*levels, (len(self.root.rstrip("/")) + 1, IgnoreRules(self._excludes)))
+        stack = [self._open("", self.root, levels)]
         while stack and not self.stopped:
             inside, entries, levels = stack[-1]
             for entry in entries:
@@ -39,7 +47,7 @@ class Walk:
                 if is_directory:
                     stack.append(self._open(f"{inside}{entry.name}/", entry.path, levels))
                     break  # the rest of this directory comes when that one is done
-                if entry.is_file(follow_symlinks=False):
+                if entry.is_file(follow_symlinks=False) or (self._links and entry.is_symlink()):
                     yield inside + entry.name, entry
             else:
                 stack.pop()
