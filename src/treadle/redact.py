@@ -37,6 +37,26 @@ SHAPES: list[tuple[str, tuple[str, ...]]] = [
     (r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,255}", ("k_live_", "k_test_")),
     (rf"\bya29\.{_TOKEN}{{20,512}}", ("ya29.",)),
     (rf"\bhv[sb]\.{_TOKEN}{{20,512}}", ("hvs.", "hvb.")),
+    (rf"\b[0-9]{{8,10}}:AA{_TOKEN}{{32,34}}", (":aa",)),
+    (rf"\bSG\.{_TOKEN}{{16,64}}\.{_TOKEN}{{16,64}}", ("sg.",)),
+    (rf"\bGOCSPX-{_TOKEN}{{20,64}}", ("gocspx-",)),
+    (r"\bdo[opr]_v1_[a-f0-9]{64}", ("_v1_",)),
+    (r"\bshp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}", ("shp",)),
+    (r"\bdapi[a-f0-9]{32}", ("dapi",)),
+    (r"\b(?:gsk|lin_api|r8)_[A-Za-z0-9]{32,128}", ("gsk_", "lin_api_", "r8_")),
+    (r"\bxai-[A-Za-z0-9]{40,128}", ("xai-",)),
+    (r"\bxapp-[A-Za-z0-9-]{10,255}", ("xapp-",)),
+    (r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}", ("age-secret-key-1",)),
+    (r"(?P<slack>\bhooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/]{20,128}", ("hooks.slack.com/",)),
+    (rf"(?P<discord>\bdiscord(?:app)?\.com/api/webhooks/[0-9]{{5,30}}/){_TOKEN}{{40,128}}", ("/api/webhooks/",)),
+    (r"(?P<azure>\b(?ai:AccountKey|SharedAccessKey)=)[A-Za-z0-9+/]{20,128}={0,2}", ("accountkey=", "sharedaccesskey=")),
+    (r"(?P<sas>[?&;](?ai:sig)=)[A-Za-z0-9%+/]{40,128}={0,2}", ("sig=",)),
+    # A line of a PEM or OpenSSH key without its frame, as `tail` or a view with line numbers shows it; digests differ.
+    (
+        r"(?<![A-Za-z0-9+/=_\-])(?=[A-Za-z+/]{0,63}[0-9])(?=[A-Z0-9+/]{0,63}[a-z])(?=[a-z0-9+/]{0,63}[A-Z])"
+        r"(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76})(?![A-Za-z0-9+/=])",
+        ("",),
+    ),
     (r"(?P<url>\b[a-z][a-z0-9+.\-]{1,20}://[^\s:/@\"'\[]{0,256}:)[^\s@/\"'\[]{3,512}@", ("://",)),
     (
         r"(?P<aws>\b(?ai:aws_secret_access_key)[ \t]{0,8}[:=][ \t]{0,8}[\"']?)[A-Za-z0-9/+=]{20,128}",

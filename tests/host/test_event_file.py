@@ -4,14 +4,16 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from treadle.errors import StorageError
-from treadle.host.event_file import EventFile, encode_events
-from treadle.redact import Redactor
+from treadle.host.event_file import EventFile, RedactedEvents, encode_events
+from treadle.redact import MARK, Redactor
 from treadle.wire.sidecar.receipts import AssistantSaid, ToolCalled
 
+KEY = "sk-proj-abcdefghijklmnop1234"
 EVENTS = [
     AssistantSaid(ts="2026-01-01T00:00:00Z", text='the key is "correct-horse-battery"\u2028'),
     ToolCalled(ts="2026-01-01T00:00:00Z", tool_name="bash", input={"command": "echo correct-horse-battery"}),
@@ -44,3 +46,35 @@ def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path
     with pytest.raises(StorageError):
         full.write(b"x" * 100_000)
     full.close()
+
+
+def cleaned(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    redacted = RedactedEvents(Redactor())
+    return [clean for event in events for clean in redacted.clean(event)] + list(redacted.rest())
+
+
+def test_a_key_that_a_tool_prints_in_pieces_is_removed_while_another_tool_prints() -> None:
+    first, second = KEY[:10], KEY[10:]
+    found = cleaned(
+        {"type": "tool_output", "call": "a", "text": f"x {first}"},
+        {"type": "tool_output", "call": "b", "text": "fine\n"},
+        {"type": "message", "text": "meanwhile"},
+        {"type": "tool_output", "call": "a", "text": f"{second} y"},
+        {"type": "tool_ended", "call": "a", "result": f"x {KEY} y"},
+    )
+    assert KEY not in str(found) and second not in str(found)
+    printed = "".join(each["text"] for each in found if each["type"] == "tool_output" and each["call"] == "a")
+    assert printed == f"x {MARK} y" and found[-1]["result"] == f"x {MARK} y"
+    assert [each["type"] for each in found][-2:] == ["tool_output", "tool_ended"]
+
+
+def test_a_private_key_over_many_pieces_is_removed_whole() -> None:
+    lines = ["-----BEGIN PRIVATE KEY-----\n", "MIIEow\n", "abc\n", "-----END PRIVATE KEY-----\n", "after\n"]
+    for kind in ("text_delta", "thinking_delta", "tool_output"):
+        found = cleaned(*({"type": kind, "text": line} for line in lines))
+        assert "".join(each["text"] for each in found) == f"{MARK}\nafter\n"
+
+
+def test_a_value_whose_name_says_that_it_is_a_secret_is_removed_from_a_tools_arguments() -> None:
+    (found,) = cleaned({"type": "tool_started", "args": {"password": "hunter two", "n": 1}, "name": "login"})
+    assert found == {"type": "tool_started", "args": {"password": MARK, "n": 1}, "name": "login"}

@@ -13,6 +13,7 @@ from treadle.io.files import write_atomic
 from treadle.io.removing import remove_tree
 from treadle.receipts.trace import Observed
 from treadle.redact import Redactor
+from treadle.settings import secrets
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt, encode
 from treadle.workspace.workspace import Workspace
@@ -51,8 +52,8 @@ def _applied(observed: Observed) -> bool:
 
 
 def redactor_of(order: WorkOrder) -> Redactor:
-    """A redactor that knows the secrets of our environment and of the environment the order gives its agent."""
-    return Redactor.of_environment({**os.environ, **order.config.env})
+    """A redactor that knows the secrets of our environment and settings, and of what the order gives its agent."""
+    return Redactor.of_environment({**os.environ, **order.config.env}, secrets.known())
 
 
 def make_receipt(observed: Observed) -> Receipt:

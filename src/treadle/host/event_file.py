@@ -23,32 +23,53 @@ def encode_events(events: Sequence[AnyAgentEvent]) -> bytes:
     return _encoder.encode_lines(events)
 
 
+_PIECES = ("assistant_delta", "text_delta", "thinking_delta", "tool_output")
+
+
 class RedactedEvents:
     """Removes secrets from events. Text that comes in pieces is redacted as one text, so that a key cut in two is
-    still found. What is held back comes with the next piece, or with the event after the last one.
+    still found. What is held back comes with the next piece, or before the event that ends the text: for what a tool
+    prints the tool's end, else any other event.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._stream: RedactedStream | None = None
-        self._last: dict[str, Any] = {}
+        self._streams: dict[tuple[str, str], tuple[RedactedStream, dict[str, Any]]] = {}
 
     def clean(self, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        if event.get("type") == "assistant_delta":
-            self._stream = self._stream or self._redactor.stream()
-            said = self._stream.feed(str(event.get("text", "")))
-            self._last = {**self._redactor.tree({**event, "text": ""}), "text": said}
-            yield self._last
+        kind, call = str(event.get("type")), str(event.get("call", ""))
+        if kind in _PIECES:
+            key = (kind, call)
+            stream, _ = self._streams.get(key) or (self._redactor.stream(), {})
+            said = stream.feed(str(event.get("text", "")))
+            told = {**self._tree({**event, "text": ""}), "text": said}
+            self._streams[key] = (stream, told)
+            yield told
             return
-        yield from self.rest()
-        yield self._redactor.tree(event)
+        ended = {key for key in self._streams if key[0] != "tool_output" or kind == "tool_ended" and key[1] == call}
+        yield from self._end(ended)
+        yield self._tree(event)
+
+    def _tree(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Each text by itself, and then the whole: a name beside a value says that the value is a secret."""
+        clean: dict[str, Any] = self._redactor.tree(event)
+        text = _encoder.encode(clean).decode()
+        found = self._redactor.text(text)
+        if found == text:
+            return clean
+        with contextlib.suppress(msgspec.MsgspecError):  # something of the notation itself looked like a secret
+            clean = msgspec.json.decode(found)
+        return clean
 
     def rest(self) -> Iterator[dict[str, Any]]:
         """What is still held back, when nothing more comes."""
-        rest = self._stream.end() if self._stream is not None else ""
-        self._stream = None
-        if rest:
-            yield {**self._last, "text": rest}
+        yield from self._end(set(self._streams))
+
+    def _end(self, keys: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+        for key in sorted(keys):
+            stream, told = self._streams.pop(key)
+            if rest := stream.end():
+                yield {**told, "text": rest}
 
 
 class EventFile:

@@ -300,9 +300,10 @@ class HostRun:
         observed.final = doer.final
 
     def _open_outputs(self) -> None:
-        self._outputs.append(EventFile(os.path.join(self.directory, "events.jsonl")))
+        redactor = redactor_of(self.job.order)
+        self._outputs.append(EventFile(os.path.join(self.directory, "events.jsonl"), redactor))
         if self.job.events_path is not None:
-            self._outputs.append(EventFile(self.job.events_path, redactor_of(self.job.order)))
+            self._outputs.append(EventFile(self.job.events_path, redactor))
 
     def _keep(self, events: Sequence[AnyAgentEvent]) -> None:
         lines = encode_events(events)

@@ -21,7 +21,7 @@ async def test_keys_never_reach_the_engine_whatever_the_agent_prints(
     monkeypatch.setenv("SHOP_API_KEY", 'k"ey-of-the-shop-77')
     await start_node()
     key = os.environ["SHOP_API_KEY"]
-    prints = says(f"The key is {key}, and I ask.", bash(f"echo '{key}'"), turn=1)
+    prints = says(f"The key is {key}, and I ask.", bash(f"python3 -c 1 '{key}'"), turn=1)
     order = work(repository, model(tmp_path, prints, DONE), answer_seconds=0.2)
     await give(bus, order)
     ended = await client.wait(bus, order.id, 90)

@@ -9,11 +9,15 @@ from typing import Any
 import msgspec
 
 from treadle.errors import TreadleError
+from treadle.events import AnyEvent
+from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.engine.events import AttemptLog
 from treadle.fleet.orders import encode
 from treadle.fleet.run import runs, trees
+from treadle.host.event_file import RedactedEvents
 from treadle.redact import Redactor
+from treadle.settings import secrets
 from treadle.wire.fleet.messages import RunReport
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import NOT_HERE, Used
@@ -61,7 +65,9 @@ class RunningAttempt:
         self.stopped: TreadleError | None = None
         self.parked = False
         """Whether it gives its slot back, so that another runner continues once there is an answer."""
-        self._redactor = Redactor.of_environment(os.environ)
+        self.redactor = Redactor.of_environment(os.environ, _known_here())
+        """Knows every secret that this node has: they stay here, whatever an agent prints."""
+        self._events = RedactedEvents(self.redactor)
 
     def prepare(
         self, source: str, path: str = "", left: trees.Left | None = None, bundle: bytes = b""
@@ -85,14 +91,28 @@ class RunningAttempt:
                     raise
                 await asyncio.sleep(0.2)
 
+    def tell(self, event: AnyEvent) -> None:
+        """Keep an event without its secrets, and send it."""
+        for clean in self._events.clean(msgspec.to_builtins(event)):
+            self.log.append(msgspec.json.encode(clean))
+
+    async def end_events(self, timeout: float) -> None:
+        """Send what was held back, because it could have become a secret, and wait until all is sent."""
+        for clean in self._events.rest():
+            self.log.append(msgspec.json.encode(clean))
+        await self.log.finish(timeout)
+
     def redacted(self, data: bytes) -> bytes:
-        """JSON without this machine's keys: they stay here, whatever an agent prints."""
-        text = data.decode()
-        found = self._redactor.text(text)
-        if found == text:
-            return data
-        try:
-            msgspec.json.decode(found)
-            return found.encode()
-        except msgspec.MsgspecError:  # a secret looked like a part of the JSON notation
-            return encode(self._redactor.tree(msgspec.json.decode(data)))
+        """JSON without secrets; unchanged to the byte where there are none."""
+        given = {"told": msgspec.json.decode(data)}
+        clean = next(RedactedEvents(self.redactor).clean(given))
+        return data if clean == given else encode(clean["told"])
+
+
+def _known_here() -> list[str]:
+    """What the environment does not say: keys in settings, and the fleet's own passwords."""
+    try:
+        passwords = list(places.load().users.values())
+    except TreadleError:
+        passwords = []
+    return [*secrets.known(), *passwords]

@@ -97,9 +97,9 @@ class Checkpoints:
     def look(self, event: AnyEvent) -> None:
         if isinstance(event, ToolStarted):
             said = f"{event.name} {event.command or ' '.join(event.paths)}".strip()
-            self._done = [*self._done, said[:200]][-DONE_MAX:]
+            self._done = [*self._done, self._attempt.redactor.text(said)[:200]][-DONE_MAX:]
         elif isinstance(event, Message) and event.text.strip():
-            self._words = event.text[-2000:]
+            self._words = self._attempt.redactor.text(event.text)[-2000:]
         if isinstance(event, ToolEnded | TurnEnded | Message):
             self._more.set()
 

@@ -120,7 +120,7 @@ class Execution:
     async def take(self, event: AnyEvent) -> None:
         """Handle each event of the agent's session; while we wait here, the agent is held back."""
         if not self.attempt.superseded.is_set():
-            self.attempt.log.append(self.attempt.redacted(msgspec.json.encode(event)))
+            self.attempt.tell(event)
             await self._look(event)
             await self.attempt.may_go_on.wait()
 
@@ -132,7 +132,7 @@ class Execution:
             self.checkpoints.opened(self._host.session_id)
         self.checkpoints.look(event)
         if isinstance(event, ToolStarted):
-            told = f"{event.name} {event.command or ' '.join(event.paths)}".strip()[:200]
+            told = self.attempt.redactor.text(f"{event.name} {event.command or ' '.join(event.paths)}".strip())[:200]
             self._tools[event.call] = told
             call = f"{event.name} {event.command} {event.args!r}"
             self._repeats = self._repeats + 1 if call == self._last_call else 1
@@ -164,7 +164,7 @@ class Execution:
             return
         self.claimed.learn(self._others)
         if text := self.claimed.collisions(answer.collisions):
-            self.attempt.log.append(msgspec.json.encode(Warned(message=text, code="collision", ts=time.time())))
+            self.attempt.tell(Warned(message=text, code="collision", ts=time.time()))
             try:
                 await self.steer(text)
             except Unsupported:
@@ -372,7 +372,7 @@ class Execution:
         kept: Any = msgspec.Raw(text)
         if len(text) > RECEIPT_MAX:
             name = f"receipt.{self.spec.id}.{self.attempt.job.attempt}"
-            await objects.put(self.attempt.bus, name, text)
+            await objects.put(self.attempt.bus, name, self.attempt.redacted(text))
             kept = {"object": name}
         cancelled = self.attempt.stopped is not None and self.attempt.stopped.code == "cancelled"
         state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"

@@ -24,6 +24,7 @@ from treadle.fleet.run.execute import Execution
 from treadle.io.files import locked
 from treadle.io.process import warm_parent
 from treadle.io.process.private import hold_secrets
+from treadle.redact import Redactor
 from treadle.wire.fleet.connection import read as read_message
 from treadle.wire.fleet.messages import (
     AnyInstruction,
@@ -43,6 +44,13 @@ from treadle.wire.fleet.messages import (
 log = logging.getLogger(__name__)
 
 SEND_SECONDS = 60.0
+
+
+class RedactedLines(logging.Formatter):
+    """The runner's log quotes what agents and programs said, and they say anything."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return Redactor.of_environment(os.environ).text(super().format(record))
 
 
 class Runner:
@@ -141,7 +149,7 @@ class Runner:
         self._leaving_task = asyncio.ensure_future(self.execution.stop(Cancelled(self.leaving)))
 
     async def _conclude(self, ended: Ended) -> None:
-        await self.attempt.log.finish(SEND_SECONDS if self.bus.connected else OUTAGE_SECONDS)
+        await self.attempt.end_events(SEND_SECONDS if self.bus.connected else OUTAGE_SECONDS)
         if self.attempt.log.closed_by_another:
             return
         if self.attempt.parked and (ask := self.execution.meter.asks_for_more):
@@ -223,7 +231,8 @@ def forked(directory: str, log_fd: int) -> None:
 def start() -> None:
     """`python -m treadle.fleet.run.runner DIRECTORY`."""
     hold_secrets()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    logging.getLogger().handlers[0].setFormatter(RedactedLines("%(asctime)s %(name)s %(message)s"))
     try:
         sys.exit(asyncio.run(main(sys.argv[1])))
     except TreadleError as error:

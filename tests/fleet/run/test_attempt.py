@@ -1,0 +1,127 @@
+"""No key that an agent comes across is in anything that the fleet keeps or sends."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.fleet.conftest import Start, give
+from tests.fleet.repositories import bash, git, model, read, says, work
+from treadle.fleet import client
+from treadle.fleet.engine import objects
+from treadle.fleet.engine.bus import EVENTS, STATE, Bus
+from treadle.fleet.engine.layout import OBJECTS
+from treadle.fleet.engine.pull import Pull
+from treadle.fleet.run import checkpoints
+from treadle.io.paths import state_dir
+
+BODY = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDcAnAry0001abc", "Zx9" + "CaNaRyBody2" * 5 + "Qq7+/x"]
+VALUES = {"NODE_SECRET": "canary-by-value-of-the-node", "CANARY_TOKEN": 'quo"CaNaRyQuoted"value'}
+CANARIES = {
+    "anthropic": "sk-ant-api03-CaNaRyAAAABBBBCCCCDDDD-eeee",
+    "openai": "sk-proj-CaNaRyabcdefghijklmnop1234",
+    "github": "ghp_CaNaRy" + "a1B2" * 8,
+    "github fine": "github_pat_CaNaRy" + "a1B2_" * 6,
+    "gitlab": "glpat-CaNaRy" + "a1B2c3" * 3,
+    "aws id": "AKIACANARY7EXAMPLE12",
+    "aws secret": "aws_secret_access_key = CaNaRy/wJalrXUtnFEMIK7MDENGbPxRfiCY",
+    "google": "AIzaCaNaRy" + "x" * 29,
+    "slack": "xoxb-1234567890-CaNaRyabcdef",
+    "slack hook": "https://hooks.slack.com/services/T00000000/B00000000/CaNaRyXXXXXXXXXXXXXX",
+    "npm": "npm_CaNaRy" + "a1B2" * 8,
+    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJDYU5hUnkifQ.CaNaRydozjgNryP4J3jVmNHl0w5N",
+    "stripe": "sk_live_CaNaRy1234567890abcdef",
+    "azure": "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=CaNaRy" + "Ab1+" * 20 + "==",
+    "telegram": "123456789:AACaNaRyhG3kfkcaNaRyaaaaBBBBccccdd",
+    "url": "postgres://user:CaNaRy-password@db.example/x",
+    "json": '{"client": 1, "password": "CaNaRy hunter two"}',
+    "pem": "\n".join(["-----BEGIN PRIVATE KEY-----", *BODY, "CaNaRyEnd==", "-----END PRIVATE KEY-----"]),
+    **VALUES,
+}
+FRAMED = ("aws secret", "slack hook", "azure", "url", "json", "pem", "CANARY_TOKEN")
+"""What is looked for by its secret part, because the rest stays."""
+NEEDLES = {
+    **{name: text for name, text in CANARIES.items() if name not in FRAMED},
+    "aws secret": "CaNaRy/wJalrXUtn",
+    "slack hook": "CaNaRyXXXXXXXXXXXXXX",
+    "azure": "CaNaRyAb1+",
+    "url": "CaNaRy-password",
+    "json": "CaNaRy hunter two",
+    "pem": BODY[0],
+    "pem body": BODY[1],
+    "pem end": "CaNaRyEnd",
+    "quoted": "CaNaRyQuoted",
+}
+
+
+def canaries_in(data: bytes) -> set[str]:
+    return {name for name, needle in NEEDLES.items() if needle.encode() in data}
+
+
+async def everything_stored(bus: Bus) -> dict[str, bytes]:
+    """Every message of every stream but the parts of objects, and every object, by its name."""
+    found: dict[str, bytes] = {}
+    for name in (STATE, EVENTS, OBJECTS):
+        pull = Pull(bus, name, filters=("$O.fleet.M.>",) if name == OBJECTS else ())
+        pending = 1
+        while pending and (some := await pull.next(5.0)):
+            found |= {f"{each.subject} {each.metadata.sequence.stream}": each.data for each in some}
+            pending = some[-1].metadata.num_pending
+        await pull.close()
+    for subject, data in list(found.items()):
+        if subject.startswith("$O.fleet.M."):
+            name = msgspec.json.decode(data)["name"]
+            found[name] = await objects.get(bus, name)
+    return found
+
+
+def files_kept(but: tuple[str, ...]) -> dict[str, bytes]:
+    found = {}
+    for here, _, names in os.walk(state_dir()):
+        for name in names:
+            path = os.path.join(here, name)
+            short = os.path.relpath(path, state_dir())
+            if os.path.isfile(path) and not short.startswith(but):
+                found[short] = Path(path).read_bytes()
+    return found
+
+
+async def test_no_canary_of_any_shape_is_in_anything_that_is_kept(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in VALUES.items():
+        monkeypatch.setenv(name, value)
+    (repository / "keys.txt").write_text("\n".join(CANARIES.values()) + "\n")
+    (repository / "body.txt").write_text("\n".join(BODY) + "\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "keys")
+    aloud = "\n".join(CANARIES.values())
+    slow = "cat body.txt; while read -r line; do printf '%s' \"$line\"; sleep 0.01; echo; done < keys.txt"
+    script = model(
+        tmp_path,
+        says(f"I look.\n{aloud}", read("keys.txt"), bash(slow)),
+        says("", bash("tail -n 3 keys.txt >&2; echo " + CANARIES["telegram"])),
+        says(f"Done. {aloud}"),
+    )
+    await start_node()
+    order = work(repository, script, mode="yolo", verify="cat keys.txt; false")
+    await give(bus, order)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "failed" and "not verified" in ended.why
+    seen = [each.event async for each in client.events(bus, order.id)]
+    assert {"tool_output", "tool_ended", "message"} <= {each["type"] for each in seen if each}
+    assert "[redacted]" in str(seen)
+
+    stored = await everything_stored(bus)
+    session = stored.pop(checkpoints.name_of(order.id, 1))
+    assert canaries_in(session) <= set(NEEDLES)  # the agent's own history, which resume needs as it was
+    kept = files_kept(
+        ("sessions/", "fleet/engine/", f"fleet/runs/{order.id}.1/work/", f"fleet/runs/{order.id}.1/store/")
+    )
+    told: dict[str, Any] = {**stored, **kept, "show": str(await client.show(bus, order.id)).encode()}
+    leaks = {name: found for name, data in told.items() if (found := canaries_in(data))}
+    assert leaks == {}
+    assert any(name.startswith("receipt") or name.startswith("$KV.fleet.receipt") for name in told)
+    assert any(name.endswith("events.jsonl") for name in told)
