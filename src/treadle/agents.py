@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import here
-from treadle.session import Agent, AgentInfo, Confinement, Guards, RelayGrant, Session, SessionSpec
+from treadle.session import Access, Agent, AgentInfo, Confinement, Decision, Guards, RelayGrant, Session, SessionSpec
 from treadle.sessions.abilities import can
 from treadle.settings.config import AgentSettings
 
@@ -138,8 +138,11 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     The session acts under the identity in `HEIMDALL_HAID`. Without one it gets an identity of its own, which its
     commands see too.
     """
+    from treadle.coordination.relaying import sealed_top
     from treadle.coordination.repository import find
 
+    if (top := sealed_top(spec.cwd)) is not None:
+        return _bound_from_inside(spec, top)
     haid = environ.get("HEIMDALL_HAID")
     if not haid and find(spec.cwd) is None and not environ.get("HEIMDALL_PLANNING_DIR"):
         return spec
@@ -166,6 +169,26 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     return msgspec.structs.replace(
         spec, guards=_both(spec.guards, Guards(judge=guarded.judge, writing=guarded.writing, watching=watching))
     )
+
+
+def _bound_from_inside(spec: SessionSpec, top: str) -> SessionSpec:
+    """The same for a session in the sandbox of another, such as that of a driven worker: it asks by the other's relay,
+    acts under the other's identity, and passes the relay on."""
+    from treadle.coordination.relaying import PLACE, RelayRequest, ask
+
+    def judge(access: Access) -> Decision:
+        surfaces = [path for path in (os.path.relpath(one, top) for one in access.paths) if path.split("/")[0] != ".."]
+        if access.kind != "write" or not surfaces:
+            return Decision(verdict="allow", by="claim")
+        try:
+            code, _, err = ask(RelayRequest(top, "claim", ["check", "--", *surfaces]))
+        except TreadleError as error:
+            code, err = 2, f"what others hold cannot be seen: {error.message}".encode()
+        reason = err.decode(errors="replace").strip()
+        return Decision(verdict="deny", reason=reason, by="claim") if code else Decision(verdict="allow", by="claim")
+
+    confinement = msgspec.structs.replace(spec.confinement, sockets=(*spec.confinement.sockets, PLACE))
+    return msgspec.structs.replace(spec, guards=_both(spec.guards, Guards(judge=judge)), confinement=confinement)
 
 
 def _relayed(spec: SessionSpec, planning: Planning, haid: str, process: str) -> SessionSpec:

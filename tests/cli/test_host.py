@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.checkouts import checkout
 from tests.installed import started, treadle
 from tests.scripts import calls, says
 from treadle.io.sandbox import methods
@@ -182,3 +183,13 @@ def test_a_run_is_seen_watched_and_cancelled_from_another_terminal(source: Path)
     assert "not needed" in shown
     process.communicate(timeout=60)
     assert treadle("host", "ps").stdout == "" and "no run under way" in treadle("host", "watch", run_id).stderr
+
+
+def test_our_own_agent_commits_in_a_worktree_of_an_order(tmp_path: Path) -> None:
+    top = checkout(tmp_path / "repo")
+    script = tmp_path / "script.toml"
+    script.write_text(calls("bash", {"command": "echo two > file.txt && git commit -qam two"}) + says("Done."))
+    words = ("host", "run", "--agent", "native", "--model", f"scripted:{script}", "--task", "two")
+    done = treadle(*words, "--workspace-mode", "worktree", "--apply", cwd=top)
+    assert done.returncode == 0 and "complete" in done.stdout, done.stdout + done.stderr
+    assert (top / "file.txt").read_text() == "two\n"

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.agent.checkouts import checkout
+from tests.scripts import calls, says
 from treadle.agents import find_agent
+from treadle.coordination.claims import Claims
+from treadle.coordination.planning import Planning
 from treadle.drivers.card import cards
 from treadle.drivers.confined import Enclosure, decided, enclosure, started, unchanged, watched
 from treadle.errors import ConfigError, TreadleError
@@ -212,3 +216,19 @@ def test_an_agent_that_we_know_may_write_its_own_files_also_behind_a_program_of_
     made = Enclosure(spec, "worker:x", words, {"HOME": str(tmp_path)}, ())
     made.close()
     assert str(tmp_path / ".qwen") in made.asked.write
+
+
+@pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+@pytest.mark.parametrize("prefix", ["worker", "sidecar"])
+async def test_an_agent_of_ours_that_is_driven_in_a_repository_is_bound_by_claims_through_the_relay(
+    tmp_path: Path, prefix: str
+) -> None:
+    top = checkout(tmp_path / "w")
+    Claims(Planning(project=str(top)), str(top)).claim("haid:bob.box-0002", ["file.txt"], "T-1")
+    (top / "script.toml").write_text(
+        calls("write_file", {"file_path": "file.txt", "content": "theirs"})
+        + calls("write_file", {"file_path": "free.txt", "content": "mine"})
+        + says("Done.")
+    )
+    await played(prefix, SessionSpec(cwd=str(top), model="scripted:script.toml", mode="full-auto"))
+    assert (top / "file.txt").read_text() == "one\n" and (top / "free.txt").read_text() == "mine"

@@ -10,10 +10,14 @@ import os
 
 from treadle.coordination import repository
 from treadle.coordination.changes import Made
-from treadle.errors import ConfigError
-from treadle.light import Any
+from treadle.errors import ConfigError, TreadleError
+from treadle.io import sockets
+from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.common.schema import TEXT, Schema, faults, list_of, record
+
+if TYPE_CHECKING:
+    import socket
 
 PLACE = "/run/treadle-coordination"
 """The path of the socket inside."""
@@ -21,6 +25,7 @@ LARGEST = 4 << 20
 """Bytes of a request, and of an answer."""
 SECONDS = 90
 """For one command: a little longer than one waits for a lock."""
+PATIENCE = SECONDS + 15.0
 LISTENING = b'{"listening":true}\n'
 _REQUEST = record(
     {"top": TEXT, "command": TEXT, "arguments": list_of(TEXT)},
@@ -101,3 +106,54 @@ def _bytes(text: str) -> bytes:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError as error:
         raise ConfigError(f"that is not text: {error}") from None
+
+
+# Inside...
+
+
+def ask(request: RelayRequest) -> tuple[int, bytes, bytes]:
+    """The exit code, standard output and standard error of what was done outside. Raises ConfigError."""
+    with connect(request) as there:
+        return parse_answer(line_from(there))
+
+
+def connect(request: RelayRequest) -> socket.socket:
+    """A connection on which the request was sent. Raises ConfigError when there is no relay."""
+    line = request.line()
+    if len(line) > LARGEST:
+        raise ConfigError(f"the request has more than {LARGEST >> 20} MiB, which is not passed out of a sandbox")
+    try:
+        there = sockets.connect(PLACE, PATIENCE)
+    except TreadleError as error:
+        raise ConfigError(
+            "claims and seats are kept in the user's git directory, which a sandbox does not show, and no relay to it"
+            f" is granted here: {error.message}",
+            hint="run this outside of the sandbox; writes of this session are checked against claims there anyway",
+        ) from None
+    try:
+        there.sendall(line)
+    except OSError as error:
+        there.close()
+        raise _no_answer(str(error)) from None
+    return there
+
+
+def line_from(there: socket.socket) -> bytes:
+    """The first line of an answer. Raises ConfigError when none comes."""
+    data = b""
+    try:
+        while not data.endswith(b"\n") and len(data) <= 4 * LARGEST:
+            more = there.recv(1 << 16)
+            if not more:
+                raise _no_answer("it closed the connection")
+            data += more
+    except OSError as error:
+        raise _no_answer(str(error)) from None
+    return data
+
+
+def _no_answer(why: str) -> ConfigError:
+    return ConfigError(
+        f"our process outside of the sandbox did not answer: {why}",
+        hint="what it did is not known: heimdall-claim list says what is held; the relay ends with its session",
+    )

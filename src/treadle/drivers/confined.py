@@ -39,8 +39,10 @@ class Enclosure(Confining):
             # Its sessions are kept where only this agent finds them; it reads what a person has set and trusted.
             asked = replace(asked, state=_state(name))
             shown += [place for place in (config_file(), trust.register()) if os.path.exists(place)]
+        # A directory and a branch are named by it, and the name of an agent can be a command with slashes and colons.
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", spec.start.id or name).strip("-") or "agent"
         super().__init__(
-            spec.cwd, spec.add_dirs, replace(asked, read_only=(*asked.read_only, *shown)), session=spec.start.id or name
+            spec.cwd, spec.add_dirs, replace(asked, read_only=(*asked.read_only, *shown)), session=plain[-100:]
         )
         self.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
         self.own = "".join(f", {place}" for place in own)

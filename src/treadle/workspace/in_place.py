@@ -87,6 +87,7 @@ class InPlace:
             hooks=self._hooks(),
             programs=True,
         )
+        private_git.mark(self.private)
         self.head, self.refs = base
         self._keep_index()
         self.mounts = tuple(self._mounts())

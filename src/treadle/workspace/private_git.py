@@ -105,7 +105,6 @@ def make(
         refs[begins] = at
     for directory in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks", "logs"):
         os.makedirs(os.path.join(place, directory), mode=0o700)
-    _write(place, MARK, "This git directory is an agent's own; what it commits is taken over by Treadle outside.\n")
     _write(place, "HEAD", f"ref: {begins}\n" if REF.fullmatch(begins) else f"{begins}\n")
     write_refs(place, refs)
     borrowed = user.object_places() if objects is None else objects
@@ -120,6 +119,11 @@ def make(
     else:
         _read_tree(place, user, at or begins)
     return Base(begins, refs)
+
+
+def mark(place: str) -> None:
+    """Say that this directory is shown instead of the user's. One that is simply that of a new directory is not."""
+    _write(place, MARK, "This git directory is an agent's own; what it commits is taken over by Treadle outside.\n")
 
 
 def write_refs(place: str, refs: dict[str, str]) -> None:

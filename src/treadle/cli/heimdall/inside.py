@@ -11,9 +11,8 @@ import sys
 
 from treadle.cli.heimdall import Arguments, UsageError
 from treadle.coordination import relaying
-from treadle.coordination.relaying import LARGEST, LISTENING, PLACE, RelayRequest
+from treadle.coordination.relaying import LARGEST, LISTENING, RelayRequest
 from treadle.errors import ConfigError, TreadleError
-from treadle.io import sockets
 from treadle.io.paths import here
 from treadle.light import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from treadle.coordination.changes import Made
 
-PATIENCE = relaying.SECONDS + 15.0
 READ_STDIN = ("validate", "hook")
 
 
@@ -32,7 +30,7 @@ def relay(name: str, arguments: list[str], top: str) -> int:
         return _serve(arguments, top)
     stdin = _read() if name in READ_STDIN else b""
     try:
-        code, out, err = _asked(RelayRequest(top, name, arguments, stdin, _changed(name, arguments)))
+        code, out, err = relaying.ask(RelayRequest(top, name, arguments, stdin, _changed(name, arguments)))
     except TreadleError as error:
         if name == "hook":  # a program lets the call go on when its hook only fails
             return _refuse_call(arguments, stdin, failed=error.message)
@@ -44,11 +42,6 @@ def relay(name: str, arguments: list[str], top: str) -> int:
     sys.stderr.buffer.write(err)
     sys.stderr.buffer.flush()
     return code
-
-
-def _asked(request: RelayRequest) -> tuple[int, bytes, bytes]:
-    with _connected(request) as there:
-        return relaying.parse_answer(_line(there))
 
 
 def _read() -> bytes:
@@ -77,54 +70,16 @@ def _changed(name: str, arguments: list[str]) -> list[Made] | None:
     return None
 
 
-def _connected(request: RelayRequest) -> socket.socket:
-    line = request.line()
-    if len(line) > LARGEST:
-        raise ConfigError(f"the request has more than {LARGEST >> 20} MiB, which is not passed out of a sandbox")
-    try:
-        there = sockets.connect(PLACE, PATIENCE)
-    except TreadleError as error:
-        raise ConfigError(
-            "claims and seats are kept in the user's git directory, which a sandbox does not show, and no relay to it"
-            f" is granted here: {error.message}",
-            hint="run this outside of the sandbox; writes of this session are checked against claims there anyway",
-        ) from None
-    try:
-        there.sendall(line)
-    except OSError as error:
-        there.close()
-        raise _no_answer(str(error)) from None
-    return there
-
-
-def _line(there: socket.socket) -> bytes:
-    data = b""
-    try:
-        while not data.endswith(b"\n") and len(data) <= 4 * LARGEST:
-            more = there.recv(1 << 16)
-            if not more:
-                raise _no_answer("it closed the connection")
-            data += more
-    except OSError as error:
-        raise _no_answer(str(error)) from None
-    return data
-
-
-def _no_answer(why: str) -> ConfigError:
-    return ConfigError(
-        f"our process outside of the sandbox did not answer: {why}",
-        hint="what it did is not known: heimdall-claim list says what is held; the relay ends with its session",
-    )
-
-
 def _serve(arguments: list[str], top: str) -> int:
     """The ledger server: from its answer on, both directions are passed through."""
     args = Arguments(arguments, "--project --port", "--extended --http")
     if "--http" in args.flags:
         raise UsageError("inside a sandbox the server speaks on standard input and output only")
     asked = relaying.sealed_top(args.get("--project") or None) or top
-    with _connected(RelayRequest(asked, "ledger-mcp", ["--extended"] if "--extended" in args.flags else [])) as there:
-        if (said := _line(there)) != LISTENING:
+    with relaying.connect(
+        RelayRequest(asked, "ledger-mcp", ["--extended"] if "--extended" in args.flags else [])
+    ) as there:
+        if (said := relaying.line_from(there)) != LISTENING:
             code, _, err = relaying.parse_answer(said)
             sys.stderr.buffer.write(err)
             return code
@@ -133,7 +88,7 @@ def _serve(arguments: list[str], top: str) -> int:
 
 
 def _pass_on(there: socket.socket) -> int:
-    import socket as sockets_
+    import socket
 
     sources = [0, there.fileno()]
     while there.fileno() in sources:
@@ -142,7 +97,7 @@ def _pass_on(there: socket.socket) -> int:
             if not data:
                 sources.remove(ready)
                 if ready == 0:
-                    there.shutdown(sockets_.SHUT_WR)
+                    there.shutdown(socket.SHUT_WR)
             elif ready == 0:
                 there.sendall(data)
             else:

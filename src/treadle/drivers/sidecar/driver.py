@@ -41,9 +41,15 @@ _ABILITIES = {"streaming": "streaming", "tool_use": "tools", "extended_thinking"
 
 class SidecarAgent:
     def __init__(
-        self, command: str | Sequence[str], *, timing: Timing | None = None, writes: Sequence[str] = ()
+        self,
+        command: str | Sequence[str],
+        *,
+        timing: Timing | None = None,
+        writes: Sequence[str] = (),
+        bind: Bind | None = None,
     ) -> None:
         self._writes = writes
+        self._bind = bind
         self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._timing = timing or Timing()
 
@@ -58,6 +64,8 @@ class SidecarAgent:
 
     async def open(self, spec: SessionSpec) -> SidecarSession:
         abilities.check(self.name, CARDS[0].capabilities, spec)
+        if self._bind is not None:
+            spec = self._bind(spec, {**os.environ, **spec.env})
         spec = decided(spec, os.environ)
         peer = await self.start(spec.cwd, spec.env, spec)
         try:
@@ -84,7 +92,7 @@ class SidecarAgent:
 
 def launched(card: Card, launch: Launch, bind: Bind | None = None) -> SidecarAgent:
     """Called by `agents.py`."""
-    return SidecarAgent(launch.argv, writes=launch.writes)
+    return SidecarAgent(launch.argv, writes=launch.writes, bind=bind)
 
 
 def agent_info(name: str, hello: SidecarHello) -> AgentInfo:

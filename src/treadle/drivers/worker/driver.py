@@ -57,9 +57,15 @@ LIMITED = {"max_iterations", "loop_detected", "budget_exceeded", "timeout", "lim
 
 class WorkerAgent:
     def __init__(
-        self, command: str | Sequence[str], *, patience: Patience | None = None, writes: Sequence[str] = ()
+        self,
+        command: str | Sequence[str],
+        *,
+        patience: Patience | None = None,
+        writes: Sequence[str] = (),
+        bind: Bind | None = None,
     ) -> None:
         self._writes = writes
+        self._bind = bind
         self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._patience = patience or Patience(handshake=HANDSHAKE)
 
@@ -72,6 +78,8 @@ class WorkerAgent:
 
     async def open(self, spec: SessionSpec) -> WorkerSession:
         abilities.check(self.name, CARDS[0].capabilities, spec)
+        if self._bind is not None:
+            spec = self._bind(spec, {**os.environ, **spec.env})
         env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True)
         env.pop("TREADLE_AGENT", None)  # it is meant for us: a worker that inherits it would start another, without end
         env |= spec.env
@@ -99,7 +107,7 @@ def launched(card: Card, launch: Launch, bind: Bind | None = None) -> WorkerAgen
     seconds = launch.options.get("handshake", HANDSHAKE)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
         raise ConfigError(f"the option handshake of a worker is {seconds!r}", hint="give a number of seconds")
-    return WorkerAgent(launch.argv, writes=launch.writes, patience=Patience(handshake=float(seconds)))
+    return WorkerAgent(launch.argv, writes=launch.writes, patience=Patience(handshake=float(seconds)), bind=bind)
 
 
 def _extended(extensions: frozenset[str]) -> dict[str, Level]:

@@ -87,8 +87,6 @@ def _make_git(store: Store, user: UserRepository, path: str, start: str, head: s
     """The agent's own git directory, at `head`. Nothing but us has written in it yet, so our git may run there."""
     place = os.path.join(path, ".git")
     private_git.make(place, user, head=start)
-    # Claims of orders are the fleet's: for the coordination, this is a repository like any other.
-    os.unlink(os.path.join(place, private_git.MARK))
     own = UserRepository(path, place, place, linked=False)
     if head != start:
         give_commits(store, own, head, without=start)
