@@ -1,12 +1,18 @@
 """How git is started: without the person's environment, and with git's own words when it fails."""
 
+import os
 from pathlib import Path
+from shutil import which
 
 import pytest
 
-from tests.workspace.repositories import make
-from treadle.errors import WorkspaceError
+from tests.workspace.repositories import git, make
+from treadle.errors import NotFound, WorkspaceError
+from treadle.workspace import private_git
 from treadle.workspace.git import create, environment
+from treadle.workspace.store import Store
+from treadle.workspace.user_repository import UserRepository
+from treadle.workspace.workspace import prepare
 
 
 def test_no_variable_points_git_at_another_repository(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +38,54 @@ def test_hooks_of_a_template_do_not_run(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     create("clone", "--quiet", make(tmp_path / "repo").top, str(tmp_path / "copy"), cwd=str(tmp_path))
     assert (tmp_path / "copy" / ".git" / "hooks" / "post-checkout").exists() and not (tmp_path / "ran").exists()
+
+
+def canary(directory: Path, ran: Path) -> None:
+    """A program called git, as an agent might write it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "git").write_text(f'#!/bin/sh\ntouch {ran}\nexec {which("git")} "$@"\n')
+    (directory / "git").chmod(0o755)
+
+
+def test_git_is_never_one_that_an_agent_could_have_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An activated environment of a project is first on PATH, and our git works elsewhere: in the state directory, or
+    in the git directory of another worktree."""
+    repository, tree = make(tmp_path / "repo"), tmp_path / "wt"
+    git("worktree", "add", "-q", "-b", "b", str(tree), cwd=repository.top)
+    commit = git("rev-parse", "HEAD", cwd=repository.top).stdout.decode().strip()
+    ran = tmp_path / "ran"
+    for place in (Path(repository.top), tree):
+        canary(place / ".venv" / "bin", ran)
+        monkeypatch.setenv("PATH", f"{place}/.venv/bin:{place}/absent:{os.environ['PATH']}")
+        user = UserRepository.at(str(place))
+        assert user is not None and user.refs()
+        store = Store.make(str(tmp_path / f"store-{place.name}"), lenders=user.object_places())
+        blobs = [entry.blob for entry in store.borrow_tree(commit)[1].values()]
+        assert set(store.blobs(blobs)) == set(blobs) != set()
+        private_git.make(str(tmp_path / f"git-{place.name}"), user, head="refs/heads/x", at=commit)
+        assert not ran.exists()
+
+
+def test_git_is_not_taken_from_a_workspace_that_is_no_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, plain = tmp_path / "ran", tmp_path / "plain"
+    canary(plain / "bin", ran)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "git").symlink_to(plain / "bin" / "git")
+    monkeypatch.setenv("PATH", f"{plain}/bin:{tmp_path}/tools:{os.environ['PATH']}")
+    (tmp_path / "run").mkdir()
+    made = prepare("pass_through", str(plain), str(tmp_path / "run"), name="r1")
+    (plain / "new").write_text("x")
+    assert [change.path for change in made.difference().changes] == ["new"] and not ran.exists()
+
+
+def test_when_the_only_git_is_in_a_checkout_it_is_not_run_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, top = tmp_path / "ran", make(tmp_path / "repo").top
+    canary(Path(top) / "bin", ran)
+    monkeypatch.setenv("PATH", f"{top}/bin")
+    with pytest.raises(NotFound, match="where an agent may have put it"):
+        create("init", "new", cwd=str(tmp_path))
+    assert not ran.exists()

@@ -1,6 +1,7 @@
 """Each kind of workspace: what it contains, what changed, and that nothing unsaved is deleted."""
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -263,3 +264,15 @@ def hide(root: str) -> None:
     Path(root, "locked").mkdir()
     Path(root, "locked", "inside").write_text("i\n")
     Path(root, "locked").chmod(0)
+
+
+def test_refs_that_are_a_link_are_not_searched(tmp_path: Path, source: Path) -> None:
+    """`os.walk` follows a link at its top: to `/`, it took minutes."""
+    workspace = open_in(tmp_path, source, "worktree")
+    elsewhere = tmp_path / "elsewhere" / "heads"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "x").write_text("1" * 40 + "\n")
+    refs = Path(workspace.top) / ".git" / "refs"
+    shutil.rmtree(refs)
+    refs.symlink_to(tmp_path / "elsewhere")
+    assert not workspace.committed

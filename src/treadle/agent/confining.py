@@ -13,6 +13,7 @@ from treadle.agent.sealing import Sealing
 from treadle.errors import Denied
 from treadle.io import scratch
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.process.programs import distrust
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
@@ -42,6 +43,7 @@ class Confining:
         self.asked = asked
         self._write = tuple(dict.fromkeys(os.path.realpath(os.path.join(cwd, one)) for one in (cwd, *add_dirs)))
         self._session = session
+        distrust(*self._write, *asked.write)
         self.sealing = Sealing(self._write, session, self.now, lambda: self.wanted)
         self._temp: str | None = None
         self._hidden = Matches((), lambda path: False)

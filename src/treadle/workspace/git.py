@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 
 from treadle.errors import WorkspaceError
-from treadle.io.process.programs import run_program
+from treadle.io.process.programs import path_outside, run_program
 
 TIMEOUT = 60.0
 _SETTINGS = {
@@ -22,13 +22,15 @@ _SETTINGS = {
     "maintenance.auto": "false",
     "advice.detachedHead": "false",
 }
+_ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
 OPTIONS = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Our environment, without the variables that would point git at another repository."""
+    """Our environment, without the variables that would point git at another repository, and without the directories
+    on PATH in which an agent may have put a program that is called git."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", **(more or {})}
+    return {**kept, "PATH": path_outside(), **_ENVIRONMENT, **(more or {})}
 
 
 def create(*arguments: str, cwd: str, timeout: float = TIMEOUT) -> None:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from treadle.errors import WorkspaceError
+from treadle.errors import TreadleError, WorkspaceError
 from treadle.io import opening
 from treadle.io.copying import copy_file
 from treadle.io.files import read_at_most
@@ -144,6 +144,23 @@ def copy_index(user: UserRepository, place: str) -> None:
     shared = [name for name in os.listdir(user.directory) if name.startswith("sharedindex.")]
     for name in ("index", *shared):
         copy_file(os.path.realpath(user.file(name)), os.path.join(place, name))
+
+
+def named_commits(top: str) -> set[str]:
+    """What the refs of a checkout's private git directory, which the run could write, name now; read as data."""
+    place = os.path.join(top, ".git")
+    refs = os.path.join(place, "refs")
+    files = [os.path.join(place, "HEAD")]
+    if not os.path.islink(place) and not os.path.islink(refs):  # `os.walk` follows a link that it is given
+        files += [os.path.join(folder, name) for folder, _, names in os.walk(refs) for name in names]
+    return {line for line in map(_only_line, files) if ID.fullmatch(line)}
+
+
+def _only_line(path: str) -> str:
+    try:
+        return os.fsdecode(read_at_most(path, 200, follow=False)).strip()
+    except (OSError, TreadleError):
+        return ""
 
 
 def _read_tree(place: str, user: UserRepository, commit: str) -> None:

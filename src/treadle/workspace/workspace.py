@@ -17,8 +17,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from treadle.errors import Denied, StorageError, TreadleError, WorkspaceError
-from treadle.io.files import read_at_most, write_atomic
+from treadle.errors import Denied, StorageError, WorkspaceError
+from treadle.io.files import write_atomic
+from treadle.io.process.programs import distrust
 from treadle.io.reading import read_if_there
 from treadle.io.removing import remove_tree
 from treadle.workspace import private_git
@@ -105,6 +106,7 @@ class Workspace:
         look: Look | None = None,
         watched: Watched | None = None,
     ) -> None:
+        distrust(place.source, place.root)
         self.place = place
         self.root = place.root
         self.store = store
@@ -219,7 +221,7 @@ class Workspace:
     @property
     def committed(self) -> bool:
         """Whether the run seems to have made commits of its own."""
-        return self.place.mode == "worktree" and bool(_own_commits(self.top) - {self.place.start})
+        return self.place.mode == "worktree" and bool(private_git.named_commits(self.top) - {self.place.start})
 
     def take_commits(self, bundle: bytes) -> str:
         """Bring the commits of the run in, from a bundle that was made inside. Returns the last one."""
@@ -267,7 +269,7 @@ class Workspace:
             if path
         ):
             return True
-        return bool(_own_commits(self.top) - {self.place.start} - self._taken)
+        return bool(private_git.named_commits(self.top) - {self.place.start} - self._taken)
 
     def release(self, *, applied: bool = False) -> str | None:
         """Remove the workspace if nothing would be lost; otherwise return where it is kept."""
@@ -327,6 +329,7 @@ def prepare(
     source = os.path.realpath(source)
     if not os.path.isdir(source):
         raise WorkspaceError(f"{source} is not a directory", hint="name the directory to work on with --root")
+    distrust(source)
     try:
         made = _from_commit(source, directory, name) if mode == "worktree" else None
         if made is None:
@@ -437,23 +440,6 @@ def _commit(user: UserRepository) -> str | None:
 def _tree_at(store: Store, look: Look, inside: str) -> str:
     """The tree of a directory in a look; the empty tree if it has no files."""
     return look.folders[inside][1] if inside in look.folders else store.put_tree([])
-
-
-def _own_commits(top: str) -> set[str]:
-    """What the refs of a private git directory, which the run could write, name now; read as data."""
-    git, found = os.path.join(top, ".git"), set()
-    for folder, _, names in os.walk(os.path.join(git, "refs")):
-        for name in names:
-            found.add(_line(os.path.join(folder, name)))
-    found.add(_line(os.path.join(git, "HEAD")))
-    return {one for one in found if ID.fullmatch(one)}
-
-
-def _line(path: str) -> str:
-    try:
-        return os.fsdecode(read_at_most(path, 200, follow=False)).strip()
-    except (OSError, TreadleError):
-        return ""
 
 
 def make_readable(root: str, oddities: Sequence[Oddity]) -> bool:

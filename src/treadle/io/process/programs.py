@@ -33,20 +33,54 @@ def command_words(command: str) -> list[str]:
         raise ConfigError(f"the command {command!r} cannot be read: {error}", hint="check its quotes") from None
 
 
+_distrusted: set[str] = set()
+"""Directories in which agents of this process write, or whose files come from one."""
+
+
+def distrust(*workspaces: str) -> None:
+    """Take no program of ours from these directories any more, wherever it is started."""
+    _distrusted.update(place for place in map(os.path.realpath, workspaces) if place != "/")
+
+
 def find_outside(name: str, *workspaces: str, path: str | None = None) -> str | None:
     """Where this program is on PATH outside these directories, in which an agent may have put one.
 
     Our own environment counts anyway, because commands cannot write to it (`io/sandbox/places.py`).
     """
-    inside = [os.path.realpath(place) for place in workspaces]
+    inside = [*map(os.path.realpath, workspaces), *_distrusted]
     ours = os.path.realpath(sys.prefix)
     for place in (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep):
-        found, real = os.path.join(place, name), os.path.realpath(place)
+        found = os.path.join(place, name)
         if not os.path.isabs(place) or not os.path.isfile(found) or not os.access(found, os.X_OK):
             continue
-        if _is_under(real, ours) or not any(_is_under(real, one) for one in inside):
+        leads = (os.path.realpath(place), os.path.realpath(found))  # a link may lead back into a workspace
+        if all(_is_under(one, ours) or not any(_is_under(one, other) for other in inside) for one in leads):
             return found
     return None
+
+
+def path_outside() -> str:
+    """PATH without the directories that an agent may write to: those that are in a checkout or are distrusted.
+
+    An activated environment of a project is often first on PATH, and a program that works on what agents have made
+    must not be one that they have made.
+    """
+    kept = []
+    for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        real = os.path.realpath(place)
+        inside = any(_is_under(real, one) for one in _distrusted) or _checkout_around(real) is not None
+        if os.path.isabs(place) and not inside:
+            kept.append(place)
+    return os.pathsep.join(kept)
+
+
+def _checkout_around(place: str) -> str | None:
+    """The nearest directory from here upwards that has a `.git`."""
+    while not os.path.lexists(os.path.join(place, ".git")):
+        if place == os.path.dirname(place):
+            return None
+        place = os.path.dirname(place)
+    return place
 
 
 def _is_under(path: str, base: str) -> bool:
@@ -58,9 +92,8 @@ def _workspace(cwd: str | None) -> tuple[str, ...]:
     place = os.path.realpath(cwd) if cwd is not None else "/"
     if cwd is None or place == "/":
         return ()
-    while place != os.path.dirname(place) and not os.path.lexists(os.path.join(place, ".git")):
-        place = os.path.dirname(place)
-    return (cwd,) if place == "/" else (cwd, place)
+    around = _checkout_around(place)
+    return (cwd,) if around in (None, "/") else (cwd, around)
 
 
 class Finished:
@@ -104,9 +137,21 @@ def _started(
     except FileNotFoundError as error:
         if cwd is not None and not os.path.isdir(cwd):
             raise NotFound(f"no such directory: {cwd}") from error
-        raise NotFound(f"the program {argv[0]!r} is not installed", hint="install it, or put it on PATH") from error
+        raise _not_found(argv[0]) from error
     except OSError as error:
         raise LocalError(f"cannot start {argv[0]!r}: {error.strerror}") from error
+
+
+def _not_found(program: str) -> NotFound:
+    from shutil import which
+
+    there = which(program)
+    if there is None:
+        return NotFound(f"the program {program!r} is not installed", hint="install it, or put it on PATH")
+    return NotFound(
+        f"the only {program!r} on PATH is {there}, where an agent may have put it, so it is not run",
+        hint=f"install {program} outside of your projects",
+    )
 
 
 def run_program(
