@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, make_fleet, spec
@@ -9,7 +10,7 @@ from treadle.errors import Denied
 from treadle.fleet import client
 from treadle.fleet.engine import bus as engine
 from treadle.fleet.engine import layout, places, server
-from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
 
 
 @pytest.fixture
@@ -67,3 +68,74 @@ async def test_a_worker_reports_only_as_itself(fleet: places.Fleet, bus: Bus) ->
                 await worker.request(subject, b"{}", timeout=1)
     finally:
         await worker.close()
+
+
+VERBS = ("INFO", "DELETE", "CREATE", "DURABLE.CREATE", "MSG.NEXT", "PAUSE", "RESET", "UNPIN", "LEADER.STEPDOWN")
+STREAM_VERBS = (
+    "CREATE",
+    "UPDATE",
+    "DELETE",
+    "PURGE",
+    "SNAPSHOT",
+    "RESTORE",
+    "MSG.DELETE",
+    "MSG.GET",
+    "LEADER.STEPDOWN",
+)
+
+
+async def refused(bus: Bus, subject: str, body: bytes = b"{}") -> bool:
+    """Whether the engine lets no such request through; one that it answers with an error of its own was let through."""
+    try:
+        await bus.request(subject, body, timeout=1)
+    except Denied:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("role", ["watch", "submit", "worker:n2"])
+async def test_no_role_but_the_schedulers_touches_what_the_scheduler_takes_its_work_from(
+    fleet: places.Fleet, bus: Bus, role: str
+) -> None:
+    await client.submit(bus, [spec()])  # nobody schedules yet: it waits in the consumer
+    other = await Bus.connect(fleet.address(role))
+    try:
+        for stream, config in layout.consumers(1.0):
+            name = f"{stream}.{config['durable_name']}"
+            body = msgspec.json.encode({"stream_name": stream, "config": {**config, "max_deliver": 1}})
+            for verb in VERBS:
+                assert await refused(other, f"$JS.API.CONSUMER.{verb}.{name}", body), (verb, name)
+            assert await refused(other, f"$JS.API.CONSUMER.CREATE.{name}.{config['filter_subject']}", body), name
+        for stream in (STATE, INBOX, EVENTS, layout.OBJECTS):
+            for verb in STREAM_VERBS:
+                assert await refused(other, f"$JS.API.STREAM.{verb}.{stream}"), (verb, stream)
+            for acked in ("+ACK", "+TERM", "-NAK"):
+                for name in ("intake", "inbox"):
+                    assert await refused(other, f"$JS.ACK.{stream}.{name}.1.1.1.1.1", acked.encode()), (stream, acked)
+        assert await refused(other, "$JS.API.CONSUMER.CREATE.FLEET_IN.r1")
+        assert await refused(other, "$JS.API.CONSUMER.NAMES.KV_fleet") and await refused(other, "$JS.API.STREAM.LIST")
+        for key in ("name", "durable_name"):  # the name in the subject counts, or it is an error
+            disguised = {"stream_name": STATE, "config": {key: "intake", "ack_policy": "explicit", "max_deliver": 1}}
+            subject = f"$JS.API.CONSUMER.CREATE.{STATE}.r1"
+            answer = await other.request(subject, msgspec.json.encode(disguised), timeout=5)
+            assert msgspec.json.decode(answer.data).get("name") in ("r1", None)
+    finally:
+        await other.close()
+    left = await bus.api(f"CONSUMER.INFO.{STATE}.intake")
+    assert left["num_pending"] == 1 and left["num_ack_pending"] == 0 and left["config"]["max_deliver"] == -1
+
+
+@pytest.mark.parametrize("role", ["watch", "submit"])
+async def test_who_looks_cannot_answer_for_those_who_are_asked(fleet: places.Fleet, role: str) -> None:
+    other = await Bus.connect(fleet.address(role))
+    try:
+        for subject in (
+            "fleet.tell.n2.o",
+            "fleet.beat.n2.o.1",
+            "fleet.in.node.n2.ended",
+            "_INBOX_admin.x.y",
+            "fleet.enrol.x",
+        ):
+            assert await refused(other, subject), subject
+    finally:
+        await other.close()

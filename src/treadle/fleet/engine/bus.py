@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from treadle.errors import Denied, MissingExtra, PeerClosed, StorageError, TreadleError
+from treadle.fleet.engine.relayed import is_relayed
 from treadle.wire.fleet.connection import read_as
 
 T = TypeVar("T")
@@ -229,6 +230,8 @@ class Bus:
         """Answer requests on `subject`, one at a time. Returns the subscription."""
 
         async def on_message(message: Msg) -> None:
+            if is_relayed(message):
+                return log.warning("somebody had the engine send something on %s: refused", message.subject)
             try:
                 reply = await answer(message.subject, message.data)
                 if reply is not None and message.reply:

@@ -8,13 +8,15 @@
     enrol:ID     ask once to be made a worker
 
 A node can be elected scheduler, so it can write the state of every order. A worker can not: it may report only as
-itself, on what was placed on it.
+itself, on what was placed on it. Who looks makes readers with names of their own; the consumers that the scheduler
+takes its work from are denied to all others by name, and only who is asked something may send replies, because a reply
+to a message of a consumer is what takes it off.
 """
 
 from collections.abc import Mapping
 
 from treadle.fleet.engine.bus import EVENTS, STATE
-from treadle.fleet.engine.layout import OBJECTS
+from treadle.fleet.engine.layout import OBJECTS, consumers
 
 _LOOK = [
     f"$JS.API.STREAM.INFO.{STATE}",
@@ -33,6 +35,13 @@ _LOOK = [
     "$JS.API.INFO",
     "fleet.ask.>",
 ]
+_SCHEDULERS = [
+    subject
+    for stream, config in consumers(lease=0.0)
+    for name in [f"{stream}.{config['durable_name']}"]
+    for subject in (f"$JS.API.CONSUMER.*.{name}", f"$JS.API.CONSUMER.*.{name}.>", f"$JS.API.CONSUMER.*.*.{name}")
+]
+"""Every request about a consumer of the scheduler's: to make, change, pause, delete or pull from it."""
 _SUBMIT = [
     "$KV.fleet.spec.*",
     "$KV.fleet.answer.>",
@@ -79,8 +88,9 @@ def authorization(users: Mapping[str, str]) -> str:
         allowed = permissions(role)
         rights = ""
         if allowed is not None:
-            publish, subscribe = _list(allowed["publish"]), _list(allowed["subscribe"])
-            rights = f", permissions: {{publish: {publish}, subscribe: {subscribe}, allow_responses: true}}"
+            publish = f"{{allow: {_list(allowed['publish'])}, deny: {_list(_SCHEDULERS)}}}"
+            replies = ", allow_responses: true" if role.startswith("worker:") else ""
+            rights = f", permissions: {{publish: {publish}, subscribe: {_list(allowed['subscribe'])}{replies}}}"
         rows.append(f'    {{user: "{role.replace(":", "_")}", password: "{password}"{rights}}}')
     return "authorization {\n  users: [\n" + "\n".join(rows) + "\n  ]\n}"
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.engine.relayed import is_relayed
 from treadle.fleet.orders import encode
 from treadle.fleet.run import runs
 from treadle.fleet.run.checkpoints import read_state
@@ -130,6 +131,8 @@ class OrderTerminals:
             await shell.stop()
 
     async def _answer(self, message: Any) -> None:
+        if is_relayed(message):
+            return log.warning("somebody had the engine send something on %s: refused", message.subject)
         try:
             order = message.subject.rpartition(".")[2]
             said = await self._do(order, read_message(message.subject, message.data))
