@@ -3,6 +3,7 @@
 import os
 import shutil
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,22 @@ def test_the_difference_has_new_files_and_comes_back(tmp_path: Path, source: Pat
     assert b"+y = 2" in found.patch and found.status == "A  src/new.py"
     assert workspace.apply().written == ("src/new.py",)
     assert (source / "src" / "new.py").read_text() == "y = 2\n"
+
+
+def test_hooks_in_a_tracked_folder_are_not_applied(tmp_path: Path) -> None:
+    top = Path(make(tmp_path / "source").top)
+    (top / "deep").mkdir()
+    git("config", "core.hooksPath", "deep/hooks", cwd=str(top))
+    workspace = open_in(tmp_path, top / "deep")
+    (Path(workspace.root) / "hooks").mkdir()
+    hook = Path(workspace.root) / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/canary\n")
+    hook.chmod(0o755)
+    (Path(workspace.root) / "b.txt").write_text("fine on its own\n")
+    (conflict,) = workspace.apply().conflicts
+    assert conflict.path == "hooks/post-checkout" and "core.hooksPath" in conflict.reason
+    subprocess.run(["git", "checkout", "-q", "-b", "next"], cwd=top, check=True)
+    assert not (tmp_path / "canary").exists() and not (top / "deep" / "b.txt").exists()
 
 
 def test_a_worktree_is_kept_when_it_is_dirty_and_its_result_becomes_a_branch(tmp_path: Path) -> None:

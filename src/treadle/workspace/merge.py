@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -44,12 +45,20 @@ class _Refused(Exception):
     """This change cannot be applied; the message says why."""
 
 
-def plan_back(store: Store, before: str, after: str, target: str) -> MergePlan:
-    """How to apply the changes between two trees to `target`; its `merged` lists the conflicts, if any."""
+def plan_back(
+    store: Store, before: str, after: str, target: str, forbidden: Callable[[str], str] = lambda path: ""
+) -> MergePlan:
+    """How to apply the changes between two trees to `target`; its `merged` lists the conflicts, if any.
+
+    `forbidden` tells of a path why it must not be changed; it is empty where it may be.
+    """
     deltas = store.deltas(before, after)
     plan = MergePlan(store, os.path.realpath(target), deltas)
     for delta in deltas:
         try:
+            for path in (delta.change.path, delta.change.old_path):
+                if path and (why := forbidden(path)):
+                    raise _Refused(f"{path} {why}: look at the patch and change it yourself")
             plan.add(delta)
         except _Refused as refusal:
             plan.conflicts.append(Conflict(path=delta.change.path, reason=str(refusal)))

@@ -28,6 +28,7 @@ from treadle.workspace.checkouts import enclosing, uncommitted
 from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
 from treadle.workspace.look import MISSING, Look, Oddity, hidden_changes, news
 from treadle.workspace.merge import Merged, MergePlan, plan_back
+from treadle.workspace.obeyed import obeyed_in
 from treadle.workspace.store import Store, lending
 from treadle.workspace.taking import Watched, take
 from treadle.workspace.user_repository import ID, UserRepository
@@ -179,7 +180,7 @@ class Workspace:
         if self.place.mode == "pass_through":
             return None
         found = self._difference or self.difference()
-        return plan_back(self.store, self.place.before, found.after, self.place.source)
+        return plan_back(self.store, self.place.before, found.after, self.place.source, obeyed_in(self.place.source))
 
     def apply(self) -> Merged:
         """Apply the changes to the source, all of them or none."""
