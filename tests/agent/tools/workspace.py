@@ -24,7 +24,13 @@ class Tasks:
         self.agent_status = "completed"
 
     async def start_process(
-        self, command: str, *, cwd: str, env: dict[str, str], confinement: Confinement | None = None
+        self,
+        command: str,
+        *,
+        cwd: str,
+        env: dict[str, str],
+        confinement: Confinement | None = None,
+        call: str | None = None,
     ) -> Task:
         self.started.append((command, cwd, env))
         return Task(id="task-1", kind="process", label=command, status="running", pid=4711, log_path="/logs/task-1")
