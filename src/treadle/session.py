@@ -237,6 +237,9 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     inherit_env: bool = False
     """Whether tools see the whole environment of the caller, less secrets; if not, an allow-list of it."""
+    looks_freely: bool = False
+    """Whether commands that only look run without a question, as a person at a terminal expects. A worker's client
+    decides about every command, as its protocol says."""
     rules: Rules = Rules()
     mode: Mode | None = "suggest"
     """None: no mode decides, and whatever no rule forbids is allowed."""

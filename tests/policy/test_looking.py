@@ -19,7 +19,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def verdict(work: Path, command: str, mode: Mode = "suggest", rules: Rules | None = None) -> str:
-    guard = build_guard(str(work), rules or Rules(), mode, disk=DISK)
+    guard = build_guard(str(work), rules or Rules(), mode, disk=DISK, looks_freely=True)
     return guard(Access(tool="bash", kind="execute", command=command)).verdict
 
 
@@ -84,3 +84,9 @@ def test_where_edits_are_allowed_files_of_the_workspace_may_be_made_and_moved(wo
 )
 def test_but_not_outside_of_it_and_not_what_other_programs_obey(work: Path, command: str) -> None:
     assert verdict(work, command, "auto-edit") == "ask"
+
+
+def test_where_every_command_is_to_be_asked_about_looking_is_too(tmp_path: Path) -> None:
+    guard = build_guard(str(tmp_path), Rules(), "suggest", disk=DISK)
+    decision = guard(Access(tool="bash", kind="execute", command="echo ran"))
+    assert decision.verdict == "ask"

@@ -64,6 +64,7 @@ class Permissions:
             lambda: self._confining.offline,
             private=(state_dir(), config_file()),
             disk=DISK,
+            looks_freely=configuration.spec.looks_freely,
         )
         guard.remembered.update(remembered)
         return guard

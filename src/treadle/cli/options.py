@@ -127,6 +127,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             ),
             env=theirs.env,
             inherit_env=True,
+            looks_freely=True,
             rules=Rules(
                 allow=_split(self.allowed_tools) + theirs.rules.allow,
                 ask=theirs.rules.ask,

@@ -42,6 +42,7 @@ class SessionOptions(TypedDict, total=False):
     limits: Limits
     env: dict[str, str]
     inherit_env: bool
+    looks_freely: bool
     add_dirs: tuple[str, ...]
     answer_seconds: float | None
     guards: Guards

@@ -34,10 +34,12 @@ class Profile:
         *,
         private: Iterable[str] = (),
         disk: Disk,
+        looks_freely: bool = False,
     ) -> None:
         """`contained`: whether commands can reach only the workspace, so that the mode need not ask about them.
         `private`: Treadle's own files. Without a mode, which would ask, they are denied unless a rule names them."""
         self.contained = contained
+        self.looks_freely = looks_freely
         self.private = [*map(disk.real, private)]
         self.mode = mode
         self.rules = RuleSet(rules, disk.real(cwd), disk)
@@ -82,7 +84,8 @@ class Profile:
             return Decision(verdict="allow", by="mode")
         if self.mode == "auto-edit" and access.command is not None and not access.outside and self.contained():
             return Decision(verdict="allow", reason="it runs in the sandbox, without the network", by="mode")
-        if self.mode in ("suggest", "auto-edit") and access.command is not None and not access.outside:
+        freely = self.looks_freely and self.mode in ("suggest", "auto-edit")
+        if freely and access.command is not None and not access.outside:
             if self.is_harmless(access.command, edits=self.mode == "auto-edit"):
                 return Decision(verdict="allow", reason="it only looks at files of the workspace", by="mode")
         return modes.judge(access, self.mode)
@@ -161,9 +164,21 @@ def build_guard(
     *,
     private: Iterable[str] = (),
     disk: Disk,
+    looks_freely: bool = False,
 ) -> Profile:
     """With `mode` None, whatever no rule forbids is allowed. `readable`: further directories that may only be read."""
-    return Profile(cwd, rules, mode, add_dirs, extra_guard, readable, contained, private=private, disk=disk)
+    return Profile(
+        cwd,
+        rules,
+        mode,
+        add_dirs,
+        extra_guard,
+        readable,
+        contained,
+        private=private,
+        disk=disk,
+        looks_freely=looks_freely,
+    )
 
 
 def strictest(*decisions: Decision) -> Decision:
