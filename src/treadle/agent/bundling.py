@@ -27,12 +27,12 @@ async def bundle_of(top: str, since: str, shown: Sequence[str]) -> bytes:
     with scratch.directory("bundling") as temp:
         walls = Confinement(use="on", network="off", write=(top,), read_only=tuple(shown), temp=temp)
         methods.wanted(walls, None)
-        return await bundle_inside(walls, top, since)
+        return await bundle_inside(walls, top, ["HEAD", f"^{since}"])
 
 
-async def bundle_inside(walls: Confinement, root: str, since: str) -> bytes:
-    """The same, behind these walls."""
-    argv = ["git", "bundle", "create", "--quiet", "-", "HEAD", f"^{since}"]
+async def bundle_inside(walls: Confinement, root: str, revisions: Sequence[str]) -> bytes:
+    """A bundle of what `git rev-list` would list in the directory `root`, made behind these walls."""
+    argv = ["git", "bundle", "create", "--quiet", "-", *revisions]
     said = bytearray()
     async with await start(walls, argv, cwd=root, env=reduced(os.environ)) as child:
         try:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from treadle.errors import LocalError, TimedOut, TreadleError
 from treadle.io import opening, scratch
-from treadle.io.files import read_at_most
+from treadle.io.files import locked, read_at_most
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.matches import Matches
@@ -54,6 +54,8 @@ class Sealing:
         self._taking = False
         """Whether what programs commit is taken over at all; what a check does to git is not."""
         self._problems: list[str] = []
+        self._held: locked | None = None
+        """Locked while this session lives: its repositories are not to be taken for those of a killed one."""
 
     def begin(self) -> list[InPlace]:
         """Make the private repositories, the first time."""
@@ -63,7 +65,10 @@ class Sealing:
         return self._made
 
     def _sealed(self) -> list[InPlace]:
-        from treadle.workspace.in_place import InPlace  # imported here because few sessions start a command at once
+        from treadle.workspace.in_place import (  # imported here because few sessions start a command at once
+            OWNED,
+            InPlace,
+        )
         from treadle.workspace.user_repository import UserRepository
 
         found = [user for place in self._write if (user := UserRepository.at(place)) is not None]
@@ -75,6 +80,8 @@ class Sealing:
             self._home = os.path.join(home, f"{self._session}-{number}")
             number += 1
         os.mkdir(self._home, mode=0o700)
+        self._held = locked(os.path.join(self._home, OWNED), 0)
+        self._held.__enter__()
         made = []
         for at, user in enumerate(found):
             try:
@@ -114,6 +121,8 @@ class Sealing:
         self._taking = True
         if self._wanted():
             async with self._lock:
+                if self._made is None:
+                    said += await self._leftovers()
                 for place in self._made if self._made is not None else await asyncio.to_thread(self.begin):
                     try:
                         await place.ready(partial(self._inside, place))
@@ -122,6 +131,14 @@ class Sealing:
         said += self._problems
         self._problems = []
         return said
+
+    async def _leftovers(self) -> list[str]:
+        """What sessions that were killed have committed in these workspaces becomes branches."""
+        if not os.path.isdir(os.path.join(state_dir(), "git")):
+            return []
+        from treadle.agent.leftovers import adopt
+
+        return [note for place in self._write for note in await adopt(place)]
 
     async def settle(self) -> list[str]:
         """After a command or a turn. Returns what a person, and the agent, should know."""
@@ -166,8 +183,11 @@ class Sealing:
         for place in self._made or ():
             if place.is_settled() or not self._taking:
                 scratch.remove(place.directory)
-        if self._home and os.path.isdir(self._home) and not os.listdir(self._home):
-            os.rmdir(self._home)
+        if self._held is not None:
+            if os.path.isdir(self._home) and os.listdir(self._home) == [os.path.basename(self._held.path)]:
+                scratch.remove(self._home)
+            self._held.__exit__(None, None, None)
+            self._held = None
 
 
 def _is_repository(path: str) -> bool:

@@ -62,6 +62,21 @@ def state(offline: bool) -> Iterator[Finding]:
     except (TreadleError, OSError) as error:
         fix = "set TREADLE_HOME to a directory that you can write to"
         yield Finding(area="state", name="directory", ok=False, says=str(error), needed=True, fix=fix)
+    yield from _kept_repositories()
+
+
+def _kept_repositories() -> Iterator[Finding]:
+    """Private repositories of sessions that were killed, or that ended in the middle of something."""
+    from treadle.agent import leftovers
+
+    for left in leftovers.find():
+        top, session = left.record.top, left.record.session
+        says = f"session {session} ended before all of its work in {top} was taken over; it is in {left.private}"
+        fix = f"start treadle in {top}: the commits of session {session} become branches"
+        if stopped := leftovers.unfinished(left):
+            says += f" (unfinished: {', '.join(stopped)})"
+            fix = f"remove {left.directory} when you no longer need what session {session} left unfinished"
+        yield Finding(area="state", name="kept repository", ok=False, says=says, fix=fix)
 
 
 @lru_cache(maxsize=1)

@@ -17,6 +17,8 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+import msgspec
+
 from treadle.errors import TreadleError, WorkspaceError
 from treadle.io.opening import write
 from treadle.io.sandbox.places import is_under
@@ -57,10 +59,25 @@ esac
 rm -f "$d/index"
 [ ! -e {ROOM}/in/index ] || {{ cp {ROOM}/in/index "$d/index" && touch -d "@$(cat {ROOM}/in/when)" "$d/index"; }}
 """
-LONG = 600.0
+FORMAT = 1
+RECORD = "place.json"
+OWNED = "lock"
+"""Beside the places of a session: locked while it lives."""
+LOCK = "index-lock"
+"""While the index of the user's checkout is locked: how that lock is known."""
 GITLINK = "160000"
 TAKEN = ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/")
 """The refs that are taken over. All others, such as replacements of objects, stay with the agent."""
+
+
+class PlaceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is needed to find the work of a session that was killed (`agent/leftovers.py`)."""
+
+    format: int = 0
+    top: str
+    session: str
+    objects: tuple[tuple[str, str], ...] = ()
+    """The user's objects, and where the private repository expects them."""
 
 
 class InPlace:
@@ -91,6 +108,8 @@ class InPlace:
         self.head, self.refs = base
         self._keep_index()
         self.mounts = tuple(self._mounts())
+        record = PlaceRecord(format=FORMAT, top=user.top, session=name, objects=tuple(self._objects()))
+        write(os.path.join(directory, RECORD), msgspec.json.encode(record))
         self._seen = self._private_state()
         self.stale = False
         """Whether the user's repository moved while the agent's did: the private one must follow it first."""
@@ -304,7 +323,7 @@ class InPlace:
     def _move_head(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> list[str]:
         """HEAD, the branches concerned, and the index: all of them, or none and a branch of ours."""
         try:
-            with staging.held(self.user) as index:
+            with staging.held(self.user, os.path.join(self.directory, LOCK)) as index:
                 reason = self._obstacle(found, moves)
                 if not reason:
                     index.change(self._entries, found.entries)

@@ -7,6 +7,7 @@ that stay as they are keep what git knows about their files, and their flags.
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from typing import TypeAlias
 
 from treadle.io import opening, scratch
 from treadle.io.copying import copy_file
-from treadle.io.reading import read
+from treadle.io.files import write_atomic
+from treadle.io.reading import read, read_if_there
 from treadle.workspace.listing import Staged, read_entries
 from treadle.workspace.user_repository import UserRepository
 
@@ -56,7 +58,6 @@ class HeldIndex:
         self._copy = os.path.join(directory, "index")
         self._index = os.path.realpath(user.file("index"))
         self._changed = False
-        self.done = False
 
     def copy(self) -> None:
         if os.path.exists(self._index):
@@ -85,25 +86,25 @@ class HeldIndex:
         self._user.run(*_WHOLE, "update-index", *options, stdin=stdin, env={"GIT_INDEX_FILE": self._copy})
 
     def put(self) -> None:
-        """Replace the user's index by the copy, which ends the lock."""
+        """Replace the user's index by the copy."""
         if self._changed:
-            with opening.changing(f"{self._index}.lock") as file:
+            beside = f"{self._index}.{secrets.token_hex(8)}"
+            with opening.create_new(beside, os.stat(f"{self._index}.lock").st_mode & 0o777) as file:
                 file.write(read(self._copy))
-                file.flush()
                 os.fsync(file.fileno())
             if os.path.exists(self._index):
                 # Git looks into files that are as new as the index, which may have changed since: so its time stays.
                 written = os.stat(self._index).st_mtime_ns
-                os.utime(f"{self._index}.lock", ns=(written, written))
-            opening.rename(f"{self._index}.lock", self._index)
-            self.done = True
+                os.utime(beside, ns=(written, written))
+            opening.rename(beside, self._index)
 
 
-def _take_lock(path: str, mode: int) -> None:
+def _take_lock(path: str, mode: int, mark: bytes) -> None:
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            opening.create_new(path, mode).close()
+            with opening.create_new(path, mode) as file:
+                file.write(mark)
             return
         except FileExistsError:
             if time.monotonic() > until:
@@ -112,16 +113,30 @@ def _take_lock(path: str, mode: int) -> None:
 
 
 @contextmanager
-def held(user: UserRepository) -> Iterator[HeldIndex]:
-    """Hold git's lock on the index: no git of the user commits, switches or stages now. FileExistsError: one does."""
+def held(user: UserRepository, note: str) -> Iterator[HeldIndex]:
+    """Hold git's lock on the index: no git of the user commits, switches or stages now. FileExistsError: one does.
+
+    `note` is a file of ours that says by which mark the lock is known, for `release` after a kill.
+    """
     index = os.path.realpath(user.file("index"))
     mode = os.stat(index).st_mode & 0o777 if os.path.exists(index) else 0o644
+    mark = f"treadle {secrets.token_hex(16)}\n".encode()
+    write_atomic(note, b"%s\0%s" % (mark, os.fsencode(f"{index}.lock")), sync=False)
     with scratch.directory("index") as directory:
         made = HeldIndex(user, directory)
-        _take_lock(f"{index}.lock", mode)
+        _take_lock(f"{index}.lock", mode, mark)
         try:
             made.copy()
             yield made
         finally:
-            if not made.done:
-                os.unlink(f"{index}.lock")
+            os.unlink(f"{index}.lock")
+            os.unlink(note)
+
+
+def release(note: str) -> bool:
+    """Remove the lock that a killed process of ours has left, and no other. Returns whether there was one."""
+    mark, _, path = (read_if_there(note) or b"").partition(b"\0")
+    if not path or read_if_there(os.fsdecode(path)) != mark:
+        return False
+    os.unlink(path)
+    return True

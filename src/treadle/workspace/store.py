@@ -398,7 +398,7 @@ class Store:
         Raises WorkspaceError when an object is missing, malformed, or not what its name says, also where the lender
         has another one of that name. Not `git fetch`: that leaves objects out which a lender seems to have.
         """
-        heads, pack = _bundle_parts(bundle)
+        heads, pack = bundle_parts(bundle)
         if ref not in heads:
             raise WorkspaceError(f"the bundle has no {ref}, only {', '.join(heads) or 'nothing'}")
         self.git("index-pack", "--stdin", "--strict", "--fix-thin", lent=True, stdin=pack, timeout=LONG)
@@ -464,7 +464,7 @@ def _forged(name: str) -> WorkspaceError:
     return WorkspaceError(f"the object {name} is not what its name says", hint="run git fsck in the repository")
 
 
-def _bundle_parts(bundle: bytes) -> tuple[dict[str, str], bytes]:
+def bundle_parts(bundle: bytes) -> tuple[dict[str, str], bytes]:
     """The refs of a bundle with their ids, and its pack."""
     head, found, pack = bundle.partition(b"\n\n")
     first, *lines = os.fsdecode(head).split("\n")
