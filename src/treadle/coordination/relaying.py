@@ -12,6 +12,7 @@ from treadle.coordination import repository
 from treadle.coordination.changes import Made
 from treadle.errors import ConfigError, TreadleError
 from treadle.io import sockets
+from treadle.io.paths import here
 from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.common.schema import TEXT, Schema, faults, list_of, record
@@ -39,7 +40,8 @@ def sealed_top(start: str | None = None) -> str | None:
     """The top of the worktree around `start`, if its live state can be reached only through a relay."""
     located = repository.locate(start)
     if located is None:
-        return None
+        # The workspace may be a directory of a repository whose top is not shown; outside it is looked for again.
+        return os.path.realpath(start or here()) if os.path.exists(PLACE) else None
     top, git = located
     if repository.is_sealed(git):
         return top

@@ -2,14 +2,17 @@
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.agent.checkouts import ENV, Working, checkout, git
 from tests.coordination.conftest import BIN
+from tests.safety import as_nobody
 from treadle.agents import bound_by_claims
 from treadle.cli.heimdall.outside import check
 from treadle.coordination import hooks
@@ -204,3 +207,45 @@ def test_no_relay_where_the_agent_could_write_the_live_state(
     monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(tmp_path / "plans"))
     granted = bound_by_claims(SessionSpec(cwd=str(top)), {}).confinement.relay
     assert granted is not None and ("HEIMDALL_PLANNING_DIR", os.path.realpath(tmp_path / "plans")) in granted.env
+
+
+@pytest.mark.parametrize("kind", ["linked worktree", "directory below the top"])
+async def test_it_works_where_the_git_directory_is_elsewhere(top: Path, tmp_path: Path, kind: str) -> None:
+    place, held, free = top / "src", "held.py", "free.py"
+    if kind == "linked worktree":
+        place, held, free = tmp_path / "linked", "src/held.py", "src/free.py"
+        git(top, "worktree", "add", "-q", "-b", "other", str(place))
+    spec = bound_by_claims(SessionSpec(cwd=str(place), confinement=Confinement(use="on")), {})
+    agent = Working(place, asked=spec.confinement, env={**ENV, "PATH": f"{BIN}:{ENV['PATH']}", **spec.env})
+    await agent.ok("heimdall-claim claim src/free.py --task T")
+    assert live(top).of(spec.env["HEIMDALL_HAID"]) is not None
+    assert (await agent.run("heimdall-claim claim src/held.py --task T")).code == 3
+    if kind == "linked worktree":
+        assert (await agent.run(f"echo 2 > {held}; git commit -qam x")).code != 0
+        await agent.ok(f"git checkout -q {held}; echo 2 > {free}; git commit -qam free")
+        assert git(place, "log", "-1", "--format=%s") == "free"
+    agent.confining.close()
+
+
+async def test_a_relay_that_takes_a_request_and_is_gone_is_a_refusal(top: Path, spec: SessionSpec) -> None:
+    assert spec.confinement.relay is not None
+    broken = replace(spec.confinement, relay=replace(spec.confinement.relay, argv=("/bin/true",)))
+    agent = Working(top, asked=broken, env={**ENV, "PATH": f"{BIN}:{ENV['PATH']}", **spec.env})
+    done = await agent.run("echo 2 > src/free.py && git commit -qam free")
+    agent.confining.close()
+    assert done.code != 0 and "did not answer" in done.text and git(top, "log", "-1", "--format=%s") == "two"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start something as another user")
+def test_it_works_for_an_ordinary_user_too(tmp_path: Path) -> None:
+    top = checkout(tmp_path / "w")
+    granted = bound_by_claims(SessionSpec(cwd=str(top)), {}).confinement.relay
+    for place in (top, *top.rglob("*")):
+        os.chown(place, as_nobody.NOBODY, as_nobody.NOBODY)
+    shown = (str(top / ".git"), os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix))
+    room = Confinement(write=(str(top),), read_only=shown, relay=granted)
+    command = f"cd {top} && {BIN}/heimdall-claim claim file.txt --task T"
+    done = subprocess.run(as_nobody.argv(room, command, top), capture_output=True, text=True, timeout=60)
+    assert "claimed 1 surface(s)" in done.stdout, done.stdout + done.stderr
+    [claim] = live(top).active()
+    assert claim.texts == ["file.txt"] and os.stat(claim.path).st_uid == as_nobody.NOBODY

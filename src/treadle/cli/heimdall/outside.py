@@ -101,7 +101,9 @@ def _send(data: bytes) -> None:
 
 def _check_top(request: RelayRequest) -> None:
     found = repository.find(here())
-    if found is None or found.top != request.top:
+    below = found is not None and f"{request.top}/".startswith(f"{found.top}/")
+    there = repository.locate(request.top) if below else None
+    if found is None or there is None or there[0] != found.top:
         raise Denied(
             f"the relay of this session is for {found.top if found else here()}, not for {request.top}",
             hint="claims in another repository are made in a session there",
