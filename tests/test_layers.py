@@ -54,6 +54,7 @@ LIGHT = [
     "io.process.detached",
     "io.process.handle",
     "cli.worker_entry",
+    "cli.heimdall.inside",
 ]
 HEAVY = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click"}
 

@@ -138,8 +138,7 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     The session acts under the identity in `HEIMDALL_HAID`. Without one it gets an identity of its own, which its
     commands see too.
     """
-    from treadle.coordination.relaying import sealed_top
-    from treadle.coordination.repository import find
+    from treadle.coordination.repository import find, sealed_top
 
     if (top := sealed_top(spec.cwd)) is not None:
         return _bound_from_inside(spec, top)
@@ -174,7 +173,8 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
 def _bound_from_inside(spec: SessionSpec, top: str) -> SessionSpec:
     """The same for a session in the sandbox of another, such as that of a driven worker: it asks by the other's relay,
     acts under the other's identity, and passes the relay on."""
-    from treadle.coordination.relaying import PLACE, RelayRequest, ask
+    from treadle.coordination.relaying import RelayRequest, ask
+    from treadle.coordination.repository import RELAY
 
     def judge(access: Access) -> Decision:
         surfaces = [path for path in (os.path.relpath(one, top) for one in access.paths) if path.split("/")[0] != ".."]
@@ -187,15 +187,14 @@ def _bound_from_inside(spec: SessionSpec, top: str) -> SessionSpec:
         reason = err.decode(errors="replace").strip()
         return Decision(verdict="deny", reason=reason, by="claim") if code else Decision(verdict="allow", by="claim")
 
-    confinement = msgspec.structs.replace(spec.confinement, sockets=(*spec.confinement.sockets, PLACE))
+    confinement = msgspec.structs.replace(spec.confinement, sockets=(*spec.confinement.sockets, RELAY))
     return msgspec.structs.replace(spec, guards=_both(spec.guards, Guards(judge=judge)), confinement=confinement)
 
 
 def _relayed(spec: SessionSpec, planning: Planning, haid: str, process: str) -> SessionSpec:
     """Let confined programs claim, and check commits, through a program of ours outside that acts as `haid`."""
     from treadle.coordination.origin import PROCESS_VARIABLE
-    from treadle.coordination.relaying import PLACE
-    from treadle.coordination.repository import find
+    from treadle.coordination.repository import RELAY, find
     from treadle.io.sandbox.places import is_under
 
     found = find(spec.cwd)
@@ -205,7 +204,7 @@ def _relayed(spec: SessionSpec, planning: Planning, haid: str, process: str) -> 
         return spec  # a confined program could change the live state itself, and nothing outside may trust it
     env = {"HEIMDALL_HAID": haid, "HEIMDALL_PLANNING_DIR": live, PROCESS_VARIABLE: process}
     grant = RelayGrant(
-        place=PLACE,
+        place=RELAY,
         argv=(sys.executable, "-P", "-m", "treadle.cli.heimdall.outside"),
         cwd=found.top,
         env=tuple(env.items()),

@@ -6,13 +6,9 @@ server, that it listens from now on. Light: small commands import it.
 
 from __future__ import annotations
 
-import os
-
-from treadle.coordination import repository
-from treadle.coordination.changes import Made
+from treadle.coordination.repository import RELAY
 from treadle.errors import ConfigError, TreadleError
 from treadle.io import sockets
-from treadle.io.paths import here
 from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.common.schema import TEXT, Schema, faults, list_of, record
@@ -20,8 +16,8 @@ from treadle.wire.common.schema import TEXT, Schema, faults, list_of, record
 if TYPE_CHECKING:
     import socket
 
-PLACE = "/run/treadle-coordination"
-"""The path of the socket inside."""
+    from treadle.coordination.changes import Made
+
 LARGEST = 4 << 20
 """Bytes of a request, and of an answer."""
 SECONDS = 90
@@ -34,19 +30,6 @@ _REQUEST = record(
     closed=True,
 )
 _ANSWER = record({"code": {"type": "integer"}, "out": TEXT, "err": TEXT}, closed=True)
-
-
-def sealed_top(start: str | None = None) -> str | None:
-    """The top of the worktree around `start`, if its live state can be reached only through a relay."""
-    located = repository.locate(start)
-    if located is None:
-        # The workspace may be a directory of a repository whose top is not shown; outside it is looked for again.
-        return os.path.realpath(start or here()) if os.path.exists(PLACE) else None
-    top, git = located
-    if repository.is_sealed(git):
-        return top
-    # The workspace may be a directory below the top; the git directory is then seen, but cannot be written.
-    return top if os.path.exists(PLACE) and not os.access(repository.common_of(git), os.W_OK) else None
 
 
 class RelayRequest:
@@ -125,7 +108,7 @@ def connect(request: RelayRequest) -> socket.socket:
     if len(line) > LARGEST:
         raise ConfigError(f"the request has more than {LARGEST >> 20} MiB, which is not passed out of a sandbox")
     try:
-        there = sockets.connect(PLACE, PATIENCE)
+        there = sockets.connect(RELAY, PATIENCE)
     except TreadleError as error:
         raise ConfigError(
             "claims and seats are kept in the user's git directory, which a sandbox does not show, and no relay to it"

@@ -13,6 +13,10 @@ MARK = "treadle-private"
 """In the git directory that a sandbox shows instead of the user's (`workspace/private_git.py`)."""
 
 
+RELAY = "/run/treadle-coordination"
+"""In a sandbox, the socket through which our process outside is asked (`relaying.py`)."""
+
+
 class SharedRepository:
     __slots__ = ("top", "git", "main", "common")
 
@@ -41,6 +45,19 @@ def find(start: str | None = None) -> SharedRepository | None:
 def is_sealed(git: str) -> bool:
     """Whether this git directory is an agent's own, shown instead of the user's."""
     return os.path.exists(os.path.join(git, MARK))
+
+
+def sealed_top(start: str | None = None) -> str | None:
+    """The top of the worktree around `start`, if its live state can be reached only through a relay."""
+    located = locate(start)
+    if located is None:
+        # The workspace may be a directory of a repository whose top is not shown; outside it is looked for again.
+        return os.path.realpath(start or here()) if os.path.exists(RELAY) else None
+    top, git = located
+    if is_sealed(git):
+        return top
+    # The workspace may be a directory below the top; the git directory is then seen, but cannot be written.
+    return top if os.path.exists(RELAY) and not os.access(common_of(git), os.W_OK) else None
 
 
 def locate(start: str | None = None) -> tuple[str, str] | None:

@@ -66,9 +66,9 @@ def _run(name: str, arguments: list[str]) -> int:
         out(help_text)
         return 0
     try:
-        from treadle.coordination import relaying
+        from treadle.coordination.repository import sealed_top
 
-        if name != "protocol" and (top := relaying.sealed_top()) is not None:
+        if name != "protocol" and (top := sealed_top()) is not None:
             return int(_module("inside").relay(name, arguments, top))
         if (arguments[0] if name == "protocol" and arguments else name) not in _ALWAYS:
             _refuse_revoked()

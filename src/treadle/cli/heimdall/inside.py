@@ -12,6 +12,7 @@ import sys
 from treadle.cli.heimdall import Arguments, UsageError
 from treadle.coordination import relaying
 from treadle.coordination.relaying import LARGEST, LISTENING, RelayRequest
+from treadle.coordination.repository import sealed_top
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import here
 from treadle.light import TYPE_CHECKING
@@ -58,11 +59,12 @@ def _refuse_call(arguments: list[str], stdin: bytes, *, failed: str) -> int:
 
 
 def _changed(name: str, arguments: list[str]) -> list[Made] | None:
-    from treadle.coordination import hooks
+    if name == "claim" and arguments[:1] == ["guard"] and len(arguments) > 1:
+        from treadle.coordination import hooks
 
-    if name == "claim" and arguments[:1] == ["guard"] and arguments[1:2] and arguments[1] in hooks.HOOKS:
-        lines = sys.stdin.read().splitlines() if arguments[1] == "pre-push" else []
-        return hooks.changed(here(), arguments[1], lines)
+        if arguments[1] in hooks.HOOKS:
+            lines = sys.stdin.read().splitlines() if arguments[1] == "pre-push" else []
+            return hooks.changed(here(), arguments[1], lines)
     if name == "hook" and arguments == ["gemini"]:
         from treadle.coordination import changes
 
@@ -75,7 +77,7 @@ def _serve(arguments: list[str], top: str) -> int:
     args = Arguments(arguments, "--project --port", "--extended --http")
     if "--http" in args.flags:
         raise UsageError("inside a sandbox the server speaks on standard input and output only")
-    asked = relaying.sealed_top(args.get("--project") or None) or top
+    asked = sealed_top(args.get("--project") or None) or top
     with relaying.connect(
         RelayRequest(asked, "ledger-mcp", ["--extended"] if "--extended" in args.flags else [])
     ) as there:
