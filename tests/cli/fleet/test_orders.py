@@ -1,11 +1,18 @@
 """Giving orders: from files, from lines, and by programs in other languages."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
 from tests.cli.fleet.commands import as_json, fleet
 from tests.conftest import need
+from tests.fleet.conftest import repository as repository
+from tests.fleet.repositories import git
+from treadle.cli.fleet import fleet as group
 from treadle.fleet.engine import places
 
 
@@ -51,6 +58,23 @@ def test_a_mistake_in_a_file_is_named_with_its_line_and_its_path(tmp_path: Path)
     lines = tmp_path / "one.json"
     lines.write_text('{"task": "x", "policy": {"deny_wrte": []}}')
     assert "`deny_wrte` - at `$.policy`" in fleet("submit", "--file", str(lines), code=1)
+
+
+def test_without_a_root_it_is_about_the_checkout_that_one_is_in(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "deep").mkdir()
+    monkeypatch.chdir(repository / "deep")
+    base = git(repository, "rev-parse", "HEAD")
+    said = CliRunner().invoke(group, ["submit", "x", "--dry-run"])
+    (shown,) = json.loads(said.stdout)
+    assert (shown["root"], shown["base"]) == (str(repository), base)
+    assert f"in {repository}, the checkout" in said.stderr
+    (elsewhere,) = as_json("submit", "x", "--root", str(tmp_path), "--dry-run")
+    assert elsewhere["root"] == str(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (nowhere,) = as_json("submit", "x", "--dry-run")
+    assert "root" not in nowhere
 
 
 def test_options_become_the_fields_of_the_order(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import sys
@@ -58,8 +59,10 @@ def order_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bundle: bool, **options: Any) -> None:
     """Give an order to the fleet. Returns when it is stored: from then on it is done or told why not.
 
+    Without --root, it is about the git checkout that you are in.
+
     \b
-    treadle fleet submit "mend the failing test" --root . --verify "make test" --claims 'src/**' --wait
+    treadle fleet submit "fix the failing test" --verify "make test" --claims 'src/**' --wait
     treadle fleet submit --file orders.toml
     printf '%s\\n' '{"task": "a"}' '{"task": "b"}' | treadle fleet submit --file -
     """
@@ -111,13 +114,27 @@ def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
         options["task"] = read(options["prompt_file"]).decode()
     if not options["task"]:
         raise ConfigError("there is no task", hint="treadle fleet submit TEXT, or --prompt-file FILE, or --file FILE")
-    request = read_request({**given, "task": options["task"]}, "the options")
+    request = _in_a_checkout(read_request({**given, "task": options["task"]}, "the options"))
     agents = [name.strip() for name in (options["racing"] or "").split(",") if name.strip()]
     agents = agents or [request.agent] * (options["best_of"] or 1)
     race = secrets.token_hex(6) if len(agents) > 1 else ""
     for number, agent in enumerate(agents):
         key = f"{request.key} {number}" if request.key and number else request.key
         yield msgspec.structs.replace(request, agent=agent, race=race, key=key)
+
+
+def _in_a_checkout(request: OrderRequest) -> OrderRequest:
+    """The order with the checkout that the person is in, if it names no place itself; which one, is said."""
+    from treadle.fleet.run import null
+    from treadle.workspace import checkouts
+
+    if request.root or request.repo or request.continues or request.agent.partition(":")[0] == null.NAME:
+        return request
+    found = checkouts.find(os.getcwd())
+    if found is None:
+        return request
+    click.echo(f"in {found.top}, the checkout that you are in (--root DIR: another)", err=True)
+    return msgspec.structs.replace(request, root=found.top)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
