@@ -9,7 +9,7 @@ from tests.fleet.conftest import Start, make_fleet, spec
 from treadle.errors import Denied
 from treadle.fleet import client
 from treadle.fleet.engine import bus as engine
-from treadle.fleet.engine import layout, places, server
+from treadle.fleet.engine import layout, objects, places, server
 from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
 
 
@@ -139,3 +139,23 @@ async def test_who_looks_cannot_answer_for_those_who_are_asked(fleet: places.Fle
             assert await refused(other, subject), subject
     finally:
         await other.close()
+
+
+async def test_a_worker_stores_and_replaces_only_its_own_objects(fleet: places.Fleet, bus: Bus) -> None:
+    await objects.put(bus, "n1/patch.o.1", b"of another")
+    await objects.put(bus, "source.abc", b"of a submitter")
+    worker, giving = await Bus.connect(fleet.address("worker:n2")), await Bus.connect(fleet.address("submit"))
+    try:
+        await objects.put(worker, "n2/patch.p.1", b"its own")
+        assert await objects.get(worker, "n1/patch.o.1") == b"of another"
+        for sender, name in ((worker, "n1/patch.o.1"), (worker, "source.abc"), (giving, "n1/patch.o.1")):
+            with pytest.raises(Denied):
+                await objects.put(sender, name, b"evil")
+            with pytest.raises(Denied):
+                await objects.put(sender, name, b"")
+        await objects.put(giving, "source.def", b"a repository")
+    finally:
+        await worker.close()
+        await giving.close()
+    assert await objects.get(bus, "n1/patch.o.1") == b"of another"
+    assert await objects.get(bus, "n2/patch.p.1") == b"its own"

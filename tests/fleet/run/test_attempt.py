@@ -115,7 +115,7 @@ async def test_no_canary_of_any_shape_is_in_anything_that_is_kept(
     assert "[redacted]" in str(seen)
 
     stored = await everything_stored(bus)
-    session = stored.pop(checkpoints.name_of(order.id, 1))
+    session = stored.pop(objects.owned("n1", f"{checkpoints.KIND}.{order.id}.1"))
     assert canaries_in(session) <= set(NEEDLES)  # the agent's own history, which resume needs as it was
     kept = files_kept(
         ("sessions/", "fleet/engine/", f"fleet/runs/{order.id}.1/work/", f"fleet/runs/{order.id}.1/store/")
@@ -123,5 +123,5 @@ async def test_no_canary_of_any_shape_is_in_anything_that_is_kept(
     told: dict[str, Any] = {**stored, **kept, "show": str(await client.show(bus, order.id)).encode()}
     leaks = {name: found for name, data in told.items() if (found := canaries_in(data))}
     assert leaks == {}
-    assert any(name.startswith("receipt") or name.startswith("$KV.fleet.receipt") for name in told)
+    assert any(name.startswith("$KV.fleet.receipt") for name in told)
     assert any(name.endswith("events.jsonl") for name in told)

@@ -15,6 +15,7 @@ from treadle.errors import ConfigError
 from treadle.fleet import client
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.layout import OBJECTS
 from treadle.fleet.run import checkpoints, runs, trees
 from treadle.wire.fleet.orders import Spec
 
@@ -38,7 +39,7 @@ async def until_written(order: Spec, name: str, attempt: int = 1) -> None:
 async def until_kept(bus: Bus, order: Spec, attempt: int = 1) -> checkpoints.Checkpoint:
     async with asyncio.timeout(60):
         while True:
-            kept = await checkpoints.fetch(bus, order.id, attempt)
+            kept = await checkpoints.fetch(bus, "n1", order.id, attempt)
             if kept is not None and kept.session and kept.files and kept.commit != kept.start:
                 return kept
             await asyncio.sleep(0.05)
@@ -203,8 +204,8 @@ async def test_an_order_that_ran_under_the_release_before_goes_on_from_its_check
     git(old, "bundle", "create", "-q", str(tmp_path / "old.bundle"), trees.FORMER, f"^{order.base}")
     bundle = (tmp_path / "old.bundle").read_bytes()
     former = msgspec.structs.replace(kept, commit=git(old, "rev-parse", "HEAD"), bundle=bundle)
-    name = checkpoints.name_of(order.id, 1)
-    await objects.put(bus, name, msgspec.msgpack.encode(former))
+    await bus.api(f"STREAM.PURGE.{OBJECTS}")  # and stored it without the node's name
+    await objects.put(bus, f"checkpoint.{order.id}.1", msgspec.msgpack.encode(former))
     place = Path(runs.directory(order.id, 1)) / "state.json"
     state = msgspec.json.decode(place.read_bytes())
     del state["tree"]["store"]

@@ -1,4 +1,8 @@
-"""Large results in the engine's object store: patches, bundles, transcripts. Read by pull, checked by digest."""
+"""Large results in the engine's object store: patches, bundles, transcripts. Read by pull, checked by digest.
+
+An object `NODE/NAME` belongs to a node: its parts are on subjects with the node's name, and no other worker may write
+there. What submitters send has no owner, and any NATS object store client can read it.
+"""
 
 import base64
 import hashlib
@@ -16,7 +20,7 @@ CHUNK = 128 * 1024
 
 
 async def put(bus: Bus, name: str, data: bytes, *, slot: str = "") -> dict[str, Any]:
-    """Store an object under a name, replacing what was there; any NATS object store client can read it.
+    """Store an object under a name, replacing what was there.
 
     The old chunks expire with the stream's age. An object that is written often alternates between two slots: its
     chunks replace those of the write before last, so the last one stays whole until the new one is complete.
@@ -25,7 +29,7 @@ async def put(bus: Bus, name: str, data: bytes, *, slot: str = "") -> dict[str, 
     chunks = 0
     for start in range(0, len(data), CHUNK):
         first = {"Nats-Rollup": "sub"} if slot and not chunks else None
-        await bus.publish(f"$O.fleet.C.{nuid}", data[start : start + CHUNK], first)
+        await bus.publish(_chunks(name, nuid), data[start : start + CHUNK], first)
         chunks += 1
     digest = "SHA-256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
     info = {
@@ -48,7 +52,7 @@ async def get(bus: Bus, name: str) -> bytes:
     info = msgspec.json.decode(message.data)
     parts: list[bytes] = []
     if info["chunks"]:
-        pull = Pull(bus, OBJECTS, filters=(f"$O.fleet.C.{info['nuid']}",))
+        pull = Pull(bus, OBJECTS, filters=(_chunks(name, info["nuid"]),))
         try:
             while len(parts) < info["chunks"]:
                 some = await pull.next(10.0)
@@ -64,5 +68,19 @@ async def get(bus: Bus, name: str) -> bytes:
     return data
 
 
+def owned(node: str, name: str) -> str:
+    """The name of an object that belongs to a node."""
+    return f"{node}/{name}"
+
+
 def _meta(name: str) -> str:
-    return "$O.fleet.M." + base64.urlsafe_b64encode(name.encode()).decode()
+    owner, _, rest = name.rpartition("/")
+    return _at("M", owner, base64.urlsafe_b64encode(rest.encode()).decode())
+
+
+def _chunks(name: str, nuid: str) -> str:
+    return _at("C", name.rpartition("/")[0], nuid)
+
+
+def _at(kind: str, owner: str, last: str) -> str:
+    return ".".join(filter(None, ("$O.fleet", kind, owner, last)))

@@ -49,8 +49,8 @@ _SUBMIT = [
     "$KV.fleet.say.>",
     "fleet.in.wish.>",
     "fleet.term.>",
-    "$O.fleet.C.>",
-    "$O.fleet.M.>",
+    "$O.fleet.C.*",
+    "$O.fleet.M.*",
 ]
 
 
@@ -72,8 +72,8 @@ def permissions(role: str) -> dict[str, list[str]] | None:
             f"fleet.in.node.{name}.>",
             f"fleet.beat.{name}.>",
             f"fleet.ev.*.*.{name}",
-            "$O.fleet.C.>",
-            "$O.fleet.M.>",
+            f"$O.fleet.C.{name}.*",
+            f"$O.fleet.M.{name}.*",
         ]
         return {"publish": [*_LOOK, *mine], "subscribe": [inbox, f"fleet.tell.{name}.>", f"fleet.term.{name}.>"]}
     if kind == "enrol":

@@ -10,7 +10,7 @@ import msgspec
 
 from treadle.errors import TreadleError
 from treadle.events import AnyEvent
-from treadle.fleet.engine import places
+from treadle.fleet.engine import objects, places
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.engine.events import AttemptLog
 from treadle.fleet.orders import encode
@@ -75,6 +75,10 @@ class RunningAttempt:
         """A working tree of this attempt, in its own directory or at `path`. Blocks."""
         place = path or os.path.join(self.directory, "work")
         return trees.prepare(self.spec, source, place, os.path.join(self.directory, "store"), left, bundle)
+
+    def object_name(self, kind: str) -> str:
+        """Where this attempt stores an object of a kind: only its own node may write there."""
+        return objects.owned(self.job.node, f"{kind}.{self.spec.id}.{self.job.attempt}")
 
     async def report(self, kind: type[RunReport], **content: Any) -> None:
         """Send something that is kept until the scheduler has dealt with it; waits while the engine is away."""

@@ -1,7 +1,7 @@
 """Keeps how far an attempt has come while it runs, so that the next one continues from there.
 
 On the node, `state.json` in the run's directory names its session and worktree. In the object store,
-`checkpoint.ORDER.ATTEMPT` holds what another machine needs: the worktree as a commit, and the agent's session.
+`NODE/checkpoint.ORDER.ATTEMPT` holds what another machine needs: the worktree as a commit, and the agent's session.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from treadle.io.reading import read_if_there
 log = logging.getLogger(__name__)
 
 FORMAT = 1
+KIND = "checkpoint"
 SECONDS = 5.0
 """Seconds between two checkpoints of a run."""
 MOST = 64 * 1024 * 1024
@@ -57,18 +58,17 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Its last tool calls, for the brief of an agent that cannot resume a session."""
 
 
-def name_of(order: str, attempt: int) -> str:
-    return f"checkpoint.{order}.{attempt}"
-
-
-async def fetch(bus: Bus, order: str, attempt: int) -> Checkpoint | None:
+async def fetch(bus: Bus, node: str, order: str, attempt: int) -> Checkpoint | None:
     """What an attempt left in the object store; None when there is nothing we can read."""
-    try:
-        data = await objects.get(bus, name_of(order, attempt))
-        found = msgspec.msgpack.decode(data, type=Checkpoint)
-    except (NotFound, StorageError, msgspec.MsgspecError):
-        return None
-    return found if found.format == FORMAT else None
+    plain = f"{KIND}.{order}.{attempt}"
+    for name in (objects.owned(node, plain), plain):  # release 0.1 stored it without its node
+        try:
+            data = await objects.get(bus, name)
+            found = msgspec.msgpack.decode(data, type=Checkpoint)
+        except (NotFound, StorageError, msgspec.MsgspecError):
+            continue
+        return found if found.format == FORMAT else None
+    return None
 
 
 def read_state(directory: str) -> RunState | None:
@@ -138,8 +138,7 @@ class Checkpoints:
                 if len(data) > MOST:
                     log.warning("the checkpoint has %d bytes, which are too many", len(data))
                     return False
-                name = name_of(self._attempt.spec.id, self._attempt.job.attempt)
-                await objects.put(self._attempt.bus, name, data, slot=self._slot)
+                await objects.put(self._attempt.bus, self._attempt.object_name(KIND), data, slot=self._slot)
                 self._slot = "b" if self._slot == "a" else "a"
                 log.info("checkpoint of %d bytes in %.2f s", len(data), time.monotonic() - began)
                 return True

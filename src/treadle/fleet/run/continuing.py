@@ -43,23 +43,23 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
 
 async def prepare(attempt: RunningAttempt, source: str) -> Before:
     """The worktree for this attempt, with everything of the earlier attempt that is available."""
-    for order, number in await _earlier(attempt):
+    for order, number, node in await _earlier(attempt):
         if (found := await _from_this_machine(attempt, order, number, source)) is not None:
             return found
-        if (kept := await fetch(attempt.bus, order, number)) is not None:
+        if (kept := await fetch(attempt.bus, node, order, number)) is not None:
             return await _from_store(attempt, kept, source)
     tree = await asyncio.to_thread(attempt.prepare, source)
     return Before(how="brief" if attempt.earlier else "", tree=tree)
 
 
-async def _earlier(attempt: RunningAttempt) -> list[tuple[str, int]]:
-    """The attempts that this one could continue from, latest first."""
+async def _earlier(attempt: RunningAttempt) -> list[tuple[str, int, str]]:
+    """The attempts that this one could continue from and their nodes, latest first."""
     spec = attempt.spec
-    found = [(spec.id, each.number) for each in reversed(attempt.earlier)]
+    found = [(spec.id, each.number, each.node) for each in reversed(attempt.earlier)]
     if spec.continues:
         with contextlib.suppress(TreadleError):
             order = await client.get_order(attempt.bus, spec.continues)
-            found.append((order.id, order.attempt))
+            found += [(order.id, each.number, each.node) for each in order.attempts if each.number == order.attempt]
     return found
 
 

@@ -371,7 +371,7 @@ class Execution:
         text = encode_receipt(receipt)
         kept: Any = msgspec.Raw(text)
         if len(text) > RECEIPT_MAX:
-            name = f"receipt.{self.spec.id}.{self.attempt.job.attempt}"
+            name = self.attempt.object_name("receipt")
             await objects.put(self.attempt.bus, name, self.attempt.redacted(text))
             kept = {"object": name}
         cancelled = self.attempt.stopped is not None and self.attempt.stopped.code == "cancelled"
@@ -437,10 +437,10 @@ class Execution:
             self.result["under_claims_of"] = held
 
     async def _store_result(self, patch: bytes, bundle: bytes) -> None:
-        name = f"{self.spec.id}.{self.attempt.job.attempt}"
-        await objects.put(self.attempt.bus, f"patch.{name}", patch)
-        await objects.put(self.attempt.bus, f"bundle.{name}", bundle)
-        self.result |= {"patch": f"patch.{name}", "bundle": f"bundle.{name}", "bundled": trees.RESULT}
+        stored = {"patch": self.attempt.object_name("patch"), "bundle": self.attempt.object_name("bundle")}
+        await objects.put(self.attempt.bus, stored["patch"], patch)
+        await objects.put(self.attempt.bus, stored["bundle"], bundle)
+        self.result |= {**stored, "bundled": trees.RESULT}
         self.result |= {"node": self.attempt.job.node, "branch": trees.branch_name(self.spec.id)}
 
     async def settle(self, counted: bool) -> None:
