@@ -249,3 +249,20 @@ def test_it_works_for_an_ordinary_user_too(tmp_path: Path) -> None:
     assert "claimed 1 surface(s)" in done.stdout, done.stdout + done.stderr
     [claim] = live(top).active()
     assert claim.texts == ["file.txt"] and os.stat(claim.path).st_uid == as_nobody.NOBODY
+
+
+async def test_a_push_of_what_another_holds_is_refused_too(agent: Working) -> None:
+    await agent.ok("git init -q --bare /tmp/r; git push -q --no-verify /tmp/r main")
+    await agent.ok("echo 2 > src/free.py; git commit -qam free; git push -q /tmp/r main")
+    done = await agent.run("echo 2 > src/held.py; git commit -qnam held; git push -q /tmp/r main")
+    assert done.code != 0 and f"cannot push what {BOB} holds" in done.text
+
+
+async def test_a_request_without_end_is_cut_off(agent: Working) -> None:
+    ask = (
+        "import socket; s=socket.socket(socket.AF_UNIX); s.connect('/run/treadle-coordination')\n"
+        "try:\n    [s.sendall(b'x' * 1000000) for _ in range(30)]\nexcept OSError: pass\n"
+        "try: print(s.recv(9999).decode())\nexcept OSError: print('closed')"
+    )
+    said = await agent.ok(f'{sys.executable} -c "{ask}"')
+    assert "too long" in said or said == "closed"
