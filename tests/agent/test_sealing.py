@@ -9,6 +9,7 @@ import pytest
 
 from tests.agent.checkouts import ENV, Working, checkout, git
 from tests.io.sandbox.rooms import sh
+from treadle.errors import Denied
 from treadle.io.sandbox import methods
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
@@ -330,3 +331,47 @@ async def test_what_was_made_with_forged_objects_is_not_taken_over(top: Path, ag
     )
     await agent.run(forge)
     assert log(top) == "good\none" and "not taken over" in agent.said[0]
+
+
+async def test_a_partial_clone_takes_commits_over_and_fetches_nothing_that_an_agent_names(
+    tmp_path: Path, top: Path
+) -> None:
+    ran = tmp_path / "ran"
+    git(top, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", f"file://{top}", "part")
+    part = tmp_path / "part"
+    (tmp_path / "upload").write_text(f"#!/bin/sh\ntouch {ran}\n")
+    (tmp_path / "upload").chmod(0o755)
+    git(part, "config", "remote.origin.uploadpack", str(tmp_path / "upload"))
+    agent = Working(part)
+    await agent.ok("echo two > file.txt; git commit -qam two")
+    assert log(part) == "two\none" and agent.said == []
+    await agent.ok(f"git update-index --add --cacheinfo 100644,{'12' * 20},x")
+    assert "not taken over" in agent.said[0] and not ran.exists()
+    agent.confining.close()
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_file_in_the_checkout_that_the_users_settings_include_cannot_be_changed(
+    tmp_path: Path, top: Path, there: bool
+) -> None:
+    """Git reads it as settings, and those name programs."""
+    git(top, "config", "include.path", "../team.gitconfig")
+    git(top, "config", "includeIf.gitdir:/elsewhere/.path", str(top / "other.gitconfig"))
+    for name in ("team", "other") if there else ():
+        (top / f"{name}.gitconfig").write_text("[alias]\n\tx = status\n")
+    agent = Working(top)
+    ran = tmp_path / "ran"
+    evil = f'[remote "p"]\n\tpromisor = true\n\turl = "ext::sh -c touch% {ran}"\n[protocol "ext"]\n\tallow = always\n'
+    after = agent.confining.watching(None)()
+    command = f"printf '%s' '{evil}' | tee team.gitconfig > other.gitconfig"
+    done = await agent.run(f"{command}; git update-index --add --cacheinfo 100644,{'12' * 20},x")
+    if there:
+        after()
+        assert "Read-only" in done.text and "promisor" not in (top / "team.gitconfig").read_text()
+    else:
+        with pytest.raises(Denied):
+            after()
+        assert not (top / "team.gitconfig").exists() and not (top / "other.gitconfig").exists()
+    assert not ran.exists()
+    agent.confining.close()

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from treadle.io.process.programs import Finished, run_program
-from treadle.workspace.git import OPTIONS, environment
+from treadle.workspace.git import FETCHING, OPTIONS, environment
 
 
 def git(*arguments: str, cwd: str, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> Finished:
-    done = run_program(["git", *OPTIONS, *arguments], cwd=cwd, env=environment(env), stdin=stdin)
+    done = run_program(
+        ["git", *OPTIONS, *arguments], cwd=cwd, env=environment({**FETCHING, **(env or {})}), stdin=stdin
+    )
     assert done.code == 0, done.complaint
     return done
 

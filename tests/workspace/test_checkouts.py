@@ -8,8 +8,10 @@ import pytest
 
 from tests.workspace.repositories import Repository, git, make
 from treadle.errors import WorkspaceError
+from treadle.workspace import branch_moves
+from treadle.workspace.changes import TreeEntry
 from treadle.workspace.checkouts import around, enclosing, uncommitted
-from treadle.workspace.store import Store
+from treadle.workspace.store import Store, lending
 
 
 def count(repository: Repository, tmp_path: Path) -> int | None:
@@ -55,3 +57,17 @@ def test_a_repository_is_found_from_inside_without_git(tmp_path: Path) -> None:
     assert enclosing(str(tmp_path / "plain")) is None
     with pytest.raises(WorkspaceError, match="not in a git repository"):
         around(str(tmp_path / "plain"))
+
+
+def test_a_branch_does_not_move_over_a_file_that_the_persons_git_obeys(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    git("config", "include.path", "../team/gitconfig", cwd=repository.top)
+    user = around(repository.top)
+    old = repository.commit()
+    store = Store.make(str(tmp_path / "store"), **lending(user))
+    _, files = store.borrow_tree(old)
+    evil = store.put("blob", b"[core]\n\tfsmonitor = evil\n")
+    tree = store.put_files({**files, "team/gitconfig": TreeEntry(mode="100644", blob=evil)})
+    with pytest.raises(WorkspaceError, match="team/gitconfig is read by your git"):
+        branch_moves.move(user, "refs/heads/main", store, old, store.loose_commit(tree, [old]), "test")
+    assert repository.commit() == old and not (tmp_path / "repo" / "team").exists()

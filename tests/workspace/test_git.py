@@ -1,6 +1,7 @@
 """How git is started: without the person's environment, and with git's own words when it fails."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
@@ -19,7 +20,7 @@ def test_no_variable_points_git_at_another_repository(monkeypatch: pytest.Monkey
     monkeypatch.setenv("GIT_DIR", "/elsewhere")
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", "evil")
     found = {name for name in environment() if name.startswith("GIT_")}
-    assert found == {"GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS"}
+    assert found == {"GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_ALLOW_PROTOCOL"}
 
 
 def test_a_failure_says_what_git_said(tmp_path: Path) -> None:
@@ -89,3 +90,22 @@ def test_when_the_only_git_is_in_a_checkout_it_is_not_run_and_that_is_said(
     with pytest.raises(NotFound, match="where an agent may have put it"):
         create("init", "new", cwd=str(tmp_path))
     assert not ran.exists()
+
+
+def test_an_object_that_is_missing_is_not_fetched_by_a_program_that_settings_name(tmp_path: Path) -> None:
+    """An agent of a run that was killed may have made the whole git directory."""
+    ran, top = tmp_path / "ran", make(tmp_path / "repo").top
+    promise(Path(top) / ".git" / "config", ran)
+    (Path(top) / ".git" / "HEAD").write_text("1" * 40 + "\n")
+    (tmp_path / "run").mkdir()
+    with suppress(WorkspaceError):
+        prepare("staged", top, str(tmp_path / "run"), name="r1")
+    assert not ran.exists()
+
+
+def promise(settings: Path, ran: Path) -> None:
+    """Settings by which git fetches what is missing with a program."""
+    with settings.open("a") as file:
+        file.write(f'[remote "p"]\n\tpromisor = true\n\turl = "ext::sh -c touch% {ran}"\n')
+        file.write('[protocol "ext"]\n\tallow = always\n[core]\n\trepositoryFormatVersion = 1\n')
+        file.write("[extensions]\n\tpartialClone = p\n")

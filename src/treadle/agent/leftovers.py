@@ -21,7 +21,7 @@ from treadle.session import Confinement, Mount
 from treadle.workspace import staging
 from treadle.workspace.in_place import LOCK, OWNED, RECORD, PlaceRecord
 from treadle.workspace.listing import STATES
-from treadle.workspace.store import bundle_parts
+from treadle.workspace.store import bundle_parts, lacks
 from treadle.workspace.user_repository import ID, UserRepository
 
 REFS_CAP = 16 << 20
@@ -95,7 +95,7 @@ async def _adopt(left: Leftover) -> list[str]:
     user = await asyncio.to_thread(UserRepository.at, left.record.top)
     if user is None:
         raise WorkspaceError(f"{left.record.top} is no longer a checkout")
-    missing = await asyncio.to_thread(lambda: user.lacks(sorted(_ids(left.private))))
+    missing = await asyncio.to_thread(lambda: lacks(user, sorted(_ids(left.private))))
     if missing:
         made = await _branches(left, user, missing)
         said.append(
@@ -136,7 +136,7 @@ def _take(left: Leftover, user: UserRepository, bundle: bytes, missing: list[str
     """Every object is hashed on the way. Each commit that was missing becomes a branch, whatever its ref was called."""
     _, pack = bundle_parts(bundle)
     user.run("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack, timeout=600.0)
-    if still := user.lacks(missing):
+    if still := lacks(user, missing):
         raise WorkspaceError(f"{len(still)} objects are missing, such as {still[0]}")
     made = []
     for commit in missing:

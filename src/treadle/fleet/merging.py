@@ -23,7 +23,7 @@ from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 from treadle.workspace import branch_moves, checkouts, merges
 from treadle.workspace.branch_moves import BranchMoved
-from treadle.workspace.store import Store
+from treadle.workspace.store import Store, lacks
 from treadle.workspace.user_repository import UserRepository
 
 TRIES = 5
@@ -165,7 +165,7 @@ class _Trying:
 
     def _take(self, bundle: bytes, ref: str) -> None:
         base = str(self.order.result.get("base", ""))
-        if base and self.user.lacks([base]):
+        if base and lacks(self.user, [base]):
             raise WorkspaceError(
                 f"{self.user.top} has no {base[:12]}, which {self.order.id} starts from", hint="git fetch"
             )

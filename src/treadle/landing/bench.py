@@ -21,7 +21,7 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_moves, merges
-from treadle.workspace.store import Algorithm, Store, TreeMerge
+from treadle.workspace.store import Algorithm, Store, TreeMerge, lacks
 from treadle.workspace.user_repository import UserRepository
 
 LOCK_SECONDS = 30.0
@@ -65,7 +65,7 @@ class Bench:
         kept = f"refs/train/{order}"
         if self.store.ref(kept) == commit:
             return
-        if base and self.user.lacks([base]):
+        if base and lacks(self.user, [base]):
             raise WorkspaceError(f"{self.user.top} has no {base[:12]}, which {order} starts from", hint="git fetch")
         found = self.store.take_bundle(*bundle, kept)
         if found != commit:

@@ -22,7 +22,14 @@ _SETTINGS = {
     "maintenance.auto": "false",
     "advice.detachedHead": "false",
 }
-_ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
+_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_ALLOW_PROTOCOL": "none",  # in a partial clone git would fetch what is missing, by what the settings name
+    "LC_ALL": "C.UTF-8",
+}
+FETCHING = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
+"""For the commands that are to fetch something."""
 OPTIONS = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
 
 
@@ -35,6 +42,6 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def create(*arguments: str, cwd: str, timeout: float = TIMEOUT) -> None:
     """Run `git init` or `git clone`, the commands for which there is no repository yet. All others are told theirs."""
-    done = run_program(["git", *OPTIONS, *arguments], cwd=cwd, env=environment(), timeout=timeout)
+    done = run_program(["git", *OPTIONS, *arguments], cwd=cwd, env=environment(FETCHING), timeout=timeout)
     if done.code != 0:
         raise WorkspaceError(f"git {arguments[0]} failed in {cwd}: {done.complaint or f'exit code {done.code}'}")

@@ -25,6 +25,8 @@ from treadle.io.sandbox.places import is_under
 from treadle.session import Mount
 from treadle.workspace import private_git, staging
 from treadle.workspace.listing import BadListing, GitListing, read_listing
+from treadle.workspace.obeyed import settings_files
+from treadle.workspace.store import lacks
 from treadle.workspace.user_repository import ID, REF, UserRepository
 
 Inside: TypeAlias = Callable[[str, Mapping[str, bytes]], Awaitable[Mapping[str, bytes]]]
@@ -94,6 +96,7 @@ class InPlace:
         named = [value for _, key, value in user.settings() if key.lower() == "core.hookspath" and value]
         self._hooks_named = os.path.expanduser(named[-1]) if named else None
         """The directory of the user's hooks, as configured; relative to the checkout."""
+        self._included = settings_files(user)
         self._object_places = user.object_places()
         self._seen_user = self._user_state()
         base = private_git.make(
@@ -170,7 +173,7 @@ class InPlace:
     def read_only(self) -> list[str]:
         """Places of the user's repository that would otherwise be writable, because they lie in a workspace."""
         hooks = os.path.realpath(self.hooks_place)
-        found = [*self._object_places, self.user.common, self.user.directory]
+        found = [*self._object_places, self.user.common, self.user.directory, *self._included]
         return found if is_under(self.user.top, hooks) else [*found, hooks]
 
     # Has anything happened?
@@ -288,7 +291,7 @@ class InPlace:
     async def _fetch(self, ids: list[str], inside: Inside) -> None:
         """Bring objects into the user's repository that it does not have; git hashes and checks each."""
         wanted = sorted({one for one in ids if one.strip("0")})
-        missing = await asyncio.to_thread(self.user.lacks, wanted)
+        missing = await asyncio.to_thread(lacks, self.user, wanted)
         if not missing:
             return
         known = sorted({at for at in (await asyncio.to_thread(self.user.refs)).values() if ID.fullmatch(at)})
@@ -297,7 +300,7 @@ class InPlace:
         await asyncio.to_thread(
             self.user.run, "index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack, timeout=600.0
         )
-        if still := await asyncio.to_thread(self.user.lacks, missing):
+        if still := await asyncio.to_thread(lacks, self.user, missing):
             raise WorkspaceError(f"{len(still)} objects are missing, such as {still[0]}")
 
     def _move_others(self, others: dict[str, str]) -> list[str]:

@@ -17,6 +17,7 @@ _COMMAND = re.compile(
     r"|trailer\..+\.(command|cmd)|interactive\.difffilter|uploadpack\.packobjectshook)",
     re.I,
 )
+_CONFIGURATION = "is read by your git as its configuration"
 LINKS = 40
 """How many links are followed, as in the kernel."""
 
@@ -59,6 +60,12 @@ def obeyed_in(directory: str) -> Callable[[str], str]:
     return lambda path: reason(os.path.join(inside, path))
 
 
+def settings_files(user: UserRepository) -> list[str]:
+    """The files that the user's git reads as configuration, also included ones that do not exist, with their links."""
+    named = [place for place, why, _ in _named(user, os.path.realpath(user.top)) if why.startswith(_CONFIGURATION)]
+    return [*dict.fromkeys(step for place in named for step in _steps(place))]
+
+
 def _named(user: UserRepository, top: str) -> Iterator[tuple[str, str, bool]]:
     """The places that the configuration names, the reason to give, and whether it holds for all that is in them."""
     listed = user.run("config", "--list", "--includes", "--show-origin", "-z").stdout
@@ -68,11 +75,11 @@ def _named(user: UserRepository, top: str) -> Iterator[tuple[str, str, bool]]:
         if not origin.startswith("file:") or not value:
             continue  # our own settings
         file = os.path.join(user.common, origin.removeprefix("file:"))
-        yield file, "is read by your git as its configuration", False
+        yield file, _CONFIGURATION, False
         if key.lower() == "core.hookspath":
             yield _place(top, value), "is in the directory of your git's hooks (core.hooksPath)", True
         elif _INCLUDED.fullmatch(key):
-            yield _place(os.path.dirname(file), value), f"is read by your git as its configuration ({key})", False
+            yield _place(os.path.dirname(file), value), f"{_CONFIGURATION} ({key})", False
         elif _COMMAND.fullmatch(key):
             for word in _words(value):
                 yield _place(top, word), f"is run by your git ({key})", False

@@ -23,7 +23,7 @@ from typing import IO, Literal, TypeAlias, TypedDict
 import msgspec
 
 from treadle.errors import NotFound, StorageError, WorkspaceError
-from treadle.io import stopping
+from treadle.io import scratch, stopping
 from treadle.io.files import storage_error
 from treadle.io.opening import created, rename, write
 from treadle.io.paths import private_dir
@@ -435,6 +435,20 @@ class Store:
         paths, _, messages = rest.partition("\0\0")
         conflicts = tuple(filter(None, paths.split("\0"))) if done.code == 1 else ()
         return TreeMerge(tree=tree, conflicts=conflicts, messages=messages)
+
+
+def lacks(user: UserRepository, ids: Sequence[str]) -> list[str]:
+    """Those of the objects that a person's repository does not have.
+
+    It is not asked itself: in a partial clone git would fetch them, from where and by what the settings say.
+    """
+    if not ids:
+        return []
+    with scratch.directory("objects") as place:
+        store = Store.make(os.path.join(place, "store"), **lending(user))
+        asked = "".join(f"{one}\n" for one in ids).encode()
+        answers = store.git("cat-file", "--batch-check=%(objectname)", stdin=asked, lent=True).stdout
+    return [one for one, said in zip(ids, answers.decode().splitlines(), strict=True) if said.endswith(" missing")]
 
 
 def _write(directory: str, name: str, text: str) -> None:

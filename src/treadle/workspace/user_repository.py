@@ -143,14 +143,6 @@ class UserRepository:
                     todo.append(os.path.join(place, line))
         return found
 
-    def lacks(self, ids: list[str]) -> list[str]:
-        """Those of the objects that are not here."""
-        if not ids:
-            return []
-        asked = "".join(f"{one}\n" for one in ids).encode()
-        answers = self.run("cat-file", "--batch-check=%(objectname)", stdin=asked).stdout.decode().splitlines()
-        return [one for one, answer in zip(ids, answers, strict=True) if answer.endswith(" missing")]
-
     def checked_out_elsewhere(self) -> set[str]:
         """The branches of its other worktrees."""
         listed = os.path.join(self.common, "worktrees")

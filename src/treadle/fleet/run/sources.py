@@ -14,7 +14,8 @@ from treadle.io.files import locked, write_atomic
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace import checkouts
-from treadle.workspace.git import create
+from treadle.workspace.git import FETCHING, create
+from treadle.workspace.store import lacks
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -58,7 +59,7 @@ async def find(bus: Bus, spec: Spec) -> str:
 
 async def _has_base(bus: Bus, spec: Spec, user: UserRepository) -> bool:
     """Whether the work's base commit is here; fetched, if necessary, from the order that made it."""
-    if not spec.base or not await asyncio.to_thread(user.lacks, [spec.base]):
+    if not spec.base or not await asyncio.to_thread(lacks, user, [spec.base]):
         return True
     if not spec.continues or (entry := await bus.get(f"order.{spec.continues}")) is None:
         return False
@@ -91,7 +92,8 @@ def _unpack(data: bytes, spec: Spec) -> str:
         if not os.path.isdir(top):
             create("init", "--quiet", top, cwd=here)
         own = checkouts.around(top)
-        own.run("fetch", "--quiet", "--no-write-fetch-head", path, "+refs/treadle/*:refs/treadle/*", timeout=600)
+        words = ("fetch", "--quiet", "--no-write-fetch-head", path, "+refs/treadle/*:refs/treadle/*")
+        own.run(*words, env=FETCHING, timeout=600)
         os.unlink(path)
     return top
 
@@ -103,5 +105,5 @@ def _fetch(spec: Spec) -> str:
         if not os.path.isdir(top):
             create("clone", "--quiet", "--no-checkout", "--", spec.repo, top, cwd=here, timeout=1800)
         else:
-            checkouts.around(top).run("fetch", "--quiet", "--all", timeout=1800)
+            checkouts.around(top).run("fetch", "--quiet", "--all", env=FETCHING, timeout=1800)
     return top
