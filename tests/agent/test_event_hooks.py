@@ -8,7 +8,7 @@ import pytest
 from treadle.agent.event_hooks import EventHooks, run
 from treadle.errors import Unsupported
 from treadle.session import Use
-from treadle.settings.claude import CommandHook, command_hooks
+from treadle.settings.claude import CommandHook, parse
 
 ENV = {"PATH": "/usr/bin:/bin"}
 LS = Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")
@@ -56,9 +56,8 @@ async def test_what_cannot_be_asked_blocks(tmp_path: Path) -> None:
 async def test_they_are_asked_beside_those_of_a_host_for_the_tools_that_they_name(tmp_path: Path) -> None:
     entry = {"type": "command", "command": "cat > told.json; echo no >&2; exit 2", "timeout": 30}
     groups = [{"matcher": "Edit", "hooks": [{"command": "touch edited"}]}, {"matcher": "Bash", "hooks": [entry]}]
-    hooks = EventHooks(
-        str(tmp_path), command_hooks({"PreToolUse": groups, "Stop": []}, "x"), env={"PATH": "/usr/bin:/bin"}
-    )
+    read = parse({"hooks": {"PreToolUse": groups, "Stop": []}}, "x", "/")
+    hooks = EventHooks(str(tmp_path), read.hooks, env={"PATH": "/usr/bin:/bin"})
     judge = hooks.program().pre_tool
     assert judge is not None and await judge(LS) == "no"
     assert '"tool_input":{"command":"ls"}' in (tmp_path / "told.json").read_text()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from treadle.errors import ConfigError
+from treadle.io.paths import config_file
 from treadle.settings import claude, config, trust
 from treadle.settings.config import LoadedSettings
 
@@ -98,3 +99,52 @@ def test_a_broken_file_stops_a_person_only_if_it_is_their_own(repo: Path) -> Non
     says(repo.parent / "user" / "settings.json", permissions={"deny": ["(("]})
     with pytest.raises(ConfigError, match="not a permission rule"):
         load(repo)
+
+
+PROMPT = [{"hooks": [{"type": "prompt", "prompt": "x"}]}]
+
+
+def test_a_hook_that_cannot_be_run_is_told_and_one_that_might_forbid_is_kept_apart(repo: Path) -> None:
+    hooks = {"Stop": PROMPT, "PreToolUse": PROMPT, "NewerEvent": PROMPT, "UserPromptSubmit": HOOK["PreToolUse"]}
+    says(repo.parent / "user" / "settings.json", hooks=hooks)
+    loaded = load(repo)
+    assert ["Stop is not a command" in loaded.warnings[0], "'NewerEvent'" in loaded.warnings[1]] == [True, True]
+    [missed] = loaded.missed_hooks
+    assert "PreToolUse is not a command" in missed and str(repo.parent / "user") in missed
+    assert [hook.event for hook in loaded.settings.hooks.events] == ["UserPromptSubmit"]
+    assert load(repo, sources=("project",)).missed_hooks == ()
+    says(repo.parent / "user" / "settings.json", hooks=hooks, disableAllHooks=True)
+    assert load(repo).missed_hooks == () and load(repo).warnings == ()
+
+
+def test_a_hook_of_an_untrusted_project_that_cannot_be_run_does_not_take_its_rules_away(repo: Path) -> None:
+    says(repo / ".claude" / "settings.json", permissions={"deny": ["Bash(a)"]}, hooks={"PreToolUse": PROMPT})
+    assert load(repo).settings.permissions.deny == ("Bash(a)",) and not load(repo).missed_hooks
+    assert load(repo, trusted=True).missed_hooks
+
+
+@pytest.mark.parametrize("model", ["opusplan", "default", "us.anthropic.claude-opus-4-v1:0", "claude-opus-4@20250514"])
+def test_a_model_that_only_claude_code_can_use_is_passed_over_and_told(repo: Path, model: str) -> None:
+    file = repo.parent / "user" / "settings.json"
+    env = {"CLAUDE_CONFIG_DIR": str(file.parent), "ANTHROPIC_API_KEY": "k"}
+    says(file, model=model)
+    loaded = config.load(str(repo), env)
+    assert loaded.settings.model is None
+    assert loaded.unreachable == (f"{file}: the model {model!r} of Claude Code cannot be used here",)
+    loaded = config.load(str(repo), {**env, "TREADLE_MODEL": "local"})
+    assert (loaded.settings.model, loaded.unreachable, loaded.said_in["model"]) == ("local", (), "TREADLE_MODEL")
+
+
+def test_a_model_of_theirs_is_used_where_its_service_is_reached(repo: Path) -> None:
+    file = repo.parent / "user" / "settings.json"
+    env = {"CLAUDE_CONFIG_DIR": str(file.parent)}
+    says(file, model="opus")
+    key = {"ANTHROPIC_API_KEY": "k"}
+    assert config.load(str(repo), env).settings.model is None
+    assert config.load(str(repo), {**env, **key, "TREADLE_BASE_URL": "http://x/v1"}).settings.model is None
+    loaded = config.load(str(repo), {**env, **key})
+    assert loaded.settings.model == "opus" and loaded.said_in["model"] == str(file)
+    ours = Path(config_file())
+    ours.parent.mkdir(parents=True, exist_ok=True)
+    ours.write_text('[models]\nbase_url = "http://x/v1"\n')
+    assert config.load(str(repo), {**env, **key}).settings.model is None

@@ -21,6 +21,10 @@ from treadle.settings import config
 from treadle.settings.config import Settings
 
 KEY_COMMAND_SECONDS = 30.0
+WITHOUT_HOOKS = (
+    'make it a command: {"type": "command", "command": "..."}; or leave files out: --setting-sources project leaves out'
+    " those of your home directory, user those of the project"
+)
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +35,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Our environment with what the spec adds: providers read their keys here."""
     notes: tuple[str, ...] = ()
     """What a person should know about the settings that were read."""
+    model_from: str = ""
+    """Where the model of the settings comes from."""
 
     @classmethod
     async def load(cls, spec: SessionSpec, environ: Mapping[str, str]) -> Configuration:
@@ -39,12 +45,19 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None, sources=told.sources)
         if spec.mode == "yolo" and not loaded.settings.bypass:
             raise ConfigError("the settings forbid to skip all permissions", hint="choose another --permission-mode")
+        for missed in loaded.missed_hooks:
+            raise ConfigError(f"{missed}, and it might forbid something", hint=WITHOUT_HOOKS)
         return cls(
             spec=spec,
             settings=loaded.settings,
             models=await _models(loaded.settings, env),
             env=env,
-            notes=(*loaded.warnings, *map(cls.ignored, loaded.ignored)),
+            notes=(
+                *loaded.warnings,
+                *(() if spec.model else loaded.unreachable),
+                *map(cls.ignored, loaded.ignored),
+            ),
+            model_from=loaded.said_in.get("model", ""),
         )
 
     @staticmethod
@@ -56,7 +69,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         env = self.env
         if model is not None and self.settings.model:  # a short name without a mapping stands for this
             env = {**env, "TREADLE_MODEL": env.get("TREADLE_MODEL") or self.settings.model}
-        provider = resolve(model, env, self.models)
+        try:
+            provider = resolve(model, env, self.models)
+        except ConfigError as error:
+            if model is None or model != self.settings.model or model == self.spec.model:
+                raise
+            raise type(error)(f"{error.message} (the model is set in {self.model_from})", hint=error.hint) from None
         wish = self.spec.extra.get("small", self.settings.small)
         profile = chosen(wish, provider.name, provider.model, provider.context_window)
         if profile is None:

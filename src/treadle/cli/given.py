@@ -75,7 +75,7 @@ def claude_settings(text: str) -> ClaudeSettings:
         raise ConfigError(
             "--settings has a sandbox, which is set up differently here", hint="`treadle docs sandbox` says how"
         )
-    return claude.parse(table, "--settings", here())
+    return claude.all_run(claude.parse(table, "--settings", here()))
 
 
 def _object(text: str, option: str) -> dict[str, Any]:

@@ -129,6 +129,8 @@ async def _run(
         from treadle.cli.choosing.choose import settle
 
         options = await settle(options, talks=False)
+    if unasked := options.unasked():
+        _note(unasked)
     theirs = options.theirs()
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest", hooks=True)
     spec, permitting = _permitting(spec, permission_prompt_tool, talk=text is None)

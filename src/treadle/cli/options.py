@@ -35,7 +35,7 @@ PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "local", "scr
 """The services of our own agent, as `agent.providers.names` has them: `treadle --help` must not load that."""
 
 if TYPE_CHECKING:  # the options exist before the settings are read
-    from treadle.settings.config import Settings
+    from treadle.settings.config import LoadedSettings, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
@@ -83,18 +83,23 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     system_prompt_file: str | None = None
     append_system_prompt_file: str | None = None
 
-    def settings(self) -> Settings:
+    def loaded(self) -> LoadedSettings:
         from treadle.settings import config
 
-        return config.load(here(), trusted=True if self.trust else None).settings
+        trusted = True if self.trust else None
+        return config.load(here(), trusted=trusted, sources=given.sources(self.setting_sources))
+
+    def settings(self) -> Settings:
+        return self.loaded().settings
 
     def settled(self) -> RunOptions:
         """With the agent that was named, else that of the environment or the settings, else our own.
 
         A model of ours, such as `anthropic:...` or `local`, is for our own agent unless another one was named with it.
         """
-        ours = (self.model or "").partition(":")[0] in PREFIXES
-        agent = self.agent or (None if ours else self.settings().agent) or "native"
+        named = self.agent or ("" if self.model else os.environ.get("TREADLE_AGENT", "").strip())
+        ours = (self.model or os.environ.get("TREADLE_MODEL", "").strip()).partition(":")[0] in PREFIXES
+        agent = named or (None if ours else self.settings().agent) or "native"
         return msgspec.structs.replace(self, agent=agent)
 
     def chosen(self) -> bool:
@@ -102,6 +107,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         going_on = self.continue_last or self.resume is not None
         said = self.agent != "native" or self.model or self.theirs().model or going_on
         return bool(said or self.settings().model)
+
+    def unasked(self) -> str:
+        """What to say when a settings file of Claude Code allows everything; empty when none does."""
+        if self.dangerously_skip_permissions or self.permission_mode or self.theirs().mode:
+            return ""
+        loaded = self.loaded()
+        where = loaded.said_in.get("permission_mode", "")
+        if loaded.settings.mode != "yolo" or not where.endswith(".json"):  # in ours it was said to us
+            return ""
+        return f"everything is allowed without a question: {where} says so (--permission-mode MODE overrides it)"
 
     def theirs(self) -> ClaudeSettings:
         return given.claude_settings(self.claude_settings) if self.claude_settings else ClaudeSettings()

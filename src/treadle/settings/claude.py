@@ -6,6 +6,7 @@ own settings, so that `config.py` merges them and applies its trust rules. A set
 """
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +34,8 @@ NOT_CALLED = (
     *("PostToolBatch", "PostModelSwitch", "DirectoryAdded", "MessageDisplay"),
 )
 """Events that never come here, or that only look on. Their hooks are accepted but not called, with a warning."""
+FORBIDDING = ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
+"""Events whose hooks can forbid what would happen: our own agent does not begin if one of them cannot be run."""
 _HARMLESS = {
     *("$schema", "statusLine", "theme", "cleanupPeriodDays", "includeCoAuthoredBy", "spinnerTipsEnabled", "verbose"),
     *("feedbackSurveyRate", "autoUpdatesChannel", "attribution", "language", "terminalTitleFromRename", "viewMode"),
@@ -66,6 +69,10 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """False: no session may skip all permissions."""
     unused: tuple[str, ...] = ()
     """Settings that are not used here."""
+    not_run: tuple[str, ...] = ()
+    """Hooks that cannot be run here and only look on, one sentence each."""
+    missed: tuple[str, ...] = ()
+    """Hooks that cannot be run here and might forbid something, one sentence each."""
 
     def table(self) -> dict[str, Any]:
         """The same in the shape of our own settings."""
@@ -130,12 +137,23 @@ def _file(path: str, project: str | None) -> ClaudeFile | None:
     return ClaudeFile(path=path, project=project, settings=parse(table, path, base))
 
 
+_OWN_MODEL = re.compile(r"(opus|sonnet|haiku)(\[1m\])?|claude-[\w.-]+")
+
+
+def reachable(model: str) -> bool:
+    """Whether a model of Claude Code's settings is one that Anthropic's service has by this name.
+
+    Not so `opusplan`, `default`, and the names that Bedrock, Vertex and other services have for their models.
+    """
+    return _OWN_MODEL.fullmatch(model) is not None
+
+
 def parse(table: Any, where: str, base: str) -> ClaudeSettings:
     """`base` is the directory that a path rule with one leading slash begins at."""
     table = _table(table, where)
     permissions = _table(table.get("permissions") or {}, f"{where}: permissions")
     sandbox = _table(table.get("sandbox") or {}, f"{where}: sandbox")
-    hooks = table.get("hooks") if table.get("disableAllHooks") is not True else None
+    hooks, problems = _hooks(table.get("hooks") or {} if table.get("disableAllHooks") is not True else {}, where)
     unused = [name for name in table if name not in _KNOWN]
     unused += [f"sandbox.{name}" for name in sandbox if name != "enabled"]
     rules = {
@@ -148,36 +166,47 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
         model=_text(table.get("model")),
         env={str(name): str(value) for name, value in _table(table.get("env") or {}, f"{where}: env").items()},
         add_dirs=tuple(map(str, _list(permissions.get("additionalDirectories") or [], where))),
-        hooks=command_hooks(hooks, where) if hooks else (),
+        hooks=hooks,
         sandbox=sandbox.get("enabled") is True,
         output_style=_text(table.get("outputStyle")),
         bypass=permissions.get("disableBypassPermissionsMode") != "disable",
         unused=tuple(unused),
+        not_run=tuple(text for event, text in problems if event not in FORBIDDING),
+        missed=tuple(text for event, text in problems if event in FORBIDDING),
     )
 
 
-def command_hooks(table: Any, where: str) -> tuple[CommandHook, ...]:
-    """The commands in the `hooks` of a settings file. What is not understood might forbid something: ConfigError."""
-    found = []
+def all_run(settings: ClaudeSettings) -> ClaudeSettings:
+    """The same settings; ConfigError when one of their hooks cannot be run."""
+    for problem in (*settings.missed, *settings.not_run):
+        raise ConfigError(problem, hint=f'write {{"type": "command", "command": "..."}}; events: {", ".join(EVENTS)}')
+    return settings
+
+
+def _hooks(table: Any, where: str) -> tuple[tuple[CommandHook, ...], list[tuple[str, str]]]:
+    """The commands in the `hooks` of a settings file; and the event of each hook that cannot be run, with the why."""
+    found: list[CommandHook] = []
+    problems: list[tuple[str, str]] = []
     for event, groups in _table(table, f"{where}: hooks").items():
         if event not in EVENTS + NOT_CALLED:
-            raise ConfigError(
-                f"{where}: hooks of the event {event!r} are not run here", hint=f"there are {', '.join(EVENTS)}"
-            )
+            problems.append((event, f"{where}: hooks of the event {event!r} are not run here"))
+            continue
         for group in _list(groups, f"{where}: {event}"):
             entry = _table(group, f"{where}: {event}")
             matcher = str(entry.get("matcher") or "")
-            hooks = _list(entry.get("hooks"), f"{where}: {event}")
-            found += [_hook(event, matcher, _table(one, f"{where}: {event}"), where) for one in hooks]
-    return tuple(found)
+            for one in _list(entry.get("hooks"), f"{where}: {event}"):
+                made = _hook(event, matcher, _table(one, f"{where}: {event}"))
+                if made is not None:
+                    found.append(made)
+                else:
+                    problems.append((event, f"{where}: a hook of {event} is not a command, and is not run here"))
+    return tuple(found), problems
 
 
-def _hook(event: str, matcher: str, entry: dict[str, Any], where: str) -> CommandHook:
+def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None:
     command, timeout = entry.get("command"), entry.get("timeout")
     if entry.get("type", "command") != "command" or not isinstance(command, str) or not command.strip():
-        raise ConfigError(
-            f"{where}: a hook of {event} is not a command", hint='write {"type": "command", "command": "..."}'
-        )
+        return None
     patience = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT
     return CommandHook(event=event, matcher=matcher, command=command, timeout=patience)
 

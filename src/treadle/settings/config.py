@@ -169,6 +169,12 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     """The directory that holds the project's `.treadle`."""
     trusted: bool = False
+    missed_hooks: tuple[str, ...] = ()
+    """Hooks of Claude Code's files that might forbid something and that our own agent cannot run."""
+    unreachable: tuple[str, ...] = ()
+    """Models of Claude Code's files that cannot be used here, with their file."""
+    said_in: dict[str, str] = {}
+    """Where the `model` and the `permission_mode` come from: a file, or a variable."""
 
 
 ENVIRONMENT: dict[str, tuple[str, ...]] = {
@@ -209,7 +215,8 @@ def load(
     warnings: list[str] = []
     ignored: list[str] = []
     files: list[str] = []
-    merged = _own(environ, sources, files, warnings)
+    theirs = _Theirs(reaches=_reaches(environ), warnings=warnings, ignored=ignored, files=files)
+    merged = _own(environ, sources, theirs)
     project = find_project(cwd) if sources is None or "project" in sources else None
     others = claude.project_files(cwd, sources, ignored) if sources is None or {"project", "local"} & {*sources} else []
     place = project or (others[-1].project if others else None)
@@ -219,22 +226,23 @@ def load(
     given = trusted
     for file in others:
         trusted = trust.is_trusted(file.project or cwd) if given is None else given
-        merged = _with_claude(merged, file, trusted, files, warnings, ignored)
+        merged = _with_claude(merged, file, trusted, theirs)
     if project is not None:
         path = os.path.join(project, ".treadle", "config.toml")
         files.append(path)
         trusted = trust.is_trusted(project) if given is None else given
         try:
             table = _without_secrets(read_file(path, warnings), path, warnings)
-            merged = _merge(merged, table if trusted else _narrowed(merged, table, path, ignored))
+            merged = _over(merged, table if trusted else _narrowed(merged, table, path, ignored), path)
         except TreadleError as error:
             if trusted:
                 raise
             ignored.append(str(error))  # the file is not trusted, so a mistake in it must not keep people from working
-    merged = _merge(merged, _from_environment(environ))
-    merged = _merge(merged, dict(flags or {}))
+    merged = _over(merged, _from_environment(environ), "")
+    merged = _over(merged, dict(flags or {}), "the command line")
     if (managed := claude.managed_file()) is not None:
-        merged = _with_claude(merged, managed, True, files, warnings, ignored)
+        merged = _with_claude(merged, managed, True, theirs)
+    said_in = merged.pop(_SAID_IN, {})
     return LoadedSettings(
         settings=_convert(merged, "the command line"),
         files=tuple(files),
@@ -242,46 +250,80 @@ def load(
         ignored=tuple(ignored),
         project=project or place,
         trusted=bool(trusted),
+        missed_hooks=tuple(theirs.missed),
+        unreachable=() if merged.get("model") else tuple(theirs.unreachable),
+        said_in=said_in,
     )
 
 
-def _own(
-    environ: Mapping[str, str], sources: tuple[str, ...] | None, files: list[str], warnings: list[str]
-) -> dict[str, Any]:
+_SAID_IN = "said in"
+"""Beside the settings, while they are merged: which layer said what."""
+
+
+class _Theirs(msgspec.Struct, kw_only=True):
+    """What is to be told about Claude Code's files, and what of them can be used."""
+
+    reaches: bool
+    """Whether Claude Code's models can be reached: it has a login of its own, which we cannot use."""
+    files: list[str]
+    warnings: list[str]
+    ignored: list[str]
+    missed: list[str] = []
+    unreachable: list[str] = []
+
+
+def _reaches(environ: Mapping[str, str]) -> bool:
+    if environ.get("TREADLE_BASE_URL"):  # then every model is asked for there
+        return False
+    return bool(environ.get("ANTHROPIC_API_KEY") or environ.get("ANTHROPIC_BASE_URL"))
+
+
+def _over(merged: dict[str, Any], table: dict[str, Any], where: str) -> dict[str, Any]:
+    """Merged with a further layer, keeping which one said it; an empty `where` is the environment."""
+    said = {key: where or f"TREADLE_{key.upper()}" for key in ("model", "permission_mode") if key in table}
+    return _merge(merged, {**table, _SAID_IN: said})
+
+
+def _own(environ: Mapping[str, str], sources: tuple[str, ...] | None, theirs: _Theirs) -> dict[str, Any]:
     """The user's own files: Claude Code's first, then ours."""
     merged: dict[str, Any] = {}
     used = sources is None or "user" in sources
-    if used and (theirs := claude.own_file(environ)) is not None:
-        merged = _with_claude(merged, theirs, True, files, warnings, [])
-        if not environ.get("ANTHROPIC_API_KEY") and not environ.get("ANTHROPIC_BASE_URL"):
-            merged.pop("model", None)  # Claude Code reaches it by a login of its own, and we cannot
     user = config_file()
-    if not os.path.exists(user):
+    table = read_file(user, theirs.warnings) if os.path.exists(user) else None
+    theirs.reaches = theirs.reaches and not (table or {}).get("models", {}).get("base_url")
+    if used and (file := claude.own_file(environ)) is not None:
+        merged = _with_claude(merged, file, True, theirs)
+    if table is None:
         return merged
-    files.append(user)
-    table = read_file(user, warnings)
+    theirs.files.append(user)
     if not used:
         forbidden = {name: rules for name, rules in table.get("permissions", {}).items() if name != "allow"}
         table = {**table, "permissions": forbidden, "hooks": {}, "mcp_servers": {}}
-    return _merge(merged, table)
+    return _over(merged, table, user)
 
 
-def _with_claude(
-    merged: dict[str, Any], file: ClaudeFile, trusted: bool, files: list[str], warnings: list[str], ignored: list[str]
-) -> dict[str, Any]:
+def _with_claude(merged: dict[str, Any], file: ClaudeFile, trusted: bool, theirs: _Theirs) -> dict[str, Any]:
     """With what a settings file of Claude Code says."""
-    files.append(file.path)
+    theirs.files.append(file.path)
     table = file.settings.table()
     try:
         _convert(table, file.path)
     except ConfigError as error:
         if trusted:
             raise
-        ignored.append(str(error))
+        theirs.ignored.append(str(error))
         return merged
     if file.settings.unused:
-        warnings.append(f"{file.path}: not used here: {', '.join(file.settings.unused)}")
-    return _merge(merged, table if trusted else _narrowed(merged, table, file.path, ignored))
+        theirs.warnings.append(f"{file.path}: not used here: {', '.join(file.settings.unused)}")
+    if not trusted:
+        return _over(merged, _narrowed(merged, table, file.path, theirs.ignored), file.path)
+    theirs.warnings += file.settings.not_run
+    theirs.missed += file.settings.missed
+    if (model := file.settings.model) and not (theirs.reaches and claude.reachable(model)):
+        del table["model"]
+        if theirs.reaches:
+            theirs.unreachable.append(f"{file.path}: the model {model!r} of Claude Code cannot be used here")
+    return _over(merged, table, file.path)
 
 
 def find_project(cwd: str) -> str | None:

@@ -202,3 +202,18 @@ def test_every_prefix_and_variable_is_in_the_reference() -> None:
     variables = [name for vendor in VENDORS.values() for name in (vendor.key, vendor.base) if name]
     assert [name for name in variables if f"`{name}`" not in page] == []
     assert [prefix for prefix in PREFIXES if f"| `{prefix}:" not in page] == []
+
+
+@pytest.mark.parametrize("name", ["opus", "sonnet[1m]", "haiku"])
+def test_a_family_as_the_usual_model_is_the_newest_of_it(name: str) -> None:
+    env = {"ANTHROPIC_API_KEY": "k", "TREADLE_MODEL": name}
+    family = name.removesuffix("[1m]")
+    for asked in (None, name, "default"):
+        found = resolve(asked, env)
+        assert found.name == "anthropic" and found.model.startswith(f"claude-{family}")
+    assert resolve("opus", {**env, "TREADLE_MODEL": "default"}).model.startswith("claude-opus")
+    with pytest.raises(ConfigError, match="nothing says which model"):
+        resolve("inherit", {**env, "TREADLE_MODEL": "default"})
+    usual = {"TREADLE_MODEL": "mine"}
+    aliases = ModelSettings(aliases={"mine": "openrouter:anthropic/claude-opus-9"})
+    assert resolve("opus", {**usual, "OPENROUTER_API_KEY": "k"}, aliases).model == "anthropic/claude-opus-9"

@@ -1,9 +1,11 @@
 """The first minute: what `treadle` does when the person has chosen neither a model nor an agent."""
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +26,6 @@ def once(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[st
 
 
 async def served(server: ModelServer, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    import asyncio
-
     return await asyncio.to_thread(once, {**env, "TREADLE_BASE_URL": f"{server.url}/v1"}, *arguments)
 
 
@@ -99,6 +99,10 @@ async def test_what_was_chosen_is_remembered_and_a_flag_or_variable_overrides_it
     assert done.returncode == 0, done.stderr
     assert once({**bare, "TREADLE_AGENT": "nonsense"}).stderr.startswith("treadle: there is no agent 'nonsense'")
     assert once(bare, "--model", f"scripted:{script}").stdout == "I heard.\n"
+    overridden = once({**bare, "TREADLE_MODEL": "scripted:/nothing"})
+    assert overridden.returncode != 0 and "/nothing" in overridden.stderr
+    both = once({**bare, "TREADLE_MODEL": "scripted:/nothing", "TREADLE_AGENT": agent})
+    assert both.stdout == "I heard.\n"
     assert treadle("models", "use", "local", env=bare).returncode == 1  # it is not on this machine
 
 
@@ -143,3 +147,66 @@ def test_without_a_screen_rows_have_numbers(terminal: Callable[..., ChatTerminal
 def test_a_prompt_alone_opens_a_chat_that_begins_with_it(terminal: Callable[..., ChatTerminal], script: Path) -> None:
     chat = terminal("are you there?", TREADLE_MODEL=f"scripted:{script}")
     assert "are you there?" in chat.until("I heard")
+
+
+@pytest.fixture
+def claude(tmp_path: Path, bare: dict[str, str]) -> Callable[..., dict[str, str]]:
+    """An environment in which Claude Code has these settings of the user's."""
+    place = tmp_path / "claude"
+    place.mkdir()
+
+    def write(**settings: Any) -> dict[str, str]:
+        (place / "settings.json").write_text(json.dumps(settings))
+        return {**bare, "CLAUDE_CONFIG_DIR": str(place)}
+
+    return write
+
+
+async def test_a_family_of_models_in_claude_codes_settings_is_asked_for(claude: Callable[..., dict[str, str]]) -> None:
+    async with ModelServer(SERVED) as server:
+        env = {**claude(model="opus"), "ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
+        done = await asyncio.to_thread(once, env)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "I heard.\n", "")
+        env = {**env, **claude(model="opusplan")}
+        done = await asyncio.to_thread(once, env)
+    assert (done.returncode, done.stdout) == (0, "I heard.\n")
+    first, second = done.stderr.splitlines()
+    assert "settings.json: the model 'opusplan' of Claude Code cannot be used here" in first
+    assert "using anthropic:claude" in second
+
+
+def test_a_model_that_cannot_be_used_is_named_with_where_it_was_set(bare: dict[str, str]) -> None:
+    done = once({**bare, "TREADLE_MODEL": "nonsense"})
+    assert done.returncode == 1 and "'nonsense' (the model is set in TREADLE_MODEL)" in done.stderr
+
+
+PROMPT = [{"hooks": [{"type": "prompt", "prompt": "x"}]}]
+
+
+def test_a_hook_of_claude_code_that_cannot_be_run_stops_only_our_own_agent_and_only_if_it_might_forbid(
+    claude: Callable[..., dict[str, str]], script: Path, agent: str
+) -> None:
+    env = {**claude(hooks={"Stop": PROMPT}), "TREADLE_MODEL": f"scripted:{script}"}
+    done = once(env)
+    assert (done.returncode, done.stdout) == (0, "I heard.\n") and "a hook of Stop is not a command" in done.stderr
+    claude(hooks={"PreToolUse": PROMPT})
+    done = once(env)
+    assert done.returncode == 1 and "might forbid something" in done.stderr and "--setting-sources" in done.stderr
+    assert once(env, "--setting-sources", "project").stdout == "I heard.\n"
+    assert treadle("agents", "native", env=env).returncode == 0
+    outside = {**bare_of(env), "TREADLE_AGENT": agent}
+    assert "might forbid" not in once(outside).stderr
+
+
+def bare_of(env: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name != "TREADLE_MODEL"}
+
+
+def test_a_file_of_claude_code_that_allows_everything_is_named(
+    claude: Callable[..., dict[str, str]], script: Path
+) -> None:
+    env = {**claude(permissions={"defaultMode": "bypassPermissions"}), "TREADLE_MODEL": f"scripted:{script}"}
+    [line] = once(env).stderr.splitlines()
+    assert "everything is allowed without a question" in line and "settings.json" in line
+    assert once(env, "--permission-mode", "suggest").stderr == ""
+    assert once(env, "--setting-sources", "project").stderr == ""

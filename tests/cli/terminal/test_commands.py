@@ -549,6 +549,9 @@ def test_what_is_queued_is_typed_in_order_one_for_each_turn_and_can_be_cancelled
     row = json.loads(shell("ls", "--json"))[0]
     assert [prompt["text"] for prompt in row["prompts"]][-3:] == ["step 0", "step 1", "step 2"]
     assert "3 queued" in shell("ls") and "step 1" in shell("status", "x")
+    enter = shell("send", "x", "", "--enter", "--when-idle").strip()
+    assert f"queued until it is idle: {enter}" in shell("status", "x")
+    shell("send", "x", "--cancel", enter)
     assert "already" in shell.run("send", "x", "--cancel", "1").stderr
     shell("send", "x", "--cancel", numbers[1])
     done = shell.run("send", "x", "pushing in", "--enter")

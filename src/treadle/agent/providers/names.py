@@ -62,6 +62,8 @@ VENDORS = {
     "chat": Vendor(idle=300.0),
 }
 PREFIXES = (*VENDORS, "local", "scripted")
+_AS_USUAL = ("default", "inherit")
+"""Names for whichever model TREADLE_MODEL or the settings have."""
 FAMILIES = {"claude-": "anthropic", r"gpt-|chatgpt-|codex-|o\d(-|$)": "openai"}
 
 HOW = (
@@ -139,10 +141,13 @@ def real_name(name: str, env: Mapping[str, str], settings: ModelSettings) -> str
     if name in settings.aliases:
         return settings.aliases[name]
     usual, family = env.get("TREADLE_MODEL", ""), name.removesuffix("[1m]")
-    if family in ("default", "inherit"):
-        if not usual:
+    if family in _AS_USUAL:
+        if not usual or usual.removesuffix("[1m]") in _AS_USUAL:
             raise ConfigError(f"nothing says which model {name!r} is", hint="set TREADLE_MODEL")
-        return usual
+        return real_name(usual, {**env, "TREADLE_MODEL": ""}, settings)
+    usual = settings.aliases.get(usual, usual)
+    if usual.removesuffix("[1m]") in (*_AS_USUAL, *known.FAMILIES):  # itself only a short name
+        usual = ""
     if family == "opusplan":
         raise ConfigError("opusplan changes the model with the mode, which is not done here", hint="opus or sonnet")
     if family not in known.FAMILIES:

@@ -21,6 +21,8 @@ async def settle(options: RunOptions, *, talks: bool, plain: bool = False) -> Ru
     """
     if options.chosen():
         return options
+    for each in options.loaded().unreachable:
+        say(each)
     way = await _at_terminal(plain) if talks else _only(await look())
     return msgspec.structs.replace(options, agent=way.agent, model=way.model)
 

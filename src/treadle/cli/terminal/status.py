@@ -48,7 +48,9 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(f"asks:    {message}\n")
     for prompt in prompts:
         why = f" until {WAITS_FOR.get(prompt['waits_for'], 'it is idle')}" if prompt["stage"] == "queued" else ""
-        sys.stdout.write(f"{prompt['stage']}{why}: {prompt['number']}  {prompt['text'].splitlines()[0][:80]}\n")
+        sys.stdout.write(
+            f"{prompt['stage']}{why}: {prompt['number']}  {(prompt['text'].splitlines() or [''])[0][:80]}\n"
+        )
     return 0
 
 
