@@ -45,7 +45,7 @@ class Finished:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_text(text)
         git(self.clone, "add", "-A")
-        git(self.clone, "commit", "-qm", name)
+        self.commit(name)
         commit = git(self.clone, "rev-parse", "HEAD")
         git(self.clone, "update-ref", "refs/made/one", commit)
         bundle = self.clone.parent / f"{name}.bundle"
@@ -57,6 +57,9 @@ class Finished:
         await self.bus.put(f"spec.{name}", encode(spec), expect=0)
         await self.bus.put(f"order.{name}", encode(made), expect=0)
         return name
+
+    def commit(self, name: str) -> None:
+        git(self.clone, "commit", "-qm", name)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
@@ -116,6 +116,14 @@ def plans(draw: st.DrawFn) -> GoalPlan:
     return GoalPlan(goal="x" + draw(lines), done="x" + draw(lines), order=tuple(orders), budget=budget, roles=roles)
 
 
+TASKS_OF_LINES = GoalPlan(
+    goal="g",
+    done="d",
+    order=tuple(PlannedOrder(id=f"o{n}", task=task) for n, task in enumerate(("x\ny", "\nx\n", "x\n\ny", "x\n"))),
+)
+
+
+@example(TASKS_OF_LINES)
 @given(plans())
 def test_a_plan_that_is_written_is_read_as_it_was(plan: GoalPlan) -> None:
     assert read(to_toml(plan), budget_required=False) == (plan, [])

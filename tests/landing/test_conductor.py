@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conductor, "LOOK_SECONDS", 0.05)
 
 
-async def marked(bus: Bus, finished: Finished, name: str, files: dict[str, str | None], verify: str = "") -> str:
+async def marked(bus: Bus, finished: Finished, name: str, files: dict[str, str | None], verify: str = "true") -> str:
     order = await finished.order(name, files)
     mark = Boarding(order=order, root=str(finished.repository), branch="main", verify=verify)
     await bus.put(f"boards.{order}", encode(mark))
@@ -100,3 +101,32 @@ async def test_what_stops_a_train_is_in_its_record(bus: Bus, finished: Finished,
         await marked(bus, finished, "one", {"a.txt": "x\n"})
         found = await until(bus, repository, paused=True)
     assert found.paused is not None and "a.txt" in found.paused.what
+
+
+async def test_a_mark_that_leads_nowhere_is_noted_and_stops_no_other(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    lost = await finished.order("lost", {"lost.txt": "x\n"})
+    await bus.put(f"boards.{lost}", encode(Boarding(order=lost, root=str(repository), branch="nowhere")))
+    notes = await bus.client.subscribe("fleet.in.>")
+    async with driving(bus):
+        await marked(bus, finished, "one", {"one.txt": "x\n"})
+        await until(bus, repository, 1)
+    said = [message.data async for message in _ready(notes)]
+    assert any(b"cannot land on nowhere" in data for data in said)
+
+
+async def _ready(subscription: Any) -> AsyncIterator[Any]:
+    while subscription.pending_msgs:
+        yield await subscription.next_msg(timeout=5)
+
+
+async def test_a_branch_without_a_check_stands_still_until_it_has_one(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    async with driving(bus):
+        await marked(bus, finished, "one", {"one.txt": "x\n"}, verify="")
+        found = await until(bus, repository, paused=True)
+        assert found.paused is not None and "no check is set for main" in found.paused.what
+        await train.ensure(bus, str(repository), "main", verify="true")
+        await until(bus, repository, 1)

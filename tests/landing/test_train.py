@@ -13,6 +13,7 @@ import pytest
 from tests.fleet.repositories import git
 from tests.fleet.test_merging import Finished, clean
 from treadle.errors import LocalError, NotFound
+from treadle.fleet import merging
 from treadle.fleet.engine.bus import Bus, Write
 from treadle.landing import train
 from treadle.landing.train import Train
@@ -35,8 +36,8 @@ async def run(bus: Bus, repository: Path, *orders: str, verify: str = CHECK, slo
 
 
 async def proof(bus: Bus, order: str) -> LandedRecord | None:
-    entry = await bus.get(f"landed.{order}", latest=True)
-    return msgspec.json.decode(entry.value, type=LandedRecord) if entry else None
+    found = await bus.named([f"landed.{order}.*"])
+    return msgspec.json.decode(next(iter(found.values())).value, type=LandedRecord) if found else None
 
 
 def line(repository: Path) -> list[str]:
@@ -270,3 +271,91 @@ async def test_a_record_of_a_newer_treadle_is_refused(bus: Bus, repository: Path
     await bus.put(f"train.{name}", msgspec.json.encode(msgspec.structs.replace(record, format=99)))
     with pytest.raises(LocalError, match="newer treadle"):
         await train.load(bus, name)
+
+
+async def test_an_order_lands_on_a_second_branch_too(bus: Bus, finished: Finished, repository: Path) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    git(repository, "branch", "release")
+    assert (await run(bus, repository, one)).landed == 1
+    name = await train.ensure(bus, str(repository), "release", verify=CHECK)
+    await train.board(bus, name, [one])
+    record, _ = await train.load(bus, name)
+    async with asyncio.timeout(60):
+        assert (await Train(bus, name, record).run(empty)).landed == 1
+    assert git(repository, "show", "release:new.txt") == "x"
+    assert len(await bus.keys(f"landed.{one}.*")) == 2
+
+
+async def test_a_tree_that_the_repository_has_already_can_be_landed(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one = await finished.order("one", {"deep/new.txt": "x\n"})
+    (repository / "person.txt").write_text("mine\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "a person's")
+    git(repository, "fetch", "-q", str(finished.clone), "refs/made/one")
+    git(repository, "merge", "-q", "--no-ff", "-m", "tried", "FETCH_HEAD")
+    git(repository, "reset", "-q", "--hard", "HEAD~1")
+    assert (await run(bus, repository, one)).landed == 1
+
+
+async def test_with_another_check_what_was_green_is_checked_again(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n"})
+    (repository / "a.txt").write_text("mine\n")
+    record = await run(bus, repository, one, verify="true")
+    assert record.row[0].verdict == "green" and record.paused is not None
+    git(repository, "checkout", "-q", "a.txt")
+    name = train.name_of(str(repository / ".git"), "main")
+    await train.ensure(bus, str(repository), "main", verify="false")
+    await train.change(bus, name, lambda found: msgspec.structs.replace(found, paused=None))
+    loaded, _ = await train.load(bus, name)
+    record = await Train(bus, name, loaded).run(empty)
+    assert record.landed == 0 and [out.kind for out in record.left_out] == ["red"]
+
+
+async def test_what_an_order_does_not_state_is_not_landed_though_its_commit_claims_to_have_merged_the_branch(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    (repository / "b.txt").write_text("fixed\n")
+    git(repository, "commit", "-qam", "a fix on the branch")
+    git(finished.clone, "fetch", "-q", "origin")
+
+    class Dropping(Finished):
+        def commit(self, name: str) -> None:
+            git(self.clone, "commit", "-qm", name)
+            git(self.clone, "merge", "-q", "-s", "ours", "-m", "merged", "origin/main")
+
+    finished.__class__ = Dropping
+    one = await finished.order("one", {"a.txt": "two\n"})
+    record = await run(bus, repository, one, verify="true")
+    (out,) = record.left_out
+    assert record.landed == 0 and out.why == "it would also change b.txt, which its order does not state"
+    assert (repository / "b.txt").read_text() == "fixed\n"
+    (step,) = await merging.merge(bus, [one], str(repository))
+    assert not step.merged and "b.txt, which its order does not state" in step.why
+
+
+async def test_work_on_a_file_that_the_branch_has_renamed_lands_under_its_new_name(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "".join(f"{n}\n" for n in range(20)), "more.txt": "x\n"})
+    assert (await run(bus, repository, one)).landed == 1
+    finished.base = git(repository, "rev-parse", "main")
+    git(finished.clone, "fetch", "-q", "origin", "main")
+    two = await finished.order("two", {"a.txt": "".join(f"{n}\n" for n in range(21))})
+    git(repository, "mv", "a.txt", "renamed.txt")
+    git(repository, "commit", "-qm", "renamed")
+    assert (await run(bus, repository, two)).landed == 2
+    assert (repository / "renamed.txt").read_text().endswith("20\n") and not (repository / "a.txt").exists()
+
+
+async def test_a_commit_dated_in_the_far_future_stops_no_train(
+    bus: Bus, finished: Finished, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "@7000000000 +0000")
+    late = await finished.order("late", {"late.txt": "x\n"})
+    monkeypatch.delenv("GIT_COMMITTER_DATE")
+    one = await finished.order("one", {"one.txt": "x\n"})
+    assert (await run(bus, repository, late, one)).landed == 2

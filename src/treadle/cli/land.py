@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ class _OrdersOrCommand(click.Group):
     """`treadle land ORDER...` is `treadle land now ORDER...`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
             args = ["now", *args]
         return super().parse_args(ctx, args)
 
@@ -32,6 +33,7 @@ def land() -> None:
 
     \b
     treadle land ORDER...        land these, and say what became of each
+    treadle land                 go on with what waits for the branch that is checked out
     treadle land ls              the trains, what waits in them, and since when
 
     One train per branch: finished work queues, is merged beside the branch and checked there, confined; the branch
@@ -54,7 +56,8 @@ def now(names: tuple[str, ...], root: str, branch: str, verify: str, setup: str,
     Exits with 0 when all of them are on the branch, and with 3 when one was left out or the train stopped.
     """
 
-    async def work(bus: Bus) -> tuple[TrainRecord, list[str], list[str]]:
+    async def work(bus: Bus) -> tuple[TrainRecord, dict[str, str], list[str]]:
+        from treadle.errors import ConfigError
         from treadle.fleet.client import resolve
         from treadle.landing import train as trains
 
@@ -62,26 +65,29 @@ def now(names: tuple[str, ...], root: str, branch: str, verify: str, setup: str,
         wanted = [await resolve(bus, name) for name in names]
         train = await trains.ensure(bus, root, branch, verify=verify, setup=setup, slots=slots)
         idle = await trains.board(bus, train, wanted)
-        for order in idle:
-            say(f"nothing  {order} changed nothing")
         record, _ = await trains.load(bus, train)
-        chosen = set(wanted) or {each.order for each in record.queue}
+        chosen = [each for each in wanted if each not in idle] or [each.order for each in record.queue]
+        if chosen and not record.verify:
+            raise ConfigError(f"no check is set for {record.branch}", hint="give one: --verify 'make test'")
 
         def settled(record: TrainRecord) -> bool:
             return record.paused is not None or not any(each.order in chosen for each in record.queue)
 
-        return await trains.Train(bus, train, record, say=say).run(settled), wanted, idle
+        record = await trains.Train(bus, train, record, say=say).run(settled)
+        return record, {order: await trains.fate(bus, train, record, order) for order in chosen}, idle
 
-    record, wanted, idle = with_bus(work)
-    missed = {each.order: each for each in record.left_out if each.kind != "there"}
-    failed = [order for order in (wanted or missed) if order in missed]
+    record, fates, idle = with_bus(work)
+    missed = [order for order, fate in fates.items() if not fate.startswith(("landed", "there"))]
     if as_json:
-        waiting = [each.order for each in record.queue]
-        landed = [order for order in wanted if order not in missed and order not in waiting and order not in idle]
-        show_json({"branch": record.branch, "tip": record.tip, "landed": landed, "left_out": list(missed.values())})
-    elif record.paused is not None:
-        click.echo(f"the train of {record.branch} stands still: {record.paused.what}")
-    sys.exit(FAILED if failed or record.paused is not None else 0)
+        left_out = [each for each in record.left_out if each.order in missed]
+        landed = [order for order in fates if order not in missed]
+        show_json({"branch": record.branch, "tip": record.tip, "landed": landed, "left_out": left_out, "fates": fates})
+    else:
+        for order, fate in [*((order, "nothing: it changed nothing") for order in idle), *fates.items()]:
+            click.echo(f"{order}  {fate}")
+        if record.paused is not None:
+            click.echo(f"the train of {record.branch} stands still: {record.paused.what}")
+    sys.exit(FAILED if missed or record.paused is not None else 0)
 
 
 @land.command("ls")
@@ -156,10 +162,20 @@ async def _find(bus: Bus, name: str) -> tuple[str, TrainRecord]:
 
     found = await _trains(bus)
     fitting = [(each, record) for each, record in found.items() if each.startswith(name) or record.branch == name]
+    here = [(each, record) for each, record in fitting if os.path.realpath(record.repository) == _here()]
+    fitting = here or fitting
     if len(fitting) != 1:
         names = ", ".join(f"{each} ({record.branch})" for each, record in found.items()) or "none"
         raise NotFound(f"{len(fitting)} trains fit {name!r}", hint=f"there are: {names}")
     return fitting[0]
+
+
+def _here() -> str:
+    """The checkout that this is typed in."""
+    from treadle.workspace import checkouts
+
+    found = checkouts.find(os.getcwd())
+    return os.path.realpath(found.top) if found is not None else ""
 
 
 @land.command("pause")

@@ -159,6 +159,9 @@ class _Trying:
         if merged.conflicts:
             why = "it conflicts with what is there; its work is kept: resolve by hand or send it back"
             return self._step(why=why, conflicts=merged.conflicts, kinds=merges.kinds(merged.messages))
+        base = str(self.order.result.get("base") or self.tip)
+        if more := merges.unstated(self.store, self.store.tree_of(self.tip), merged.tree, base, self.work):
+            return self._step(why=f"it would also change {more[0]}, which its order does not state: merge it by hand")
         message = f"Merge order {self.order.id}: {self.order.title}\n\nOrder: {self.order.id}\n"
         who = merges.fixed_identity(self.store, [self.tip, self.work])
         return self.store.commit(merged.tree, [self.tip, self.work], message, who=who)

@@ -10,8 +10,10 @@ import msgspec
 from treadle.errors import StorageError
 from treadle.fleet.engine.bus import STATE, TIMEOUT, Bus, Stale, Unreachable
 from treadle.fleet.orders import checked, encode, new_id
+from treadle.fleet.run import trees
 from treadle.fleet.run.sources import commit_of
 from treadle.wire.fleet.orders import OrderFields, OrderRequest, Spec
+from treadle.workspace import checkouts
 
 IN_FLIGHT = 64
 SUBMIT_SECONDS = 20.0
@@ -32,6 +34,8 @@ def made(request: OrderRequest, *, by: str) -> Spec:
     """
     given = {name: getattr(request, name) for name in OrderFields.__struct_fields__}
     root = os.path.abspath(os.path.expanduser(request.root)) if request.root else ""
+    if request.land and (user := checkouts.find(root) if os.path.isdir(root) else None) is not None:
+        trees.commit_of(user, f"refs/heads/{request.land}")  # raises where there is no such branch
     fixed = root and not request.in_place and not request.land
     base = request.base or (commit_of(root) if fixed else "")
     more = {"id": new_id(request.key), "created": time.time(), "by": by, "root": root, "base": base}

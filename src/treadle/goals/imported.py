@@ -253,14 +253,11 @@ def _text(value: Any) -> Any:
     """A text of several lines is written as such where that changes nothing."""
     import tomlkit
 
-    if (
-        isinstance(value, str)
-        and "\n" in value
-        and value.replace("\n", "").isprintable()
-        and not set('"\\') & set(value)
-    ):
-        return tomlkit.string(f"\n{value}", multiline=True)  # a line break right after the quotes does not count
-    return value
+    plain = isinstance(value, str) and value.replace("\n", "").isprintable() and not set('"\\') & set(value)
+    if not plain or "\n" not in value:
+        return value
+    made = tomlkit.string(value, multiline=True)
+    return made if tomlkit.parse(f"x = {made.as_string()}")["x"] == value else value
 
 
 def _inline(value: Mapping[str, Any]) -> Any:

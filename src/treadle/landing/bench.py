@@ -76,7 +76,7 @@ class Bench:
     def build(self, changes: Sequence[QueuedChange], on: str, tip: str, verify: str, *, apart: bool) -> BuiltCar:
         """A car of these changes on the commit `on`, less those that conflict with it or must not land."""
         merges.set_attributes(self.store, tip)
-        head, tree = on, self.store.tree_of(on)
+        head, (tree, _) = on, self.store.borrow_tree(on)
         members: list[QueuedChange] = []
         blocked: list[str] = []
         refused: dict[str, tuple[str, str]] = {}
@@ -88,7 +88,7 @@ class Bench:
                     refused[change.order] = ("conflict", _conflict(alone))
                 else:
                     blocked.append(change.order)
-            elif why := self._must_not_land(tree, merged.tree, change, verify):
+            elif why := self._must_not_land(tree, self.store.borrow_tree(merged.tree)[0], change, verify):
                 refused[change.order] = ("refused", why)
             else:
                 members.append(change)
@@ -106,6 +106,8 @@ class Bench:
 
     def _must_not_land(self, before: str, after: str, change: QueuedChange, verify: str) -> str:
         """Why a change that merges cleanly is kept out: what no check sees, or what changes the check itself."""
+        if change.base and (more := merges.unstated(self.store, before, after, change.base, change.commit)):
+            return f"it would also change {more[0]}, which its order does not state"
         deltas = self.store.deltas(before, after)
         patch = self.store.patch(before, after)
         if re.search(rb"^\+<{7} ", patch, re.M) and re.search(rb"^\+>{7} ", patch, re.M):

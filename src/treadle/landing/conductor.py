@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import TreadleError
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.landing import train as trains
 from treadle.landing.train import Train
@@ -37,8 +38,8 @@ class Conductor:
                     await self._start_trains(bus)
                 except Unreachable as error:
                     log.info("%s", error)
-                except TreadleError as error:
-                    log.error("work cannot be landed: %s", error)
+                except Exception:  # one record that cannot be read must not stop all landing
+                    log.exception("work cannot be landed")
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             for task in self._running.values():
@@ -51,13 +52,20 @@ class Conductor:
             mark = msgspec.json.decode(entry.value, type=Boarding)
             if not os.path.isdir(mark.root):
                 continue  # the repository is on another machine
-            if await bus.get(f"landed.{mark.order}", latest=True) is None:  # else its mark was only not removed yet
+            try:
                 await self._board(bus, mark)
+            except Unreachable:
+                raise
+            except TreadleError as error:
+                what = f"cannot land on {mark.branch}: {error}"
+                await client.note_result(bus, mark.order, what, {"not_landed": str(error)}, by="train")
             await bus.purge(key)
 
     async def _board(self, bus: Bus, mark: Boarding) -> None:
         """Queue it. The first order with a check decides the check of its branch; a person may give another."""
         name = await trains.ensure(bus, mark.root, mark.branch)
+        if await bus.get(trains.proof_key(mark.order, name), latest=True) is not None:
+            return  # only its mark was not removed yet
         record, _ = await trains.load(bus, name)
         if not record.verify and mark.verify:
             await trains.ensure(bus, mark.root, mark.branch, verify=mark.verify, setup=mark.setup)
@@ -79,6 +87,6 @@ class Conductor:
             await train.run(lambda found: found.paused is not None or not found.queue)
         except Unreachable as error:
             log.info("%s", error)
-        except TreadleError as error:
+        except (TreadleError, OSError) as error:
             note = Note(at=time.time(), by="train", what=str(error))
             await trains.change(bus, name, lambda found: replace(found, paused=note))

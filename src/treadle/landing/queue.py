@@ -88,6 +88,16 @@ def _size(train: TrainRecord, waiting: int, able: int, free: int) -> int:
 # What becomes of the record...
 
 
+def configured(train: TrainRecord, verify: str, setup: str, slots: int) -> TrainRecord:
+    """New settings, where given. What was checked in another way counts no more, and a lack of a check is over."""
+    verify, setup = verify or train.verify, setup or train.setup
+    if (verify, setup) != (train.verify, train.setup):
+        queue = tuple(replace(each, alone="must" if each.alone else "") for each in train.queue)
+        paused = None if train.paused is not None and not train.verify else train.paused
+        train = replace(train, verify=verify, setup=setup, row=(), apart=(), queue=queue, paused=paused)
+    return replace(train, slots=slots or train.slots)
+
+
 def joined(train: TrainRecord, change: QueuedChange) -> TrainRecord:
     """A finished change is queued; one that is queued already, with the same commit, changes nothing."""
     known = next((each for each in train.queue if each.order == change.order), None)

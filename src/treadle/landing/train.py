@@ -2,7 +2,7 @@
 
 The record is in the engine and is changed only by compare-and-set, and so is the branch. So any number of trains at
 once, killed at any moment, do no harm: each reads again and decides again. A landing has three steps: the intent is
-stored; the branch moves; the record says that it has, together with `landed.ORDER`, which can be created only once.
+stored; the branch moves; the record says that it has, together with `landed.ORDER.TRAIN`, the proof.
 After the first step the intent is only carried forward, so whoever comes next does the same or finds it done
 (`queue.recovered`). What the record says about the branch is held against the branch before anything else is done.
 """
@@ -22,12 +22,12 @@ from treadle.fleet import client, merging
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.orders import encode
 from treadle.landing import queue
-from treadle.landing.bench import Bench
+from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.queue import BuildCar, CheckCar, LandCar
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.records import Note, Order
 from treadle.wire.fleet.train import TRAIN_FORMAT, LandedRecord, LeftOut, QueuedChange, TrainRecord
-from treadle.workspace import checkouts
+from treadle.workspace import branch_moves, checkouts
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.user_repository import UserRepository
 
@@ -42,6 +42,10 @@ OUTPUT = 4000
 def name_of(repository: str, branch: str) -> str:
     """The name of the train of this branch: the same for everyone who can reach the repository by this path."""
     return hashlib.blake2b(f"{repository}\0{branch}".encode(), digest_size=8).hexdigest()
+
+
+def proof_key(order: str, train: str) -> str:
+    return f"landed.{order}.{train}"
 
 
 async def load(bus: Bus, name: str) -> tuple[TrainRecord, int]:
@@ -83,13 +87,13 @@ async def ensure(bus: Bus, root: str, branch: str, *, verify: str = "", setup: s
     """The name of the train of this branch, made if there is none. New settings replace the old ones."""
     user = await asyncio.to_thread(checkouts.around, root)
     branch = branch or await asyncio.to_thread(_checked_out, user)
+    await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{branch}")  # raises where there is no such branch
     name = name_of(user.common, branch)
     if await bus.get(f"train.{name}", latest=True) is None:
         made = TrainRecord(repository=user.top, branch=branch)
         with contextlib.suppress(Stale):
             await bus.put(f"train.{name}", encode(made), expect=0)
-    given = {key: value for key, value in (("verify", verify), ("setup", setup), ("slots", slots)) if value}
-    await change(bus, name, lambda record: replace(record, **given))
+    await change(bus, name, lambda record: queue.configured(record, verify, setup, slots))
     return name
 
 
@@ -117,8 +121,24 @@ async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = Fa
 
 def _change_of(order: Order, anyway: bool) -> QueuedChange:
     return QueuedChange(
-        order=order.id, commit=str(order.result["commit"]), title=order.title, at=time.time(), anyway=anyway
+        order=order.id,
+        commit=str(order.result["commit"]),
+        base=str(order.result.get("base", "")),
+        title=order.title,
+        at=time.time(),
+        anyway=anyway,
     )
+
+
+async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
+    """What became of an order in this train, in a few words."""
+    out = next((each for each in reversed(record.left_out) if each.order == order), None)
+    if out is not None:
+        return f"there: {out.why}" if out.kind == "there" else f"left out: {out.why}"
+    if any(each.order == order for each in record.queue):
+        return "waits"
+    proof = await bus.get(proof_key(order, name), latest=True)
+    return f"landed as {msgspec.json.decode(proof.value, type=LandedRecord).commit[:10]}" if proof else "not here"
 
 
 class Train:
@@ -167,6 +187,9 @@ class Train:
         if self.record.landing is not None and self.record.paused is None:
             await self._carry_forward()
             return True
+        if not self.record.verify and self.record.queue and self.record.paused is None:
+            await self._stop(f"no check is set for {self.record.branch}: `treadle land --verify COMMAND` gives it one")
+            return True
         found = queue.steps(self.record)
         await self._keep_checks(found)
         if await self._take_verdict():
@@ -188,6 +211,14 @@ class Train:
                 what = f"did not land on {self.record.branch}: {out.why}"
                 await client.note_result(self.bus, out.order, what, {"not_landed": out.why}, by="train")
 
+    async def _stop(self, what: str) -> None:
+        """The train stands still until a person has seen to it; what waits in it says so too."""
+        await self._store(replace(self.record, paused=Note(at=time.time(), by="train", what=what)))
+        self.say(f"stopped  {what}")
+        for change in self.record.queue:
+            note = f"waits to land on {self.record.branch}: {what}"
+            await client.note_result(self.bus, change.order, note, {}, by="train")
+
     async def _recover(self) -> bool:
         """Hold the record against the branch. Returns whether that changed it."""
         intent, before = self.record.landing, self.record.tip
@@ -200,19 +231,21 @@ class Train:
         writes: list[Write] = []
         if intent is not None and has[intent.new]:
             await self._note(intent.orders, intent.new)
-            writes = [self._proof(number, order) for number, order in enumerate(intent.orders, self.record.landed + 1)]
+            numbered = enumerate(intent.orders, self.record.landed + 1)
+            writes = [await self._proof(number, order) for number, order in numbered]
         await self._store(after, *writes)
         if writes and intent is not None:
             behind = f"; the files of {', '.join(self._behind)} did not follow" if self._behind else ""
             self.say(f"landed   {', '.join(intent.orders)} as {intent.new[:10]}{behind}")
             await asyncio.to_thread(self.bench.forget, [*intent.orders, intent.new])
-        elif before and tip != before:
+        elif before and tip != before and all(tip != car.commit for car in self.record.row):
             self.say(
                 f"moved    someone else moved {self.record.branch} to {tip[:10]}; what was built on it is built again"
             )
         return True
 
-    def _proof(self, seq: int, order: str) -> Write:
+    async def _proof(self, seq: int, order: str) -> Write:
+        """The write of the proof. An order that landed here before does so again only with another commit."""
         intent = self.record.landing
         assert intent is not None
         proof = LandedRecord(
@@ -224,14 +257,22 @@ class Train:
             seq=seq,
             at=time.time(),
         )
-        return Write(f"landed.{order}", encode(proof), 0)
+        known = await self.bus.get(proof_key(order, self.name), latest=True)
+        return Write(proof_key(order, self.name), encode(proof), known.revision if known is not None else 0)
 
     async def _note(self, orders: Sequence[str], commit: str) -> None:
         """Note it with each order, before it is recorded: killed in between, it is noted twice and never not at all."""
         for order in orders:
-            what = f"landed on {self.record.branch} as {commit[:12]}"
-            result = {"merged": commit, "landed": {"commit": commit, "branch": self.record.branch}}
-            await client.note_result(self.bus, order, what, result, by="train")
+            landed = {"commit": commit, "branch": self.record.branch}
+            if (await client.get_order(self.bus, order)).result.get("landed") != landed:
+                what = f"landed on {self.record.branch} as {commit[:12]}"
+                await client.note_result(self.bus, order, what, {"merged": commit, "landed": landed}, by="train")
+
+    async def _note_there(self, order: str) -> None:
+        """Someone else brought it onto the branch: a person, with git."""
+        if not (await client.get_order(self.bus, order)).result.get("merged"):
+            what = f"{self.record.branch} has it already"
+            await client.note_result(self.bus, order, what, {"merged": self.record.tip}, by="train")
 
     # Building...
 
@@ -242,22 +283,31 @@ class Train:
             try:
                 if await asyncio.to_thread(self.bench.contains, each.commit):
                     chosen.remove(each)
-                    await self._note([each.order], self.record.tip)
+                    await self._note_there(each.order)
                     after = queue.left_out(after, self._out(each.order, "there", "the branch has it already"))
                 else:
                     await self._bring(each)
             except TreadleError as error:
                 chosen.remove(each)
                 after = queue.left_out(after, self._out(each.order, "refused", str(error)))
-        made = await asyncio.to_thread(
-            self.bench.build, chosen, step.on, self.record.tip, self.record.verify, apart=step.apart
-        )
+        made = await self._built(chosen, step)
         for order, (kind, why) in made.refused.items():
             after = queue.left_out(after, self._out(order, kind, why))
         after = queue.built(after, made.car, made.blocked, step.on)
         if after == self.record:
             raise LocalError(f"the train {self.name} cannot build {', '.join(step.orders)}")
         await self._store(after)
+
+    async def _built(self, chosen: Sequence[QueuedChange], step: BuildCar) -> BuiltCar:
+        """The car. A change that git cannot handle is left out, and does not stop the others."""
+        try:
+            return await asyncio.to_thread(
+                self.bench.build, chosen, step.on, self.record.tip, self.record.verify, apart=step.apart
+            )
+        except WorkspaceError as error:
+            if len(chosen) > 1:
+                return await self._built(chosen[:1], step)
+            return BuiltCar(car=None, refused={each.order: ("refused", str(error)) for each in chosen})
 
     def _out(self, order: str, kind: str, why: str) -> LeftOut:
         return msgspec.convert({"order": order, "kind": kind, "why": why, "at": time.time()}, LeftOut)
@@ -285,8 +335,6 @@ class Train:
                 self._checks[commit] = asyncio.create_task(self._check(commit, car.orders))
 
     async def _check(self, commit: str, orders: Sequence[str]) -> Check:
-        if not self.record.verify:
-            return Check(command="", exit_code=0, output_tail="")
         specs = [await client.get_spec(self.bus, order) for order in orders]
         bring = tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
         return await self.bench.check(commit, self.record.verify, self.record.setup, bring)
@@ -310,9 +358,7 @@ class Train:
         try:
             await asyncio.to_thread(self.bench.look, step.car.on, step.car.commit)
         except WorkspaceError as error:
-            note = Note(at=time.time(), by="train", what=str(error))
-            self.say(f"stopped  {error}; `treadle land resume` goes on")
-            await self._store(replace(self.record, paused=note))
+            await self._stop(f"{error}; then `treadle land resume {self.name}`")
             return True
         await self._store(queue.started_landing(self.record))
         return True
@@ -329,6 +375,4 @@ class Train:
         except BranchMoved:
             return
         except WorkspaceError as error:  # a checkout was changed since it was looked at
-            note = Note(at=time.time(), by="train", what=str(error))
-            self.say(f"stopped  {error}; `treadle land resume` goes on")
-            await self._store(replace(self.record, paused=note))
+            await self._stop(f"{error}; then `treadle land resume {self.name}`")

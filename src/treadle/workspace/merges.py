@@ -13,15 +13,41 @@ from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.writing import write_files
 
+LATEST = 2**32 - 1
+"""The latest date that every git reads."""
 _ATTRIBUTES = ("merge", "-merge", "!merge", "binary", "conflict-marker-size")
 
 
 def fixed_identity(store: Store, commits: Sequence[str]) -> dict[str, str]:
     """Fixed names and dates for a commit with these parents: what is built twice is the same commit."""
     dates = store.git("log", "--no-walk", "--format=%ct", *commits, lent=True).stdout.split()
-    date = f"{max(map(int, dates))} +0000"
+    date = f"@{min(max(map(int, dates)), LATEST)} +0000"  # an agent may date its commits as it likes
     who = {"NAME": "treadle", "EMAIL": "treadle@localhost", "DATE": date}
     return {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in who.items()}
+
+
+def unstated(store: Store, before: str, merged: str, base: str, work: str) -> list[str]:
+    """The files that a merge changes on the branch, from the tree `before` to `merged`, and that the work itself, from
+    the commit `base` to `work`, did not change.
+
+    A commit can claim to have merged the branch and have dropped what it found there; then git takes that for the
+    work's own doing. What an order did is what its receipt states, and nothing else of it is merged.
+    """
+    for tree in (before, merged, base, work):
+        store.borrow_tree(tree)  # where a lender has a tree already, git did not write it into the store
+    own = store.deltas(store.tree_of(base), store.tree_of(work), renames=False)
+    stated = {delta.change.path for delta in own}
+    contents = {delta.new.blob for delta in own if delta.new is not None}
+    wrong = []
+    for delta in store.deltas(before, merged, renames=False):
+        moved_along = delta.new is not None and delta.new.blob in contents
+        if delta.change.path not in stated and not moved_along:
+            wrong.append(delta.change.path)
+    if wrong:  # what the branch has renamed meanwhile is changed under its new name
+        since = store.deltas(store.tree_of(base), before)
+        renamed = {delta.change.path for delta in since if delta.change.old_path in stated}
+        wrong = [path for path in wrong if path not in renamed]
+    return sorted(wrong)
 
 
 def set_attributes(store: Store, tip: str) -> None:

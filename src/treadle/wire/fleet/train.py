@@ -21,6 +21,8 @@ Alone: TypeAlias = Literal["", "must", "green"]
 class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     order: str
     commit: str
+    base: str = ""
+    """The commit that the work began from: between the two lies what its order states to have changed."""
     title: str = ""
     at: float = 0.0
     """When it was queued: the oldest goes first."""
@@ -105,7 +107,7 @@ class Boarding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LandedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`landed.ORDER`: created once, when the branch has the change. The only proof."""
+    """`landed.ORDER.TRAIN`: created once, when the branch has the change. The only proof."""
 
     format: int = TRAIN_FORMAT
     order: str
