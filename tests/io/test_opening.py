@@ -72,16 +72,3 @@ def test_a_renamed_file_takes_the_place_of_another(tmp_path: Path) -> None:
     (tmp_path / "new").write_bytes(b"new")
     opening.rename(str(tmp_path / "old"), str(tmp_path / "new"))
     assert (tmp_path / "new").read_bytes() == b"old" and not (tmp_path / "old").exists()
-
-
-def test_a_second_name_is_the_same_file_or_where_that_cannot_be_a_copy(tmp_path: Path) -> None:
-    (tmp_path / "one").write_bytes(b"words")
-    opening.link_or_copy(str(tmp_path / "one"), str(tmp_path / "two"))
-    assert (tmp_path / "two").samefile(tmp_path / "one")
-    if os.path.ismount("/dev/shm"):  # hard links do not cross file systems
-        other = Path("/dev/shm") / f"treadle-test-{os.getpid()}"
-        try:
-            opening.link_or_copy(str(tmp_path / "one"), str(other))
-            assert other.read_bytes() == b"words"
-        finally:
-            other.unlink(missing_ok=True)

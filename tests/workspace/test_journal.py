@@ -41,14 +41,14 @@ def apply(root: Path) -> None:
 
 
 def killed(work: Callable[[], object], root: Path, at: int) -> bool:
-    """Whether a process that does this was killed when it touched the directory or the journal for the `at`th time."""
+    """Whether a process that does this was killed when it touched a file for the `at`th time."""
     pid = os.fork()
     if pid == 0:
         touches = 0
 
         def hook(event: str, arguments: tuple[object, ...]) -> None:
             nonlocal touches
-            if event in TOUCHING and str(root) in str(arguments[0]):
+            if event in TOUCHING:
                 touches += 1
                 if touches == at:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -68,20 +68,21 @@ def test_all_of_it_is_done(tmp_path: Path) -> None:
 
 def test_a_kill_at_any_moment_leaves_it_to_be_finished_or_undone_but_never_half(tmp_path: Path) -> None:
     outcomes = set()
-    for at in range(1, 200):
-        root = fill(tmp_path / str(at), FILES)
+    apply(fill(tmp_path / "0", FILES))  # so that every module is loaded
+    for at in range(1, 400):
+        root = fill(tmp_path / str(at) / "root", FILES)
         if not killed(lambda root=root: apply(root), root, at):  # type: ignore[misc]
             break
         found = journal.settle(f"{root}.json")
         assert state(root) == (AFTER if found == "finished" else FILES), f"killed at {at}"
         assert journal.settle(f"{root}.json") is None and not Path(f"{root}.json").exists()
         outcomes.add(found)
-    assert at > 20 and outcomes == {"finished", "undone"}
+    assert at > 20 and outcomes - {None} == {"finished", "undone"}
 
 
 def test_a_kill_while_it_is_settled_can_be_settled_again(tmp_path: Path) -> None:
-    for at in range(1, 200):
-        root = fill(tmp_path / str(at), FILES)
+    for at in range(1, 400):
+        root = fill(tmp_path / str(at) / "root", FILES)
         assert killed(lambda root=root: apply(root), root, 22)  # type: ignore[misc]
         if not killed(lambda root=root: journal.settle(f"{root}.json"), root, at):  # type: ignore[misc]
             break
@@ -92,8 +93,8 @@ def test_a_kill_while_it_is_settled_can_be_settled_again(tmp_path: Path) -> None
 
 def half_way(tmp_path: Path) -> Path:
     """Killed after the first file was moved into place."""
-    for at in range(1, 200):
-        root = fill(tmp_path / str(at), FILES)
+    for at in range(1, 400):
+        root = fill(tmp_path / str(at) / "root", FILES)
         assert killed(lambda root=root: apply(root), root, at)  # type: ignore[misc]
         if (root / "a").read_text() == "a2":
             return root
@@ -134,3 +135,74 @@ def test_a_journal_of_a_newer_version_or_a_torn_one_is_left_alone(tmp_path: Path
     with pytest.raises(StorageError, match="cannot be read"):
         journal.settle(str(place))
     assert place.exists()
+
+
+# Against an agent that works in the same directory...
+
+
+def test_a_directory_that_becomes_a_link_leads_nowhere_and_all_is_undone(tmp_path: Path) -> None:
+    root = fill(tmp_path / "root", {"a": "1", "zz/id_rsa": "tracked"})
+    secret = fill(tmp_path / "home", {"id_rsa": "SECRET"})
+
+    def exchange(place: str) -> None:
+        put("new", place)
+        (root / "zz").rename(root / "zz.old")
+        (root / "zz").symlink_to(secret)
+
+    writes: dict[str, Callable[[str], None]] = {
+        "a": partial(put, "2"),
+        "b": exchange,
+        "zz/authorized_keys": partial(put, "EVIL"),
+        "zz/id_rsa": partial(put, "overwritten"),
+    }
+    with pytest.raises(StorageError):
+        journal.carry_out(f"{root}.json", str(root), writes, [])
+    assert state(secret) == {"id_rsa": "SECRET"}
+    assert (root / "a").read_text() == "1" and not (root / "b").exists()
+    assert sorted(os.listdir(tmp_path)) == ["home", "root"]
+
+
+def test_a_directory_that_becomes_a_link_after_staging_is_not_deleted_in_either(tmp_path: Path) -> None:
+    root = fill(tmp_path / "root", {"zz/id_rsa": "tracked", "a": "1"})
+    secret = fill(tmp_path / "home", {"id_rsa": "tracked"})
+    journal.stage(f"{root}.json", str(root), {"a": partial(put, "2")}, ["zz/id_rsa"])
+    (root / "zz").rename(root / "zz.old")
+    (root / "zz").symlink_to(secret)
+    journal.settle(f"{root}.json")
+    assert state(secret) == {"id_rsa": "tracked"}
+
+
+def test_nothing_that_is_staged_lies_where_the_agent_could_write(tmp_path: Path) -> None:
+    root = fill(tmp_path / "root", {"a": "1"})
+    journal.stage(f"{root}.json", str(root), {"a": partial(put, "2")}, [])
+    assert os.listdir(root) == ["a"]
+    journal.abandon(f"{root}.json")
+    assert sorted(os.listdir(tmp_path)) == ["root"]
+
+
+def test_a_staged_file_that_was_changed_since_is_not_put_in_place(tmp_path: Path) -> None:
+    root = fill(tmp_path / "root", {"a": "1"})
+    made = journal.stage(f"{root}.json", str(root), {"a": partial(put, "2"), "b": partial(put, "2")}, [])
+    Path(made.beside, "new-1").write_text("EVIL")
+    assert journal.settle(f"{root}.json") == "undone"
+    assert state(root) == {"a": "1"}
+
+
+@pytest.mark.parametrize("path", [".git/hooks/post-checkout", "sub/.GIT/config", "../out", "a//b"])
+def test_no_path_leads_out_or_to_gits_own_files(tmp_path: Path, path: str) -> None:
+    root = fill(tmp_path / "root", {"a": "1"})
+    with pytest.raises(StorageError, match="not a path"):
+        journal.carry_out(f"{root}.json", str(root), {"a": partial(put, "2"), path: partial(put, "x")}, [])
+    assert state(root) == {"a": "1"} and os.listdir(tmp_path) == ["root"]
+
+
+def test_a_very_deep_path_is_written_and_undone(tmp_path: Path) -> None:
+    root = fill(tmp_path / "root", {"a": "1"})
+    deep = "d/" * 1100 + "f"
+    with pytest.raises(StorageError):
+        journal.carry_out(f"{root}.json", str(root), {deep: partial(put, "x"), "a/b": partial(put, "y")}, [])
+    assert os.listdir(root) == ["a"]
+    journal.carry_out(f"{root}.json", str(root), {deep: partial(put, "x")}, [])
+    assert (root / "d").is_dir()
+    journal.carry_out(f"{root}.json", str(root), {}, [deep])
+    assert os.listdir(root) == ["a"]

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import stat
 
 from treadle.io import stopping
 
@@ -15,18 +16,25 @@ def copy_file(source: str, target: str) -> None:
     try:
         writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            size = os.fstat(reading).st_size
-            at = 0
-            while (data := _next_data(reading, at, size)) is not None:
-                start, end = data
-                _copy(reading, writing, start, end)
-                at = end
-            os.ftruncate(writing, size)
+            copy_between(reading, writing)
         finally:
             os.close(writing)
     finally:
         os.close(reading)
     shutil.copystat(source, target, follow_symlinks=False)
+
+
+def copy_between(reading: int, writing: int) -> None:
+    """The same for open files. Raises OSError, or Cancelled."""
+    found = os.fstat(reading)
+    at = 0
+    while (data := _next_data(reading, at, found.st_size)) is not None:
+        start, end = data
+        _copy(reading, writing, start, end)
+        at = end
+    os.ftruncate(writing, found.st_size)
+    os.fchmod(writing, stat.S_IMODE(found.st_mode))
+    os.utime(writing, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def _next_data(fd: int, at: int, size: int) -> tuple[int, int] | None:

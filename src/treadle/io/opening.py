@@ -59,16 +59,6 @@ def rename(old: str, new: str) -> None:
     os.rename(old, new)
 
 
-def link_or_copy(old: str, new: str) -> None:
-    """Hard-link a file under a second name, or copy it where the file system has no hard links."""
-    try:
-        os.link(old, new, follow_symlinks=False)
-    except OSError:
-        from shutil import copy2
-
-        copy2(old, new, follow_symlinks=False)
-
-
 def place_new(path: str, data: bytes) -> None:
     """Let a file with this content appear under a name that is free. Raises FileExistsError if it is not.
 

@@ -52,6 +52,14 @@ def open_from(root: int, path: str, flags: int, mode: int = 0) -> int:
         os.close(parent)
 
 
+def open_below(root: int, path: str, *, make: bool = False) -> int:
+    """A descriptor for the directory at this path in the directory `root`, itself if the path is empty; created if
+    `make`. Links are refused anywhere in it. Raises OSError."""
+    if make or not path:
+        return _walk(os.dup(root), [name for name in path.split("/") if name], make)
+    return open_from(root, path, _DIRECTORY)
+
+
 def open_in(directory: int, name: str, flags: int, mode: int = 0) -> int:
     """Open this name, without a slash, in an open directory; a link of that name is refused. Raises OSError."""
     return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)

@@ -1,0 +1,72 @@
+"""Files move between open directories, and no link of either name is followed."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from treadle.io import moving, pinned
+
+
+@contextmanager
+def two(one: Path, other: Path) -> Iterator[tuple[int, int]]:
+    with pinned.directory(os.path.realpath(one)) as old, pinned.directory(os.path.realpath(other)) as new:
+        yield old, new
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A directory of another file system."""
+    if not os.path.ismount("/dev/shm"):
+        pytest.skip("there is no other file system")
+    place = Path("/dev/shm") / f"treadle-test-{os.getpid()}"
+    place.mkdir()
+    yield place
+    for path in place.iterdir():
+        path.unlink()
+    place.rmdir()
+
+
+def test_a_second_name_is_the_same_file(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"words")
+    with two(tmp_path, tmp_path) as (old, new):
+        moving.link_or_copy(old, "one", new, "two")
+        with pytest.raises(FileExistsError):
+            moving.link_or_copy(old, "one", new, "two")
+    assert (tmp_path / "two").samefile(tmp_path / "one")
+
+
+def test_between_file_systems_a_second_name_is_a_copy_and_a_moved_file_is_complete(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    (tmp_path / "one").write_bytes(b"words")
+    (tmp_path / "one").chmod(0o750)
+    (tmp_path / "link").symlink_to("nowhere")
+    (elsewhere / "moved").write_bytes(b"replaced")
+    with two(tmp_path, elsewhere) as (old, new):
+        moving.link_or_copy(old, "one", new, "copied")
+        moving.move(old, "one", new, "moved")
+        moving.move(old, "link", new, "link")
+    assert (elsewhere / "copied").read_bytes() == (elsewhere / "moved").read_bytes() == b"words"
+    assert (elsewhere / "moved").stat().st_mode & 0o777 == 0o750 and os.readlink(elsewhere / "link") == "nowhere"
+    assert os.listdir(tmp_path) == [] and sorted(os.listdir(elsewhere)) == ["copied", "link", "moved"]
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
+    (tmp_path / "canary").write_text("mine")
+    (tmp_path / "to").symlink_to("canary")
+    (tmp_path / "new").write_text("theirs")
+    with two(tmp_path, tmp_path) as (old, new):
+        moving.move(old, "new", new, "to")
+        with pytest.raises(FileExistsError):
+            os.symlink("canary", "again", dir_fd=new)
+            moving.copy(old, "to", new, "again")
+    assert (tmp_path / "canary").read_text() == "mine" and (tmp_path / "to").read_text() == "theirs"
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with two(tmp_path, tmp_path) as (old, new), pytest.raises(OSError, match="ordinary"):
+        moving.copy(old, "pipe", new, "copy")
