@@ -100,7 +100,7 @@ def test_one_conflict_leaves_everything_as_it_was(case: Case) -> None:
         ("add n.txt", "mkdir n.txt", "a directory of that name"),
         ("binary pic.bin", "edit pic.bin", "binary"),
         ("rename a.txt", "delete a.txt", "not here any more"),
-        ("add out/x.txt", "linkout out", "leads out"),
+        ("add out/x.txt", "linkout out", "symbolic link"),
     ],
 )
 def test_what_cannot_be_joined_is_named_with_the_reason(case: Case, theirs: str, ours: str, reason: str) -> None:
@@ -122,6 +122,30 @@ def test_what_cannot_be_joined_is_named_with_the_reason(case: Case, theirs: str,
                 path.symlink_to("/tmp")
     (conflict,) = case.merge().conflicts
     assert reason in conflict.reason
+
+
+def test_no_change_goes_through_a_link_that_an_earlier_run_made_to_git(case: Case, tmp_path: Path) -> None:
+    hooks = case.source / ".git" / "hooks"
+    hooks.mkdir(parents=True)
+    (case.copy / "x").symlink_to(case.source / ".git")
+    assert case.merge().written == ("x",)
+    case.before = case.taken()
+    (case.copy / "x").unlink()
+    case.write(case.copy, "x/hooks/post-checkout", "evil\n")
+    (case.copy / "x2").symlink_to("x")
+    assert case.merge().conflicts == ()  # the run deleted the link, so there is a directory now
+    assert os.listdir(hooks) == [] and (case.source / "x" / "hooks" / "post-checkout").is_file()
+
+
+@pytest.mark.parametrize("to", [".git", "d", "."])
+def test_a_link_on_the_way_is_not_followed_even_to_what_is_inside(case: Case, to: str) -> None:
+    (case.source / ".git" / "hooks").mkdir(parents=True)
+    (case.source / "x").symlink_to(case.source / to)
+    case.write(case.copy, "x/hooks/post-checkout", "evil\n")
+    case.write(case.copy, "b.txt", "also\n")
+    (conflict,) = case.merge().conflicts
+    assert conflict.path == "x/hooks/post-checkout" and "x is a symbolic link" in conflict.reason
+    assert not any(case.source.rglob("post-checkout")) and (case.source / "b.txt").read_text() == "bee\n"
 
 
 def test_a_rename_meets_an_edit(case: Case) -> None:

@@ -3,7 +3,7 @@ moved into place. If the process is killed half-way, `settle` finishes what the 
 longer possible.
 
     apply.json                the journal, outside the directory that is changed
-    .treadle-apply-XXXXXXXX/  beside it; new-N: the new file N until it is in place; old-N: the file that was there before
+    .treadle-apply-XXXXXXXX/  beside it; new-N: the new file N until it is in place; old-N: what was there before
 
 An agent may be at work in the directory that is changed. It cannot reach what is staged; each new file is compared
 with the journal before it is moved, and no link leads us elsewhere.

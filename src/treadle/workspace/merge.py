@@ -6,6 +6,7 @@ of times: to compare the trees, to read the content, and to merge what changed o
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -13,10 +14,11 @@ from functools import partial
 
 import msgspec
 
+from treadle.io import pinned
 from treadle.io.opening import opened, write
 from treadle.workspace.changes import Delta, TreeEntry
 from treadle.workspace.journal import carry_out
-from treadle.workspace.store import GITLINK, Store
+from treadle.workspace.store import FORBIDDEN, GITLINK, Store
 
 BINARY = 8000
 """A file with a NUL in its first bytes, so many, is binary to git."""
@@ -170,30 +172,54 @@ class MergePlan:
             raise _Refused("a submodule was changed, which has no files to bring")
         return File(data=self.content[entry.blob], link=entry.is_link, executable=entry.executable)
 
-    def _place(self, path: str) -> str:
-        place = os.path.join(self.target, path)
-        parent = os.path.realpath(os.path.dirname(place))
-        if parent != self.target and not parent.startswith(self.target.rstrip("/") + "/"):
-            raise _Refused("a symbolic link here leads out of the directory")
-        if os.path.isdir(parent) and not os.access(parent, os.W_OK | os.X_OK):
+    def _check_place(self, path: str) -> None:
+        """Refuse a path that leads through a link, to git's own files, or to where nothing may be written."""
+        names = path.split("/")
+        if any(name.lower() in FORBIDDEN for name in names):
+            raise _Refused("it belongs to git itself")
+        for number in range(1, len(names)):
+            above = "/".join(names[:number])
+            place = os.path.join(self.target, above)
+            if os.path.islink(place):
+                if above in self.gone:
+                    return  # it makes room
+                raise _Refused(f"{above} is a symbolic link here, which may lead anywhere")
+            if not os.path.isdir(place):
+                return
+        if not os.access(os.path.join(self.target, os.path.dirname(path)), os.W_OK | os.X_OK):
             raise _Refused("its directory here may not be written to")
-        return place
 
     def _there(self, path: str) -> File | None:
-        place = self._place(path)
+        self._check_place(path)
         try:
-            if os.path.islink(place):
-                return File(data=os.fsencode(os.readlink(place)), link=True)
-            with opened(place) as file:
-                return File(data=file.read(), executable=bool(os.fstat(file.fileno()).st_mode & 0o100))
+            return self._read(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except IsADirectoryError:
-            if self._will_be_empty(place):
+            if self._will_be_empty(os.path.join(self.target, path)):
                 return None
             raise _Refused("here is a directory of that name") from None
         except OSError as error:
+            if error.errno == errno.ELOOP:  # a link that the run deletes; if it is another, carrying out stops at it
+                return None
             raise _Refused(f"cannot be read here: {error.strerror}") from None
+
+    def _read(self, path: str) -> File:
+        folder, _, name = path.rpartition("/")
+        with pinned.directory(self.target) as root:
+            parent = pinned.open_below(root, folder)
+        try:
+            mode = os.lstat(name, dir_fd=parent).st_mode
+            if stat.S_ISLNK(mode):
+                return File(data=os.fsencode(os.readlink(name, dir_fd=parent)), link=True)
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, "a directory", path)
+            if not stat.S_ISREG(mode):
+                raise OSError(errno.EINVAL, "not an ordinary file", path)
+            with opened(pinned.open_in(parent, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)) as file:
+                return File(data=file.read(), executable=bool(os.fstat(file.fileno()).st_mode & 0o100))
+        finally:
+            os.close(parent)
 
     def _will_be_empty(self, place: str) -> bool:
         """Whether the run deletes everything in this directory."""
@@ -211,7 +237,8 @@ def put_beside(file: File, place: str, beside: str) -> None:
         os.symlink(os.fsdecode(file.data), beside)
         return
     try:
-        mode = stat.S_IMODE(os.lstat(place).st_mode) & 0o666 if not os.path.islink(place) else 0o644
+        found = pinned.lstat(place).st_mode
+        mode = stat.S_IMODE(found) & 0o666 if not stat.S_ISLNK(found) else 0o644
     except OSError:
         mode = 0o644
     write(beside, file.data, sync=True)
