@@ -359,3 +359,14 @@ async def test_a_commit_dated_in_the_far_future_stops_no_train(
     monkeypatch.delenv("GIT_COMMITTER_DATE")
     one = await finished.order("one", {"one.txt": "x\n"})
     assert (await run(bus, repository, late, one)).landed == 2
+
+
+async def test_what_the_persons_own_git_obeys_is_left_out_and_stops_no_other(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    git(repository, "config", "core.hooksPath", "hooks")
+    hook = await finished.order("hook", {"hooks/post-checkout": "x\n"})
+    one = await finished.order("one", {"one.txt": "x\n"})
+    record = await run(bus, repository, hook, one)
+    (out,) = record.left_out
+    assert record.landed == 1 and out.order == hook and "hooks/post-checkout, which is in the directory of" in out.why

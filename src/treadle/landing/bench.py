@@ -21,6 +21,8 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_moves, merges
+from treadle.workspace.changes import Delta
+from treadle.workspace.obeyed import obeyed
 from treadle.workspace.store import Algorithm, Store, TreeMerge, lacks
 from treadle.workspace.user_repository import UserRepository
 
@@ -112,9 +114,11 @@ class Bench:
         patch = self.store.patch(before, after)
         if re.search(rb"^\+<{7} ", patch, re.M) and re.search(rb"^\+>{7} ", patch, re.M):
             return "it adds conflict markers"
+        reason = obeyed(self.user)
+        if told := next((f"{path}, which {why}" for path in sorted(_paths(deltas)) if (why := reason(path))), ""):
+            return f"it changes {told}: merge it by hand"
         judges = _judges(verify) if not change.anyway else set()
-        changed = {path for delta in deltas for path in (delta.change.path, delta.change.old_path) if path}
-        if touched := sorted(judges & changed):
+        if touched := sorted(judges & _paths(deltas)):
             return f"it changes {touched[0]}, by which it is checked; `treadle land retry {change.order} --anyway`"
         return ""
 
@@ -142,6 +146,10 @@ class Bench:
         """Let go of what has landed or was left out."""
         for name in refs:
             self.store.git("update-ref", "-d", f"refs/train/{name}", check=False)
+
+
+def _paths(deltas: Sequence[Delta]) -> set[str]:
+    return {path for delta in deltas for path in (delta.change.path, delta.change.old_path) if path}
 
 
 def _judges(verify: str) -> set[str]:
