@@ -46,3 +46,31 @@ def test_only_what_is_in_the_source_can_be_brought(source: Path, name: str) -> N
 def test_there_is_a_limit_with_what_to_do(source: Path, tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="--bring"):
         bring_files(str(source), str(tmp_path / "target"), [".env"], cap=0)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_no_link_of_the_result_is_followed(source: Path, tmp_path: Path, linked: bool) -> None:
+    hooks, target = tmp_path / "hooks", tmp_path / "target"
+    hooks.mkdir()
+    target.mkdir()
+    (target / "build").symlink_to(hooks)
+    (target / "dangling").symlink_to(hooks / "pre-commit")
+    for name in ("build/post-checkout", "build/deep/x", "dangling", "fine"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("x")
+    bring_files(
+        str(source), str(target), ["build/post-checkout", "build/deep/x", "dangling", "build", "fine"], linked=linked
+    )
+    assert list(hooks.iterdir()) == [] and (target / "fine").read_text() == "x"
+
+
+def test_no_link_of_the_source_is_followed_unless_that_is_wanted(source: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "id_rsa").write_text("SECRET")
+    (source / "keys").symlink_to(secret)
+    bring_files(str(source), str(tmp_path / "target"), ["keys/id_rsa"])
+    assert not (tmp_path / "target" / "keys").exists()
+    bring_files(str(source), str(tmp_path / "target"), ["keys", "node_modules", ".env"], linked=True)
+    assert (tmp_path / "target" / "keys").resolve() == secret.resolve()
+    assert (tmp_path / "target" / "node_modules").is_symlink() and (tmp_path / "target" / ".env").is_file()

@@ -9,6 +9,7 @@ order is merged is read from the branch.
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -23,6 +24,7 @@ from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 from treadle.workspace import branch_moves, checkouts, merges
 from treadle.workspace.branch_moves import BranchMoved
+from treadle.workspace.copied import bring_files
 from treadle.workspace.store import Store, lacks
 from treadle.workspace.user_repository import UserRepository
 
@@ -188,8 +190,7 @@ async def verify_in(here: str, user: UserRepository, command: str, *, setup: str
     """Run a check, confined, in a fresh directory of the user's repository, with what is brought along from there."""
     from treadle.host.confine import confined_check
 
-    for name in bring:
-        await asyncio.to_thread(trees.bring, os.path.join(user.top, name), os.path.join(here, name))
+    await asyncio.to_thread(partial(bring_files, user.top, here, bring, linked=True))
     shown = user.object_places()
     if setup:
         done = await confined_check(setup, here, shown=shown)

@@ -22,7 +22,7 @@ def move(old: int, name: str, new: int, to: str) -> None:
             raise
     beside = f".treadle-{os.urandom(8).hex()}"
     try:
-        copy(old, name, new, beside)
+        copy(old, name, new, beside, sync=True)
         os.rename(beside, to, src_dir_fd=new, dst_dir_fd=new)
     except BaseException:
         try:
@@ -40,10 +40,10 @@ def link_or_copy(old: int, name: str, new: int, to: str) -> None:
     except FileExistsError:
         raise
     except OSError:
-        copy(old, name, new, to)
+        copy(old, name, new, to, sync=True)
 
 
-def copy(old: int, name: str, new: int, to: str) -> None:
+def copy(old: int, name: str, new: int, to: str, *, sync: bool = False) -> None:
     """Copy an ordinary file or a link; EINVAL for anything else, EEXIST if the name is taken."""
     mode = os.lstat(name, dir_fd=old).st_mode
     if stat.S_ISLNK(mode):
@@ -56,7 +56,8 @@ def copy(old: int, name: str, new: int, to: str) -> None:
         writing = pinned.open_in(new, to, _NEW, 0o600)
         try:
             copy_between(reading, writing)
-            os.fsync(writing)
+            if sync:
+                os.fsync(writing)
         finally:
             os.close(writing)
     finally:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
 
 from treadle.errors import WorkspaceError
-from treadle.io import stopping
+from treadle.io import moving, pinned, stopping
 from treadle.io.copying import copy_file
 from treadle.io.files import storage_error
 from treadle.policy.patterns import match
+from treadle.workspace.store import FORBIDDEN
 
 COPY_CAP = 8 * 1024**3
+DEPTH_CAP = 200
+"""How many directories deep a file may lie that is copied or taken. No project needs more, and programs that a person
+uses on the result may fail long before the kernel does."""
 
 
 class Copy:
@@ -35,6 +40,9 @@ class Copy:
         return self.notes
 
     def _directory(self, path: str) -> None:
+        if path.count("/") >= DEPTH_CAP:
+            self.notes.append(f"{path[:200]}... was left out: it lies more than {DEPTH_CAP} directories deep")
+            return
         try:
             with os.scandir(os.path.join(self.source, path)) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
@@ -103,28 +111,60 @@ def files_under(root: str, name: str) -> list[str]:
     return found
 
 
-def bring_files(source: str, target: str, paths: Sequence[str], cap: int = COPY_CAP) -> None:
-    """Copy these files of `source` to `target`, except what is there already. A link stays a link."""
+def bring_files(source: str, target: str, paths: Sequence[str], cap: int = COPY_CAP, *, linked: bool = False) -> None:
+    """Copy these files of `source` to `target`, except what is there already. A link stays a link.
+
+    With `linked`, a link of the source is followed, and a directory becomes a link to it. No link in `target`, where an
+    agent's result may be, is ever followed: what would have to go through one is left out.
+    """
+    os.makedirs(target, exist_ok=True)
     left = cap
-    for path in paths:
-        stopping.check()
-        old, new = os.path.join(source, path), os.path.join(target, path)
-        try:
-            found = os.lstat(old)
-            if os.path.lexists(new) or stat.S_IFMT(found.st_mode) not in (stat.S_IFREG, stat.S_IFLNK):
-                continue
-            os.makedirs(os.path.dirname(new), exist_ok=True)
-            if stat.S_ISLNK(found.st_mode):
-                os.symlink(os.readlink(old), new)
-                continue
-            left -= found.st_size
-            if left < 0:
+    with pinned.directory(os.path.realpath(source)) as old, pinned.directory(os.path.realpath(target)) as new:
+        for path in paths:
+            stopping.check()
+            try:
+                left -= _bring(source if linked else old, new, os.path.normpath(path), left)
+            except _TooMuch:
                 raise WorkspaceError(
                     f"what is to be brought from {source} has more than {cap} bytes",
                     hint="name what the check needs with --bring",
-                )
-            copy_file(old, new)
-        except (FileNotFoundError, PermissionError):
-            continue  # the check will miss it, and says so
-        except OSError as error:
-            raise storage_error(error, new, "copy") from error
+                ) from None
+            except OSError as error:
+                if error.errno not in _LEFT_OUT:
+                    raise storage_error(error, os.path.join(target, path), "copy") from error
+
+
+class _TooMuch(Exception):
+    """There is no room for it within the limit."""
+
+
+_LEFT_OUT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST, errno.EACCES, errno.EPERM}
+"""A check that misses it says so."""
+
+
+def _bring(source: str | int, target: int, path: str, most: int) -> int:
+    """Bring one file. Returns how many bytes it has."""
+    folder, _, name = path.rpartition("/")
+    if any(each.lower() in FORBIDDEN for each in path.split("/")):
+        return 0
+    if isinstance(source, str):
+        place = os.path.realpath(os.path.join(source, path))
+        old, old_name = pinned.open_directory(os.path.dirname(place)), os.path.basename(place)
+    else:
+        place, old, old_name = "", pinned.open_below(source, folder), name
+    try:
+        found = os.lstat(old_name, dir_fd=old)
+        size = found.st_size if stat.S_ISREG(found.st_mode) else 0
+        if size > most:
+            raise _TooMuch
+        new = pinned.open_below(target, folder, make=True)
+        try:
+            if place and stat.S_ISDIR(found.st_mode):
+                os.symlink(place, name, dir_fd=new)
+            elif stat.S_IFMT(found.st_mode) in (stat.S_IFREG, stat.S_IFLNK):
+                moving.copy(old, old_name, new, name)
+        finally:
+            os.close(new)
+    finally:
+        os.close(old)
+    return size

@@ -8,7 +8,6 @@ user's repository before an attempt counts. Functions block, except where they a
 
 import contextlib
 import os
-import shutil
 import threading
 from collections.abc import Mapping
 
@@ -20,6 +19,7 @@ from treadle.io.opening import opened, write
 from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
 from treadle.workspace import checkouts, private_git, taking
+from treadle.workspace.copied import bring_files
 from treadle.workspace.look import Look
 from treadle.workspace.store import LONG, Store
 from treadle.workspace.user_repository import UserRepository
@@ -78,8 +78,7 @@ def prepare(spec: Spec, root: str, path: str, store: str, left: Left | None = No
     inside = os.path.relpath(os.path.realpath(root), os.path.realpath(user.top))
     here = os.path.normpath(os.path.join(path, inside))
     os.makedirs(here, exist_ok=True)
-    for name in spec.bring:
-        bring(os.path.join(root, name), os.path.join(here, name))
+    bring_files(root, here, spec.bring, linked=True)
     return WorkTree(root=here, top=path, start=start, source=user.top, store=store)
 
 
@@ -124,17 +123,6 @@ def bundle_ref(bundle: bytes) -> str:
 def bundled(result: Mapping[str, object]) -> str:
     """The ref that the commit of a result has in its bundle."""
     return str(result.get("bundled") or FORMER)
-
-
-def bring(source: str, target: str) -> None:
-    """Give a working tree a file that git ignores: directories as links, files as copies."""
-    if not os.path.lexists(source) or os.path.lexists(target):
-        return
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    if os.path.isdir(source):
-        os.symlink(os.path.realpath(source), target)
-    else:
-        shutil.copy2(source, target)
 
 
 # What comes out...
