@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.conftest import need
 from tests.host.conftest import QUICK, left_running, order, scripted
 from tests.waiting import until
 from tests.workspace.repositories import branches, make
@@ -19,11 +20,15 @@ from treadle.host.job import Backend, Job, runs_directory
 from treadle.host.recover import kept_runs
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
+from treadle.io import pinned
+from treadle.io.removing import remove_tree
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkspaceSpec
 from treadle.wire.sidecar.receipts import Receipt
+from treadle.workspace.workspace import Workspace
 
 Runner = Callable[..., Any]
+COMMIT = "echo two > a.txt; git add -A; git -c user.name=a -c user.email=a@b commit -qm two"
 
 
 def more(receipt: Receipt) -> dict[str, Any]:
@@ -51,6 +56,77 @@ async def test_applied_changes_come_to_the_source_and_nothing_is_left(run: Runne
     assert more(receipt)["workspace"]["applied"]["written"] == ["made.txt"]
     assert more(receipt)["workspace"]["kept"] is None
     assert sorted(path.name for path in Path(host.directory).iterdir()) == ["lock", "patch.diff"]
+
+
+def interfering(source: Path, store: ReceiptStore, act: Callable[[Workspace], None], **more: Any) -> HostRun:
+    """A run during which this is done to its workspace, once."""
+    job = Job(order=order(source), backend=scripted("good"), timing=QUICK, **more)
+    todo = [act]
+
+    def heard(events: object) -> None:
+        assert host._workspace is not None
+        if todo:
+            todo.pop()(host._workspace)
+
+    host = HostRun(job, store, listener=heard)
+    return host
+
+
+def make_deep(root: str) -> None:
+    with pinned.directory(os.path.realpath(root)) as fd:
+        deep = pinned.open_below(fd, "d/" * 1400, make=True)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=deep))
+        os.close(deep)
+
+
+@pytest.mark.parametrize("by_run", [True, False])
+async def test_a_very_deep_directory_is_noted_and_the_run_has_its_receipt(
+    source: Path, store: ReceiptStore, by_run: bool
+) -> None:
+    if not by_run:
+        make_deep(str(source))
+    host = interfering(
+        source, store, lambda workspace: make_deep(workspace.root) if by_run else None, apply=True, check="true"
+    )
+    try:
+        receipt = await host.run()
+        assert sorted(os.listdir(source)) == ["a.txt", *([] if by_run else ["d"]), "made.txt"]
+    finally:  # pytest cannot remove it
+        remove_tree(str(source))
+        remove_tree(host.directory)
+    assert "directories deep" in str(more(receipt)) and receipt.verification.harness_ok
+
+
+async def test_where_the_difference_cannot_be_told_the_receipt_still_says_what_confined_the_run(
+    source: Path, store: ReceiptStore
+) -> None:
+    need("bwrap")
+
+    def tamper(workspace: Workspace) -> None:
+        Path(workspace.store.directory, "HEAD").write_text("ref: refs/heads/other\n")
+        for path in Path(workspace.store.directory).rglob("*"):
+            if path.is_file():
+                path.unlink()
+
+    host = interfering(source, store, tamper, confinement=Confinement(use="on"))
+    found = more(await host.run())["workspace"]
+    assert found["result_tree"] is None and found["confined_by"] == "bubblewrap"
+
+
+@pytest.mark.parametrize(("task", "subject"), [(COMMIT, "two"), ("true", "start")])
+async def test_a_commit_of_a_confined_run_in_the_directory_itself_arrives_and_none_is_no_problem(
+    run: Runner, tmp_path: Path, task: str, subject: str
+) -> None:
+    need("bwrap")
+    repository = make(tmp_path / "repo")
+    doing = order(Path(repository.top), task=task)
+    backend = scripted("runs_its_task_and_does_not_say_so")
+    confined = Confinement(use="on")
+    receipt, _ = await run(
+        "", Job(order=doing, backend=backend, mode="pass_through", timing=QUICK, confinement=confined)
+    )
+    assert repository.git("log", "-1", "--format=%s").strip() == subject
+    assert "not taken over" not in str(more(receipt)["notes"])
 
 
 async def test_what_is_not_complete_is_not_applied(run: Runner, source: Path) -> None:

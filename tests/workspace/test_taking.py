@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 from tests.conftest import need
 from tests.workspace.repositories import git, make
 from treadle.errors import Cancelled
+from treadle.io import pinned
+from treadle.io.removing import remove_tree
 from treadle.io.stopping import heeding
 from treadle.workspace import taking
+from treadle.workspace.changes import TreeEntry
+from treadle.workspace.copied import DEPTH_CAP
 from treadle.workspace.look import Look, hidden_changes, news
 from treadle.workspace.store import Store
 from treadle.workspace.taking import take
@@ -194,6 +198,21 @@ def test_a_path_longer_than_the_kernel_opens_is_stated(root: Path, store: Store)
     look = take(store, str(root))
     assert {kind for kind, _ in kinds(look)} == {"too_long"}
     assert set(look.files) == {"a.txt", "deep/b.txt"}
+
+
+def test_a_very_deep_directory_is_stated_and_keeps_what_the_base_has(root: Path, store: Store) -> None:
+    deep = "d/" * (DEPTH_CAP + 5)
+    base = {
+        f"{deep}f": TreeEntry(mode="100644", blob=store.put("blob", b"f")),
+        f"{deep[: 2 * DEPTH_CAP]}g": TreeEntry(mode="100644", blob=store.put("blob", b"g")),
+    }
+    with pinned.directory(os.path.realpath(root)) as fd:
+        os.close(pinned.open_below(fd, "d/" * 1400, make=True))
+    look = take(store, str(root), base=base)
+    remove_tree(str(root))  # pytest cannot remove it
+    assert [kind for kind, _ in kinds(look)] == ["too_long"]
+    assert {"a.txt", "deep/b.txt", f"{deep}f"} == set(look.files)  # the other is gone, and that can be seen
+    assert store.files(look.tree) == look.files
 
 
 def test_our_own_reading_can_be_stopped(root: Path, store: Store) -> None:

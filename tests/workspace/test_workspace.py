@@ -292,4 +292,4 @@ def test_refs_that_are_a_link_are_not_searched(tmp_path: Path, source: Path) -> 
     refs = Path(workspace.top) / ".git" / "refs"
     shutil.rmtree(refs)
     refs.symlink_to(tmp_path / "elsewhere")
-    assert not workspace.committed
+    assert not workspace.has_committed()

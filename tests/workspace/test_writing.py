@@ -8,6 +8,7 @@ import pytest
 from tests.workspace.repositories import make
 from tests.workspace.test_store import forge
 from treadle.errors import WorkspaceError
+from treadle.io.removing import remove_tree
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.store import Store
 from treadle.workspace.taking import take
@@ -45,6 +46,12 @@ def test_a_submodule_is_an_empty_directory_and_stays_one(store: Store, tmp_path:
     write_files(store, files, str(tmp_path / "out"))
     assert os.listdir(tmp_path / "out" / "lib" / "sub") == []
     assert take(store, str(tmp_path / "out"), base=files).tree == tree
+
+
+def test_a_very_deep_file_is_written(store: Store, tmp_path: Path) -> None:
+    files = {"d/" * 1400 + "f": TreeEntry(mode="100644", blob=store.put("blob", b"deep"))}
+    assert write_files(store, files, str(tmp_path / "out")).keys() == files.keys()
+    remove_tree(str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize("path", ["../out", "a/../../b", ".git/config", "a/.Git/hooks/x", "/etc/x"])

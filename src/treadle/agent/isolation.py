@@ -58,7 +58,7 @@ class IsolatedPlace:
     async def _commits(self) -> str | None:
         """The last of the task's own commits, in our store."""
         workspace = self._workspace
-        if not workspace.committed:
+        if not await asyncio.to_thread(workspace.has_committed):
             return None
         try:
             bundle = await bundle_of(self.top, str(workspace.place.start), workspace.store.lenders)

@@ -180,9 +180,14 @@ class Sealing:
 
     def close(self) -> None:
         """Remove the private repositories, unless something in them was not taken over."""
+        unsettled = []
         for place in self._made or ():
             if place.is_settled() or not self._taking:
                 scratch.remove(place.directory)
+            else:
+                unsettled.append(place)
+        if self._made is not None:
+            self._made = unsettled  # a sidecar's turn is settled after its program has ended, which closes this
         if self._held is not None:
             if os.path.isdir(self._home) and os.listdir(self._home) == [os.path.basename(self._held.path)]:
                 scratch.remove(self._home)

@@ -26,7 +26,7 @@ def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> di
     try:
         unknown = observed.difference is None
         kept = place.mode != "pass_through" and (keep or unknown or workspace.holds_work(applied=_applied(observed)))
-    except TreadleError:
+    except Exception:
         kept = True  # what cannot be examined must not be removed
     return {
         "mode": place.mode,
@@ -40,6 +40,14 @@ def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> di
         "sealed": sealed(workspace, observed),
         "kept": place.root if kept else None,
     }
+
+
+def describe_error(error: Exception) -> str:
+    """What to say about an error in the receipt; one that was not expected is logged with all that is known of it."""
+    if isinstance(error, TreadleError):
+        return str(error)
+    log.error("a run could not be concluded as expected", exc_info=error)
+    return f"{type(error).__name__}: {error}"
 
 
 def sealed(workspace: Workspace, observed: Observed) -> bool:
@@ -75,8 +83,8 @@ def settle(directory: str, observed: Observed, workspace: Workspace | None, keep
     try:
         if workspace is not None and not keep and observed.difference is not None:
             workspace.release(applied=_applied(observed))
-    except TreadleError as error:
-        log.warning("the workspace of the run is left: %s", error, extra={"run": observed.run_id})
+    except Exception as error:
+        log.warning("the workspace of the run is left: %s", describe_error(error), extra={"run": observed.run_id})
     done_with = ["run.json", PENDING, CANCEL]
     if not os.path.isdir(os.path.join(directory, "workspace")):
         done_with.append("workspace.json")

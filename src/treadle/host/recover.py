@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import Busy, LocalError, StorageError, TreadleError
-from treadle.host.conclude import describe, make_receipt, settle, write_copy
+from treadle.host.conclude import describe, describe_error, make_receipt, settle, write_copy
 from treadle.host.job import FORMAT, MAKING, PENDING, RunRecord, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.io.files import iter_lines, locked, write_atomic
@@ -149,8 +149,8 @@ def _resumed(ready: Receipt, workspace: Workspace | None, directory: str, warn: 
         try:
             # Also right when nothing had begun: files that are there already are not written again.
             done = None if undone else workspace.apply()
-        except TreadleError as error:
-            warn(f"the changes of {ready.meta.run_id} could not be applied: {error}")
+        except Exception as error:
+            warn(f"the changes of {ready.meta.run_id} could not be applied: {describe_error(error)}")
         if done is None or done.conflicts:
             more["workspace"] = {**more["workspace"], "applied": msgspec.to_builtins(done), "kept": workspace.root}
             warn(
@@ -193,6 +193,6 @@ def _look_at(observed: Observed, workspace: Workspace | None, directory: str, or
         if observed.difference.changes:
             observed.patch_path = os.path.join(directory, "patch.diff")
             write_atomic(observed.patch_path, observed.difference.patch)
-    except TreadleError as error:
-        observed.notes.append(Deviation(where="workspace", problem=str(error)))
+    except Exception as error:
+        observed.notes.append(Deviation(where="workspace", problem=describe_error(error)))
     observed.workspace = describe(workspace, observed)

@@ -30,7 +30,7 @@ from treadle.errors import (
     TreadleError,
     Unsupported,
 )
-from treadle.host.conclude import describe, make_receipt, redactor_of, settle, write_copy
+from treadle.host.conclude import describe, describe_error, make_receipt, redactor_of, settle, write_copy
 from treadle.host.confine import Cage
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.event_file import EventFile, encode_events
@@ -42,6 +42,7 @@ from treadle.io.files import locked, write_atomic
 from treadle.io.opening import rename
 from treadle.io.paths import private_dir
 from treadle.io.reading import read
+from treadle.io.sandbox.places import is_under
 from treadle.io.stopping import heeding
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
@@ -240,7 +241,9 @@ class HostRun:
         self.observed.order = order
         self.observed.notes += [Deviation(where="workspace", problem=note) for note in self._workspace.notes]
         self._check_stopped()
-        objects = self._workspace.store.lenders if self.job.mode != "staged" else ()
+        # Not those in the workspace itself: there lies the agent's own git directory, in which it commits.
+        lenders = self._workspace.store.lenders if self.job.mode != "staged" else ()
+        objects = [place for place in lenders if not is_under(place, self._workspace.root)]
         self._cage = Cage(self.job.confinement, order, self.run_id, self.job.order.workspace.root, objects)
         if unkept := self._cage.unkept():
             self.observed.notes.append(Deviation(where="sandbox", problem=unkept))
@@ -384,9 +387,10 @@ class HostRun:
                 observed.merged = plan.merged if plan is not None else Merged()
             if workspace.place.mode == "worktree" and observed.outcome() != "failed":
                 observed.commit = await self._publish(workspace)
-        except TreadleError as error:
-            observed.notes.append(Deviation(where="workspace", problem=str(error)))
-        observed.workspace = describe(workspace, observed, self.job.keep_workspace)
+        except Exception as error:  # whatever a run leaves behind: it began, so it has a receipt
+            plan = None
+            observed.notes.append(Deviation(where="workspace", problem=describe_error(error)))
+        observed.workspace = await asyncio.to_thread(describe, workspace, observed, self.job.keep_workspace)
         return plan
 
     async def _publish(self, workspace: Workspace) -> str | None:
@@ -406,24 +410,24 @@ class HostRun:
         observed = self.observed
         try:
             await asyncio.to_thread(plan.carry_out, os.path.join(self.directory, JOURNAL))
-        except TreadleError as error:
+        except Exception as error:
             observed.merged = None
-            observed.notes.append(Deviation(where="workspace", problem=f"not applied: {error}"))
-            observed.workspace = describe(workspace, observed, self.job.keep_workspace)
+            observed.notes.append(Deviation(where="workspace", problem=f"not applied: {describe_error(error)}"))
+            observed.workspace = await asyncio.to_thread(describe, workspace, observed, self.job.keep_workspace)
             return False
         return True
 
     async def _compare(self, workspace: Workspace) -> None:
         observed = self.observed
+        observed.confined = self._cage.method if self._cage is not None else None
         try:
             found = observed.difference = await asyncio.to_thread(workspace.difference)
-        except TreadleError as error:
+        except Exception as error:
             # It is not known what was done, so it cannot be called complete.
-            observed.stopped = observed.stopped or Denied(f"what was changed cannot be told: {error}")
+            observed.stopped = observed.stopped or Denied(f"what was changed cannot be told: {describe_error(error)}")
             raise
         if found.unread:
             observed.notes.append(Deviation(where="workspace", problem=f"not looked at: {found.unread}"))
-        observed.confined = self._cage.method if self._cage is not None else None
         if found.changes:
             observed.patch_path = os.path.join(self.directory, "patch.diff")
             write_atomic(observed.patch_path, found.patch)

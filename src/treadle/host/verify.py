@@ -42,7 +42,7 @@ async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
     when nothing was confined, or when what came out is not whole.
     """
     place = workspace.place
-    if not workspace.committed:
+    if not await asyncio.to_thread(workspace.has_committed):
         return None
     walls = cage.inside()
     if walls is None:

@@ -22,6 +22,7 @@ from treadle.io.files import storage_error
 from treadle.io.opening import opened
 from treadle.policy.ignored import IgnoreRules
 from treadle.workspace.changes import TreeEntry
+from treadle.workspace.copied import DEPTH_CAP
 from treadle.workspace.look import MISSING, TICK, DirectoryPart, Look, Metadata, Oddity, OddityKind, metadata_of
 from treadle.workspace.store import GITLINK, PIECE, TREE, Store, TreeRow
 
@@ -141,9 +142,13 @@ class _Taking:
         if folder.hidden and not any(path.startswith(folder.path) for path in self._base):
             return
         self._state("unreadable", folder.path or ".", error.strerror or str(error))
-        self._rows[folder.path] = []
+        self._keep_base(folder.path)
+
+    def _keep_base(self, folder: str) -> None:
+        """What the base has of a directory that cannot be looked at stays in the tree."""
+        self._rows[folder] = []
         for path, entry in self._base.items():
-            if path.startswith(folder.path):
+            if path.startswith(folder):
                 _add(self._rows, path, entry)
                 self.look.files[path] = entry
 
@@ -179,8 +184,9 @@ class _Taking:
         for name, metadata in files.items():
             path = folder.path + name
             if self._is_too_long(path):
-                continue
-            row = self._entry(fd, folder, path, name, metadata, levels)
+                row = self._base.get(path)
+            else:
+                row = self._entry(fd, folder, path, name, metadata, levels)
             if row is not None:
                 rows.append((os.fsencode(name), row.mode, row.blob))
                 taken[path] = row
@@ -189,13 +195,20 @@ class _Taking:
             look.parts[folder.path] = DirectoryPart(folder.path, files, taken, rows, look.wall - TICK)
 
     def _is_too_long(self, path: str) -> bool:
-        if len(path) <= PATH_CAP // 4 or len(os.fsencode(path)) <= PATH_CAP:
+        if path.count("/") > DEPTH_CAP:
+            why = f"it lies more than {DEPTH_CAP} directories deep"
+        elif len(path) > PATH_CAP // 4 and len(os.fsencode(path)) > PATH_CAP:
+            why = f"its path has more than {PATH_CAP} bytes"
+        else:
             return False
-        self._state("too_long", f"{path[:200]}...", f"its path has more than {PATH_CAP} bytes")
+        self._state("too_long", path if len(path) <= 200 else f"{path[:200]}...", why)
         return True
 
     def _inner(self, folder: _Folder, path: str, name: str, levels: _Levels, same: bool) -> None:
-        if (path == ".git" and not self._git_files) or self._is_too_long(path):
+        if path == ".git" and not self._git_files:
+            return
+        if self._is_too_long(path):
+            self._keep_base(f"{path}/")
             return
         if name == ".git" and folder.path and not folder.hidden:
             self._state("git_directory", path, "a git directory in the workspace; it is not in the tree")

@@ -219,8 +219,7 @@ class Workspace:
 
     # The branch of a workspace that was made from a commit...
 
-    @property
-    def committed(self) -> bool:
+    def has_committed(self) -> bool:
         """Whether the run seems to have made commits of its own."""
         return self.place.mode == "worktree" and bool(private_git.named_commits(self.top) - {self.place.start})
 

@@ -76,11 +76,13 @@ class _Writing:
             self._link(path, target)
 
     def _make(self, folder: str) -> None:
-        above, _, _ = folder.rpartition("/")
-        if above not in self._made:
-            self._make(above)
-        os.mkdir(folder, dir_fd=self._root)
-        self._made.add(folder)
+        missing = []
+        while folder not in self._made:
+            missing.append(folder)
+            folder = folder.rpartition("/")[0]
+        for each in reversed(missing):
+            os.mkdir(each, dir_fd=self._root)
+            self._made.add(each)
 
     def _link(self, path: str, target: str) -> None:
         folder, _, name = path.rpartition("/")
