@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.drivers.test_install import npm as npm
 from tests.drivers.test_registry import told
 from treadle.cli.agents import agents
-from treadle.io.paths import config_file
+from treadle.io.paths import config_file, state_dir
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -28,7 +28,9 @@ def test_what_can_be_added_is_listed_with_its_day_and_its_pin() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("junie", "is a download, not a package"),
+        ("junie", "set agents.junie.speaks to acp"),
+        ("goose", "--agent goose then finds goose on PATH"),
+        ("amp-acp", "--agent amp then finds amp-acp on PATH"),
         ("qwen-code", "qwen has a card of its own"),
         ("claude", "claude has a card of its own"),
         ("nothing", "lists no agent 'nothing'"),
@@ -63,3 +65,19 @@ def test_an_agent_is_fetched_greeted_and_in_the_settings(npm: Path, tmp_path: Pa
 def test_only_agents_of_this_protocol_are_signed_in_to_from_here() -> None:
     code, out = run("login", "codex")
     assert code != 0 and "codex is not signed in to from here" in out
+
+
+def test_a_damaged_copy_of_the_registry_is_named(tmp_path: Path) -> None:
+    path = Path(state_dir(), "agents", "registry.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"date": ')
+    code, out = run("add")
+    assert code != 0 and f"{path} is damaged" in out and "treadle agents refresh FILE" in out
+    (tmp_path / "registry.json").write_bytes(told(npx={"package": "@a/odd@1.2.3"}))
+    assert run("refresh", str(tmp_path / "registry.json"))[0] == 0 and run("add")[0] == 0
+
+
+@pytest.mark.parametrize(("name", "how"), [("claude", "run `claude`"), ("native", "treadle models use")])
+def test_an_agent_that_is_signed_in_to_elsewhere_says_where(name: str, how: str) -> None:
+    code, out = run("login", name)
+    assert code != 0 and how in out

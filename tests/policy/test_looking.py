@@ -55,6 +55,7 @@ def test_what_only_reads_in_the_workspace_runs_without_a_question(work: Path, co
         ),
         *("echo $(rm x)", "cat $FILE", "FOO=1 ls", "./ls", "ls; rm x", "xargs cat", "env cat a.txt", "git status"),
         *("mkdir made", "touch made", "rm a.txt", "python3 -c 1", "curl http://x"),
+        *("echo \u202edaer\u202c", "echo \x1b[2J", "echo a\u200bb", "cat a.txt \r", "echo \x9b1m", "echo a\u00a0b"),
     ],
 )
 def test_everything_else_is_asked_about(work: Path, command: str) -> None:

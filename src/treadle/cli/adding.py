@@ -8,7 +8,7 @@ from typing import IO, Any
 import click
 from msgspec.structs import replace
 
-from treadle.agents import agent_settings, find_agent
+from treadle.agents import agent_settings, find_agent, find_card
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
 from treadle.drivers import install, registry
@@ -40,6 +40,9 @@ def add(name: str | None, version: str | None, as_json: bool) -> None:
     if own in cards() and not cards()[own].untested:
         raise ConfigError(f"{own} has a card of its own", hint=f"{cards()[own].install}, then --agent {own}")
     wanted = listed.find(name)
+    if wanted.source == "download" and own in cards():
+        title = f"{wanted.title} is a download, not a package, so it is not fetched"
+        raise ConfigError(title, hint=f"install it yourself; --agent {own} then finds {cards()[own].program} on PATH")
     wanted = replace(wanted, version=version) if version else wanted
     if not as_json and wanted.package:
         click.echo(f"fetching {wanted.package} {wanted.version} ({wanted.source})...")
@@ -102,11 +105,15 @@ def _show(listed: registry.AgentRegistry, as_json: bool) -> None:
 def login(name: str, method: str | None, as_json: bool) -> None:
     """Sign in to an agent by one of the methods that it offers; without METHOD, list them.
 
-    Of agents that speak the Agent Client Protocol. Others have a command of their own for it, such as `claude login`.
+    Of agents that speak the Agent Client Protocol. Others are signed in to by their own program.
     """
-    agent = find_agent(name, agent_settings())
+    settings = agent_settings()
+    agent = find_agent(name, settings)
     if not isinstance(agent, AcpAgent):
-        raise ConfigError(f"{name} is not signed in to from here", hint="use its own program, such as `codex login`")
+        hint = "it uses a key, or a model of this machine: `treadle models use`"
+        if name != "native":
+            hint = f"run `{find_card(name, settings)[0].program}` and sign in there"
+        raise ConfigError(f"{name} is not signed in to from here", hint=hint)
     methods = asyncio.run(_sign_in(agent, method))
     if as_json:
         show_json(methods)

@@ -52,7 +52,10 @@ def init(yes: bool, as_json: bool) -> None:
         show_json(said)
         return
     if not said:
-        click.echo("Nothing to do: AGENTS.md and .treadle/config.toml are here already.")
+        there = os.path.exists(os.path.join(top, SETTINGS))
+        rest = f" and {SETTINGS} are" if there else " is"
+        unknown = "" if there else f" No command that tests this project was found, so no {SETTINGS} is proposed."
+        click.echo(f"Nothing to do: AGENTS.md{rest} here already.{unknown}")
     elif not any(proposal.done for proposal in said):
         click.echo("Nothing was written." + ("" if asks or yes else " `treadle init --yes` writes all of it."))
     else:

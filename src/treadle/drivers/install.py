@@ -5,7 +5,6 @@ No script of a package runs while it is installed: one that would fetch a progra
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Sequence
 
@@ -80,8 +79,3 @@ def _run(argv: Sequence[str], last: str) -> None:
         raise NotFound(f"{argv[0]} is needed to fetch {last}", hint="install Node.js with npm") from error
     if done.code != 0:
         raise LocalError(f"{last} could not be fetched: {done.complaint}", retryable=True)
-
-
-def remove(name: str) -> None:
-    """Take away what was fetched for an agent; nothing when nothing was."""
-    shutil.rmtree(os.path.join(state_dir(), "agents", name), ignore_errors=True)

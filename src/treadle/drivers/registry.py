@@ -115,7 +115,7 @@ COPY = AgentRegistry(
         ),
     ),
 )
-OWN = {"qwen-code": "qwen", "github-copilot-cli": "copilot"}
+OWN = {"qwen-code": "qwen", "github-copilot-cli": "copilot", "amp-acp": "amp"}
 """Agents of the registry that have a card of ours under another name."""
 
 
@@ -126,7 +126,13 @@ def _path() -> str:
 def registry() -> AgentRegistry:
     """The newest that we have: the person's own, or the one that came with this release."""
     text = read_if_there(_path())
-    return COPY if text is None else msgspec.json.decode(text, type=AgentRegistry)
+    if text is None:
+        return COPY
+    try:
+        return msgspec.json.decode(text, type=AgentRegistry)
+    except msgspec.DecodeError as error:
+        hint = "`treadle agents refresh FILE` writes it anew; without it, the one that came with this release holds"
+        raise ConfigError(f"{_path()} is damaged: {error}", hint=hint) from None
 
 
 def refresh(text: bytes, date: str) -> AgentRegistry:

@@ -40,6 +40,12 @@ _CHECKED: dict[str, Callable[[Sequence[str]], bool]] = {
 _RECURSIVE = {"grep", "egrep", "fgrep", "rg", "find", "diff"}
 
 
+def in_sight(command: str) -> bool:
+    """Whether a person who sees the command sees all of it: not with control characters, writing directions, or
+    characters without a width."""
+    return all(character.isprintable() or character in "\n\t" for character in command)
+
+
 def only_looks(script: ShellScript) -> bool:
     """Whether every command in it only reads."""
     return _simple(script) and all(map(_looks, script.parts))

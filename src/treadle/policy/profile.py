@@ -95,6 +95,8 @@ class Profile:
         workspace. A file that a rule hides, or that a link leads out of the workspace, makes it one to ask about."""
         from treadle.policy import looking, shell
 
+        if not looking.in_sight(command):
+            return False
         script = shell.read(command)
         looks = looking.only_looks(script)
         if not looks and not (edits and looking.only_organises(script)):

@@ -21,7 +21,7 @@ SCRIPT = (
         text="I will write the **file**.",
     )
     + says("It is written.", when="[Ww]rote|made.txt", times="always")
-    + calls("bash", {"command": "echo a; echo b; echo c"}, when="list it")
+    + calls("bash", {"command": "env echo a; echo b; echo c"}, when="list it")
     + calls("bash", {"command": "echo begun; exec sleep 600"}, when="wait for it")
     + says("Then make it is.", when="use make")
     + says("That was it.", when="a\nb\nc|changed", times="always")

@@ -89,7 +89,7 @@ def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(chat: Cha
 def test_a_folded_call_is_opened_by_a_key(chat: Chat) -> None:
     terminal = chat("--permission-mode", "yolo")
     terminal.say("list it")
-    assert "● bash echo a; echo b; echo c  └ 3 lines" in terminal.until("That was it.")
+    assert "● bash env echo a; echo b; echo c  └ 3 lines" in terminal.until("That was it.")
     terminal.keys(CTRL_O)
     terminal.until(r"(?m)^a\nb\nc$")
     terminal.keys(CTRL_O)

@@ -34,7 +34,7 @@ def test_a_no_with_a_reason_is_read_by_the_model(chat: Chat) -> None:
     terminal = chat()
     terminal.say("list it")
     seen = terminal.until("y yes · n no")
-    assert "May this command run?\n  echo a; echo b; echo c\n" in seen and "names no file that exists here" in seen
+    assert "May this command run?\n  env echo a; echo b; echo c\n" in seen and "names no file that exists here" in seen
     assert "not confined: it can do anything that you can" in seen
     terminal.asked()
     terminal.keys("n")
@@ -84,7 +84,7 @@ def test_a_command_can_be_changed_before_it_runs(chat: Chat, work: Path) -> None
     terminal.say("list it")
     terminal.asked()
     terminal.keys("e")
-    terminal.until(r"(?m)^\? echo a; echo b; echo c")
+    terminal.until(r"(?m)^\? env echo a; echo b; echo c")
     terminal.keys("; echo changed > changed.txt\r")
     terminal.until("That was it.")
     assert (work / "changed.txt").read_text() == "changed\n"

@@ -110,7 +110,23 @@ def test_what_could_be_chosen_is_listed_for_scripts(bare: dict[str, str]) -> Non
     done = treadle("models", "use", "--json", env={**bare, "ANTHROPIC_API_KEY": "a"})
     [choice] = json.loads(done.stdout)
     assert choice["name"].startswith("anthropic:") and "ANTHROPIC_API_KEY" in choice["because"]
-    assert treadle("models", "use", env=bare).returncode == 2
+    done = treadle("models", "use", env=bare)
+    assert (done.returncode, done.stdout) == (2, "") and "export ANTHROPIC_API_KEY=" in done.stderr
+
+
+def test_a_short_name_of_a_model_can_be_kept_and_what_is_neither_says_so(bare: dict[str, str], agent: str) -> None:
+    keyed = {**bare, "ANTHROPIC_API_KEY": "a"}
+    for name in ("sonnet", "claude-opus-5"):
+        assert treadle("models", "use", name, env=keyed).returncode == 0
+        assert config.load(".").settings.model == name
+    assert "'sonnet' is a Claude model" in treadle("models", "use", "sonnet", env=bare).stderr
+    said = treadle("models", "use", "nonsense", env=keyed).stderr
+    assert "there is no agent and no known model 'nonsense'" in said and "helper" in said and "anthropic" in said
+    assert config.load(".").settings.model == "claude-opus-5"
+    assert "needs a model" in treadle("models", "use", "native", env=keyed).stderr
+    assert (
+        "TREADLE_MODEL=anthropic" not in (said := treadle("models", env=bare).stderr) and "treadle models use" in said
+    )
 
 
 def test_at_a_terminal_one_of_several_is_picked_with_the_arrows_and_kept(
@@ -134,6 +150,17 @@ def test_at_a_terminal_nothing_found_says_what_to_type_and_can_be_left(terminal:
         assert words in seen
     chat.say("q")
     assert chat.ended() == 2
+
+
+@pytest.mark.parametrize(("options", "more"), [([], {}), (["--plain"], {}), (["--plain"], {"OPENAI_API_KEY": "b"})])
+def test_ctrl_c_leaves_the_first_screen(
+    terminal: Callable[..., ChatTerminal], options: list[str], more: dict[str, str]
+) -> None:
+    keys = {**more, "ANTHROPIC_API_KEY": "a"} if more else {}
+    chat = terminal(*options, **keys)
+    chat.until("or nothing to leave" if more else r"\[l/q\]")
+    chat.keys("\x03")
+    assert chat.ended() in (2, 130)
 
 
 def test_without_a_screen_rows_have_numbers(terminal: Callable[..., ChatTerminal], script: Path) -> None:

@@ -67,9 +67,8 @@ _AS_USUAL = ("default", "inherit")
 FAMILIES = {"claude-": "anthropic", r"gpt-|chatgpt-|codex-|o\d(-|$)": "openai"}
 
 HOW = (
-    "set ANTHROPIC_API_KEY and TREADLE_MODEL=anthropic, or OPENAI_API_KEY and openai, or OPENROUTER_API_KEY and"
-    " openrouter; or TREADLE_MODEL=ollama:MODEL with Ollama running, chat:MODEL with TREADLE_BASE_URL for a server of"
-    " your own, or local for a small model on this machine, after `treadle models pull`"
+    "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, start Ollama, set TREADLE_BASE_URL for a server of"
+    " your own, or fetch a small model with `treadle models pull`; then choose with `treadle models use`"
 )
 
 
@@ -191,6 +190,12 @@ def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[
         f"no known service has the model {name!r}",
         hint=f"write WHO:{name}, where WHO is one of {', '.join(PREFIXES)}",
     )
+
+
+def is_model(name: str, settings: ModelSettings) -> bool:
+    """Whether a name without a service's prefix is that of a model: a short name, an alias, or of a known form."""
+    short = name.removesuffix("[1m]") in known.FAMILIES or name in settings.aliases
+    return short or "/" in name or any(re.match(family, name) for family in FAMILIES)
 
 
 def default_model(vendor: str) -> str:

@@ -48,7 +48,7 @@ async def _at_terminal(plain: bool) -> Way:
     say("No model is configured yet; looking for keys, agents and local models...")
     found = await look()
     if not found.ways:
-        return await _fetched(found)
+        return await _fetched(found, plain)
     if len(found.ways) == 1:
         say(_used(found.ways[0]))
         return found.ways[0]
@@ -71,13 +71,13 @@ async def pick(found: Found, plain: bool) -> Way:
     return way
 
 
-async def _fetched(found: Found) -> Way:
+async def _fetched(found: Found, plain: bool) -> Way:
     """Nothing is usable yet: say what to type for each way, and offer to fetch the local model."""
     from treadle.cli.choosing.fetch import fetch_local, ways_in
     from treadle.cli.choosing.picker import choose_key
 
     print(printable(ways_in(found.not_yet)))
-    if await choose_key(f"l  fetch the small local model now ({local_words()})\nq  leave", "lq") != "l":
+    if await choose_key(f"l  fetch the small local model now ({local_words()})\nq  leave", "lq", plain) != "l":
         raise NoModel("No model is configured", hint="`treadle demo` shows it at work without one")
     name = await fetch_local()
     return Way(kind="local", name=name, because="it was fetched")

@@ -7,15 +7,15 @@ import sys
 import click
 import msgspec
 
-from treadle.agent.providers.names import PREFIXES, model_settings, resolve
-from treadle.agents import agent_settings, find_card
+from treadle.agent.providers.names import PREFIXES, is_model, model_settings, resolve
+from treadle.agents import find_card, names
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.choosing.choose import pick
 from treadle.cli.choosing.fetch import ways_in
 from treadle.cli.choosing.kept import remember
 from treadle.cli.choosing.ways import look
 from treadle.cli.render import printable
-from treadle.errors import NoModel
+from treadle.errors import ConfigError, NoModel
 from treadle.io.paths import here
 from treadle.settings import config
 
@@ -43,11 +43,7 @@ def use(name: str | None, as_json: bool) -> None:
 
 async def _use(name: str | None, as_json: bool) -> int:
     if name is not None:
-        ours = name.partition(":")[0] in PREFIXES
-        if ours:
-            resolve(name, os.environ, model_settings(config.load(here()).settings.models))
-        else:
-            find_card(name, agent_settings())
+        ours = _is_model(name)
         told = remember(name, "native" if ours else name, name if ours else None)
         if as_json:
             show_json([Choice(name=name, because="named", chosen=True)])
@@ -62,9 +58,29 @@ async def _use(name: str | None, as_json: bool) -> int:
         else:
             for each in choices:
                 click.echo(printable(f"{each.name}\t{each.because}"))
+            if not choices:
+                click.echo(printable(ways_in(found.not_yet)), err=True)
         return 0 if choices else NoModel.ends_with
     if not found.ways:
         click.echo(printable(ways_in(found.not_yet)))
         return NoModel.ends_with
     await pick(found, plain=False)
     return 0
+
+
+def _is_model(name: str) -> bool:
+    """Whether this names a model, and not an agent. Raises ConfigError when it is neither, or cannot be used."""
+    loaded = config.load(here()).settings
+    models = model_settings(loaded.models)
+    if name.partition(":")[0] not in PREFIXES:
+        if name == "native":
+            raise ConfigError("our own agent needs a model", hint="name one, such as anthropic, or leave the name out")
+        if name in names(loaded.agents) or name in loaded.agents or ":" in name:
+            find_card(name, loaded.agents)
+            return False
+        if not is_model(name, models):
+            known = ", ".join(names(loaded.agents))
+            hint = f"the agents are {known}; a model is WHO:MODEL, where WHO is one of {', '.join(PREFIXES)}"
+            raise ConfigError(f"there is no agent and no known model {name!r}", hint=hint)
+    resolve(name, os.environ, models)
+    return True

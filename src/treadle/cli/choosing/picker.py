@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
+from treadle.cli.lines import TypedLines
+
+T = TypeVar("T")
 LEAVE = ("escape", "q", "c-c", "c-d")
 
 
 async def choose_row(title: str, rows: Sequence[str], plain: bool = False) -> int | None:
     """The number of the chosen row, or None when the person chose nothing."""
     if plain:
-        return await asyncio.to_thread(_numbered, title, rows)
+        return await _numbered(title, rows)
     from prompt_toolkit.application import Application
     from prompt_toolkit.formatted_text import StyleAndTextTuples
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -48,32 +51,44 @@ async def choose_row(title: str, rows: Sequence[str], plain: bool = False) -> in
     return await app.run_async()
 
 
-async def choose_key(text: str, keys: str) -> str | None:
+async def choose_key(text: str, keys: str, plain: bool = False) -> str | None:
     """One of these letters, or None when the person left."""
-
-    def ask() -> str | None:
+    prompt = f"[{'/'.join(keys)}] "
+    if plain:
         print(text)
-        while True:
-            try:
-                said = input(f"[{'/'.join(keys)}] ").strip().lower()
-            except (EOFError, KeyboardInterrupt):
-                return None
-            if said in keys and said:
-                return said
+        return await _typed(prompt, {key: key for key in keys})
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.layout import Layout, Window
+    from prompt_toolkit.layout.controls import FormattedTextControl
 
-    return await asyncio.to_thread(ask)
+    bound = KeyBindings()
+    for name in LEAVE:
+        bound.add(name, eager=name != "escape")(lambda event: event.app.exit(result=None))
+    for key in keys:
+        bound.add(key)(lambda event, key=key: event.app.exit(result=key))
+    window = Window(FormattedTextControl(f"{text}\n{prompt}"), dont_extend_height=True, wrap_lines=True)
+    app: Application[str | None] = Application(Layout(window), key_bindings=bound)
+    return await app.run_async()
 
 
-def _numbered(title: str, rows: Sequence[str]) -> int | None:
+async def _numbered(title: str, rows: Sequence[str]) -> int | None:
     print(title)
     for number, row in enumerate(rows, 1):
         print(f"{number}  {row}")
-    while True:
-        try:
-            said = input(f"1-{len(rows)}, or nothing to leave: ").strip()
-        except (EOFError, KeyboardInterrupt):
-            return None
-        if not said:
-            return None
-        if said.isdigit() and 1 <= int(said) <= len(rows):
-            return int(said) - 1
+    answers: dict[str, int | None] = {str(number + 1): number for number in range(len(rows))}
+    return await _typed(f"1-{len(rows)}, or nothing to leave: ", {**answers, "": None})
+
+
+async def _typed(prompt: str, answers: Mapping[str, T]) -> T | None:
+    """What the line that a person types stands for; asked again until it is one of these. None: they left."""
+    lines = TypedLines()
+    try:
+        while True:
+            said = (await lines.line(prompt)).strip().lower()
+            if said in answers:
+                return answers[said]
+    except EOFError:
+        return None
+    finally:
+        lines.close()

@@ -188,7 +188,7 @@ def approvals(as_json: bool) -> None:
 )
 @json_option
 def answer(name: str, decision: str, text: str, scope: str, as_json: bool) -> None:
-    """Answer what an order asks. Whoever is second is told who was first."""
+    """Answer what an order asks. Only the first answer counts; a later one is told who gave it."""
     from treadle.fleet import client
 
     async def work(bus: Any, order: str) -> str:
