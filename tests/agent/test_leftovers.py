@@ -127,3 +127,9 @@ async def test_what_a_killed_session_made_git_run_is_run_only_inside(top: Path, 
     await agent.ok("true")
     assert "treadle/killed-" in agent.said[0] and not canary.exists()
     agent.confining.close()
+
+
+async def test_refs_that_are_a_link_lead_nowhere(top: Path) -> None:
+    killed(top, "git commit -q --allow-empty -m two; mv .git/refs .git/r; ln -s / .git/refs")
+    [left] = leftovers.find()
+    assert leftovers._ids(left.private) <= {git(top, "rev-parse", "HEAD")}

@@ -20,7 +20,7 @@ from treadle.io.sandbox import methods
 from treadle.session import Confinement, Mount
 from treadle.workspace import staging
 from treadle.workspace.in_place import LOCK, OWNED, RECORD, PlaceRecord
-from treadle.workspace.listing import STATES
+from treadle.workspace.listing import STATES, ref_files
 from treadle.workspace.store import bundle_parts, lacks
 from treadle.workspace.user_repository import ID, UserRepository
 
@@ -108,13 +108,10 @@ async def _adopt(left: Leftover) -> list[str]:
 
 def _ids(private: str) -> set[str]:
     """The objects that its refs name, read as data: the files are an agent's."""
-    names = ["HEAD", "packed-refs"]
-    for folder, _, files in os.walk(os.path.join(private, "refs")):
-        names += [os.path.relpath(os.path.join(folder, name), private) for name in files]
     found: set[str] = set()
-    for name in names:
+    for path in (os.path.join(private, "HEAD"), os.path.join(private, "packed-refs"), *ref_files(private)):
         try:
-            lines = os.fsdecode(read_at_most(os.path.join(private, name), REFS_CAP, follow=False)).splitlines()
+            lines = os.fsdecode(read_at_most(path, REFS_CAP, follow=False)).splitlines()
         except OSError:
             continue  # a link, or not there
         found |= {line.split(" ")[0].strip() for line in lines}

@@ -15,6 +15,28 @@ _ENTRY = re.compile(rb"(?:([A-Za-z?]) )?(\d{6}) ([0-9a-f]{40,64}) ([0-3])\t(.+)"
 MOST_STASHES = 50
 
 
+DEEPEST = 60
+
+
+def ref_files(git: str) -> list[str]:
+    """The files below `refs` of a git directory that an agent could write. No link is followed, not even `refs`."""
+    found, todo = [], [(os.path.join(git, "refs"), 0)]
+    while todo:
+        place, depth = todo.pop()
+        if os.path.islink(place) or depth > DEEPEST:
+            continue
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        todo.append((entry.path, depth + 1))
+                    else:
+                        found.append(entry.path)
+        except OSError:
+            continue  # gone, or no directory
+    return found
+
+
 class BadListing(Exception):
     """What was listed cannot be a repository's state."""
 
