@@ -86,7 +86,8 @@ def test_a_kept_chat_can_be_driven_by_its_state_alone(tmp_path: Path) -> None:
         treadle("send", "c", "make it", "--enter")
         treadle("wait", "c", "--state", "permission", "--timeout", "60")
         assert not (tmp_path / "made.txt").exists()
-        treadle("send", "c", "y", "--enter", "--force", "--wait-idle", "--timeout", "60")
+        treadle("send", "c", "y", "--force")  # one key answers
+        treadle("wait", "c", "--state", "idle", "--timeout", "60")
         assert (tmp_path / "made.txt").read_text() == "hello"
         assert '"done": true' in treadle("status", "c", "--json")
     finally:

@@ -305,7 +305,8 @@ async def test_a_flood_is_counted_whole_and_kept_in_part(run: Runner) -> None:  
     assert more(receipt)["observed"]["events"] == 20_000
     assert len(receipt.trace) < 11_000
     events = Path(host.directory) / "events.jsonl"
-    assert events.read_bytes().count(b"\n") == 20_000
+    # The text that was held back, to find keys that are cut in two, comes as one more piece at the end.
+    assert events.read_bytes().count(b"\n") == 20_001
 
 
 async def test_unknown_things_are_kept(run: Runner) -> None:  # noqa: F811

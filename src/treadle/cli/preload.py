@@ -12,7 +12,7 @@ MODULES = (
     *(f"treadle.coordination.{name}" for name in ("guard", "layout", "origin", "planning", "repository", "identity")),
     *(f"treadle.io.{name}" for name in ("http", "peer", "process.child", "sandbox.start", "sandbox.planted")),
     *(f"treadle.policy.{name}" for name in ("guess", "shell", "syntax")),
-    *("array", "treadle.workspace.git"),
+    *("array", "treadle.workspace.git", "treadle.workspace.user_repository"),
 )
 
 
