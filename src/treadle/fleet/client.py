@@ -10,7 +10,7 @@ Everything that changes something returns when that is stored. An order is named
 import asyncio
 import getpass
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -165,7 +165,7 @@ def events(bus: Bus, name: str, *, start: int = 1, follow: bool = False) -> Asyn
     return event_log.read(bus, name, start=start, follow=follow)
 
 
-async def changes(bus: Bus, *, pattern: str = "order.*", start: int | None = None) -> AsyncIterator[Entry]:
+async def changes(bus: Bus, *, pattern: str = "order.*", start: int | None = None) -> AsyncGenerator[Entry]:
     """Every change of the matching keys, as it happens."""
     first = await bus.last_revision() + 1 if start is None else start
     pull = Pull(bus, STATE, filters=(f"$KV.fleet.{pattern}",), start=first)
@@ -179,29 +179,36 @@ async def changes(bus: Bus, *, pattern: str = "order.*", start: int | None = Non
         await pull.close()
 
 
-async def wait(bus: Bus, name: str, timeout: float | None = None) -> Order:
-    """Wait until the order has ended, also while the engine is away. Returns the order."""
+Asking = Callable[[AskRecord], None]
+
+
+async def wait(bus: Bus, name: str, timeout: float | None = None, asking: Asking | None = None) -> Order:
+    """Wait until the order has ended, also while the engine is away. `asking` is told each question on the way."""
+    told: set[str] = set()
     try:
         async with asyncio.timeout(timeout):
             while True:
                 try:
-                    return await _ended(bus, name)
+                    return await _ended(bus, name, asking, told)
                 except Unreachable:
                     await asyncio.sleep(0.5)
     except TimeoutError:
         raise TimedOut(f"the order {name} has not ended within {timeout:g} s") from None
 
 
-async def _ended(bus: Bus, name: str) -> Order:
+async def _ended(bus: Bus, name: str, asking: Asking | None, told: set[str]) -> Order:
     start = await bus.last_revision() + 1
     order = await get_order(bus, name)
-    if order.ended:
-        return order
-    async for entry in changes(bus, pattern=f"order.{name}", start=start):
-        order = read_order(entry)
-        if order.ended:
-            return order
-    raise AssertionError("changes never end")
+    stored = changes(bus, pattern=f"order.{name}", start=start)
+    while not order.ended:
+        if asking is not None and order.state == "asking" and order.open_ask not in told:
+            entry = await bus.get(f"ask.{order.open_ask}")
+            if entry is not None:
+                told.add(order.open_ask)
+                asking(read_as(AskRecord, entry.value, entry.key))
+        order = read_order(await anext(stored))
+    await stored.aclose()
+    return order
 
 
 class NodeRow(NodeRecord, frozen=True, kw_only=True):

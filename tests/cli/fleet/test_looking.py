@@ -4,9 +4,34 @@ import json
 import subprocess
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from tests.cli.fleet.commands import as_json, fleet
+from tests.fleet.conftest import repository as repository
+from tests.fleet.repositories import edits
 from tests.installed import TREADLE
 from treadle.cli.completion.lists import rows
+from treadle.cli.fleet import fleet as group
+
+
+def test_who_waits_or_follows_is_told_that_it_asks_and_how_to_answer(
+    running: None, repository: Path, tmp_path: Path
+) -> None:
+    model = edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt")
+    words = ["submit", "do it", "--root", str(repository), "--agent", "native", "--model", model]
+    said = CliRunner().invoke(group, [*words, "--answer-within", "3s", "--wait"])
+    order = said.stdout.split()[0]
+    assert f"{order} asks: " in said.stderr and "install /dev/null asked.txt" in said.stderr, said.stderr
+    assert said.stderr.count(f"treadle fleet answer {order} allow|deny") == 1
+    second = fleet(*words, "--answer-within", "5s").split()[0]
+    followed = CliRunner().invoke(group, ["logs", second, "-f"])
+    assert f"treadle fleet answer {second} allow|deny" in followed.stderr
+    assert "asks: " not in CliRunner().invoke(group, ["wait", order, second]).stderr, "both have ended"
+
+
+def test_what_down_does_is_said_also_where_there_is_no_terminal(running: None) -> None:
+    said = CliRunner().invoke(group, ["down"])
+    assert said.exit_code == 0 and "engine" in said.stderr
 
 
 def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:

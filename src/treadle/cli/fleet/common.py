@@ -14,6 +14,7 @@ from treadle.cli.render import one_line, short_time
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
+    from treadle.wire.fleet.records import AskRecord
 
 T = TypeVar("T")
 FAILED, CANCELLED, LATE = 3, 4, 124
@@ -69,3 +70,9 @@ def money(used: Any) -> str:
         return "-"
     tokens = f"{used.tokens / 1000:.1f}k" if used.tokens >= 1000 else str(used.tokens)
     return f"{tokens} {'?' if used.usd is None else f'{used.usd:.2f}'} USD"
+
+
+def tell_asking(ask: AskRecord) -> None:
+    """Say on stderr that an order asks, and how to answer, while one waits for its end."""
+    click.echo(f"{ask.order} asks: {one_line(ask.words)[:400]}", err=True)
+    click.echo(f"    treadle fleet answer {ask.order} allow|deny   ({ask.default} by itself at its deadline)", err=True)

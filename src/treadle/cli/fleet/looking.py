@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 import time
@@ -12,7 +13,7 @@ import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.chat.page import Page
-from treadle.cli.fleet.common import LATE, ORDER, age, exit_code, money, table, with_bus, with_order
+from treadle.cli.fleet.common import LATE, ORDER, age, exit_code, money, table, tell_asking, with_bus, with_order
 from treadle.cli.render import colourful, one_line, printable
 from treadle.errors import TimedOut
 
@@ -152,8 +153,6 @@ def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
 
 async def _follow(bus: Any, order: str, start: int, show: _Shown) -> None:
     """Print until the order has ended and all of its events were shown."""
-    import asyncio
-
     from treadle.fleet import client
 
     async def read() -> None:
@@ -162,7 +161,7 @@ async def _follow(bus: Any, order: str, start: int, show: _Shown) -> None:
 
     reading = asyncio.create_task(read())
     try:
-        await client.wait(bus, order)
+        await client.wait(bus, order, asking=tell_asking)
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
@@ -224,7 +223,8 @@ def wait(names: tuple[str, ...], timeout: float | None, as_json: bool) -> None:
     from treadle.fleet.engine.bus import Bus
 
     async def work(bus: Bus) -> list[Any]:
-        return [await client.wait(bus, await client.resolve(bus, name), timeout) for name in names]
+        found = [await client.resolve(bus, name) for name in names]
+        return list(await asyncio.gather(*(client.wait(bus, name, timeout, tell_asking) for name in found)))
 
     try:
         ended = with_bus(work)

@@ -49,7 +49,7 @@ def up(as_json: bool, **options: Any) -> None:
     from treadle.fleet.engine import places
 
     labels, page = tuple(options.pop("labels")), options.pop("page")
-    say = _progress(as_json or not sys.stderr.isatty())
+    say = _progress(as_json)
     status = asyncio.run(machine.up(labels=labels, say=say, program="treadle.landing.node", **options))
     found = msgspec.to_builtins(status) if status is not None else {}
     if page and not places.load().joined:
@@ -73,7 +73,7 @@ def down(forget: bool, yes: bool, as_json: bool) -> None:
 
     if forget and not yes:
         click.confirm("Remove all orders, events and results of this fleet?", abort=True)
-    say = _progress(as_json or not sys.stderr.isatty())
+    say = _progress(as_json)
     page = background.stop()
     if page:
         say("page    stopped")
@@ -233,7 +233,7 @@ def add(url: str, as_json: bool, **options: Any) -> None:
     from treadle.fleet.join import machines as far
 
     options["labels"] = tuple(options["labels"])
-    name = far.add(url, say=_progress(as_json or not sys.stderr.isatty()), **options)
+    name = far.add(url, say=_progress(as_json), **options)
     show_json({"node": name}) if as_json else click.echo(name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import secrets
@@ -14,7 +15,7 @@ import click
 import msgspec
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import LATE, exit_code, with_bus
+from treadle.cli.fleet.common import LATE, exit_code, tell_asking, with_bus
 from treadle.errors import ConfigError, TimedOut
 from treadle.io.reading import read
 from treadle.wire.fleet.orders import OrderRequest, Reads, declared, read_request
@@ -79,8 +80,9 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bund
         if not as_json:
             for each in given:
                 click.echo(each.id if each.new else f"{each.id}  (given before)")
-        ended = [await client.wait(bus, each.id, timeout) for each in given] if wait else []
-        return given, ended
+        waits = [client.wait(bus, each.id, timeout, tell_asking) for each in given] if wait else []
+        ended = await asyncio.gather(*waits)
+        return given, list(ended)
 
     try:
         given, ended = with_bus(work)
