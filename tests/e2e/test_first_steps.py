@@ -41,6 +41,7 @@ def test_nothing_is_typed_on_the_page_that_is_not_tried_here() -> None:
         'treadle -p "write a changelog entry for the last commit" --output-format json | jq -r .result',
         "treadle -p \"make the tests pass\" --permission-mode auto-edit --allowed-tools 'Bash(pytest*)' --max-turns 30"
         " --strict-exit",
+        "treadle models use anthropic",  # tests/cli/choosing/test_choose.py chooses
         'treadle -p "look around" --model scripted:script.toml',
     ]
 
@@ -71,5 +72,5 @@ def test_the_program(tmp_path: Path, env: dict[str, str]) -> None:
 
 def test_the_script_in_place_of_a_model(tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "script.toml").write_text(blocks("toml")[0])
-    done = subprocess.run(["sh", "-c", typed()[5]], cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = subprocess.run(["sh", "-c", typed()[-1]], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.stdout == blocks("console")[-1].splitlines()[1] + "\n", done.stderr
