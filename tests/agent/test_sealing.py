@@ -1,6 +1,7 @@
 """An agent in a user's checkout: its commits arrive in the user's repository, and nothing else does."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -375,3 +376,17 @@ async def test_a_file_in_the_checkout_that_the_users_settings_include_cannot_be_
         assert not (top / "team.gitconfig").exists() and not (top / "other.gitconfig").exists()
     assert not ran.exists()
     agent.confining.close()
+
+
+async def test_a_git_directory_that_has_its_objects_elsewhere_is_moved_aside_too(
+    tmp_path: Path, top: Path, agent: Working
+) -> None:
+    ran = tmp_path / "ran"
+    settings = f"[core]\\n\\tbare = false\\n\\tworktree = {top}\\n\\tfsmonitor = touch {ran} #\\n"
+    command = (
+        "git init -q --bare build/e; git -C build/e config extensions.worktreeConfig true; rm build/e/HEAD; mkdir sub;"
+        f"printf '{settings}' > sub/config.worktree; echo ../build/e > sub/commondir; cp .git/HEAD sub/HEAD"
+    )
+    assert (await agent.turn(command)).code == 0
+    subprocess.run(["git", "status"], cwd=top / "sub", capture_output=True, check=False)
+    assert not ran.exists() and not (top / "sub" / "HEAD").exists() and str(top / "sub" / "HEAD") in "".join(agent.said)

@@ -196,12 +196,16 @@ class Sealing:
 
 
 def _is_repository(path: str) -> bool:
-    """Whether this makes its directory a repository for git: `.git`, or the HEAD of one that has no checkout."""
+    """Whether this makes its directory a repository for git: `.git`, or the HEAD of one that has no checkout.
+
+    Git looks for objects and refs where `commondir` says, if there is one. One of these beside HEAD is enough for us:
+    an agent could add the others later.
+    """
     name = os.path.basename(path)
     if name != "HEAD":
         return name == ".git"
     beside = os.path.dirname(path)
-    return all(os.path.isdir(os.path.join(beside, one)) for one in ("objects", "refs"))
+    return any(os.path.lexists(os.path.join(beside, one)) for one in ("commondir", "objects", "refs"))
 
 
 def _kept(path: str) -> str:
