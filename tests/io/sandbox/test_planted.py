@@ -47,3 +47,16 @@ def test_a_protected_link_is_put_back_as_it_was(tmp_path: Path, how: str) -> Non
     planted.move_aside(before.changed(), str(tmp_path / "aside"))
     before.restore()
     assert os.readlink(workspace / ".vscode") == "config" and before.changed() == []
+
+
+def test_nothing_is_moved_through_a_link_that_took_the_place_of_a_directory(tmp_path: Path) -> None:
+    """A program that still runs can swap it between the look and the move."""
+    other, workspace = tmp_path / "other", tmp_path / "w"
+    (other / ".git").mkdir(parents=True)
+    workspace.mkdir()
+    (workspace / "sub").symlink_to(other)
+    assert planted.move_aside([str(workspace / "sub" / ".git")], str(tmp_path / "aside")) == []
+    assert (other / ".git").is_dir()
+    (workspace / ".git").symlink_to(other)
+    [(_, at)] = planted.move_aside([str(workspace / ".git")], str(tmp_path / "aside"))
+    assert os.readlink(at) == str(other) and (other / ".git").is_dir()

@@ -9,6 +9,8 @@ import contextlib
 import os
 from collections.abc import Iterable
 
+from treadle.io import pinned
+
 
 class ProtectedNames:
     """The state of these names before a command."""
@@ -40,9 +42,10 @@ def _link(path: str) -> str | None:
 
 
 def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
-    """Move these out of the workspace. Returns the new place of each."""
-    from shutil import move
+    """Move these out of the workspace. Returns the new place of each.
 
+    What a directory was when we looked may be a link by now, so none is followed: nothing outside is moved.
+    """
     moved = []
     for path in paths:
         for number in range(1000):
@@ -51,8 +54,19 @@ def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
                 break
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
-            move(path, target)
+            _move(path, target)
         except OSError:
             continue  # gone again, or we may not move it: it is reported anyway
         moved.append((path, target))
     return moved
+
+
+def _move(path: str, target: str) -> None:
+    from shutil import move
+
+    folder, name = os.path.split(path)
+    parent = pinned.open_directory(folder)
+    try:
+        move(f"/proc/self/fd/{parent}/{name}", target)
+    finally:
+        os.close(parent)
