@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -390,3 +391,50 @@ async def test_a_git_directory_that_has_its_objects_elsewhere_is_moved_aside_too
     assert (await agent.turn(command)).code == 0
     subprocess.run(["git", "status"], cwd=top / "sub", capture_output=True, check=False)
     assert not ran.exists() and not (top / "sub" / "HEAD").exists() and str(top / "sub" / "HEAD") in "".join(agent.said)
+
+
+async def test_refs_that_would_mislead_git_stay_with_the_agent(top: Path, agent: Working) -> None:
+    git(top, "branch", "feature")
+    git(top, "update-ref", "refs/remotes/origin/main", "HEAD")
+    before = git(top, "for-each-ref")
+    bad = ["heads/HEAD", "heads/-x", "tags/feature", "tags/main", "tags/origin/main", "remotes/origin/HEAD"]
+    bad += ["heads/refs/heads/main", f"heads/{'a' * 40}", "tags/HEAD"]
+    await agent.ok("".join(f"git update-ref refs/{name} HEAD\n" for name in bad))
+    assert git(top, "for-each-ref") == before and len(agent.said) == len(bad)
+    await agent.ok(
+        "git update-ref refs/heads/-y $(git commit-tree -m y HEAD^{tree}); git symbolic-ref HEAD refs/heads/-y"
+    )
+    assert git(top, "symbolic-ref", "HEAD") == "refs/heads/main" and "-y misleads git" in agent.said[-1]
+
+
+async def test_commits_with_a_new_submodule_are_not_taken_over_whatever_the_index_says(
+    top: Path, agent: Working
+) -> None:
+    tree = "t=$(printf '160000 commit %s\\tsub\\n' $(git rev-parse HEAD) | git mktree)"
+    await agent.ok(f"{tree}; git branch side $(git commit-tree -p HEAD -m side $t)")
+    assert git(top, "branch", "--format=%(refname:short)") == "main" and "adds the submodule sub" in agent.said[0]
+    await agent.ok(f"{tree}; git reset -q --soft $(git commit-tree -p HEAD -m two $t)")
+    assert log(top) == "one" and "adds the submodule sub" in agent.said[1]
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename"])
+async def test_when_the_index_cannot_be_written_the_branches_have_not_moved_either(
+    top: Path, agent: Working, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk. Only the call of the operating system is replaced."""
+    real = getattr(os, call)
+
+    def full(*args: Any, **more: Any) -> Any:
+        place = args[-1] if call == "rename" else os.readlink(f"/proc/self/fd/{args[0]}")
+        if str(place).startswith(str(top / ".git" / "index")):
+            raise OSError(28, "No space left on device")
+        return real(*args, **more)
+
+    monkeypatch.setattr(os, call, full)
+    before = git(top, "for-each-ref"), git(top, "ls-files", "-s"), git(top, "symbolic-ref", "HEAD")
+    await agent.ok("git switch -qc new; echo two > file.txt; git commit -qam two")
+    assert (git(top, "for-each-ref"), git(top, "ls-files", "-s"), git(top, "symbolic-ref", "HEAD")) == before
+    assert "No space left" in agent.said[0] and not list((top / ".git").glob("index.*"))
+    monkeypatch.undo()
+    await agent.ok("git commit -q --allow-empty -m three")
+    assert log(top) == "three\ntwo\none" and git(top, "status", "--porcelain") == ""

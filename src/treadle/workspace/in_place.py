@@ -24,7 +24,7 @@ from treadle.io.opening import write
 from treadle.io.sandbox.places import is_under
 from treadle.session import Mount
 from treadle.workspace import private_git, staging
-from treadle.workspace.listing import BadListing, GitListing, read_listing
+from treadle.workspace.listing import BadListing, GitListing, known_as, misleads, read_listing
 from treadle.workspace.obeyed import settings_files
 from treadle.workspace.store import lacks
 from treadle.workspace.user_repository import ID, REF, UserRepository
@@ -277,10 +277,16 @@ class InPlace:
         """Refs that the agent made or moved, beside those checked out; deleted ones; and those that are not taken."""
         heads = (found.head, self.head)
         changed = {name: at for name, at in found.refs.items() if self.refs.get(name) != at and name not in heads}
-        taken = {name: at for name, at in changed.items() if name.startswith(TAKEN) and ID.fullmatch(at)}
+        names = known_as([*self.refs, *found.refs])
+        taken = {
+            name: at
+            for name, at in changed.items()
+            if name.startswith(TAKEN) and ID.fullmatch(at) and (name in self.refs or not misleads(name, names))
+        }
         gone = [name for name in self.refs if name not in found.refs and name.startswith(TAKEN)]
-        silent = (*TAKEN, *private_git.PRIVATE_REFS)
-        return taken, gone, [name for name in changed if not name.startswith(silent)]
+        silent = private_git.PRIVATE_REFS
+        left = [name for name, at in changed.items() if name not in taken and not name.startswith(silent)]
+        return taken, gone, [name for name in left if ID.fullmatch(changed[name]) or not name.startswith(TAKEN)]
 
     def _moves(self, found: GitListing) -> dict[str, tuple[str, str | None]]:
         """How the branch that was checked out moves, and the one that now is: the new and the old commit of each."""
@@ -303,11 +309,32 @@ class InPlace:
         if still := await asyncio.to_thread(lacks, self.user, missing):
             raise WorkspaceError(f"{len(still)} objects are missing, such as {still[0]}")
 
+    def _new_link(self, new: str, old: str | None) -> str:
+        """Why this is not taken over: its files have a submodule that the user's have not. Empty when they have not."""
+        after, before = self._tree(new), self._tree(old or self.refs.get(self.head))
+        if after is None or after == before:
+            return ""  # or a tag of a file, for example
+        words = ["diff-tree", "-r", "-z", "--raw", before, after] if before else ["ls-tree", "-r", "-z", after]
+        known = {os.path.relpath(place, self.user.top) for place in self.submodules()}
+        fields = os.fsdecode(self.user.run(*words, timeout=600.0).stdout).split("\0")
+        if before:
+            added = [path for head, path in zip(fields[::2], fields[1::2], strict=False) if _adds_link(head)]
+        else:
+            added = [row.partition("\t")[2] for row in fields if row.startswith(GITLINK)]
+        return next((_enters(path) for path in added if path not in known), "")
+
+    def _tree(self, name: str | None) -> str | None:
+        done = self.user.run("rev-parse", "--verify", "--quiet", f"{name}^{{tree}}", check=False) if name else None
+        return done.stdout.decode().strip() if done is not None and done.code == 0 else None
+
     def _move_others(self, others: dict[str, str]) -> list[str]:
         notes: list[str] = []
         elsewhere = self.user.checked_out_elsewhere() if others else set()
         for name, at in others.items():
             reason = "it is checked out in another worktree" if name in elsewhere else ""
+            if link := self._new_link(at, self.refs.get(name)):
+                notes += self._once(f"the agent's {_short(name)} stays in its own repository: {link}")
+                continue
             reason = reason or self._update({name: (at, self.refs.get(name))})
             if not reason:
                 self.refs[name] = at
@@ -330,9 +357,15 @@ class InPlace:
                 reason = self._obstacle(found, moves)
                 if not reason:
                     index.change(self._entries, found.entries)
+                    index.write()
                     reason = self._move(found.head, moves)
                 if not reason:
-                    index.put()
+                    try:
+                        index.put()
+                    except OSError:
+                        self._set_head(self.head)
+                        self._move_back(moves)
+                        raise
         except FileExistsError:
             reason = "another git command holds the index of your repository"
         if reason:
@@ -348,7 +381,12 @@ class InPlace:
         """Why the checkout cannot follow the agent; empty when it can."""
         for path, entry in found.entries.items():
             if entry.mode == GITLINK and self._entries.get(path, entry._replace(mode="")).mode != GITLINK:
-                return f"it adds the submodule {os.fsdecode(path)}, which your git would enter"
+                return _enters(os.fsdecode(path))
+        if REF.fullmatch(found.head) and found.head != self.head and misleads(found.head, known_as(self.refs)):
+            return f"a branch called {_short(found.head)} misleads git"
+        for new, old in moves.values():
+            if link := self._new_link(new, old):
+                return link
         if self.user.head() != self.head or self._user_refs().get(self.head) != self.refs.get(self.head):
             return "you committed or switched meanwhile"
         if staging.entries(self.user) != self._entries:
@@ -360,15 +398,21 @@ class InPlace:
     def _move(self, head: str, moves: dict[str, tuple[str, str | None]]) -> str:
         if moves and (complaint := self._update(moves)):
             return complaint
-        if head == self.head:
-            return ""
-        named = REF.fullmatch(head)
-        words = ["symbolic-ref"] if named else ["update-ref", "--no-deref"]
+        complaint = self._set_head(head) if head != self.head else ""
+        if complaint:
+            self._move_back(moves)
+        return complaint
+
+    def _set_head(self, head: str) -> str:
+        words = ["symbolic-ref"] if REF.fullmatch(head) else ["update-ref", "--no-deref"]
         done = self.user.run(*words, "-m", f"treadle: {self.name}", "HEAD", head, check=False)
-        if not done.code:
-            return ""
-        self._update({name: (old, new) for name, (new, old) in moves.items() if old is not None})  # none of it
-        return done.complaint
+        return done.complaint or f"exit code {done.code}" if done.code else ""
+
+    def _move_back(self, moves: dict[str, tuple[str, str | None]]) -> None:
+        """Undo a move of branches, those that the user has moved on since excepted."""
+        for name, (new, old) in moves.items():
+            words = ["update-ref", name, old, new] if old is not None else ["update-ref", "-d", name, new]
+            self.user.run(*words, check=False)
 
     def _keep(self, commit: str | None, reason: str) -> list[str]:
         """The agent's commits, as a branch of their own that no one else uses."""
@@ -399,6 +443,16 @@ class InPlace:
             return []
         self._told.add(note)
         return [note]
+
+
+def _adds_link(head: str) -> bool:
+    """Whether a line of `git diff-tree --raw` is about a new submodule."""
+    old, new = head.removeprefix(":").split(" ")[:2]
+    return new == GITLINK and old != GITLINK
+
+
+def _enters(path: str) -> str:
+    return f"it adds the submodule {path}, which your git would enter"
 
 
 def _short(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from treadle.workspace.user_repository import ID, REF
@@ -84,6 +84,26 @@ def read_listing(files: Mapping[str, bytes]) -> GitListing:
         stashes=tuple(one for one in stashes[:MOST_STASHES] if ID.fullmatch(one)),
         heads={name: data for name, data in files.items() if name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "MERGE_MSG")},
     )
+
+
+def known_as(refs: Iterable[str]) -> dict[str, set[str]]:
+    """The refs by what a person types for them: `main` is a branch, and perhaps a tag."""
+    found: dict[str, set[str]] = {}
+    for name in refs:
+        found.setdefault(_typed(name), set()).add(name)
+    return found
+
+
+def misleads(name: str, known: Mapping[str, set[str]]) -> bool:
+    """Whether what a person types would mean something else because of this ref: an option, HEAD, a commit, or one of
+    several refs. Git's own commands refuse most of these names."""
+    typed = _typed(name)
+    strange = typed.startswith(("-", "refs/")) or typed.rpartition("/")[2] == "HEAD" or ID.fullmatch(typed)
+    return typed != name and bool(strange) or len(known.get(typed, set()) | {name}) > 1
+
+
+def _typed(name: str) -> str:
+    return re.sub(r"refs/(heads|tags|remotes)/", "", name, count=1)
 
 
 def _refs(text: str) -> dict[str, str]:

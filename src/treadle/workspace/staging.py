@@ -58,6 +58,7 @@ class HeldIndex:
         self._copy = os.path.join(directory, "index")
         self._index = os.path.realpath(user.file("index"))
         self._changed = False
+        self._beside = ""
 
     def copy(self) -> None:
         if os.path.exists(self._index):
@@ -85,18 +86,29 @@ class HeldIndex:
     def _update(self, *options: str, stdin: bytes) -> None:
         self._user.run(*_WHOLE, "update-index", *options, stdin=stdin, env={"GIT_INDEX_FILE": self._copy})
 
+    def write(self) -> None:
+        """Write the copy beside the user's index, so that `put` needs no more room."""
+        if not self._changed:
+            return
+        self._beside = f"{self._index}.{secrets.token_hex(8)}"
+        with opening.create_new(self._beside, os.stat(f"{self._index}.lock").st_mode & 0o777) as file:
+            file.write(read(self._copy))
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(self._index):
+            # Git looks into files that are as new as the index, which may have changed since: so its time stays.
+            written = os.stat(self._index).st_mtime_ns
+            os.utime(self._beside, ns=(written, written))
+
     def put(self) -> None:
-        """Replace the user's index by the copy."""
-        if self._changed:
-            beside = f"{self._index}.{secrets.token_hex(8)}"
-            with opening.create_new(beside, os.stat(f"{self._index}.lock").st_mode & 0o777) as file:
-                file.write(read(self._copy))
-                os.fsync(file.fileno())
-            if os.path.exists(self._index):
-                # Git looks into files that are as new as the index, which may have changed since: so its time stays.
-                written = os.stat(self._index).st_mtime_ns
-                os.utime(beside, ns=(written, written))
-            opening.rename(beside, self._index)
+        """Replace the user's index by what `write` has written."""
+        if self._beside:
+            opening.rename(self._beside, self._index)
+            self._beside = ""
+
+    def close(self) -> None:
+        if self._beside and os.path.exists(self._beside):
+            os.unlink(self._beside)
 
 
 def _take_lock(path: str, mode: int, mark: bytes) -> None:
@@ -129,6 +141,7 @@ def held(user: UserRepository, note: str) -> Iterator[HeldIndex]:
             made.copy()
             yield made
         finally:
+            made.close()
             os.unlink(f"{index}.lock")
             os.unlink(note)
 
