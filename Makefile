@@ -118,11 +118,11 @@ soak: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 tests/soak
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 --hypothesis-profile=new -n 2 tests
 
-# Random faults on a fleet, for an hour or MINUTES=10; its figures are printed.
 # Sends at random moments to agents that are stopped for up to ten seconds: 0 approvals, 0 joined prompts, 0 false exit codes.
 soak-terminals: setup
 	$(BIN)/python -m pytest -q -s -p no:cacheprovider --timeout=14400 tests/soak/test_terminal_sends.py
 
+# Random faults on a fleet, for an hour or MINUTES=10; its figures are printed.
 soak-fleet: setup
 	$(if $(MINUTES),SOAK_SECONDS=$$(( $(MINUTES) * 60 ))) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_fleet.py
 

@@ -106,59 +106,54 @@ def oneshot(prompt: str | None, **values: Any) -> None:
         raise ConfigError("with --input-format stream-json, prompts come on stdin", hint="leave the other one out")
     text = None if talk else stdin.prompt(prompt, note=_note)
     hold_secrets()
-    sys.exit(asyncio.run(_run(text, options, **values)))
+    flags = RunFlags(**{name: values[name] for name in RunFlags.__struct_fields__})
+    sys.exit(asyncio.run(_run(text, options, flags)))
 
 
-async def _run(
-    text: str | None,
-    options: RunOptions,
-    *,
-    output_format: OutputFormat,
-    verbose: bool,
-    partial: bool,
-    json_schema: str | None,
-    strict_exit: bool,
-    output_file: str | None,
-    permission_prompt_tool: str | None,
-    unknown_cost: float | None,
-    replay: bool,
-    **_: Any,
-) -> int:
-    check = _check(json_schema)
+class RunFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """What `-p` takes beside the options of every run."""
+
+    output_format: OutputFormat
+    verbose: bool
+    partial: bool
+    json_schema: str | None
+    strict_exit: bool
+    output_file: str | None
+    permission_prompt_tool: str | None
+    unknown_cost: float | None
+    replay: bool
+
+
+class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run before its session is open. Without a text the prompts come on stdin."""
+
+    text: str | None
+    agent: str
+    spec: SessionSpec
+    flags: RunFlags
+    permitting: str
+    hooks: HostHooks | None
+    check: SchemaCheck | None
+
+    @property
+    def hosted(self) -> tuple[str, ...]:
+        """The MCP servers that the program driving us runs itself."""
+        return tuple(name for name, entry in self.spec.tools.servers.items() if entry.get("type") == "sdk")
+
+
+async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
+    check = _check(flags.json_schema)
     if not options.chosen():
         from treadle.cli.choosing.choose import settle
 
         options = await settle(options, talks=False)
-    if unasked := options.unasked():
-        _note(unasked)
-    theirs = options.theirs()
-    spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest", hooks=True)
-    spec, permitting = _permitting(spec, permission_prompt_tool, talk=text is None)
-    if text is None and not permitting:  # `initialize` is answered at once
-        spec = msgspec.structs.replace(spec, tools=msgspec.structs.replace(spec.tools, later=True))
-    needed = theirs.hooks or text is None and takes_programs(options.agent)
-    hooks = _hooks(spec.cwd, theirs, options.agent) if needed else None
-    if theirs.unused:
-        _note(f"--settings: not used here: {', '.join(theirs.unused)}")
-    if hooks is not None:
-        spec = msgspec.structs.replace(spec, program=hooks.program())
-    stream, wire = take_stdio(output_file), Connection("run")
+    run = _prepare(text, options, flags, check)
+    stream, wire = take_stdio(flags.output_file), Connection("run")
     early: list[Heard] = []
-
-    async def opening() -> Session:
-        wanted = check.instruct(spec) if check else spec
-        if text is None:
-            from treadle.doors.oneshot.greeting import first_records, greeted
-            from treadle.io.link import Link
-
-            early.extend(await first_records(Link(stream, wire)))
-            wanted = greeted(early, wanted)
-        return await find_agent(options.agent).open(wanted)
-
     try:
-        session = await _opened(opening())
+        session = await _opened(_opening(run, stream, wire, early))
     except TreadleError as error:
-        if output_format != "text":  # a script reads its failure there too
+        if flags.output_format != "text":  # a script reads its failure there too
             with suppress(PeerClosed):
                 await stream.write(json_line(not_begun(error)))
         raise
@@ -166,51 +161,13 @@ async def _run(
     for note in opening_notes(session):
         _note(note)
     telling = asyncio.create_task(_tell_warnings(session.events(after=-1, observer=True)))
-    hosted = tuple(name for name, entry in spec.tools.servers.items() if entry.get("type") == "sdk")
     permissions = None
     try:
-        if permitting:
-            permissions = asyncio.create_task(_put_to_tool(session, permitting, hosted))
-        extra = None
-        if verbose or partial:
-            from treadle.doors.oneshot.verbose import Verbose
-
-            deltas = text is not None
-            extra = Verbose(session, cwd=spec.cwd, mode=spec.mode, lines=verbose, partial=partial, deltas=deltas)
-        runner = OneShot(
-            session,
-            output_format,
-            out=stream,
-            strict=strict_exit,
-            extra=extra,
-            check=check,
-            unknown_cost=unknown_cost,
-            wire=wire,
-            hosted=text is None,
-        )
-        if text is None:
-            from treadle.doors.oneshot.input import StreamInput
-
-            talk = StreamInput(
-                session,
-                runner,
-                stream,
-                _note,
-                early=early,
-                answers=spec.answers and not permitting,
-                hooks=hooks,
-                servers=hosted,
-                instructions=spec.instructions,
-                replay=replay,
-            )
-            work, interrupt = talk.run(), talk.interrupt
-        else:
-            if hooks is not None:
-                from treadle.doors.oneshot.adaptable import facts_of
-
-                hooks.connect(lambda: facts_of(session), None, runner.interrupt)
-            work, interrupt = _one(text, runner, hooks), runner.interrupt
-        return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if strict_exit else 1)
+        if run.permitting:
+            permissions = asyncio.create_task(_put_to_tool(session, run.permitting, run.hosted))
+        runner = _runner(run, session, stream, wire)
+        work, interrupt = _work(run, session, runner, stream, early)
+        return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if flags.strict_exit else 1)
     finally:
         if permissions is not None:
             permissions.cancel()  # what is still asked needs no answer, and a host that answers is no longer read
@@ -219,6 +176,87 @@ async def _run(
         if permissions is not None:
             with suppress(asyncio.CancelledError):
                 await permissions
+
+
+def _prepare(text: str | None, options: RunOptions, flags: RunFlags, check: SchemaCheck | None) -> PreparedRun:
+    """Settle what the session is opened with, and say what of the options is not used."""
+    if unasked := options.unasked():
+        _note(unasked)
+    theirs = options.theirs()
+    spec = options.spec(answers=flags.permission_prompt_tool is not None, default_mode="suggest", hooks=True)
+    spec, permitting = _permitting(spec, flags.permission_prompt_tool, talk=text is None)
+    if text is None and not permitting:  # `initialize` is answered at once
+        spec = msgspec.structs.replace(spec, tools=msgspec.structs.replace(spec.tools, later=True))
+    needed = theirs.hooks or text is None and takes_programs(options.agent)
+    hooks = _hooks(spec.cwd, theirs, options.agent) if needed else None
+    if theirs.unused:
+        _note(f"--settings: not used here: {', '.join(theirs.unused)}")
+    if hooks is not None:
+        spec = msgspec.structs.replace(spec, program=hooks.program())
+    return PreparedRun(
+        text=text, agent=options.agent, spec=spec, flags=flags, permitting=permitting, hooks=hooks, check=check
+    )
+
+
+async def _opening(run: PreparedRun, stream: FdStream, wire: Connection, early: list[Heard]) -> Session:
+    """Open the session, after the greeting of the program that drives us, which may say more about it."""
+    spec = run.check.instruct(run.spec) if run.check else run.spec
+    if run.text is None:
+        from treadle.doors.oneshot.greeting import first_records, greeted
+        from treadle.io.link import Link
+
+        early.extend(await first_records(Link(stream, wire)))
+        spec = greeted(early, spec)
+    return await find_agent(run.agent).open(spec)
+
+
+def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connection) -> OneShot:
+    extra, flags, spec = None, run.flags, run.spec
+    if flags.verbose or flags.partial:
+        from treadle.doors.oneshot.verbose import Verbose
+
+        deltas = run.text is not None
+        extra = Verbose(
+            session, cwd=spec.cwd, mode=spec.mode, lines=flags.verbose, partial=flags.partial, deltas=deltas
+        )
+    return OneShot(
+        session,
+        flags.output_format,
+        out=stream,
+        strict=flags.strict_exit,
+        extra=extra,
+        check=run.check,
+        unknown_cost=flags.unknown_cost,
+        wire=wire,
+        hosted=run.text is None,
+    )
+
+
+def _work(
+    run: PreparedRun, session: Session, runner: OneShot, stream: FdStream, early: list[Heard]
+) -> tuple[Coroutine[Any, Any, int], Interrupt]:
+    """What is to be done, one prompt or those that come on stdin, and how it is interrupted."""
+    if run.text is None:
+        from treadle.doors.oneshot.input import StreamInput
+
+        talk = StreamInput(
+            session,
+            runner,
+            stream,
+            _note,
+            early=early,
+            answers=run.spec.answers and not run.permitting,
+            hooks=run.hooks,
+            servers=run.hosted,
+            instructions=run.spec.instructions,
+            replay=run.flags.replay,
+        )
+        return talk.run(), talk.interrupt
+    if run.hooks is not None:
+        from treadle.doors.oneshot.adaptable import facts_of
+
+        run.hooks.connect(lambda: facts_of(session), None, runner.interrupt)
+    return _one(run.text, runner, run.hooks), runner.interrupt
 
 
 def _check(json_schema: str | None) -> SchemaCheck | None:
