@@ -19,6 +19,8 @@ from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, O
 T = TypeVar("T")
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
+PERSON = "person"
+"""The agent of an order that is a question: people answer it, and nothing runs."""
 
 
 def new_id(key: str = "") -> str:
@@ -45,6 +47,8 @@ def checked(spec: Spec) -> Spec:
 
     for claim in spec.claims:
         Surface(claim)
+    if spec.agent == PERSON and (spec.after or spec.not_before or spec.every or spec.cron or spec.terminal):
+        raise ConfigError("a question to people is asked at once: it has no dependencies, times or terminal")
     if spec.cron and spec.every:
         raise ConfigError("an order is repeated by `every` or by `cron`, not by both")
     if spec.cron:

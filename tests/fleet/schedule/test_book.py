@@ -298,3 +298,21 @@ def test_an_order_that_lands_waits_until_what_it_comes_after_has_landed_and_anot
     book.wish(first, NoteRequest(order="first", by="train", what="landed", result={"merged": "d" * 40}))
     place_all(book, 0.4)
     assert book.rows["lands"].order.state == "placed"
+
+
+def test_an_order_for_a_person_is_asked_at_once_takes_no_slot_and_ends_with_the_answer() -> None:
+    book = book_with(spec("q", agent="person", title="Go on?"), spec("a"), slots=1)
+    row = book.rows["q"]
+    assert row.order.parked and row.asks["q.1"].words == "Go on?" and row.asks["q.1"].text == "t"
+    assert place_all(book, 1.0) == 1 and book.nodes["n1"].at_work == {"a"}
+    book.unpark(row, AnswerRecord(decision="deny", by="ana", text="not today"))
+    assert "q" not in book.rows and row.order.state == "done" and row.order.why == "ana answered: deny"
+    assert row.order.result == {"decision": "deny", "by": "ana", "says": "not today"}
+
+
+def test_a_question_to_a_person_may_be_taken_back_and_has_a_deadline() -> None:
+    book = book_with(spec("q", agent="person", answer_seconds=0.0), spec("other", agent="person"))
+    book.tick(1.0)
+    assert [key for key, _ in book.unanswered] == ["answer.q.1"]
+    book.wish(book.rows["other"], CancelOrder(order="other", by="ana"))
+    assert list(book.rows) == ["q"]

@@ -81,9 +81,39 @@ def test_mistakes_of_every_kind_are_found_at_once() -> None:
     ]
 
 
+def test_what_is_wrong_in_shape_hides_no_mistake_elsewhere() -> None:
+    text = PLAN.replace('goal = "Orders can be exported"', "goal = 3").replace(
+        "usd = 20, hours = 3", "usd = [], hours = 0"
+    )
+    text = (
+        text.replace('id = "model"', "").replace('task = "A type for a row."', 'task = ""').replace('"writer"', '"W"')
+    )
+    assert [each[1] for each in mistakes(text)] == [
+        "goal",
+        "budget.hours",
+        "budget.usd",
+        "order[0].id",
+        "order[0].task",
+        "order[1].id",
+    ]
+    many = PLAN + '[[order]]\nid = "x"\ntask = ""\n' * 9 + '[[order]]\nid = "y"\ntask = ""\nsize = 1\n'
+    assert "order[11].task" in [each[1] for each in mistakes(many.replace('"A type for a row."', "3"))]
+
+
+def test_a_plan_without_orders_is_told_so_once() -> None:
+    head = PLAN.partition("[[order]]")[0]
+    assert [each[1:] for each in mistakes(head)] == [("order", "order is missing")]
+    assert [each[1:] for each in mistakes(head + "order = []\n")] == [("order", "the plan has no orders")]
+
+
 def test_what_is_missing_is_said_where_it_belongs() -> None:
-    assert mistakes("") == [(1, "", "goal is missing"), (1, "", "order is missing")]
-    assert mistakes(PLAN.replace('id = "writer"\n', "")) == [(10, "order[1]", "id is missing")]
+    assert [each[1:] for each in mistakes("")] == [
+        ("budget", "there is no budget"),
+        ("done", "done is missing: nothing proves that the goal is met"),
+        ("goal", "goal is missing"),
+        ("order", "order is missing"),
+    ]
+    assert mistakes(PLAN.replace('id = "writer"\n', "")) == [(10, "order[1].id", "id is missing")]
     without = PLAN.replace("budget = { usd = 20, hours = 3 }\n", "")
     assert mistakes(without) == [(1, "budget", "there is no budget")] and mistakes(without, budget_required=False) == []
 

@@ -16,7 +16,7 @@ from treadle.errors import TreadleError
 from treadle.fleet import accounts
 from treadle.fleet.control import Control
 from treadle.fleet.engine.bus import Write
-from treadle.fleet.orders import ask_record, begun, encode, new_id
+from treadle.fleet.orders import PERSON, ask_record, begun, encode, new_id
 from treadle.fleet.schedule.liveness import stuck
 from treadle.fleet.schedule.rows import NodeView, OpenOrder, Say, Unit
 from treadle.fleet.schedules import due_again, first_due
@@ -35,7 +35,17 @@ from treadle.wire.fleet.messages import (
     StopRun,
 )
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import GIVEN_BACK, NOT_HERE, AnswerRecord, Attempt, Note, Order, OrderReceipt, Used
+from treadle.wire.fleet.records import (
+    GIVEN_BACK,
+    NOT_HERE,
+    AgentQuestion,
+    AnswerRecord,
+    Attempt,
+    Note,
+    Order,
+    OrderReceipt,
+    Used,
+)
 from treadle.wire.fleet.states import AT_WORK, ATTEMPT, ORDER, End, Happening, State, moved
 from treadle.wire.fleet.train import Boarding
 
@@ -173,6 +183,16 @@ class Book:
         for parent in spec.after:
             if parent in self.fate:
                 self._parent_ended(row, parent)
+        if spec.agent == PERSON:
+            self._ask_people(row)
+
+    def _ask_people(self, row: OpenOrder) -> None:
+        """It is a question of its own: no runner puts it, and its answer is its result."""
+        key = f"{row.spec.id}.1"
+        asked = AgentQuestion(kind="question", headline=row.order.title, text=row.spec.task)
+        row.asks[key] = ask = ask_record(row.spec, row.order, asked, 1, self.wall())
+        self._dequeue(row)
+        self.move(row, "ask", Write(f"ask.{key}", encode(ask), 0), asks=1, open_ask=key)
 
     def follow_retry(self, old: str, new: str) -> None:
         """Orders that wait for an order which is tried again wait for the new one."""
@@ -251,6 +271,10 @@ class Book:
     def unpark(self, row: OpenOrder, answer: AnswerRecord) -> None:
         """There is an answer, so the order goes on. If it asked for a higher limit, it gets that or ends."""
         ask, by = row.asks.get(row.order.open_ask), answer.by
+        if row.spec.agent == PERSON:
+            row.asks.clear()
+            self.change(row, result={"decision": answer.decision, "says": answer.text, "by": by})
+            return self.end(row, "done", f"{by} answered: {answer.decision}")
         if ask is None or ask.kind != "budget":
             return self._queue_again(row)
         row.asks.clear()

@@ -28,6 +28,7 @@ AT_WORK: tuple[State, ...] = ("placed", "running", "asking")
 
 ORDER: Mapping[tuple[State, Happening], State] = {
     ("queued", "place"): "placed",
+    ("queued", "ask"): "asking",  # it is a question itself, which no runner puts
     ("queued", "cancelled"): "cancelled",
     ("queued", "skipped"): "skipped",
     ("queued", "failed"): "failed",  # it cannot be read

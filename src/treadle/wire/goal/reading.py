@@ -39,28 +39,39 @@ def read(text: str, *, budget_required: bool = True) -> tuple[GoalPlan | None, l
     plan = None if found else msgspec.convert(table, GoalPlan)
     if plan is not None:
         found = [*_meaning(plan, budget_required)]
-    elif (rest := _readable_part(table, [place for place, _, _ in found])) is not None:
-        wrong = [place for place, _, _ in found if place]
-        more = _meaning(rest, budget_required)
-        found += [each for each in more if not any(at.startswith(each[0]) or each[0].startswith(at) for at in wrong)]
+    else:
+        wrong = {_field(place) for place, _, _ in found}
+        nameless = any(re.fullmatch(r"order\[\d+\](\.id)?", place) for place in wrong)
+        for place, what, hint in _meaning(_readable_part(table, wrong), budget_required):
+            of_order = place.partition(".")[0]
+            if _field(place) not in wrong and of_order not in wrong and not (nameless and _refers(place)):
+                found.append((place, what, hint))
     mistakes = [Mistake(line=line_of(lines, place), place=place, what=what, hint=hint) for place, what, hint in found]
     return plan, sorted(mistakes)
 
 
-def _readable_part(table: dict[str, Any], wrong: list[str]) -> GoalPlan | None:
-    """The plan without its wrong fields, so that mistakes in the others are found too; None if too little is left."""
-    orders = [dict(each) for each in table.get("order") or () if isinstance(each, dict)]
-    left = dict(table)
-    for place in wrong:
-        inside = re.match(r"order\[(\d+)\]\.(\w+)", place)
-        if inside and int(inside[1]) < len(orders):
-            orders[int(inside[1])].pop(inside[2], None)
-        elif not inside:
-            left.pop(re.split(r"[.\[]", place)[0], None)
-    try:
-        return msgspec.convert({**left, "order": orders}, GoalPlan)
-    except msgspec.ValidationError:
-        return None
+def _field(place: str) -> str:
+    """The field of the plan or of an order that a place lies in: `order[1].claims` for `order[1].claims[0]`."""
+    found = re.match(r"order\[\d+\](\.\w+)?|budget(\.\w+)?|\w+", place)
+    return found[0] if found else place
+
+
+def _refers(place: str) -> bool:
+    """Whether a mistake there may be about the name of another order, which is not known when that has none."""
+    return place.endswith((".after", ".discovered_from"))
+
+
+def _readable_part(table: dict[str, Any], wrong: set[str]) -> GoalPlan:
+    """The plan with stand-ins for what is wrong, so that mistakes in the rest are found too."""
+    left = {name: value for name, value in table.items() if name not in wrong}
+    if "budget" in left:
+        left["budget"] = {name: value for name, value in left["budget"].items() if f"budget.{name}" not in wrong}
+    orders = []
+    for number, each in enumerate(left.pop("order", ())):
+        fields = each if isinstance(each, dict) else {}
+        right = {name: value for name, value in fields.items() if f"order[{number}].{name}" not in wrong}
+        orders.append({"id": f"order {number}", "task": "unknown", **right})
+    return msgspec.convert({"goal": "unknown", **left, "order": orders}, GoalPlan)
 
 
 _Found: TypeAlias = tuple[str, str, str]
@@ -92,7 +103,7 @@ def _shape(kind: type[msgspec.Struct], table: Any, place: str) -> Iterator[_Foun
         if field.name in table:
             yield from _value(hints[field.name], table[field.name], _join(place, field.name))
         elif field.required:
-            yield place, f"{field.name} is missing", f"every {'order' if place else 'plan'} has one"
+            yield _join(place, field.name), f"{field.name} is missing", f"every {'order' if place else 'plan'} has one"
 
 
 def _value(hint: Any, value: Any, place: str) -> Iterator[_Found]:
