@@ -76,18 +76,15 @@ def program(*argv: str, **env: str) -> Callable[[], Awaitable[object]]:
 
 async def measure(root: Path) -> None:
     here = context(root)
-    with_rg, without = Grep(ripgrep.find), Grep(lambda: None)
     for title, pattern in (("rare literal", "needle_in_haystack"), ("regular expression", r"needle_\w+\(\d+\)")):
         print(f"grep, {title} {pattern!r}, whole tree:")
         args = GrepArgs(pattern=pattern, include_ignored=True)
         posix = pattern.replace(r"\w", "[[:alnum:]_]").replace(r"\d", "[0-9]")
         runs = {
             "grep -rE": program("grep", "-rE", posix, str(root), LC_ALL="C"),
-            "our grep without ripgrep": partial(without.run, args, here),
+            "rg by itself": program(ripgrep.find() or "rg", "--no-ignore", "--hidden", pattern, str(root)),
+            "our grep": partial(Grep().run, args, here),
         }
-        if found := ripgrep.find():
-            runs["rg by itself"] = program(found, "--no-ignore", "--hidden", pattern, str(root))
-            runs["our grep with ripgrep"] = partial(with_rg.run, args, here)
         await compare(runs, "grep -rE")
     print("glob **/*.py:")
     await compare(

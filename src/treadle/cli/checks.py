@@ -201,7 +201,7 @@ def parts(offline: bool) -> Iterator[Finding]:
             yield Finding(area="parts", name=extra, ok=False, says=says, fix=f"{fix} again")
     rg = ripgrep.find()
     ran = rg is not None and run_program([rg, "--version"], cwd="/", timeout=10).code == 0
-    says = rg if rg and ran else "not found, or does not run, so searching is slower"
+    says = rg if rg and ran else "not found, or does not run, so the tool grep cannot work"
     yield Finding(area="parts", name="ripgrep", ok=ran, says=says, fix="install ripgrep")
 
 

