@@ -74,6 +74,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.land:land",
             "Land the work of finished orders on a branch, each checked before the branch moves.",
         ),
+        "blame": ("treadle.cli.blame:blame", "Say which order a line came from, why, and for how much: FILE:LINE."),
         "goal": ("treadle.cli.goal:goal", "Plan a goal as orders, and see what the plan will do before anything runs."),
         "serve": (
             "treadle.cli.serve:serve",

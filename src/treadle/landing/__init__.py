@@ -2,6 +2,7 @@
 
 queue     what to build, check and land next: pure functions over the train's record
 train     carries that out, for one repository and branch; any number of them at once do no harm
+trailers  what a landed commit says of itself; `blame` finds the order of a line by it
 bench     the git side of it: cars are built and checked beside the branch
 conductor runs the trains while its node schedules, so that finished work lands by itself (`node` is that process)
 

@@ -18,6 +18,7 @@ from treadle.fleet import merging
 from treadle.io import scratch
 from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
+from treadle.landing import trailers
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_moves, merges
@@ -98,7 +99,9 @@ class Bench:
                 head = self._commit(tree, [head, change.commit], "one step of a car")
         if not members:
             return BuiltCar(car=None, blocked=tuple(blocked), refused=refused)
-        commit = self._commit(tree, [on, *(each.commit for each in members)], _message(self.name, members))
+        commit = self._commit(
+            tree, [on, *(each.commit for each in members)], trailers.message(self.name, members, tree)
+        )
         self.store.set_ref(f"refs/train/{commit}", commit)
         car = Car(orders=tuple(each.order for each in members), on=on, commit=commit, tree=tree, apart=apart)
         return BuiltCar(car=car, blocked=tuple(blocked), refused=refused)
@@ -167,13 +170,3 @@ def _conflict(merged: TreeMerge) -> str:
     named = [f"{path} ({kinds[path]})" if path in kinds else path for path in merged.conflicts[:5]]
     more = f" and {len(merged.conflicts) - 5} more" if len(merged.conflicts) > 5 else ""
     return f"it conflicts with the branch in {', '.join(named)}{more}"
-
-
-def _message(train: str, members: Sequence[QueuedChange]) -> str:
-    """What git log shows: which orders, with trailers by which they are found again."""
-    if len(members) == 1:
-        head = f"Land {members[0].order}: {members[0].title}".rstrip(": ")
-    else:
-        head = f"Land {len(members)} orders\n\n" + "\n".join(f"- {each.order}: {each.title}" for each in members)
-    trailers = [f"Order: {each.order}" for each in members] + [f"Train: {train}"]
-    return head + "\n\n" + "\n".join(trailers) + "\n"

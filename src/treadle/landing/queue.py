@@ -194,7 +194,8 @@ def started_landing(train: TrainRecord) -> TrainRecord:
     head = train.row[0]
     if head.on != train.tip or head.verdict != "green" or train.landing is not None:
         raise ValueError("only the first car, built on the tip and found green, lands")
-    return replace(train, landing=LandingIntent(old=head.on, new=head.commit, tree=head.tree, orders=head.orders))
+    intent = LandingIntent(old=head.on, new=head.commit, tree=head.tree, orders=head.orders, verify=train.verify)
+    return replace(train, landing=intent)
 
 
 def moved(train: TrainRecord, now: float) -> TrainRecord:

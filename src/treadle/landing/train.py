@@ -114,17 +114,21 @@ async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = Fa
         if not order.result.get("commit"):
             idle.append(order_id)
             continue
-        made = _change_of(order, anyway)
+        made = await _change_of(bus, order, anyway)
         await change(bus, name, lambda record, made=made: queue.joined(record, made))  # type: ignore[misc]
     return idle
 
 
-def _change_of(order: Order, anyway: bool) -> QueuedChange:
+async def _change_of(bus: Bus, order: Order, anyway: bool) -> QueuedChange:
+    spec, receipt = await client.get_spec(bus, order.id), await client.get_receipt(bus, order.id)
     return QueuedChange(
         order=order.id,
         commit=str(order.result["commit"]),
         base=str(order.result.get("base", "")),
         title=order.title,
+        goal=spec.project,
+        agent=f"{spec.agent} ({spec.model})" if spec.model else spec.agent,
+        receipt=receipt.sha256 if receipt is not None else "",
         at=time.time(),
         anyway=anyway,
     )
@@ -256,6 +260,9 @@ class Train:
             tree=intent.tree,
             seq=seq,
             at=time.time(),
+            on=intent.old,
+            verify=intent.verify,
+            receipt=next((each.receipt for each in self.record.queue if each.order == order), ""),
         )
         known = await self.bus.get(proof_key(order, self.name), latest=True)
         return Write(proof_key(order, self.name), encode(proof), known.revision if known is not None else 0)

@@ -24,6 +24,11 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     base: str = ""
     """The commit that the work began from: between the two lies what its order states to have changed."""
     title: str = ""
+    goal: str = ""
+    """The goal or project that its order belongs to."""
+    agent: str = ""
+    receipt: str = ""
+    """The digest of its order's receipt."""
     at: float = 0.0
     """When it was queued: the oldest goes first."""
     alone: Alone = ""
@@ -56,6 +61,8 @@ class LandingIntent(msgspec.Struct, frozen=True, kw_only=True):
     new: str
     tree: str
     orders: tuple[str, ...]
+    verify: str = ""
+    """The check that the tree has passed."""
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,3 +124,9 @@ class LandedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tree: str
     seq: int
     at: float
+    on: str = ""
+    """The branch's tip before."""
+    verify: str = ""
+    """The check that this tree has passed."""
+    receipt: str = ""
+    """The digest of the order's receipt: together they say what was done, what was checked and what landed."""

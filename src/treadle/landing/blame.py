@@ -1,0 +1,195 @@
+"""Which order a line came from, read from the branch's own line of commits and from what the fleet keeps of the order.
+
+git says in which commit of the branch a line arrived; a commit of the train names its orders. Where it has several, the
+order is the one whose work the line is in. Blocks; only `told` asks the fleet.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from treadle.errors import ConfigError, NotFound, WorkspaceError
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+from treadle.io.reading import read_if_there
+from treadle.landing import trailers
+from treadle.landing.trailers import CommitTrailers, OrderTrailers
+from treadle.wire.fleet.records import Used
+from treadle.wire.fleet.train import LandedRecord
+from treadle.workspace import checkouts
+from treadle.workspace.user_repository import UserRepository
+
+MERGES = 10
+"""How many merges within merges are looked into."""
+_HEAD = re.compile(r"([0-9a-f]{40,64}) (\d+) \d+")
+_NAME = re.compile(r"^filename (.+)$", re.M)
+
+
+class LineOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a line came from. Without `order`, no order brought it."""
+
+    file: str
+    line: int
+    text: str
+    commit: str
+    """The commit of the branch with which it arrived."""
+    at: float
+    author: str
+    subject: str
+    order: str = ""
+    goal: str = ""
+    agent: str = ""
+    receipt: str = ""
+    tree: str = ""
+    """The tree that was checked before it landed."""
+    work: str = ""
+    """The commit of the order's own in which the line was written."""
+    proved: bool | None = None
+    """Whether the fleet has recorded this landing itself; None when it could not be asked or remembers nothing."""
+    title: str = ""
+    task: str = ""
+    verify: str = ""
+    attempts: int = 0
+    used: Used | None = None
+    """None: the fleet remembers nothing of the order, so the cost is not known."""
+
+
+def place_of(text: str) -> tuple[str, int]:
+    """`FILE:LINE`; the file's name may have colons itself."""
+    path, _, number = text.rpartition(":")
+    if not path or not number.isdigit() or int(number) < 1:
+        raise ConfigError(f"{text!r} is not FILE:LINE", hint="for example prices.py:12")
+    return path, int(number)
+
+
+def origin(path: str, line: int, revision: str = "") -> LineOrigin:
+    """Where this line of a file came from. Without a revision: as the file is now, of what is checked out."""
+    user = checkouts.around(os.path.dirname(os.path.abspath(path)))
+    place = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))
+    name = os.path.relpath(place, os.path.realpath(user.top))
+    start = _commit(user, revision or "HEAD")
+    committed = _content(user, start, name)
+    number = line if revision else _committed_line(committed, read_if_there(place), line, name)
+    if number > len(committed):
+        raise NotFound(f"{name} has {len(committed)} lines", hint="give the number of one of them")
+    text = committed[number - 1].decode("utf-8", "replace").rstrip("\r\n")
+    there, said, work = _arrived(user, start, name, number)
+    fields = user.run("log", "-1", "--no-show-signature", "--format=%ct%x00%an%x00%s", there.commit).stdout
+    at, author, subject = fields.decode("utf-8", "replace").split("\0")
+    found = LineOrigin(
+        file=name, line=line, text=text, commit=there.commit, at=float(at), author=author, subject=subject.strip()
+    )
+    if not said.orders:
+        return found
+    own = _own_order(user, there.commit, work, said)
+    return msgspec.structs.replace(found, tree=said.tree, work=work, **msgspec.structs.asdict(own))
+
+
+class _Place(NamedTuple):
+    commit: str
+    name: str
+    line: int
+
+
+def _arrived(user: UserRepository, start: str, name: str, line: int) -> tuple[_Place, CommitTrailers, str]:
+    """The commit with which a line arrived, what it says of itself, and the commit in which the line was written.
+
+    A person or a forge may have merged what the train made: then the train's commit is on that side of the merge.
+    """
+    work = _blamed(user, _Place(start, name, line)).commit
+    first = place = _blamed(user, _Place(start, name, line), "--first-parent")
+    for _ in range(MERGES):
+        message = user.run("log", "-1", "--no-show-signature", "--format=%B", place.commit).stdout
+        said = trailers.read(message.decode("utf-8", "replace"))
+        side = next((each for each in _parents(user, place.commit) if _has(user, each, work)), None)
+        if said.orders or side is None:
+            return (place, said, work) if said.orders else (first, CommitTrailers(), work)
+        now, then = _content(user, place.commit, place.name), _content(user, side, place.name)
+        try:
+            number = _committed_line(then, b"".join(now), place.line, place.name)
+        except WorkspaceError:
+            break
+        place = _blamed(user, _Place(side, place.name, number), "--first-parent")
+    return first, CommitTrailers(), work
+
+
+def _parents(user: UserRepository, commit: str) -> list[str]:
+    """What was merged into the branch with this commit."""
+    return user.run("log", "-1", "--format=%P", commit).stdout.decode().split()[1:]
+
+
+def _has(user: UserRepository, tip: str, commit: str) -> bool:
+    return user.run("merge-base", "--is-ancestor", commit, tip, check=False).code == 0
+
+
+def _commit(user: UserRepository, revision: str) -> str:
+    done = user.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", check=False)
+    if done.code != 0:
+        raise NotFound(f"{user.top} has no commit {revision}")
+    return done.stdout.decode().strip()
+
+
+def _content(user: UserRepository, commit: str, name: str) -> list[bytes]:
+    done = user.run("cat-file", "blob", f"{commit}:{name}", check=False)
+    if done.code != 0:
+        raise NotFound(f"{name} is not in {commit[:12]}", hint="only what is committed has a history")
+    return done.stdout.splitlines(keepends=True)
+
+
+def _committed_line(committed: list[bytes], now: bytes | None, line: int, name: str) -> int:
+    """The number that a line of the file as it is now has in the commit."""
+    lines = committed if now is None else now.splitlines(keepends=True)
+    if lines == committed or line > len(lines):
+        return line
+    for block in difflib.SequenceMatcher(None, committed, lines, autojunk=False).get_matching_blocks():
+        if block.b < line <= block.b + block.size:
+            return block.a + line - block.b
+    raise WorkspaceError(f"{name}:{line} is not committed yet, so no order brought it", hint="git diff shows it")
+
+
+def _blamed(user: UserRepository, place: _Place, *how: str) -> _Place:
+    """Where git says that a line came from. No program that the repository's settings name is run for it."""
+    options = ("--porcelain", "--no-textconv", "--ignore-revs-file=", "-L", f"{place.line},{place.line}", *how)
+    done = user.run("blame", *options, place.commit, "--", place.name, timeout=600)
+    text = os.fsdecode(done.stdout)
+    head, named = _HEAD.match(text), _NAME.search(text)
+    if head is None or named is None:
+        raise WorkspaceError(f"git blame says nothing of {place.name}:{place.line}")
+    return _Place(head[1], named[1], int(head[2]))
+
+
+def _own_order(user: UserRepository, car: str, work: str, said: CommitTrailers) -> OrderTrailers:
+    """The order of a car whose work has this commit. A line that only the merge made belongs to all of them."""
+    parents = _parents(user, car)
+    if len(said.orders) == 1 or len(parents) != len(said.orders):
+        return said.orders[0]
+    for order, parent in zip(said.orders, parents, strict=True):
+        if _has(user, parent, work):
+            return order
+    return OrderTrailers(order=", ".join(each.order for each in said.orders))
+
+
+async def told(bus: Bus, found: LineOrigin) -> LineOrigin:
+    """With what the fleet knows: what was asked for, for how much, and whether it recorded this landing."""
+    proofs = await bus.named([f"landed.{found.order}.*"]) if found.order else {}
+    records = [msgspec.json.decode(entry.value, type=LandedRecord) for entry in proofs.values()]
+    if records:
+        proof = next((each for each in records if each.commit == found.commit), None)
+        found = msgspec.structs.replace(found, proved=proof is not None, verify=proof.verify if proof else "")
+    try:
+        spec, order = await client.get_spec(bus, found.order), await client.get_order(bus, found.order)
+    except NotFound:
+        return found
+    return msgspec.structs.replace(
+        found,
+        title=order.title,
+        task=spec.task,
+        verify=found.verify or spec.verify,
+        attempts=len(order.attempts),
+        used=order.used,
+    )
