@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--at", "revision", default="", metavar="COMMIT", help="As of this commit or branch, not as it is now.")
 @json_option
 def blame(place: str, revision: str, as_json: bool) -> None:
-    """Say which order a line came from: what was asked for, by which agent, what it cost, what was checked.
+    """Say which order a line came from, why, and for how much: FILE:LINE.
 
     The commit that landed it says which order it was, wherever the repository is cloned to; what was asked for and the
     cost are known where the fleet still has the order. A line that no order brought is shown with its commit.
