@@ -49,6 +49,10 @@ def checked(spec: Spec) -> Spec:
         Surface(claim)
     if spec.agent == PERSON and (spec.after or spec.not_before or spec.every or spec.cron or spec.terminal):
         raise ConfigError("a question to people is asked at once: it has no dependencies, times or terminal")
+    if "stall" in spec.retry_on and spec.on_stall not in ("notify", "retry"):
+        raise ConfigError(f"on a stall it cannot both {spec.on_stall} and retry", hint="leave out one of the two")
+    if "verify" in spec.retry_on and not spec.verify:
+        raise ConfigError("it is to be retried when `verify` fails, and has no `verify`", hint="give it --verify CMD")
     if spec.cron and spec.every:
         raise ConfigError("an order is repeated by `every` or by `cron`, not by both")
     if spec.cron:

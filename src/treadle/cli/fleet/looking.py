@@ -96,6 +96,8 @@ def show(name: str, as_json: bool) -> None:
             click.echo(f"{name_:9} {', '.join(value) if isinstance(value, list | tuple) else value}")
     for attempt in order.get("attempts", ()):
         click.echo(f"attempt   {_attempt(attempt)}")
+        for line in attempt.get("output", "").strip().splitlines()[-SHOWN_LINES:]:
+            click.echo(f"          | {printable(line)}")
     for note in order.get("notes", ()):
         at = time.strftime("%H:%M:%S", time.localtime(note["at"]))
         click.echo(f"note      {at} {note['by']}: {one_line(note['what'])}")
@@ -119,6 +121,8 @@ def _plain(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
+SHOWN_LINES = 10
+"""How much is shown of what a failed `verify` printed."""
 WENT_ON = {"session": ", in the session of the one before", "brief": ", with a brief of what was done"}
 
 

@@ -38,7 +38,8 @@ def order_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if field.default and not field.many and isinstance(field.default, str | int):
             settings["help"] += f"  [default: {field.default}]"
         elif field.default and field.reads == "duration":
-            settings["help"] += f"  [default: {field.default / 60:g}m]"
+            told = f"{field.default / 60:g}m" if field.default >= 60 else f"{field.default:g}s"
+            settings["help"] += f"  [default: {told}]"
         command = click.option(field.option, field.path.replace(".", "_"), **settings)(command)
     return command
 
@@ -144,9 +145,10 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     from treadle.cli.terminal import duration
     from treadle.host.order import read_policy
 
-    reading: dict[Reads, Callable[[str], Any]] = {
+    reading: dict[Reads, Callable[[Any], Any]] = {
         "duration": duration,
         "when": _when,
+        "names": lambda texts: [name.strip() for text in texts for name in text.split(",") if name.strip()],
         "policy": lambda path: msgspec.to_builtins(read_policy(path)),
     }
     found: dict[str, Any] = {}

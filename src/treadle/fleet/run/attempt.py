@@ -21,7 +21,10 @@ from treadle.settings import secrets
 from treadle.wire.fleet.messages import RunReport
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import NOT_HERE, Used
+from treadle.wire.fleet.states import Fault
 
+OUTPUT_MAX = 4000
+"""How much of what `verify` printed is given to the next attempt, in characters."""
 OUTAGE_SECONDS = 3600.0
 """How long a runner goes on, or waits to report its end, while the engine is away."""
 
@@ -29,7 +32,8 @@ OUTAGE_SECONDS = 3600.0
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     why: str = ""
-    retryable: bool = False
+    fault: Fault = ""
+    output: str = ""
     used: Used = Used()
     result: dict[str, Any] = {}
     receipt: Any = None

@@ -137,15 +137,17 @@ async def _from_store(attempt: RunningAttempt, kept: Checkpoint, source: str) ->
 def told(attempt: RunningAttempt, before: Before, brief: str) -> str:
     """The first message to the agent: the task, or how to continue from what was done before."""
     spec = attempt.spec
-    lost = "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in attempt.earlier)
+    failed, lost = _not_verified(attempt), _ends(attempt)
+    files = "The files are as that left them." if before.restored else "The files are as at the start."
     if before.how == "session":
-        return _going_on(attempt, before, lost)
+        return "\n\n".join([failed, *_moved(before)]) if failed else _going_on(attempt, before, lost)
     parts = [spec.task, brief] if brief else [spec.task]
     if spec.comments:
         where = "its files are as that left them" if spec.base else "its files may be as that left them"
         parts.append(f"This was done before, and {where}. A reviewer says:\n\n{spec.comments}")
-    if lost:
-        files = "The files are as that left them." if before.restored else "The files are as at the start."
+    if failed:
+        parts.append(f"This was done before. {files} {failed}")
+    elif lost:
         parts.append(f"This was begun before and not finished: {lost}. {files}")
     if before.done and lost:
         parts.append("What was done then, the last of it:\n" + "\n".join(f"- {each}" for each in before.done))
@@ -161,11 +163,31 @@ def _going_on(attempt: RunningAttempt, before: Before, lost: str) -> str:
         parts.append(f"You were interrupted and go on now: {lost}. The files are as you left them.")
     elif spec.comments:
         parts.append(f"A reviewer has looked at what you did and says:\n\n{spec.comments}")
-    if before.tree is not None and before.cwd and before.cwd != before.tree.root:
-        parts.append(f"You work in {before.tree.root} now; that is what {before.cwd} was before. Use the new path.")
+    parts += _moved(before)
     if lost:
         task = spec.task if len(spec.task) <= TASK_MAX else spec.task[:TASK_MAX] + " ..."
         parts.append(f"Look at what is done, and do the rest of the task:\n\n{task}")
         if spec.comments:
             parts.append(f"A reviewer had said:\n\n{spec.comments}")
     return "\n\n".join(parts)
+
+
+def _moved(before: Before) -> list[str]:
+    if before.tree is None or not before.cwd or before.cwd == before.tree.root:
+        return []
+    return [f"You work in {before.tree.root} now; that is what {before.cwd} was before. Use the new path."]
+
+
+def _ends(attempt: RunningAttempt) -> str:
+    """How the earlier attempts ended."""
+    return "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in attempt.earlier)
+
+
+def _not_verified(attempt: RunningAttempt) -> str:
+    """What is sent back to the agent when its work did not pass the check, if the last attempt ended so."""
+    last = attempt.earlier[-1] if attempt.earlier else None
+    if last is None or last.fault != "verify":
+        return ""
+    said = f"It printed, the last of it:\n\n{last.output.strip()}" if last.output.strip() else "It printed nothing."
+    check = f"The work was checked with `{attempt.spec.verify}`, which failed."
+    return f"{check} {said}\n\nFix what is wrong, so that the check passes."

@@ -13,12 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.coordination.surfaces import Surface
-from treadle.errors import Cancelled, NotFound, StorageError, TimedOut, TreadleError, Unsupported, WorkspaceError
+from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError, Unsupported, WorkspaceError
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import frugal
 from treadle.fleet.engine import objects
 from treadle.fleet.run import continuing, evidence, null, reasons, sources, trees
-from treadle.fleet.run.attempt import Ended, RunningAttempt
+from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.checkpoints import Checkpoints
 from treadle.fleet.run.claimed import Claimed
 from treadle.fleet.run.messages import Messages
@@ -217,10 +217,9 @@ class Execution:
             return await self._run()
         except sources.NotHere as error:
             return Ended(outcome=NOT_HERE, why=str(error), used=self.used)
-        except StorageError as error:  # a problem of this machine: another may have room
-            return Ended(outcome="failed", why=str(error), retryable=True, used=self.used)
         except TreadleError as error:
-            return Ended(outcome="failed", why=str(error), retryable=error.retryable, used=self.used)
+            why, fault = reasons.of(None, error, None, ""), reasons.fault_of(None, error, None, "")
+            return Ended(outcome="failed", why=why, fault=fault, used=self.used)
         finally:
             timer.cancel()
             self.questions.close()
@@ -367,7 +366,7 @@ class Execution:
         outcome = observed.outcome()
         verified = None if observed.check is None else observed.check.ok
         if problem := await self._keep_finished({"verified": verified, "says": _last_words(receipt)}):
-            return Ended(outcome="failed", why=problem, retryable=True, used=self.used)
+            return Ended(outcome="failed", why=problem, fault="ours", used=self.used)
         text = encode_receipt(receipt)
         kept: Any = msgspec.Raw(text)
         if len(text) > RECEIPT_MAX:
@@ -379,11 +378,13 @@ class Execution:
         failure = f"its work was not verified: {self.spec.verify} failed" if verified is False else ""
         stopped = self.attempt.stopped or observed.stopped
         why = "" if state == "done" else reasons.of(stopped, observed.error, self._last_turn, failure)
-        retryable = observed.error is not None and observed.error.retryable
+        fault = "" if state == "done" else reasons.fault_of(stopped, observed.error, self._last_turn, failure)
+        output = observed.check.output_tail if observed.check is not None and fault == "verify" else ""
         return Ended(
             outcome=state,
             why=why,
-            retryable=retryable,
+            fault=fault,
+            output=output[-OUTPUT_MAX:],
             used=self.used,
             result=self.result,
             receipt=kept,

@@ -8,7 +8,7 @@ from typing import Any
 
 from treadle.errors import TreadleError
 from treadle.fleet.run import terminals
-from treadle.fleet.run.attempt import Ended, RunningAttempt
+from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.io.process.programs import run_program
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
@@ -55,14 +55,13 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen) -> Ended:
     finally:
         await kept.stop()
     stopped = attempt.stopped
-    verified = None
-    if spec.verify and stopped is None:
-        verified = (await confined_check(spec.verify, attempt.root)).ok
-    result = {"verified": verified, "exit_code": kept.exit_code, "terminal": True}
+    check = await confined_check(spec.verify, attempt.root) if spec.verify and stopped is None else None
+    result = {"verified": None if check is None else check.ok, "exit_code": kept.exit_code, "terminal": True}
     if stopped is not None:
         outcome, why = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped)
-    elif verified is False:
-        outcome, why = "failed", f"its work was not verified: {spec.verify} failed"
+    elif check is not None and not check.ok:
+        why = f"its work was not verified: {spec.verify} failed"
+        return Ended(outcome="failed", why=why, fault="verify", output=check.output_tail[-OUTPUT_MAX:], result=result)
     elif kept.exit_code:
         outcome, why = "failed", f"the program ended with code {kept.exit_code}"
     else:

@@ -1,7 +1,11 @@
 """Why an attempt ended as it did, in one plain sentence with what to do. Every end that is not a success has one."""
 
-from treadle.errors import TreadleError
+from treadle.errors import Busy, LocalError, StorageError, TreadleError
 from treadle.events import ErrorInfo, TurnEnded
+from treadle.fleet.engine.bus import Unreachable
+from treadle.wire.fleet.states import Fault
+
+OURS = " (our fault, not the agent's)"
 
 ADVICE = {
     "auth_failed": "give this node a valid key, then `treadle fleet retry`",
@@ -27,7 +31,7 @@ def of(stopped: TreadleError | None, problem: TreadleError | None, ended: TurnEn
     if stopped is not None:
         return str(stopped)
     if problem is not None and not (ended is not None and ended.error is not None):
-        return _advised(str(problem), problem.code)
+        return _advised(str(problem), problem.code) + (OURS if _is_ours(problem) else "")
     if ended is not None and ended.error is not None:
         return of_error(ended.error)
     if failure:
@@ -36,6 +40,25 @@ def of(stopped: TreadleError | None, problem: TreadleError | None, ended: TurnEn
         return "the agent ended without saying anything"
     words = ENDED_AS[ended.outcome]
     return f"{words} ({ended.stop_reason})" if ended.stop_reason else words
+
+
+def fault_of(
+    stopped: TreadleError | None, problem: TreadleError | None, ended: TurnEnded | None, failure: str
+) -> Fault:
+    """Whose fault that end is, from the same as its reason, and found in the same order."""
+    if stopped is not None:
+        return ""
+    if ended is not None and ended.error is not None:
+        return "provider" if ended.error.retryable else ""
+    if problem is not None:
+        return "ours" if _is_ours(problem) else "provider" if problem.retryable else ""
+    return "verify" if failure else ""
+
+
+def _is_ours(problem: TreadleError) -> bool:
+    """Whether it is a problem of this machine or of ours, and not of the agent, its model or the order. A plain
+    LocalError is what the host makes of an error that it did not expect."""
+    return isinstance(problem, StorageError | Unreachable | Busy) or type(problem) is LocalError
 
 
 def of_error(error: ErrorInfo) -> str:

@@ -17,8 +17,9 @@ from treadle.fleet import accounts
 from treadle.fleet.control import Control
 from treadle.fleet.engine.bus import Write
 from treadle.fleet.orders import PERSON, ask_record, begun, encode, new_id
+from treadle.fleet.schedule import retrying
 from treadle.fleet.schedule.liveness import stuck
-from treadle.fleet.schedule.rows import NodeView, OpenOrder, Say, Unit
+from treadle.fleet.schedule.rows import NodeView, OpenOrder, Say, Unit, is_unlanded
 from treadle.fleet.schedules import due_again, first_due
 from treadle.wire.fleet.messages import (
     AnyInstruction,
@@ -214,9 +215,8 @@ class Book:
     def finished(self, row: OpenOrder, report: RunEnded) -> None:
         """The runner's final report on its attempt."""
         outcome, why, used = report.outcome, report.why, report.used
-        attempts = self._last_attempt(
-            row, ended=self.wall(), outcome=outcome, why=why, used=used, resumed=report.resumed
-        )
+        told = {name: getattr(report, name) for name in ("outcome", "why", "used", "resumed", "fault", "output")}
+        attempts = self._last_attempt(row, ended=self.wall(), **told)
         self.spend(row, used)
         total = row.order.used.plus(used)
         self.change(row, attempts=attempts, used=total, counted=Used())
@@ -226,10 +226,16 @@ class Book:
             return self._queue_again(row)
         if outcome == NOT_HERE:
             why = "; ".join(f"{node}: {lacks}" for node, lacks in row.order.turned_down.items())
-        if outcome == "failed" and report.retryable and row.order.tries < row.spec.attempts:
-            return self._queue_again(row)
+        if retrying.again(row.spec, row.order, report):
+            return self._try_again(row, why)
         state: End = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
         self.end(row, state, why, report)
+
+    def _try_again(self, row: OpenOrder, why: str) -> None:
+        wait = retrying.pause(row.spec, row.order)
+        words = f"attempt {row.order.attempt} failed and is followed by another in {wait:g} s: {why}"
+        self.change(row, not_before=self.wall() + wait if wait else 0.0, notes=self.note(row, "fleet", words))
+        self._queue_again(row)
 
     def _has_other_node(self, row: OpenOrder) -> bool:
         """Whether some node could do it that has not reported to lack what the order needs."""
@@ -455,7 +461,8 @@ class Book:
 
     def _check_stalled(self, row: OpenOrder) -> None:
         """Once while an attempt is set up, and once while its agent works, do what was asked for when it stalls."""
-        found, do = stuck(row.activity, row.spec.stall_seconds, self.wall()), row.spec.on_stall
+        found = stuck(row.activity, row.spec.stall_seconds, self.wall())
+        do = "retry" if "stall" in row.spec.retry_on else row.spec.on_stall
         begun = row.activity.began is not False  # runners of an older version do not say it
         if not found or row.escalated == (row.order.attempt, begun):
             return
@@ -484,11 +491,6 @@ class Book:
             row.heard = now
         for view in self.nodes.values():
             view.heard = now
-
-
-def is_unlanded(order: Order) -> bool:
-    """Whether finished work is not on a branch yet, as far as its order says."""
-    return order.state == "done" and "commit" in order.result and not order.result.get("merged")
 
 
 def _past(state: State) -> str:

@@ -62,3 +62,8 @@ class Say(NamedTuple):
     subject: str
     data: bytes
     stored: bool = False
+
+
+def is_unlanded(order: Order) -> bool:
+    """Whether finished work is not on a branch yet, as far as its order says."""
+    return order.state == "done" and "commit" in order.result and not order.result.get("merged")

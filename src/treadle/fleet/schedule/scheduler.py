@@ -25,11 +25,11 @@ from treadle.fleet.engine.pull import Pull
 from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
 from treadle.fleet.schedule import wishes
 from treadle.fleet.schedule.answering import Answering
-from treadle.fleet.schedule.book import Book, is_unlanded
+from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.cleaning import Cleaning
 from treadle.fleet.schedule.passengers import RidesAlong
 from treadle.fleet.schedule.placing import place_all, rate_limited
-from treadle.fleet.schedule.rows import OpenOrder, Unit
+from treadle.fleet.schedule.rows import OpenOrder, Unit, is_unlanded
 from treadle.wire.fleet.connection import read as read_message
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.messages import (

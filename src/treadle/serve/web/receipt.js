@@ -34,7 +34,8 @@ export function table(head, rows) {
 /** @param {any[]} given */
 function attempts(given) {
   if (!given?.length) return null;
-  return [el("h2", null, "Attempts"), table(["Try", "Node", "Took", "Outcome", "Tokens", "Why"], given.map((one) => [one.number, one.node, one.ended ? span(one.ended - one.placed) : "runs", one.outcome ?? "", short((one.used?.input_tokens ?? 0) + (one.used?.output_tokens ?? 0)), oneLine(one.why ?? "")]))];
+  return [el("h2", null, "Attempts"), table(["Try", "Node", "Took", "Outcome", "Tokens", "Why"], given.map((one) => [one.number, one.node, one.ended ? span(one.ended - one.placed) : "runs", one.outcome ?? "", short((one.used?.input_tokens ?? 0) + (one.used?.output_tokens ?? 0)), oneLine(one.why ?? "")])),
+    given.filter((one) => one.output).map((one) => [el("h3", null, `What verify printed in try ${one.number}`), el("pre", { class: "task", tabindex: "0" }, one.output)])];
 }
 
 /** @param {HTMLElement} where @param {any} detail */

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import AgentQuestion, Used
-from treadle.wire.fleet.states import End, Outcome, State
+from treadle.wire.fleet.states import End, Fault, Outcome, State
 
 LimitName: TypeAlias = Literal["seconds", "turns", "tokens", "usd"]
 FLEET_FORMAT = 1
@@ -47,6 +47,10 @@ class RunEnded(RunReport, frozen=True, kw_only=True, omit_defaults=True):
     outcome: Outcome = "failed"
     why: str = ""
     retryable: bool = False
+    """What runners of release 0.1 say instead of `fault`."""
+    fault: Fault = ""
+    output: str = ""
+    """The last of what `verify` printed, if it failed."""
     used: Used = Used()
     result: dict[str, Any] = {}
     receipt: Any = None

@@ -18,7 +18,8 @@ from treadle.errors import ConfigError
 FORMAT = 1
 TASK_MAX = 100_000
 ATTEMPTS = 3
-Reads = Literal["", "duration", "when", "schedule", "file", "policy"]
+RetryOn = Literal["verify", "provider", "stall"]
+Reads = Literal["", "duration", "when", "schedule", "file", "policy", "names"]
 """How an option's text becomes the field's value, where that is not simply the text or the number."""
 
 
@@ -111,6 +112,25 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     ] = ""
     race: Annotated[str, said("Orders of the same race are compared when all have ended, and one wins.")] = ""
     attempts: Annotated[int, said("How often it is begun.", "--attempts", "N", ge=1)] = ATTEMPTS
+    retry_on: Annotated[
+        tuple[RetryOn, ...],
+        said(
+            "Begin it again when this went wrong: verify (its output is given to the agent), provider, stall.",
+            "--retry-on",
+            "WHAT,WHAT",
+            reads="names",
+        ),
+    ] = ()
+    backoff: Annotated[
+        float,
+        said(
+            "Wait so long after a failed attempt, twice as long after the next.",
+            "--backoff",
+            "TIME",
+            reads="duration",
+            ge=0,
+        ),
+    ] = 5.0
     answer_seconds: Annotated[
         float, said("How long a question may wait.", "--answer-within", "TIME", reads="duration", ge=0)
     ] = 3600.0

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from treadle.wire.fleet.orders import FORMAT, OrderLimits
-from treadle.wire.fleet.states import ENDED, AttemptState, End, Outcome, QuestionState, State
+from treadle.wire.fleet.states import ENDED, AttemptState, End, Fault, Outcome, QuestionState, State
 
 GIVEN_BACK = ("handed_back", "parked")
 NOT_HERE = "not_here"
@@ -44,6 +44,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float = 0.0
     outcome: Outcome | Literal[""] = ""
     why: str = ""
+    fault: Fault = ""
+    output: str = ""
+    """The last of what `verify` printed, if it failed."""
     resumed: str = ""
     """How it continued from before: `session`, `brief`, or empty when there was nothing before."""
     used: Used = Used()

@@ -57,6 +57,9 @@ ORDER: Mapping[tuple[State, Happening], State] = {
 }
 
 Outcome: TypeAlias = Literal["done", "failed", "cancelled", "lost", "handed_back", "parked", "not_here"]
+Fault: TypeAlias = Literal["", "ours", "provider", "verify"]
+"""Whose fault a failed attempt is, as far as that decides whether it is worth another: our own, the model service's, or
+the work's, which did not pass its check."""
 AttemptState: TypeAlias = Literal["placed", "started"] | Outcome
 
 ATTEMPT: Mapping[tuple[AttemptState, Literal["start"] | Outcome], AttemptState] = {
