@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.checkouts import checkout
+from tests.conftest import need
 from tests.installed import started, treadle
 from tests.scripts import calls, says
 from treadle.io.sandbox import methods
@@ -182,6 +183,7 @@ def test_a_run_is_seen_watched_and_cancelled_from_another_terminal(source: Path)
     shown, _ = watching.communicate(timeout=60)
     assert "not needed" in shown
     process.communicate(timeout=60)
+    assert watching.returncode == process.returncode == 3
     assert treadle("host", "ps").stdout == "" and "no run under way" in treadle("host", "watch", run_id).stderr
 
 
@@ -193,3 +195,17 @@ def test_our_own_agent_commits_in_a_worktree_of_an_order(tmp_path: Path) -> None
     done = treadle(*words, "--workspace-mode", "worktree", "--apply", cwd=top)
     assert done.returncode == 0 and "complete" in done.stdout, done.stdout + done.stderr
     assert (top / "file.txt").read_text() == "two\n"
+
+
+def test_a_sidecar_of_ours_is_confined_as_its_receipt_says(tmp_path: Path) -> None:
+    need("bwrap")
+    top, outside = checkout(tmp_path / "repo"), tmp_path / "outside"
+    outside.mkdir()
+    script = tmp_path / "script.toml"
+    (top / "go.sh").write_text(f"echo 1 > {outside}/x; echo two > file.txt")
+    script.write_text(calls("bash", {"command": "sh go.sh"}) + says("Done."))
+    words = ("host", "run", "--backend", "native", "--model", f"scripted:{script}", "--task", "two")
+    shown = treadle(*words, cwd=top).stdout
+    assert list(outside.iterdir()) == [] and "confined by bubblewrap: only the agent's commands, network on" in shown
+    words = (*words, "--no-sandbox")
+    assert "not sealed: confined by nothing" in treadle(*words, cwd=top).stdout and (outside / "x").exists()

@@ -1,6 +1,7 @@
 """A sidecar in a sandbox: what the policy denies, the kernel denies."""
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,11 @@ async def test_a_denied_file_that_it_makes_is_found_afterwards(run: Runner, sour
     assert receipt.outcome == "failed" and "new.txt was changed" in more(receipt)["end"]["message"]
 
 
+OFF = replace(ON, network="off")
+LIMITED = replace(OFF, hosts=("a.org", "x.b.org:8080", "c.org"))
+HOSTS, FREE, TOOLS = ("deny_network", "allow_network"), ("deny_network", "deny_read"), {"disallowed_tools": "observed"}
+
+
 async def test_nothing_outside_is_written_and_the_signing_key_is_out_of_reach(
     run: Runner, source: Path, tmp_path: Path, state_home: Path
 ) -> None:
@@ -98,7 +104,7 @@ def test_a_sandbox_that_nobody_wants_is_not_made(source: Path) -> None:
     assert (
         cage.around("mine", ["true"], os.environ) is None
         and cage.around_check(str(source)).now() is None
-        and cage.method is None
+        and cage.stated(covers="sidecar") is None
     )
 
 
@@ -142,7 +148,51 @@ async def test_a_sidecar_of_ours_stays_outside_and_is_told_how_to_confine(source
     def options(asked: Confinement) -> list[str]:
         return Cage(asked, order(source), "run", str(source)).options()
 
-    assert options(Confinement(use="possible")) == []
+    assert options(Confinement(use="possible")) == ["--sandbox"], "it would confine nothing without being told"
     assert options(Confinement(use="on", network="off")) == ["--sandbox", "--network", "off"]
     assert options(Confinement(use="on", network="off", hosts=("a", "b"))) == ["--sandbox", "--network", "a,b"]
     assert options(Confinement(use="off")) == ["--no-sandbox"]
+
+
+NETWORK: list[tuple[Confinement, dict[str, list[str]], tuple[str, tuple[str, ...]], dict[str, str]]] = [
+    (ON, {"deny_network": ["*"]}, ("off", ()), {"deny_network": "kernel"}),
+    (ON, {"deny_network": ["*"], "allow_network": ["a.org"]}, ("off", ()), dict.fromkeys(HOSTS, "kernel")),
+    (ON, {"allow_network": ["a.org", "*.b.org"]}, ("off", ("a.org", "*.b.org")), {"allow_network": "kernel"}),
+    (ON, {"allow_network": ["*"]}, ("on", ()), {"allow_network": "observed"}),
+    (ON, {"allow_network": ["a?.org"]}, ("on", ()), {"allow_network": "observed"}),
+    (ON, {"deny_network": ["a.org"]}, ("on", ()), {"deny_network": "observed"}),
+    (LIMITED, {"allow_network": ["a.org", "*.b.org"]}, ("off", ("a.org", "x.b.org:8080")), {"allow_network": "kernel"}),
+    (LIMITED, {"deny_network": ["c.org"]}, ("off", LIMITED.hosts), {"deny_network": "observed"}),
+    (OFF, {"allow_network": ["a.org"], "deny_network": ["b.org"]}, ("off", ()), dict.fromkeys(HOSTS, "kernel")),
+    (ON, {"deny_read": ["a"], "disallowed_tools": ["Bash"]}, ("on", ()), {"deny_read": "kernel", **TOOLS}),
+    (Confinement(use="off"), {"deny_network": ["*"], "deny_read": ["a"]}, ("on", ()), dict.fromkeys(FREE, "observed")),
+]
+
+
+@pytest.mark.parametrize(("asked", "policy", "network", "kept"), NETWORK)
+def test_what_of_a_policy_the_kernel_keeps(
+    source: Path, asked: Confinement, policy: dict[str, list[str]], network: tuple[str, tuple[str, ...]], kept: object
+) -> None:
+    cage = Cage(asked, order(source, policy=replace(NO_POLICY, **policy)), "run", str(source))
+    assert (cage.asked.network, cage.asked.hosts) == network
+    assert cage.kept(guards=False, ours=False) == kept
+    assert (
+        set(cage.kept(guards=True, ours=False).values())
+        == {"guard"}
+        == set(cage.kept(guards=False, ours=True).values())
+    )
+    cage.close()
+
+
+async def test_a_denied_network_is_not_there_unless_the_policy_is_only_tried(run: Runner, source: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        job = told(source, f"bash -c 'echo x > /dev/tcp/127.0.0.1/{port}' && echo reached > reached.txt; true")
+        denied = replace(job.order, policy=replace(NO_POLICY, deny_network=["*"]))
+        receipt, _ = await run("", replace(job, order=denied))
+        assert receipt.verification.git_status == "" and more(receipt)["confinement"]["network"] == "off"
+        assert more(receipt)["policy"]["enforced"] == "kernel"
+        config = replace(denied.config, vendor={"abp": {"best_effort_policy": True}})
+        receipt, _ = await run("", replace(job, order=replace(denied, config=config)))
+        assert receipt.verification.git_status == "A  reached.txt"
+        assert more(receipt)["policy"]["enforced"] == "observed" and more(receipt)["confinement"]["network"] == "on"

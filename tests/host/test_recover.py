@@ -60,15 +60,15 @@ def test_a_killed_host_gets_its_receipt_from_the_next(source: Path, store: Recei
     mark = f"killed-{os.getpid()}"
     process = start(source, "hang", "--out", str(out), "--env", f"{MARK}={mark}")
     directory = wait_for_events(1)
-    assert recover(store) == [], "a run that is under way is left alone"
+    assert recover(store).receipts == [], "a run that is under way is left alone"
     kill(process)
     assert gone(mark)
-    (receipt,) = recover(store)
+    (receipt,) = recover(store).receipts
     assert receipt.outcome == "failed" and receipt.meta.run_id == directory.name
     assert receipt.usage_raw["treadle"]["resumed_after_crash"] is True
     assert len(receipt.trace) == 2, "what the sidecar had said, and the error"
     assert msgspec.json.decode(out.read_bytes())["meta"]["run_id"] == directory.name
-    assert recover(store) == [] and store.check() == []
+    assert recover(store).receipts == [] and store.check() == []
     assert list(Path(runs_directory()).iterdir()) == []
 
 
@@ -84,7 +84,7 @@ def test_a_copy_of_the_receipt_that_was_not_yet_written_is_written(
     recover(store)
     out.unlink()
     subprocess.run(["cp", "-r", tmp_path / "copy", directory], check=True)
-    assert recover(store) == [] and out.exists()
+    assert recover(store).receipts == [] and out.exists()
 
 
 def test_a_copy_that_cannot_be_written_stops_nothing_and_is_told_once(
@@ -96,8 +96,8 @@ def test_a_copy_that_cannot_be_written_stops_nothing_and_is_told_once(
     kill(process)
     (tmp_path / "out").rmdir()
     said: list[str] = []
-    assert len(recover(store, said.append)) == 1 and "receipt.json" in said[0]
-    assert recover(store, said.append) == [] and len(said) == 1
+    assert len(recover(store, said.append).receipts) == 1 and "receipt.json" in said[0]
+    assert recover(store, said.append).receipts == [] and len(said) == 1
 
 
 def test_one_that_cannot_be_seen_to_does_not_stop_the_others(source: Path, store: ReceiptStore) -> None:
@@ -108,7 +108,7 @@ def test_one_that_cannot_be_seen_to_does_not_stop_the_others(source: Path, store
     broken.mkdir()
     (broken / "lock").symlink_to(broken / "nowhere" / "lock")
     said: list[str] = []
-    assert len(recover(store, said.append)) == 1
+    assert len(recover(store, said.append).receipts) == 1
     assert len(said) == 1 and str(broken) in said[0]
 
 
@@ -119,7 +119,7 @@ def test_a_receipt_goes_to_the_store_that_its_run_had(
     process = start(source, "hang")
     wait_for_events(1)
     kill(process)
-    (receipt,) = recover(store)
+    (receipt,) = recover(store).receipts
     assert store.at(str(tmp_path / "theirs")).has(receipt.meta.run_id) and not store.has(receipt.meta.run_id)
 
 
@@ -127,7 +127,7 @@ def test_work_that_was_done_is_kept_and_named(source: Path, store: ReceiptStore)
     process = start(source, "good_and_then_hangs")
     directory = wait_for_events(1)
     kill(process)
-    (receipt,) = recover(store)
+    (receipt,) = recover(store).receipts
     kept = receipt.usage_raw["treadle"]["workspace"]["kept"]
     assert kept == str(directory / "workspace") and Path(kept, "made.txt").exists()
     assert "made.txt" in (receipt.verification.git_diff or "")
@@ -138,7 +138,7 @@ def test_a_worktree_without_changes_goes_with_its_branch(tmp_path: Path, store: 
     process = start(Path(repository.top), "hang", "--workspace-mode", "worktree")
     wait_for_events(1)
     kill(process)
-    assert len(recover(store)) == 1
+    assert len(recover(store).receipts) == 1
     assert branches(repository) == {"main"} and list(Path(runs_directory()).iterdir()) == []
 
 
@@ -157,10 +157,10 @@ def test_a_signal_cancels_and_leaves_a_receipt(source: Path, store: ReceiptStore
 def test_what_was_barely_begun_is_cleared_away(store: ReceiptStore) -> None:
     old = Path(runs_directory()) / ("0" * 8)
     old.mkdir(parents=True)
-    assert recover(store) == [] and not old.exists()
+    assert recover(store).receipts == [] and not old.exists()
     new = Path(runs_directory()) / ".making-1"
     new.mkdir()
-    assert recover(store) == [] and new.exists(), "somebody may be about to lock it"
+    assert recover(store).receipts == [] and new.exists(), "somebody may be about to lock it"
 
 
 async def test_two_at_once_recover_a_run_only_once(source: Path, store: ReceiptStore) -> None:
@@ -168,7 +168,7 @@ async def test_two_at_once_recover_a_run_only_once(source: Path, store: ReceiptS
     wait_for_events(1)
     kill(process)
     done = await asyncio.gather(*(asyncio.to_thread(recover, store) for _ in range(4)))
-    assert sum(map(len, done)) == 1
+    assert sum(len(one.receipts) for one in done) == 1
 
 
 KILLED_AT = """
@@ -198,7 +198,7 @@ def test_a_host_killed_while_it_applies_leaves_all_or_nothing(source: Path, stor
     process = subprocess.run([sys.executable, "-c", KILLED_AT, str(at), *options], capture_output=True)
     assert process.returncode == -signal.SIGKILL, process.stderr
     said: list[str] = []
-    (receipt,) = recover(store, said.append)
+    (receipt,) = recover(store, said.append).receipts
     assert receipt.outcome == "complete" and receipt.usage_raw["treadle"]["resumed_after_crash"] is True
     applied = receipt.usage_raw["treadle"]["workspace"]["applied"]
     there = sorted(str(path.relative_to(source)) for path in source.rglob("*"))
@@ -212,7 +212,7 @@ def test_a_host_killed_while_it_applies_leaves_all_or_nothing(source: Path, stor
             "d/c.txt",
         ]
         assert applied["deleted"] == ["old.txt"] and said == []
-    assert recover(store) == [] and store.check() == []
+    assert recover(store).receipts == [] and store.check() == []
 
 
 @pytest.mark.parametrize("mode", ["staged", "worktree"])
@@ -227,7 +227,7 @@ def test_a_run_that_the_release_before_left_behind_gets_its_receipt_and_can_be_d
     (root / "a.txt").write_text("two\n")
     record = RunRecord(format=1, run_id=run_id, order=order(Path(repository.top)), backend="b", mode=mode, started=1.0)  # type: ignore[arg-type]
     (directory / "run.json").write_bytes(msgspec.json.encode(record))
-    (receipt,) = recover(store)
+    (receipt,) = recover(store).receipts
     assert receipt.outcome == "failed" and receipt.verification.git_status == "M  a.txt"
     place = receipt.usage_raw["treadle"]["workspace"]
     assert place["kept"] == str(root) and place["base_tree"] != place["result_tree"]
@@ -241,7 +241,12 @@ def test_a_run_of_a_newer_release_is_left_alone_and_named(source: Path, store: R
     record = RunRecord(format=99, run_id=directory.name, order=order(source), backend="b", mode="staged", started=1.0)
     (directory / "run.json").write_bytes(msgspec.json.encode(record))
     said: list[str] = []
-    assert recover(store, said.append) == [] and "newer treadle" in said[0]
+    done = recover(store, said.append, again=False)
+    assert done.receipts == [] and list(done.failed) == [str(directory)] and "newer treadle" in said[0]
+    recover(store, said.append, again=False)
+    assert len(said) == 1, "a host that starts says it once"
+    assert recover(store, said.append).failed and len(said) == 2, "who asks to recover is told each time"
+    assert sorted(os.listdir(directory)) == ["lock", "run.json"]
     (directory / "run.json").rename(directory / "patch.diff")
     (directory / "workspace.json").write_text(
         '{"format":99,"mode":"staged","source":"/s","root":"/r","directory":"/d","before":"x"}'

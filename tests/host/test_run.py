@@ -502,3 +502,15 @@ async def test_enforcement_by_the_kernel_is_claimed_only_when_the_kernel_did_all
         job = Job(order=work, backend=scripted("good"), timing=QUICK, confinement=Confinement(use=use))
         receipt, _ = await run("", job)
         assert more(receipt)["policy"]["enforced"] == "observed", (policy, use)
+
+
+async def test_permissions_links_and_what_was_not_looked_at_are_stated(run: Runner, source: Path) -> None:
+    (source / ".gitignore").write_text("ignored\n")
+    task = "chmod 666 a.txt; chmod 4755 .gitignore; ln -s /etc/passwd out; echo 1 > ignored"
+    job = Job(order=order(source, task=task), backend=scripted("runs_its_task_and_does_not_say_so"), timing=QUICK)
+    receipt, _ = await run("", replace(job, confinement=Confinement(use="off")))
+    seen = more(receipt)["observed"]
+    assert {one["path"]: one["after"] for one in seen["permissions"]} == {".gitignore": "4755", "a.txt": "0666"}
+    assert {one["kind"] for one in seen["oddities"]} == {"mode", "link_out"} and seen["hidden"] == ["ignored"]
+    assert "which files were read" in seen["not_observed"]
+    assert more(receipt)["differences"] == ["changed .gitignore and did not say so", "changed out and did not say so"]

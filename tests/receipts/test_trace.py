@@ -78,6 +78,7 @@ def test_claims_and_facts_are_compared_by_file() -> None:
     seen.difference = Difference(after="x", changes=changes, patch=b"\xff diff", status="A  both.txt")
     receipt, more = made(seen)
     assert root == "." and more["differences"] == [
+        "its receipt leaves out events that it sent: 2 file_changed",
         "said that it changed said.txt, which did not change",
         "changed new and did not say so",
         "changed old and did not say so",

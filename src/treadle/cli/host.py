@@ -13,7 +13,16 @@ import msgspec
 
 from treadle.agents import AGENTS, find_agent
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.host_show import WIDTH, PrintedEvents, show_backends, show_events, show_probe, show_receipt
+from treadle.cli.host_show import (
+    FAILED,
+    WIDTH,
+    PrintedEvents,
+    exit_code,
+    show_backends,
+    show_events,
+    show_probe,
+    show_receipt,
+)
 from treadle.cli.options import confinement
 from treadle.cli.render import one_line, printable
 from treadle.drivers.sidecar.liveness import Timing
@@ -38,7 +47,6 @@ from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.receipts import encode as encode_receipt
 from treadle.wire.sidecar.schema import TYPES, text
 
-COMPLETE, FAILED, PARTIAL = 0, 1, 3
 CANCEL_SECONDS = 60.0
 
 config_option = click.option(
@@ -173,7 +181,8 @@ async def _run(options: dict[str, Any]) -> int:
     for name in ("events", "out"):
         _check_place(name, options[name])
     store = ReceiptStore(known.receipts_dir, load_signer())
-    for left in await asyncio.to_thread(recover_runs, store, _warn):
+    recovered = await asyncio.to_thread(recover_runs, store, _warn, again=False)
+    for left in recovered.receipts:
         _warn(f"a run that was left behind has its receipt now: {left.meta.run_id}")
     policies = [workorder.read_policy(path) for path in (*known.policy_profiles, *options["policy"])]
     order = _order(options, workorder.merged(policies))
@@ -221,11 +230,7 @@ async def _run(options: dict[str, Any]) -> int:
         show_receipt(receipt, store.path(receipt.meta.run_id))
     if work.not_copied is not None:
         _warn(f"{work.not_copied}; the receipt is {store.path(receipt.meta.run_id)}")
-    merged = work.observed.merged
-    not_applied = job.apply and receipt.outcome == "complete" and (merged is None or merged.conflicts)
-    if receipt.outcome == "failed" or not_applied or work.not_copied is not None:
-        return FAILED
-    return COMPLETE if receipt.outcome == "complete" else PARTIAL
+    return FAILED if work.not_copied is not None else exit_code(receipt)
 
 
 def _fallback(name: str, known: backends.Known) -> Backend | Agent:
@@ -408,7 +413,10 @@ def ps(as_json: bool) -> None:
 @click.argument("run_id", metavar="RUN")
 @json_option
 def watch(run_id: str, as_json: bool) -> None:
-    """Show what a run has said and says, until it ends; then its receipt. RUN is an id, its beginning, or `latest`."""
+    """Show what a run has said and says, until it ends; then its receipt. RUN is an id, its beginning, or `latest`.
+
+    Exit code: that of the run itself, 0 complete, 1 failed, 3 partial.
+    """
     found = find_running(run_id)
     printing = PrintedEvents(Redactor.of_environment(os.environ))
     for event in follow(found.run_id):
@@ -418,7 +426,7 @@ def watch(run_id: str, as_json: bool) -> None:
             show_events([event])
     printing.end()
     wait_for_end(found.run_id)
-    _show_end(found, as_json)
+    sys.exit(exit_code(_show_end(found, as_json)))
 
 
 @host.command("cancel")
@@ -434,20 +442,24 @@ def cancel(run_id: str, reason: str, as_json: bool) -> None:
     _show_end(found, as_json)
 
 
-def _show_end(run: RunUnderWay, as_json: bool) -> None:
+def _show_end(run: RunUnderWay, as_json: bool) -> Receipt:
     store = ReceiptStore(run.receipts)
     receipt = store.get(run.run_id)
     if as_json:
         click.echo(encode_receipt(receipt))
     else:
         show_receipt(receipt, store.path(run.run_id))
+    return receipt
 
 
 @host.command("recover")
 @config_option
 @json_option
 def recover(config: str | None, as_json: bool) -> None:
-    """Write the receipts of runs whose control plane was killed. `treadle host run` does this first by itself."""
+    """Write the receipts of runs whose control plane was killed. `treadle host run` does this first by itself.
+
+    Exits with 1 when there is a run that cannot be finished, and says why.
+    """
     sys.exit(asyncio.run(_recover(config, as_json)))
 
 
@@ -455,11 +467,11 @@ async def _recover(config: str | None, as_json: bool) -> int:
     store = ReceiptStore(backends.find_backends(config).receipts_dir, load_signer())
     done = await asyncio.to_thread(recover_runs, store, _warn)
     if as_json:
-        show_json([receipt.meta.run_id for receipt in done])
+        show_json([receipt.meta.run_id for receipt in done.receipts])
     else:
-        for receipt in done:
+        for receipt in done.receipts:
             click.echo(f"{receipt.meta.run_id}  {receipt.outcome}  {store.path(receipt.meta.run_id)}")
-    return 0
+    return 1 if done.failed else 0
 
 
 @host.command("kept")

@@ -26,6 +26,18 @@ from treadle.wire.sidecar.receipts import (
 )
 
 WIDTH = 160
+COMPLETE, FAILED, PARTIAL = 0, 1, 3
+
+
+def exit_code(receipt: Receipt) -> int:
+    """As the receipt says, whoever asks: the one who runs it, or one who watches."""
+    more = receipt.usage_raw.get("treadle") if isinstance(receipt.usage_raw, dict) else None
+    place = (more or {}).get("workspace") or {}
+    applied = place.get("applied")
+    not_applied = place.get("apply") and (applied is None or applied["conflicts"])
+    if receipt.outcome == "failed" or (receipt.outcome == "complete" and not_applied):
+        return FAILED
+    return COMPLETE if receipt.outcome == "complete" else PARTIAL
 
 
 def show_events(events: Sequence[AnyAgentEvent]) -> None:
@@ -86,9 +98,20 @@ def _show_order(more: dict[str, Any]) -> None:
     if asked.get("task"):
         click.echo(printable(f"  task: {one_line(asked['task'])}"[:WIDTH]))
     if any((policy.get("rules") or {}).values()):
-        how = {"kernel": "kept by the kernel", "guard": "asked before each act", "observed": "judged by what was seen"}
         best = " (best effort)" if policy.get("best_effort") else ""
-        click.echo(f"  policy: {how.get(str(policy.get('enforced')), 'not applied: it did not begin')}{best}")
+        click.echo(f"  policy: {_kept(policy)}{best}")
+
+
+def _kept(policy: dict[str, Any]) -> str:
+    how = {"kernel": "kept by the kernel", "guard": "asked before each act", "observed": "judged by what was seen"}
+    lists: dict[str, str] = policy.get("lists") or {}
+    if len(set(lists.values())) < 2:
+        return how.get(str(policy.get("enforced")), "not applied: it did not begin")
+    parts = []
+    for kind, text in how.items():
+        names = [name for name, kept in lists.items() if kept == kind]
+        parts += [f"{text}: {', '.join(names)}"] if names else []
+    return "; ".join(parts)
 
 
 def _show_artifacts(found: list[dict[str, Any]]) -> None:
@@ -108,9 +131,11 @@ def _show_usage(used: UsageTotals) -> None:
 
 
 def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:
-    for line in (receipt.verification.git_status or "").splitlines()[:20]:
-        click.echo(printable(f"  {line}"))
-    check = (more.get("observed") or {}).get("check")
+    seen = more.get("observed") or {}
+    status = (receipt.verification.git_status or "").splitlines()
+    _show_some([printable(f"  {line}") for line in status], len(status))
+    _show_unlisted(seen)
+    check = seen.get("check")
     if check:
         click.echo(printable(f"  verified: {check['command']!r} {'passed' if check['ok'] else 'failed'}"))
     place = more.get("workspace") or {}
@@ -127,11 +152,41 @@ def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:
         click.echo(f"  branch {place['branch']}: {place['result_commit'][:12]}")
     if place.get("kept"):
         click.echo(f"  the work is in {place['kept']}")
-    _show_oddities((more.get("observed") or {}).get("oddities") or [])
-    if place.get("sealed") is False:
-        confined = f"by {place['confined_by']}" if place.get("confined_by") else "by nothing"
-        click.echo(f"  not sealed: confined {confined}, in mode {place['mode']}")
+    _show_oddities(seen.get("oddities") or [])
+    if place:
+        _show_confinement(more.get("confinement"), place)
     _show_artifacts(more.get("artifacts") or [])
+
+
+def _show_some(lines: list[str], number: int) -> None:
+    for line in lines[:20]:
+        click.echo(line)
+    if number > 20:
+        click.echo(f"  and {number - 20} more")
+
+
+def _show_unlisted(seen: dict[str, Any]) -> None:
+    """What changed and is in no patch: ignored files, `.git`, permissions."""
+    hidden = seen.get("hidden") or []
+    lines = [printable(f"  not in the patch: {path}") for path in hidden]
+    _show_some(lines, len(hidden) + (seen.get("hidden_left_out") or 0))
+    changed = seen.get("permissions") or []
+    lines = [printable(f"  permissions of {one['path']}: {one['before']}, now {one['after']}") for one in changed]
+    _show_some(lines, len(changed) + (seen.get("permissions_left_out") or 0))
+
+
+def _show_confinement(walls: dict[str, Any] | None, place: dict[str, Any]) -> None:
+    sealed = "" if place.get("sealed") else "not sealed: "
+    if walls is None:
+        confined = f"by {place['confined_by']}" if place.get("confined_by") else "by nothing"
+        click.echo(f"  {sealed}confined {confined}, in mode {place['mode']}")
+        return
+    covers = {"commands": "only the agent's commands", "agent": "the whole agent", "sidecar": "the whole sidecar"}
+    network = f"only to {', '.join(walls['hosts'])}" if walls["hosts"] else walls["network"]
+    what = covers.get(walls["covers"], walls["covers"])
+    click.echo(printable(f"  {sealed}confined by {walls['method']}: {what}, network {network}, mode {place['mode']}"))
+    if walls["cannot"]:
+        click.echo(printable(f"  which cannot {', '.join(walls['cannot'])}"))
 
 
 def _show_oddities(found: list[dict[str, str]]) -> None:

@@ -21,7 +21,10 @@ from treadle.workspace.workspace import Workspace
 log = logging.getLogger(__name__)
 
 
-def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> dict[str, Any]:
+def describe(
+    workspace: Workspace, observed: Observed, *, keep: bool = False, apply: bool | None = None
+) -> dict[str, Any]:
+    """`apply`: whether the changes were to be applied; None where that is no longer known."""
     place = workspace.place
     try:
         unknown = observed.difference is None
@@ -36,8 +39,9 @@ def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> di
         "base_tree": place.before,
         "result_tree": observed.difference.after if observed.difference else None,
         "result_commit": observed.commit,
-        "confined_by": observed.confined,
+        "confined_by": observed.walls.method if observed.walls else None,
         "sealed": sealed(workspace, observed),
+        "apply": apply,
         "kept": place.root if kept else None,
     }
 
@@ -52,7 +56,7 @@ def describe_error(error: Exception) -> str:
 
 def sealed(workspace: Workspace, observed: Observed) -> bool:
     """Whether what the receipt states could not be written by the run: it was confined, in a directory of its own."""
-    return observed.confined is not None and workspace.place.mode != "pass_through"
+    return observed.walls is not None and workspace.place.mode != "pass_through"
 
 
 def _applied(observed: Observed) -> bool:

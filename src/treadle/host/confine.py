@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from treadle.agent.confining import Confining, settled
 from treadle.drivers.confined import Enclosure
+from treadle.errors import ConfigError
 from treadle.host.check import run_check
 from treadle.host.supervise import policy_of
 from treadle.io.sandbox import methods
-from treadle.receipts.trace import Check
+from treadle.policy.network import parse_network, permitted
+from treadle.receipts.trace import Check, Covers, Enforced, Walls, best_effort
 from treadle.session import Confinement, SessionSpec
 from treadle.settings import config
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
@@ -27,22 +29,46 @@ class Cage:
         self, asked: Confinement, order: WorkOrder, run_id: str, source: str, objects: Sequence[str] = ()
     ) -> None:
         asked = settled(asked, config.load(source, {**os.environ, **order.config.env}).settings)
+        if methods.asked_for(asked, None) and methods.available().network and not best_effort(order):
+            asked = narrowed(asked, order.policy)
         self.asked = replace(asked, read_only=(*asked.read_only, *objects))
         root = order.workspace.root
         self._spec = SessionSpec.of(cwd=root, mode=None, confinement=self.asked, session_id=run_id)
         self._run = run_id
         self._policy = order.policy
+        self._best_effort = best_effort(order)
         self._rules = policy_of(order.policy, root).path_rules
         self._check = Confining(root, (), self.asked, session=run_id)
         self._check.obey(self._rules, None)
 
-    @property
-    def keeps_policy(self) -> bool:
-        """Whether the kernel enforces the whole policy: it knows files, but not tools and hosts."""
-        lists = {name for name in PolicyProfile.__struct_fields__ if getattr(self._policy, name)}
-        if not lists or lists - {"deny_read", "deny_write"}:
-            return False
-        return self._check.wanted and methods.available().method == "bubblewrap"
+    def kept(self, *, guards: bool, ours: bool) -> dict[str, Enforced]:
+        """For each list of the policy that is not empty, how it is enforced. `guards`: each act is asked about before
+        it happens; `ours`: by a sidecar of ours, which does so for its agent or refuses the order.
+
+        The kernel knows files and the network, but not tools.
+        """
+        lists = [name for name in PolicyProfile.__struct_fields__ if getattr(self._policy, name)]
+        if guards or (ours and not self._best_effort):
+            return dict.fromkeys(lists, "guard")
+        by_kernel: set[str] = set()
+        if self._check.wanted and methods.available().method == "bubblewrap" and not ours:
+            by_kernel |= {"deny_read", "deny_write", *_kept_off(self.asked, self._policy)}
+        return {name: "kernel" if name in by_kernel else "observed" for name in lists}
+
+    def stated(self, *, covers: Covers) -> Walls | None:
+        """What the receipt says about the sandbox; None when there is none."""
+        if not self._check.wanted:
+            return None
+        found = methods.available()
+        hidden = ["treadle's own state", *self._policy.deny_read]
+        return Walls(
+            method=str(found.method),
+            covers=covers,
+            network=self.asked.network,
+            hosts=self.asked.hosts,
+            hidden=tuple([*hidden, "/tmp and the sockets of the machine"] if found.method == "bubblewrap" else hidden),
+            cannot=found.cannot,
+        )
 
     def unkept(self) -> str:
         """What the sandbox does not enforce on this machine, for the record; empty when it enforces everything."""
@@ -66,20 +92,53 @@ class Cage:
         """For a program of ours that has to run where the agent worked; None when nothing there is confined."""
         return self._check.now()
 
-    @property
-    def method(self) -> str | None:
-        """What confines the run; None when nothing does."""
-        return methods.available().method if self._check.wanted else None
-
     def options(self) -> list[str]:
         """Options for a sidecar of ours, which stays outside and confines what its agent starts."""
-        if self.asked.use == "off":
+        if not self._check.wanted:
             return ["--no-sandbox"]
         reach = ",".join(self.asked.hosts) or self.asked.network
-        return [*(["--sandbox"] if self.asked.use == "on" else []), *(["--network", reach] if reach != "on" else [])]
+        return ["--sandbox", *(["--network", reach] if reach != "on" else [])]
 
     def close(self) -> None:
         self._check.close()
+
+
+def narrowed(asked: Confinement, policy: PolicyProfile) -> Confinement:
+    """With the network that the policy leaves: none, or the hosts that it allows. As it was where the sandbox cannot
+    do what the policy says, such as deny one host and allow all others."""
+    if _everywhere(policy.deny_network):
+        return replace(asked, network="off", hosts=())
+    if not policy.allow_network or _everywhere(policy.allow_network):
+        return asked
+    try:
+        _, hosts = parse_network(",".join(map(_host, policy.allow_network)))
+    except ConfigError:
+        return asked
+    if asked.network == "off":
+        hosts = tuple(one for one in asked.hosts if one in hosts or ("*" not in one and permitted(hosts, *_port(one))))
+    return replace(asked, network="off", hosts=hosts)
+
+
+def _kept_off(asked: Confinement, policy: PolicyProfile) -> set[str]:
+    """The lists about the network that this sandbox keeps."""
+    if asked.network == "on":
+        return set()
+    if not asked.hosts:
+        return {"deny_network", "allow_network"}
+    return {"allow_network"} if narrowed(asked, policy).hosts == asked.hosts and policy.allow_network else set()
+
+
+def _everywhere(hosts: Sequence[str]) -> bool:
+    return "*" in map(_host, hosts)
+
+
+def _host(pattern: str) -> str:
+    return pattern.removeprefix("domain:").lower()
+
+
+def _port(host: str) -> tuple[str, int]:
+    name, _, port = host.partition(":")
+    return name, int(port or 443)
 
 
 async def confined_check(command: str, cwd: str, *, shown: Sequence[str] = ()) -> Check:

@@ -11,6 +11,7 @@ from treadle.drivers.confined import Enclosure, started
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError, Unsupported
+from treadle.receipts.trace import Covers
 from treadle.session import Agent, AgentInfo, Answer, Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
@@ -57,6 +58,11 @@ class Doer(Protocol):
         ...
 
     @property
+    def covers(self) -> Covers:
+        """What of it is in the sandbox, if there is one."""
+        ...
+
+    @property
     def notes(self) -> Sequence[Deviation]: ...
 
     @property
@@ -78,6 +84,7 @@ class Doer(Protocol):
 
 class SidecarDoer:
     guards = False
+    covers: Covers = "sidecar"
 
     def __init__(
         self,
@@ -202,6 +209,10 @@ class AgentDoer:
         self._sink = sink
         self._info = AgentInfo(name=agent.name)
         self._aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def covers(self) -> Covers:
+        return "commands" if self._agent.name == "native" else "agent"
 
     @property
     def guards(self) -> bool:

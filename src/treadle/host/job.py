@@ -14,6 +14,7 @@ import msgspec
 
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.io.paths import state_dir
+from treadle.receipts.trace import Enforced, Walls
 from treadle.session import Agent, Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import WorkOrder
@@ -78,6 +79,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     out_path: str | None = None
     receipts: str | None = None
     """Where its receipt belongs, if not in the store of whoever recovers it."""
+    walls: Walls | None = None
+    kept: dict[str, Enforced] | None = None
+    """As in `Observed`, once they are known."""
 
 
 def runs_directory() -> str:

@@ -14,6 +14,7 @@ from treadle.host.conclude import describe, describe_error, make_receipt, settle
 from treadle.host.job import FORMAT, MAKING, PENDING, RunRecord, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.io.files import iter_lines, locked, write_atomic
+from treadle.io.paths import state_dir
 from treadle.io.reading import read_if_there
 from treadle.io.removing import remove_tree
 from treadle.receipts.trace import Observed
@@ -26,12 +27,26 @@ from treadle.workspace.workspace import JOURNAL, RECORD, STORE, Prepared, Worksp
 
 log = logging.getLogger(__name__)
 
+NOT_RECOVERED = "host-not-recovered.json"
+"""In the state directory: which runs could not be finished, and why. What newer releases have left is not touched."""
+
 _event: msgspec.json.Decoder[AnyAgentEvent] = msgspec.json.Decoder(AnyAgentEvent)
 
 
-def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning) -> list[Receipt]:
-    """Finish all runs whose control plane is gone. Those that still run are left alone."""
-    done = []
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    receipts: list[Receipt]
+    """Of the runs that were finished now."""
+    failed: dict[str, str]
+    """By directory, why it could not be finished. The directory is left as it is."""
+
+
+def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning, *, again: bool = True) -> Recovered:
+    """Finish all runs whose control plane is gone. Those that still run are left alone.
+
+    What cannot be finished is tried and said again, unless `again` is false and it failed before for the same reason.
+    """
+    done: list[Receipt] = []
+    failed: dict[str, str] = {}
     for directory in _directories():
         try:
             with locked(os.path.join(directory, "lock"), 0):
@@ -42,11 +57,28 @@ def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning) -> l
             if os.path.isdir(directory):  # otherwise somebody else has just finished it
                 if not isinstance(error, TreadleError):
                     log.exception("a run could not be recovered because of an unexpected error")
-                warn(f"what was left in {directory} cannot be recovered: {error}")
+                failed[directory] = str(error)
             continue
         if receipt is not None:
             done.append(receipt)
-    return done
+    new = _not_said(failed)
+    for directory, why in failed.items():
+        if again or directory in new:
+            warn(f"what was left in {directory} cannot be recovered: {why}")
+    return Recovered(receipts=done, failed=failed)
+
+
+def _not_said(failed: dict[str, str]) -> set[str]:
+    """The directories that did not fail before for this reason; from now on they did."""
+    place = os.path.join(state_dir(), NOT_RECOVERED)
+    try:
+        before = msgspec.json.decode(read_if_there(place) or b"{}", type=dict[str, str])
+    except msgspec.MsgspecError:
+        before = {}
+    if failed != before:
+        with contextlib.suppress(TreadleError):
+            write_atomic(place, msgspec.json.encode(failed), sync=False)
+    return {directory for directory, why in failed.items() if before.get(directory) != why}
 
 
 def _directories() -> Iterator[str]:
@@ -100,6 +132,7 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
     if record.receipts is not None:
         store = store.at(record.receipts)
     observed = Observed(record.run_id, record.order, record.backend, record.started)
+    observed.walls, observed.kept = record.walls, record.kept
     workspace = open_workspace(directory)
     known = store.has(record.run_id)  # true: it died after its receipt was stored, which may not have been copied yet
     ready = None if known else _pending(directory)

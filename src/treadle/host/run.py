@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -141,6 +142,8 @@ class HostRun:
             pid=os.getpid(),
             out_path=os.path.abspath(self.job.out_path) if self.job.out_path else None,
             receipts=os.path.abspath(self._store.directory),
+            walls=self.observed.walls,
+            kept=self.observed.kept,
         )
         write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
 
@@ -184,6 +187,10 @@ class HostRun:
         if self._doer is None:
             raise NotFound("nothing has been asked yet")
         await self._doer.answer(request, answer)
+
+    @property
+    def _ours(self) -> bool:
+        return isinstance(self.job.backend, Backend) and self.job.backend.ours
 
     @property
     def _seconds(self) -> float | None:
@@ -248,6 +255,8 @@ class HostRun:
         if unkept := self._cage.unkept():
             self.observed.notes.append(Deviation(where="sandbox", problem=unkept))
         self._doer = self._made_doer(self._cage)
+        self.observed.walls = self._cage.stated(covers="commands" if self._ours else self._doer.covers)
+        self._record()
         try:
             self.observed.hello = await self._doer.hello(order)
             self.observed.handshaking = False
@@ -284,9 +293,10 @@ class HostRun:
                 hint="choose another backend, or require less",
             )
         self._check_stopped()
-        observed.enforced = "guard" if doer.guards else "observed"
-        if self._cage is not None and self._cage.keeps_policy and not doer.guards:
-            observed.enforced = "kernel"
+        assert self._cage is not None
+        observed.kept = self._cage.kept(guards=doer.guards, ours=self._ours)
+        observed.walls = self._cage.stated(covers="commands" if self._ours else doer.covers)
+        self._record()
         self._asked = doer.guards
         supervisor = RunSupervisor(order, asked=doer.guards)
         self._open_outputs()
@@ -298,7 +308,7 @@ class HostRun:
                     if why is not None:
                         await self.stop(why)
         except PolicyNotEnforceable:
-            observed.enforced = None  # it did not begin
+            observed.kept = None  # it did not begin
             raise
         observed.final = doer.final
 
@@ -390,8 +400,12 @@ class HostRun:
         except Exception as error:  # whatever a run leaves behind: it began, so it has a receipt
             plan = None
             observed.notes.append(Deviation(where="workspace", problem=describe_error(error)))
-        observed.workspace = await asyncio.to_thread(describe, workspace, observed, self.job.keep_workspace)
+        observed.workspace = await self._describe(workspace)
         return plan
+
+    async def _describe(self, workspace: Workspace) -> dict[str, Any]:
+        wanted = partial(describe, keep=self.job.keep_workspace, apply=self.job.apply)
+        return await asyncio.to_thread(wanted, workspace, self.observed)
 
     async def _publish(self, workspace: Workspace) -> str | None:
         """Make the run's branch in the source's repository. Not for changes that are applied, if that is all."""
@@ -413,13 +427,12 @@ class HostRun:
         except Exception as error:
             observed.merged = None
             observed.notes.append(Deviation(where="workspace", problem=f"not applied: {describe_error(error)}"))
-            observed.workspace = await asyncio.to_thread(describe, workspace, observed, self.job.keep_workspace)
+            observed.workspace = await self._describe(workspace)
             return False
         return True
 
     async def _compare(self, workspace: Workspace) -> None:
         observed = self.observed
-        observed.confined = self._cage.method if self._cage is not None else None
         try:
             found = observed.difference = await asyncio.to_thread(workspace.difference)
         except Exception as error:

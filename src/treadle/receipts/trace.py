@@ -8,18 +8,19 @@ is in `usage_raw.treadle`, which any verifier accepts because `usage_raw` is fre
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import deque
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET
 
 from treadle import __version__
 from treadle.errors import LocalError, PeerExited, TreadleError
+from treadle.receipts import differences
 from treadle.receipts.artifacts import Collected
+from treadle.receipts.differences import claims, relative
 from treadle.redact import Redactor
 from treadle.wire.common.jsontext import mended
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
@@ -42,10 +43,9 @@ from treadle.wire.sidecar.receipts import (
     normal,
     normal_time,
     plain,
-    receipt_hash,
     timestamp,
 )
-from treadle.wire.sidecar.repair import Deviation
+from treadle.wire.sidecar.repair import NOWHEN, Deviation
 from treadle.workspace.changes import quoted
 from treadle.workspace.merge import Merged
 from treadle.workspace.workspace import Difference
@@ -56,6 +56,7 @@ TRACE_TAIL = 500
 TRACE_BYTES = 32 * 1024 * 1024
 BIG_EVENT = 64 * 1024
 NOTES = 200
+MOST_TOLD = 100_000
 DIFF_CAP = 4 * 1024 * 1024
 
 
@@ -68,12 +69,20 @@ class Trace:
         self._head: list[AnyAgentEvent] = []
         self._tail: deque[AnyAgentEvent] = deque(maxlen=TRACE_TAIL)
         self.seen = 0
+        self.files: dict[str, None] = {}
+        """The files that events report as changed, also those events that are left out."""
+        self.commands: dict[str, None] = {}
 
     def extend(self, events: Sequence[AnyAgentEvent], size: int = 0) -> None:
         """`size` is their total length as JSON. A huge event is replaced by a note about it."""
         self.seen += len(events)
+        for event in events:
+            if type(event) is FileWritten and len(self.files) < MOST_TOLD:
+                self.files[event.path] = None
+            elif type(event) is CommandExecuted and len(self.commands) < MOST_TOLD:
+                self.commands[event.command] = None
         if size > BIG_EVENT:
-            events = [_shortened(event) for event in events]
+            events = [shortened(event) for event in events]
         room = self._keep - len(self._head) if self._keep_bytes > 0 else 0
         if room > 0:
             self._keep_bytes -= size
@@ -92,7 +101,7 @@ class Trace:
         return [*self._head, gap, *self._tail]
 
 
-def _shortened(event: AnyAgentEvent) -> AnyAgentEvent:
+def shortened(event: AnyAgentEvent) -> AnyAgentEvent:
     text = msgspec.json.encode(event)
     if len(text) <= BIG_EVENT:
         return event
@@ -110,6 +119,25 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ok(self) -> bool:
         return self.exit_code == 0
+
+
+Enforced: TypeAlias = Literal["kernel", "guard", "observed"]
+"""How a policy was enforced: by the kernel, by asking before each act, or by judging what was seen. Best first."""
+Covers: TypeAlias = Literal["sidecar", "agent", "commands"]
+"""What is in the sandbox: the sidecar or agent with all that it starts, or only the commands of an agent of ours."""
+
+
+class Walls(msgspec.Struct, frozen=True, kw_only=True):
+    """The sandbox of a run, as its receipt states it."""
+
+    method: str
+    covers: Covers
+    network: Literal["on", "off"]
+    hosts: tuple[str, ...] = ()
+    """With the network off, the hosts that could be reached through our proxy."""
+    hidden: tuple[str, ...] = ()
+    cannot: tuple[str, ...] = ()
+    """What this method does not keep."""
 
 
 class Observed:
@@ -138,8 +166,8 @@ class Observed:
         self.merged: Merged | None = None
         self.commit: str | None = None
         """The commit of the result, if it became one."""
-        self.confined: str | None = None
-        """What kept the run in its workspace: bubblewrap or landlock; None when nothing did."""
+        self.walls: Walls | None = None
+        """The sandbox that it ran in; None when there was none."""
         self.patch_path: str | None = None
         self.artifacts: list[Collected] = []
         self.attempts: list[dict[str, Any]] = []
@@ -149,8 +177,8 @@ class Observed:
         self.order_path: str | None = None
         """The file with the whole order."""
         self.unmet: list[str] = []
-        self.enforced: Literal["kernel", "guard", "observed"] | None = None
-        """How the policy was enforced: by the kernel, by asking before each action, or by judging what was seen."""
+        self.kept: dict[str, Enforced] | None = None
+        """For each list of the policy that is not empty, how it was enforced; None when the run did not begin."""
         self.resumed = False
 
     def without_its_words(self, error: Exception) -> Observed:
@@ -161,6 +189,13 @@ class Observed:
         made.workspace, made.patch_path, made.difference = self.workspace, self.patch_path, self.difference
         made.command, made.order_path = self.command, self.order_path
         return made
+
+    @property
+    def enforced(self) -> Enforced | None:
+        """How the policy as a whole was enforced: no better than the weakest of its lists."""
+        if self.kept is None:
+            return None
+        return max(self.kept.values(), key=get_args(Enforced).index, default="observed")
 
     def receipt(self, redactor: Redactor) -> Receipt:
         """The receipt in normal form, without secrets. It gets its hash when it is added to the chain."""
@@ -266,14 +301,15 @@ class Observed:
             "order": self._order_fields(),
             "end": self._end(),
             "artifacts": msgspec.to_builtins(self._collected()),
-            "claimed": _claims(claim, self.trace.events("1970-01-01T00:00:00Z"), self.order.workspace.root),
+            "claimed": claims(claim, self._told_files(), [*self.trace.commands]) if claim else None,
             "observed": self._observations(),
             "differences": self._differences(),
             "unmet_requirements": self.unmet,
             "policy": {
                 "rules": msgspec.to_builtins(self.order.policy),
                 "enforced": self.enforced,
-                "best_effort": _best_effort(self.order),
+                "lists": self.kept,
+                "best_effort": best_effort(self.order),
             },
             "unknown_capabilities": {
                 note.where.rpartition(".")[2]: note.value
@@ -282,6 +318,7 @@ class Observed:
             },
             "notes": [_noted(note) for note in self.notes[:NOTES]],
             "notes_left_out": max(0, len(self.notes) - NOTES),
+            "confinement": msgspec.to_builtins(self.walls),
             "workspace": {**self.workspace, "applied": msgspec.to_builtins(self.merged)},
             "earlier_attempts": self.attempts,
             "resumed_after_crash": self.resumed,
@@ -304,9 +341,12 @@ class Observed:
             "files": msgspec.to_builtins(self.difference.changes) if self.difference else None,
             **self._hidden(),
             "oddities": msgspec.to_builtins(self.difference.oddities[:NOTES]) if self.difference else None,
+            "permissions": msgspec.to_builtins(self.difference.permissions[:NOTES]) if self.difference else None,
+            "permissions_left_out": max(0, len(self.difference.permissions) - NOTES) if self.difference else 0,
             "oddities_left_out": max(0, len(self.difference.oddities) - NOTES) if self.difference else 0,
             "processes_seen": None if self.commands_seen is None else list(self.commands_seen),
             "check": {**msgspec.to_builtins(self.check), "ok": self.check.ok} if self.check else None,
+            "not_observed": not_observed(self.walls, self.difference),
             "events": self.trace.seen,
             "events_left_out": self.trace.left_out,
         }
@@ -318,57 +358,51 @@ class Observed:
             return {"hidden": None, "hidden_left_out": 0}
         return {"hidden": [*hidden[:NOTES]], "hidden_left_out": max(0, len(hidden) - NOTES)}
 
+    def _told_files(self) -> list[str]:
+        return relative(self.trace.files, self.order.workspace.root)
+
     def _differences(self) -> list[str]:
         """Where the claims and the observations disagree, in words."""
-        if self.difference is None:
-            return []
-        real = {path for change in self.difference.changes for path in (change.path, change.old_path) if path}
-        told = set(_files(self.trace.events("1970-01-01T00:00:00Z"), self.order.workspace.root))
-        found = [f"said that it changed {quoted(path)}, which did not change" for path in sorted(told - real)]
-        found += [f"changed {quoted(path)} and did not say so" for path in sorted(real - told)]
         claim = self.final.receipt if self.final else None
+        found: list[str] = []
+        if claim is not None:
+            hello = self.hello.backend.id if self.hello else None
+            found += differences.about_identity(claim, self.run_id, self.order.id, hello)
+            sent = None if self.trace.left_out else self.trace.events(NOWHEN)
+            short = msgspec.structs.replace(claim, trace=[shortened(event) for event in claim.trace])
+            found += differences.about_trace(short, sent, self.trace.seen)
+        if self.difference is not None:
+            all_told = len(self.trace.files) < MOST_TOLD
+            found += differences.about_files({*self._told_files()}, self.difference, all_told=all_told)
+            if claim is not None:
+                found += differences.about_patch(claim, self.difference)
         if claim and claim.verification.harness_ok and self.check and not self.check.ok:
             found.append(f"said that the checks passed, and {self.check.command!r} did not")
-        return found[:NOTES]
+        found += [f"named {quoted(one.path)}, and {one.problem}" for one in self.artifacts if one.problem]
+        return [*found[:NOTES], *([f"and {len(found) - NOTES} more"] if len(found) > NOTES else [])]
 
 
-def _best_effort(order: WorkOrder) -> bool:
+def not_observed(walls: Walls | None, found: Difference | None) -> list[str]:
+    """What was not looked at, so that the receipt's silence about it means nothing."""
+    said = ["which files were read", "owners and times of files", "permissions and attributes of directories"]
+    if found is None:
+        said.append("what was changed in the workspace")
+    elif found.hidden is None:
+        said.append("ignored files and .git")
+    if walls is None:
+        said.append("files outside the workspace")
+    if walls is None or walls.network == "on" or walls.hosts:
+        said.append("what was sent over the network")
+    return said
+
+
+def best_effort(order: WorkOrder) -> bool:
     asked = order.config.vendor.get("abp")
     return isinstance(asked, dict) and asked.get("best_effort_policy") is True
 
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {} if value is None else {"claimed": value}
-
-
-def _claims(claim: Receipt | None, trace: Sequence[AnyAgentEvent], root: str) -> dict[str, Any] | None:
-    if claim is None:
-        return None
-    try:
-        matches: bool | None = claim.receipt_sha256 == receipt_hash(normal(claim)) if claim.receipt_sha256 else None
-    except ValueError:
-        matches = False
-    return {
-        "outcome": claim.outcome,
-        "run_id": claim.meta.run_id,
-        "work_order_id": claim.meta.work_order_id,
-        "harness_ok": claim.verification.harness_ok,
-        "trace_events": len(claim.trace),
-        "files": _files(trace, root),
-        "commands": [event.command for event in trace if isinstance(event, CommandExecuted)][:NOTES],
-        "sha256": claim.receipt_sha256,
-        "sha256_matches": matches,
-    }
-
-
-def _files(trace: Sequence[AnyAgentEvent], root: str) -> list[str]:
-    """The files that events report as changed, relative to the workspace."""
-    found: dict[str, None] = {}
-    for event in trace:
-        if isinstance(event, FileWritten) and len(found) < NOTES:
-            path = os.path.normpath(event.path)
-            found[os.path.relpath(path, root) if os.path.isabs(path) else path] = None
-    return list(found)
 
 
 def _with_valid_time(event: AnyAgentEvent, now: str) -> AnyAgentEvent:

@@ -239,6 +239,7 @@ ACTS: dict[str, list[Step]] = {
     # In the hello...
     "hello_without_version": [say("hello", backend={"id": "bad"}, capabilities={}), order, FINAL],
     "hello_without_backend": [say("hello", contract_version="abp/v0.1", capabilities={}), order, FINAL],
+    "hello_without_capabilities": [say("hello", contract_version="abp/v0.1", backend={"id": "bad"}), order, FINAL],
     "other_major_version": [hello(contract_version="abp/v1.0"), order, FINAL],
     "other_minor_version": [hello(contract_version="abp/v0.9"), order, FINAL],
     "version_is_nonsense": [hello(contract_version="lol"), order, FINAL],

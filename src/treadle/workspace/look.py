@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from typing import Literal, TypeAlias
 
@@ -39,6 +40,13 @@ class Oddity(msgspec.Struct, frozen=True, kw_only=True):
     kind: OddityKind
     path: str
     note: str
+
+
+class PermissionChange(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    before: str
+    """In octal."""
+    after: str
 
 
 class DirectoryPart:
@@ -117,6 +125,18 @@ def hidden_changes(before: Look, after: Look) -> list[str]:
         elif old != new:
             found.append(path)
     return sorted(found)
+
+
+def permission_changes(before: Look, after: Look) -> list[PermissionChange]:
+    """Of files that both looks have in their trees: other permissions, beyond being executable, which trees hold."""
+    found = []
+    for path in sorted(before.files.keys() & after.files.keys()):
+        old, new = before.seen.get(path), after.seen.get(path)
+        if old is None or new is None or stat.S_IFMT(old[0]) != stat.S_IFMT(new[0]):
+            continue
+        if (old[0] ^ new[0]) & 0o7777 & ~0o100:
+            found.append(PermissionChange(path=path, before=f"{old[0] & 0o7777:04o}", after=f"{new[0] & 0o7777:04o}"))
+    return found
 
 
 def news(before: Look | None, after: Look) -> list[Oddity]:

@@ -26,7 +26,15 @@ from treadle.workspace import private_git
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
 from treadle.workspace.checkouts import enclosing, uncommitted
 from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
-from treadle.workspace.look import MISSING, Look, Oddity, hidden_changes, news
+from treadle.workspace.look import (
+    MISSING,
+    Look,
+    Oddity,
+    PermissionChange,
+    hidden_changes,
+    news,
+    permission_changes,
+)
 from treadle.workspace.merge import Merged, MergePlan, plan_back
 from treadle.workspace.obeyed import obeyed_in
 from treadle.workspace.store import Store, lending
@@ -57,6 +65,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] | None = None
     """Changes that are not in the patch: ignored files, and files in `.git`. None when they could not be determined."""
     oddities: tuple[Oddity, ...] = ()
+    permissions: tuple[PermissionChange, ...] = ()
+    """What no tree holds: permissions that were changed, beyond being executable."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +158,7 @@ class Workspace:
             unread="; ".join(f"{one.path}: {one.note}" for one in found if one.kind in MISSING),
             hidden=None if self._look is None else tuple(self._hidden(self._look, look)),
             oddities=tuple(found),
+            permissions=tuple(self._permissions(look)),
         )
         return self._difference
 
@@ -170,6 +181,11 @@ class Workspace:
 
     def _named(self, one: Oddity) -> Oddity:
         return msgspec.structs.replace(one, path=one.path.removeprefix(self.inside))
+
+    def _permissions(self, look: Look) -> list[PermissionChange]:
+        found = permission_changes(self._look, look) if self._look is not None else []
+        here = [one for one in found if one.path.startswith(self.inside)]
+        return [msgspec.structs.replace(one, path=one.path.removeprefix(self.inside)) for one in here]
 
     def _hidden(self, before: Look, after: Look) -> list[str]:
         found = hidden_changes(before, after)

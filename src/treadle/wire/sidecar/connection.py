@@ -221,6 +221,8 @@ _decoder: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Envelope)
 _event_decoder: msgspec.json.Decoder[RunEvent] = msgspec.json.Decoder(RunEvent)
 
 
+IN_HELLO = frozenset({"hello.backend", "hello.backend.id", "hello.capabilities"})
+"""What no hello may lack or get wrong, beside its version, which has an error of its own."""
 LAST_END = "the end of the only run"
 """The table's name for a `final` or `fatal` after which no run is left."""
 
@@ -335,6 +337,8 @@ class Connection(base.Connection[Message]):
         lacking = [str(note) for note in found if note.blank and not note.where.startswith("final.receipt.trace[")]
         if kind == "final" and lacking:
             raise IncompleteReceipt(f"its receipt is not valid: {'; '.join(lacking[:5])}")
+        if kind == "hello" and (missing := [note for note in found if note.where in IN_HELLO]):
+            raise msgspec.ValidationError(f"hello must say who it is and what it can: {missing[0]}")
         self.notes += found
         return message
 
