@@ -104,3 +104,25 @@ async def test_a_provider_that_says_wait_holds_everybody_on_the_account(
     ended = [await client.wait(bus, each.id, 90) for each in (order, other)]
     assert [each.state for each in ended] == ["done", "done"], ended
     assert ended[1].attempts[0].placed >= parks["work"].until
+
+
+def test_orders_without_limits_share_a_budget_instead_of_waiting_for_one() -> None:
+    book = book_with(*(plain_spec(f"o{number}", project="p") for number in range(12)), slots=12)
+    book.change_control(budgets={"project:p": Budget(tokens=1000)})
+    assert place_all(book, 0.0) == 10, "a tenth each"
+    for row in list(book.at_work())[:8]:
+        book.finished(row, RunEnded(order=row.spec.id, attempt=1, outcome="done", used=Used(input_tokens=120)))
+    assert book.control.budgets["project:p"].spent_tokens == 960 and place_all(book, 0.0) == 0
+    for row in list(book.at_work()):
+        book.finished(row, RunEnded(order=row.spec.id, attempt=1, outcome="done"))
+    assert place_all(book, 0.0) == 1, "less than a share is left, and one goes on with it"
+
+
+def test_what_has_no_price_is_held_where_only_money_bounds_it() -> None:
+    book = book_with(plain_spec("free"), plain_spec("bounded", limits=OrderLimits(tokens=100)))
+    book.change_control(budgets={"fleet": Budget(usd=10.0)})
+    assert place_all(book, 0.0) == 2
+    for row in book.at_work():
+        book.spend(row, Used(input_tokens=50))
+    held = {row.spec.id: over_budget(book, row) for row in book.at_work()}
+    assert "nobody knows the price" in held["free"] and held["bounded"] == ""

@@ -1,5 +1,8 @@
 """Money and tokens: what was spent, and whether an order may spend more."""
 
+import math
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from treadle.fleet.control import Budget, budget_scopes
@@ -23,6 +26,28 @@ def charged(budgets: dict[str, Budget], spec: Spec, before: Used, used: Used) ->
             unpriced_tokens=old.unpriced_tokens + (new_tokens if used.usd is None else 0),
         )
     return made
+
+
+class Needs(NamedTuple):
+    """What an order is taken to need of a budget. Where that is only the default share, it goes on with less."""
+
+    usd: float
+    tokens: int
+    own_usd: bool
+    own_tokens: bool
+
+    def fit_usd(self, left: float) -> bool:
+        return self.usd <= left if self.own_usd else left > 0
+
+    def fit_tokens(self, left: int) -> bool:
+        return self.tokens <= left if self.own_tokens else left > 0
+
+
+def needs(budget: Budget, limits: OrderLimits) -> Needs:
+    """Its own limits; where it has none and the budget has, the budget's default share."""
+    usd = (budget.usd or 0.0) * budget.share if limits.usd is None else limits.usd
+    tokens = math.ceil((budget.tokens or 0) * budget.share) if limits.tokens is None else limits.tokens
+    return Needs(usd, tokens, limits.usd is not None, limits.tokens is not None)
 
 
 def beyond(limits: OrderLimits, used: Used, next_call: Used) -> str:

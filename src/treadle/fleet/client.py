@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from treadle.errors import (
@@ -57,6 +57,7 @@ from treadle.wire.fleet.messages import (
     SetRequest,
     UndrainRequest,
     Wait,
+    WeightRequest,
     Why,
 )
 from treadle.wire.fleet.orders import Spec
@@ -296,10 +297,24 @@ async def drain(bus: Bus, node: str, *, why: str = "", by: str = "", undo: bool 
     await _want(bus, kind(node=node, why=why, by=by))
 
 
-async def set_budget(bus: Bus, scope: str, *, usd: float | None, tokens: int | None, by: str = "") -> None:
+async def set_budget(
+    bus: Bus,
+    scope: str,
+    *,
+    usd: float | None | UnsetType = UNSET,
+    tokens: int | None | UnsetType = UNSET,
+    share: float | UnsetType = UNSET,
+    by: str = "",
+) -> None:
+    """Set what is given; None removes a limit."""
     if scope != "fleet" and not scope.startswith("project:"):
         raise ConfigError(f"{scope!r} has no budget", hint="fleet, or project:NAME")
-    await _want(bus, BudgetRequest(scope=scope, usd=usd, tokens=tokens, by=by))
+    await _want(bus, BudgetRequest(scope=scope, usd=usd, tokens=tokens, share=share, by=by))
+
+
+async def set_weight(bus: Bus, project: str, weight: float, *, by: str = "") -> None:
+    """Set how many turns a project gets where another gets one."""
+    await _want(bus, WeightRequest(project=project, weight=weight, by=by))
 
 
 async def set_limit(bus: Bus, scope: str, most: int | None, *, by: str = "") -> None:

@@ -15,6 +15,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     usd: float | None = None
     tokens: int | None = None
+    share: float = 0.1
+    """What an order without limits of its own is taken to need, as a part of the budget: so much is reserved for it."""
     spent_usd: float = 0.0
     spent_tokens: int = 0
     unpriced_tokens: int = 0
@@ -39,6 +41,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budgets: dict[str, Budget] = {}
     limits: dict[str, int] = {}
     """How many may run at once, across all nodes: `agent:A`, `credential:C`, `repo:PATH`."""
+    weights: dict[str, float] = {}
+    """Project -> how many turns it gets where another gets one."""
     keep_seconds: float = 90 * 86400.0
     """How long an order that has ended stays stored; 0 is for ever."""
     keep_bytes: int = 8 * 1024**3

@@ -53,7 +53,7 @@ def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:
     again = fleet("retry", slow).strip()
     assert again != slow and as_json("show", again)["spec"]["retry_of"] == slow
     fleet("cancel", again, "--wait")
-    assert as_json("budget", "fleet", "--tokens", "5") == {"scope": "fleet", "usd": None, "tokens": 5}
+    assert as_json("budget", "fleet", "--max-tokens", "5") == {"scope": "fleet", "tokens": 5}
     assert as_json("limit", "agent:claude", "2") == {"scope": "agent:claude", "most": 2}
     fleet("pause", "label:x", "--why", "later")
     fleet("resume", "label:x")

@@ -112,23 +112,22 @@ def test_an_order_waits_for_its_time() -> None:
 
 
 def test_a_budget_holds_what_does_not_fit_beside_what_is_reserved() -> None:
-    limits = {"first": 800, "second": 300, "none": None}
+    limits = {"first": 800, "second": 300}
     book = book_with(*(spec(name, project="p", limits=OrderLimits(tokens=most)) for name, most in limits.items()))
     book.accept(spec("other", project="q"), 0.0)
     book.change_control(budgets={"project:p": Budget(tokens=1000)})
     assert node_of(book, "first") == node_of(book, "other") == "n1"
     book.nodes["n1"].slots = 5
     assert "0 tokens spent and 800 reserved of 1000" in waits(book, "second").text
-    assert "needs a limit in tokens" in waits(book, "none").text
     book.change_control(budgets={"project:p": Budget(tokens=2000)})
     assert node_of(book, "second") == "n1"
 
 
-def test_a_budget_in_money_needs_a_limit_in_money_or_tokens() -> None:
+def test_a_budget_in_money_reserves_a_share_for_what_has_no_limit_of_its_own() -> None:
     book = book_with(spec("o", limits=OrderLimits(usd=3.0)), spec("none"))
     book.change_control(budgets={"fleet": Budget(usd=5.0, spent_usd=3.0)})
-    assert "3.00 USD spent and 0.00 reserved of 5.00" in waits(book, "o").text
-    assert "needs a limit in money" in waits(book, "none").text
+    assert node_of(book, "none") == "n1"
+    assert "3.00 USD spent and 0.50 reserved of 5.00" in waits(book, "o").text
 
 
 def test_a_rate_limit_holds_everybody_on_the_account_and_then_lets_them_back_one_by_one() -> None:

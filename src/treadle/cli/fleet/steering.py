@@ -229,22 +229,31 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
 
 @click.command("budget")
 @click.argument("scope", default="fleet")
-@click.option("--usd", type=float, metavar="USD", help="At most this much money.")
-@click.option("--tokens", type=int, metavar="N", help="At most this many tokens.")
+@click.option("--max-usd", "--usd", "usd", type=float, metavar="USD", help="At most this much money.")
+@click.option("--max-tokens", "--tokens", "tokens", type=int, metavar="N", help="At most this many tokens.")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="PART",
+    help="What is reserved of it for an order without limits of its own: 0.1 is a tenth.  [default: 0.1]",
+)
 @json_option
-def budget(scope: str, usd: float | None, tokens: int | None, as_json: bool) -> None:
+def budget(scope: str, usd: float | None, tokens: int | None, share: float | None, as_json: bool) -> None:
     """Show the budgets, or set one: of the fleet, or project:NAME. At the limit, orders wait until it is raised."""
     from treadle.fleet import client
 
+    told: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share}
+    given = {name: value for name, value in told.items() if value is not None}
+
     async def work(bus: Any) -> Any:
-        if usd is not None or tokens is not None:
-            await client.set_budget(bus, scope, usd=usd, tokens=tokens)
+        if given:
+            await client.set_budget(bus, scope, **given)
             return None
         return (await client.control(bus)).budgets
 
     found = with_bus(work)
     if found is None:
-        return show_json({"scope": scope, "usd": usd, "tokens": tokens}) if as_json else None
+        return show_json({"scope": scope, **given}) if as_json else None
     if as_json:
         return show_json(found)
     rows = [["SCOPE", "MONEY", "TOKENS", "UNPRICED"]]
@@ -269,4 +278,21 @@ def limit(scope: str, most: int | None, as_json: bool) -> None:
         show_json({"scope": scope, "most": most})
 
 
-COMMANDS = (cancel, pause, resume, retry, send_back, requeue, set_, approvals, answer, say, budget, limit)
+@click.command("weight")
+@click.argument("project")
+@click.argument("turns", type=click.FloatRange(0, 1000, min_open=True))
+@json_option
+def weight(project: str, turns: float, as_json: bool) -> None:
+    """Give a project more turns, or fewer, than the others: 2 is twice as many orders started while both have some.
+
+    Projects take turns within a priority, and within a project those who submit. Orders without a project count
+    for their repository.
+    """
+    from treadle.fleet import client
+
+    with_bus(lambda bus: client.set_weight(bus, project, turns))
+    if as_json:
+        show_json({"project": project, "weight": turns})
+
+
+COMMANDS = (cancel, pause, resume, retry, send_back, requeue, set_, approvals, answer, say, budget, limit, weight)

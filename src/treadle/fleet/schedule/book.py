@@ -18,6 +18,7 @@ from treadle.fleet.control import Control
 from treadle.fleet.engine.bus import Write
 from treadle.fleet.orders import PERSON, ask_record, begun, encode, new_id
 from treadle.fleet.schedule import retrying
+from treadle.fleet.schedule.line import FairLine
 from treadle.fleet.schedule.liveness import stuck
 from treadle.fleet.schedule.rows import NodeView, OpenOrder, Say, Unit, is_unlanded
 from treadle.fleet.schedules import due_again, first_due
@@ -63,7 +64,7 @@ class Book:
         self.lease = lease
         self.wall = wall
         self.rows: dict[str, OpenOrder] = {}
-        self.queue: dict[int, dict[str, None]] = {priority: {} for priority in range(9, -1, -1)}
+        self.queue = {priority: FairLine(lambda: self.control.weights) for priority in range(9, -1, -1)}
         self.nodes: dict[str, NodeView] = {}
         self.children: dict[str, set[str]] = {}
         self.fate: dict[str, State] = {}
@@ -120,21 +121,18 @@ class Book:
             self.nodes[name] = NodeView(name, now)
         return self.nodes[name]
 
-    def queued(self) -> Iterator[OpenOrder]:
+    def queued(self, most: int | None = None) -> Iterator[OpenOrder]:
+        """All that wait, in the order in which they are to be placed; at most so many of one submitter."""
         for line in self.queue.values():
-            for name in list(line):
+            for name in line.names(most):
                 yield self.rows[name]
 
     def _enqueue(self, row: OpenOrder, *, first: bool = False) -> None:
-        line = self.queue[row.order.priority]
-        if first:
-            self.queue[row.order.priority] = {row.spec.id: None, **line}
-        else:
-            line[row.spec.id] = None
+        self.queue[row.order.priority].add(row.spec, first=first)
 
     def _dequeue(self, row: OpenOrder) -> None:
         for line in self.queue.values():
-            line.pop(row.spec.id, None)
+            line.remove(row.spec.id)
 
     def _leave_node(self, row: OpenOrder) -> None:
         view = self.nodes.get(row.order.node)

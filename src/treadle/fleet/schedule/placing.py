@@ -2,7 +2,8 @@
 
 import time
 
-from treadle.fleet.control import Park, budget_scopes, scopes, with_entry
+from treadle.fleet import accounts
+from treadle.fleet.control import Budget, Park, budget_scopes, scopes, with_entry
 from treadle.fleet.engine.bus import Write
 from treadle.fleet.orders import encode
 from treadle.fleet.schedule.book import BACK_SECONDS, Book
@@ -79,6 +80,11 @@ def over_budget(book: Book, row: OpenOrder) -> str:
             return f"the budget of {scope} is spent: {budget.spent_usd:.2f} of {budget.usd:.2f} USD"
         if budget.tokens is not None and budget.spent_tokens > budget.tokens:
             return f"the budget of {scope} is spent: {budget.spent_tokens} of {budget.tokens} tokens"
+        limits, counted = row.order.limits, row.order.counted
+        unbounded = budget.tokens is None and limits.tokens is None and limits.usd is None
+        if budget.usd is not None and unbounded and counted.usd is None and counted.tokens:
+            do = f"`treadle fleet set {row.spec.id} --max-tokens N`"
+            return f"the budget of {scope} is in money, and nobody knows the price of what this order uses: {do}"
     return ""
 
 
@@ -88,14 +94,11 @@ def _budget(book: Book, row: OpenOrder) -> Wait | None:
         if budget is None or budget.usd is None and budget.tokens is None:
             continue
         usd, tokens = reserved(book, scope)
-        limits = row.order.limits
-        if limits.tokens is None and (budget.tokens is not None or limits.usd is None):
-            text = f"the budget of {scope} needs a limit in {'tokens' if budget.tokens is not None else 'money'} here"
-            return Wait(kind="budget", text=f"{text}: `treadle fleet set {row.spec.id} --max-tokens N`")
-        if budget.usd is not None and budget.spent_usd + usd + (limits.usd or 0.0) > budget.usd:
+        needs = accounts.needs(budget, row.order.limits)
+        if budget.usd is not None and not needs.fit_usd(budget.usd - budget.spent_usd - usd):
             text = f"{budget.spent_usd:.2f} USD spent and {usd:.2f} reserved of {budget.usd:.2f}"
             return Wait(kind="budget", text=f"the budget of {scope}: {text}")
-        if budget.tokens is not None and budget.spent_tokens + tokens + (limits.tokens or 0) > budget.tokens:
+        if budget.tokens is not None and not needs.fit_tokens(budget.tokens - budget.spent_tokens - tokens):
             text = f"{budget.spent_tokens} tokens spent and {tokens} reserved of {budget.tokens}"
             return Wait(kind="budget", text=f"the budget of {scope}: {text}")
     return None
@@ -160,10 +163,12 @@ def refuses(book: Book, view: NodeView, row: OpenOrder, now: float) -> Wait | No
 
 
 def place_all(book: Book, now: float) -> int:
-    """Place everything that can be placed now, most urgent first. Returns how many were placed."""
+    """Place everything that can be placed now, most urgent first, then by turns (`line.py`). Returns how many were."""
     alive = [view for view in book.nodes.values() if now - view.heard <= book.lease and view.free > 0]
+    if not alive:
+        return 0
     placed = looked = 0
-    for row in book.queued():
+    for row in book.queued(LOOKED_AT):
         looked += 1
         if looked > LOOKED_AT or not any(view.free > 0 for view in alive):
             break
@@ -176,6 +181,7 @@ def place_all(book: Book, now: float) -> int:
 
 def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
     book._dequeue(row)
+    book.queue[row.order.priority].placed(row.spec)
     view.at_work.add(row.spec.id)
     row.heard = now
     number = row.order.attempt + 1
@@ -214,14 +220,16 @@ def explain_wait(book: Book, row: OpenOrder, now: float) -> Why:
 
 
 def reserved(book: Book, scope: str) -> tuple[float, int]:
-    """The money and tokens that orders at work may still use, by their limits."""
+    """The money and tokens that orders at work may still use, by their limits or their share of the budget."""
     usd, tokens = 0.0, 0
+    budget = book.control.budgets.get(scope, Budget())
     for row in book.at_work():
         if scope in budget_scopes(row.spec):
             used, now = row.order.used, row.order.counted
             spent_usd, spent_tokens = (used.usd or 0.0) + (now.usd or 0.0), used.tokens + now.tokens
-            usd += max(0.0, (row.order.limits.usd or 0.0) - spent_usd)
-            tokens += max(0, (row.order.limits.tokens or 0) - spent_tokens)
+            needs = accounts.needs(budget, row.order.limits)
+            usd += max(0.0, needs.usd - spent_usd)
+            tokens += max(0, needs.tokens - spent_tokens)
     return usd, tokens
 
 

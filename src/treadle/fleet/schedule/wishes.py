@@ -24,6 +24,7 @@ from treadle.wire.fleet.messages import (
     SetRequest,
     UndrainRequest,
     UnparkRequest,
+    WeightRequest,
 )
 from treadle.wire.fleet.records import Note
 
@@ -43,12 +44,14 @@ async def apply(book: Book, cleaning: Cleaning, request: AnyRequest) -> None:
             book.change_control(drained=with_entry(control.drained, request.node, None))
         case BudgetRequest():
             old = control.budgets.get(request.scope, Budget())
-            usd = old.usd if request.usd is UNSET else request.usd
-            tokens = old.tokens if request.tokens is UNSET else request.tokens
-            new = replace(old, usd=usd, tokens=tokens)
+            told = {name: getattr(request, name) for name in ("usd", "tokens", "share")}
+            new = replace(old, **{name: value for name, value in told.items() if value is not UNSET})
             book.change_control(budgets=with_entry(control.budgets, request.scope, new))
         case LimitRequest():
             book.change_control(limits=with_entry(control.limits, request.scope, request.most))
+        case WeightRequest():
+            weight = None if request.weight == 1.0 else request.weight
+            book.change_control(weights=with_entry(control.weights, request.project, weight))
         case CleanRequest():
             await cleaning.remove(request.orders)
         case KeepRequest():

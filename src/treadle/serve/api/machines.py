@@ -5,9 +5,10 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from treadle.fleet import client
-from treadle.fleet.control import Control
+from treadle.fleet.control import Budget, Control
 from treadle.fleet.engine import places
 from treadle.fleet.find.order_rows import SearchHit
 from treadle.fleet.join import invitations
@@ -92,13 +93,26 @@ class NewBudget(RequestBody, frozen=True, kw_only=True):
     scope: Scope = "fleet"
     usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
     tokens: Annotated[int, Meta(ge=0, le=1 << 53)] | None = None
+    share: Annotated[float, Meta(gt=0, le=1)] = Budget().share
 
 
 @call("PUT", "/budgets", right="all", body=NewBudget)
 async def set_budget(asking: Asking) -> Done:
-    """Set the budget of the fleet or a project; with neither figure it is removed."""
+    """Set the budget of the fleet or a project, and the share of it that is reserved for an order without limits."""
     given: NewBudget = asking.body
-    await client.set_budget(asking.bus, given.scope, usd=given.usd, tokens=given.tokens, by=asking.by)
+    await client.set_budget(asking.bus, **asdict(given), by=asking.by)
+    return Done()
+
+
+class NewWeight(RequestBody, frozen=True, kw_only=True):
+    project: Scope
+    weight: Annotated[float, Meta(gt=0, le=1000)]
+
+
+@call("PUT", "/weights", right="all", body=NewWeight)
+async def set_weight(asking: Asking) -> Done:
+    """Set how many turns a project gets where another gets one."""
+    await client.set_weight(asking.bus, asking.body.project, asking.body.weight, by=asking.by)
     return Done()
 
 

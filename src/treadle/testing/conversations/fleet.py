@@ -40,6 +40,7 @@ from treadle.wire.fleet.messages import (
     TreeSeen,
     UndrainRequest,
     UnparkRequest,
+    WeightRequest,
     WorktreeTouched,
 )
 from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
@@ -122,6 +123,7 @@ SAMPLES: list[Conversation] = [
             UndrainRequest(node="n1", by="ann"),
             BudgetRequest(scope="fleet", by="ann", usd=None),
             LimitRequest(scope="agent:claude", by="ann", most=2),
+            WeightRequest(project="shop", by="ann", weight=2.0),
             CleanRequest(orders=("a1",), by="ann"),
             KeepRequest(keep_seconds=3600.0, by="ann"),
             UnparkRequest(account="claude", by="ann"),

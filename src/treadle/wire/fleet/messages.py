@@ -7,10 +7,10 @@ format 0 gets nothing to do until it is upgraded.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import AgentQuestion, Used
@@ -161,6 +161,14 @@ class BudgetRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True,
     scope: str
     usd: float | None | UnsetType = UNSET
     tokens: int | None | UnsetType = UNSET
+    share: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
+
+
+class WeightRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True, tag="weight"):
+    """How many turns a project gets where another gets one; 1 unless something else was said."""
+
+    project: str
+    weight: Annotated[float, Meta(gt=0, le=1000)] = 1.0
 
 
 class LimitRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True, tag="limit"):
@@ -190,6 +198,7 @@ AnyRequest: TypeAlias = (
     | UndrainRequest
     | BudgetRequest
     | LimitRequest
+    | WeightRequest
     | CleanRequest
     | KeepRequest
     | UnparkRequest

@@ -1,0 +1,83 @@
+"""Who goes first among orders that wait: fair between projects, then between those who submit."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.fleet.schedule.line import FairLine
+from treadle.wire.fleet.orders import Spec
+
+
+def spec(name: str, project: str = "a", by: str = "ana") -> Spec:
+    return Spec(id=name, task="t", project=project, by=by)
+
+
+def place(line: FairLine, specs: dict[str, Spec]) -> str:
+    name = next(line.names())
+    line.remove(name)
+    line.placed(specs[name])
+    return name
+
+
+def test_ten_orders_of_one_project_delay_the_first_of_another_by_one() -> None:
+    line = FairLine()
+    specs = {name: spec(name, name[0]) for name in [f"a{number}" for number in range(10)] + ["b0", "b1", "b2"]}
+    for name in list(specs)[:10]:
+        line.add(specs[name])
+    assert place(line, specs) == "a0"
+    for name in ("b0", "b1", "b2"):
+        line.add(specs[name])
+    placed = [place(line, specs) for _ in range(12)]
+    assert placed == ["b0", "a1", "b1", "a2", "b2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"]
+
+
+def test_within_a_project_submitters_take_turns_and_one_that_is_tried_again_goes_first() -> None:
+    line = FairLine()
+    specs = {name: spec(name, by=name[0]) for name in ("x0", "x1", "x2", "y0", "x3")}
+    for name in ("x0", "x1", "x2", "y0"):
+        line.add(specs[name])
+    line.add(specs["x3"], first=True)
+    assert list(line.names()) == ["x3", "y0", "x0", "x1", "x2"]
+
+
+def test_a_project_of_twice_the_weight_gets_two_turns_of_three() -> None:
+    line = FairLine(lambda: {"a": 2.0})
+    specs = {f"{project}{number}": spec(f"{project}{number}", project) for project in "ab" for number in range(20)}
+    for each in specs.values():
+        line.add(each)
+    placed = [place(line, specs)[0] for _ in range(18)]
+    assert Counter(placed) == {"a": 12, "b": 6}
+
+
+def test_who_comes_back_has_saved_up_nothing() -> None:
+    line = FairLine()
+    specs = {f"{project}{number}": spec(f"{project}{number}", project) for project in "ab" for number in range(20)}
+    for number in range(20):
+        line.add(specs[f"a{number}"])
+    for _ in range(10):
+        place(line, specs)
+    for number in range(20):
+        line.add(specs[f"b{number}"])
+    assert Counter(place(line, specs)[0] for _ in range(8)) == {"a": 4, "b": 4}
+
+
+@given(st.lists(st.tuples(st.sampled_from("add remove place first".split()), st.integers(0, 30))))
+def test_nothing_is_lost_or_doubled_and_no_project_is_passed_over(steps: list[tuple[str, int]]) -> None:
+    line, known, waited = FairLine(), dict[str, Spec](), Counter[str]()
+    for what, number in steps:
+        name = f"o{number}"
+        if what in ("add", "first") and name not in line:
+            known[name] = spec(name, f"p{number % 3}", f"s{number % 2}")
+            line.add(known[name], first=what == "first")
+        elif what == "remove":
+            line.remove(name)
+        elif what == "place" and len(line):
+            waiting = {known[each].project for each in line.names()}
+            chosen = known[place(line, known)].project
+            waited.update(waiting - {chosen})
+            waited[chosen] = 0
+            assert max(waited.values()) <= 3, "a project waits for more than one order of each other one"
+            waited = Counter({project: count for project, count in waited.items() if project in waiting})
+        names = list(line.names())
+        assert len(names) == len(set(names)) == len(line) and all(each in line for each in names)
