@@ -154,20 +154,19 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     if not named:
         spec = msgspec.structs.replace(spec, env={**spec.env, "HEIMDALL_HAID": haid, **this_process()})
     spec = _relayed(spec, planning, haid, {**environ, **spec.env}.get(PROCESS_VARIABLE, ""))
-    if not named:
-        if not planning.claimed() and not planning.blind():
-            return spec
     from treadle.coordination.guard import Guarded
+    from treadle.io.sandbox import methods
 
-    guarded = Guarded(planning, haid)
+    guarded = Guarded(planning, haid, confined=methods.wanted(spec.confinement, spec.mode))
 
     def watching() -> Callable[[], None]:
         before = guarded.watch()
         return lambda: guarded.check(before)
 
-    return msgspec.structs.replace(
-        spec, guards=_both(spec.guards, Guards(judge=guarded.judge, writing=guarded.writing, watching=watching))
-    )
+    # Before the first claim there is nothing to judge, but one may be made at any time.
+    judge = guarded.judge if named or planning.claimed() or planning.blind() else None
+    guards = Guards(judge=judge, writing=guarded.writing, watching=watching, holding=guarded.holding)
+    return msgspec.structs.replace(spec, guards=_both(spec.guards, guards))
 
 
 def _bound_from_inside(spec: SessionSpec, top: str) -> SessionSpec:
@@ -219,6 +218,7 @@ def _both(one: Guards, other: Guards) -> Guards:
     judges = [judge for judge in (one.judge, other.judge) if judge is not None]
     writers = [writing for writing in (one.writing, other.writing) if writing is not None]
     watchers = [watching for watching in (one.watching, other.watching) if watching is not None]
+    holders = [holding for holding in (one.holding, other.holding) if holding is not None]
 
     @contextmanager
     def writing(paths: tuple[str, ...]) -> Iterator[None]:
@@ -237,9 +237,10 @@ def _both(one: Guards, other: Guards) -> Guards:
         return check
 
     return Guards(
-        judge=lambda access: strictest(*(judge(access) for judge in judges)),
+        judge=(lambda access: strictest(*(judge(access) for judge in judges))) if judges else None,
         writing=writing,
         watching=watching,
+        holding=lambda: {path: why for holding in holders for path, why in holding().items()},
         calling=one.calling,
     )
 

@@ -6,7 +6,7 @@ This module imports only confinement, events and errors.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from types import NoneType
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
@@ -67,6 +67,8 @@ Writing: TypeAlias = Callable[[tuple[str, ...]], AbstractContextManager[None]]
 """Held around a tool's write to these paths; raises errors.Denied when somebody else holds them."""
 Watching: TypeAlias = Callable[[], Callable[[], None]]
 """Called before a command whose writes are not known; what it returns is called after it, and may raise Denied."""
+Holding: TypeAlias = Callable[[], Mapping[str, str]]
+"""The files and directories that others hold at this moment, each with who holds it, why and until when."""
 Calling: TypeAlias = Callable[[int, float | None], Awaitable[None]]
 """Awaited before each call of the model, with the session's tokens and cost so far; may end the turn by raising."""
 
@@ -163,6 +165,8 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
     """Another guard beside the rules and the mode; the strictest wins."""
     writing: Writing | None = None
     watching: Watching | None = None
+    holding: Holding | None = None
+    """What a sandbox keeps read-only, beside what the rules say."""
     calling: Calling | None = None
 
 

@@ -89,6 +89,28 @@ if has_bubblewrap:
         assert (tmp_path / "fine").exists()
         made.close()
 
+    async def test_no_command_changes_what_others_hold_in_whatever_way_it_tries(tmp_path: Path) -> None:
+        held = tmp_path / "src/deep/held.txt"
+        held.parent.mkdir(parents=True)
+        held.write_text("theirs\n")
+        (tmp_path / "src/deep/free.txt").write_text("free\n")
+        by = {str(held): "held.txt overlaps src held by bob"}
+        made = Confining(str(tmp_path), (), Confinement(use="on"), session="s", holding=lambda: by)
+        ways = """
+            h=src/deep/held.txt; f=src/deep/free.txt
+            echo x > $h; echo x >> $h; rm -f $h; mv $h x; cp /etc/passwd $h; sed -i s/t/x/ $h; truncate -s0 $h
+            mv src y; mv src/deep src/z; rm -rf src/deep; ln -f $f $h; mv $f $h; chmod 777 $h; ln $h l && echo x > l
+            cd src/deep; echo x > held.txt; cd ..; perl -e 'open(F, ">", "deep/held.txt")'; umount deep/held.txt; exit 0
+        """
+        await sh(made.now(), ways, tmp_path)
+        assert held.read_text() == "theirs\n" and held.stat().st_mode & 0o777 == 0o644
+        await sh(made.now(), "echo mine > src/deep/free.txt; echo new > src/deep/new.txt", tmp_path)
+        assert (tmp_path / "src/deep/new.txt").exists()
+        by.clear()
+        await sh(made.now(), "echo released > src/deep/held.txt", tmp_path)
+        assert held.read_text() == "released\n"
+        made.close()
+
     def test_offline_there_is_nothing_to_ask_about(tmp_path: Path) -> None:
         assert confining(tmp_path, asked=Confinement(use="on", network="off")).offline
         assert not confining(tmp_path).offline

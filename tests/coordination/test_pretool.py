@@ -9,7 +9,7 @@ import pytest
 
 from tests.coordination.conftest import here
 from treadle.coordination.claims import Claims
-from treadle.coordination.pretool import PROGRAMS, OutsideCall, answer, patched
+from treadle.coordination.pretool import PROGRAMS, HookAnswer, OutsideCall, answer, patched
 
 BOB = "haid:bob.box-0002"
 PATCH = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: src/a/b.ts\n@@\n-x\n+y\n*** End Patch\nEOF"
@@ -97,17 +97,48 @@ def test_whatever_comes_in_a_hook_does_not_fail(project: Path, claims: Claims, t
     assert here("hook", program, stdin=text, cwd=project).returncode == 0
 
 
-def test_gemini_is_told_at_the_commit_as_its_shell_switches_git_hooks_off(project: Path, claims: Claims) -> None:
+@pytest.mark.parametrize("program", ["claude", "gemini"])  # the shell of Gemini switches git's hooks off
+def test_a_commit_of_what_another_holds_is_refused_before_git_is_asked(
+    project: Path, claims: Claims, program: str
+) -> None:
     (project / "src/a/b.ts").write_text("changed")
     subprocess.run(["git", "add", "-A"], cwd=project, check=True)
-    said = ask(project, "gemini", "run_shell_command", {"command": "git commit -m x"})
+    said = ask(project, program, "run_shell_command", {"command": "git commit --no-verify -m x"})
     assert said is not None and "src/a/b.ts" in said["reason"]
-    assert ask(project, "claude", "Bash", {"command": "git commit -m x"}) is None  # there git's hook reports it
+
+
+@pytest.mark.parametrize("program", ["claude", "codex", "gemini", "opencode", "cursor"])
+def test_what_cannot_be_seen_is_asked_or_refused_where_no_one_can_be_asked(
+    project: Path, claims: Claims, program: str
+) -> None:
+    said = ask(project, program, "Bash", {"command": "python3 -c 'import x'"})
+    assert said is not None and "python3" in json.dumps(said) and "HEIMDALL" not in json.dumps(said)
+    verdict = said["permission"] if program == "cursor" else said["hookSpecificOutput"]["permissionDecision"]
+    assert verdict == ("ask" if program in ("claude", "cursor") else "deny")
+    assert ("decision" in said) == (program in ("codex", "gemini", "opencode"))
+    claims.release(BOB)
+    assert ask(project, program, "Bash", {"command": "python3 -c 'import x'"}) in (None, {})
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("mcp__files__write_file", {"path": "src/a/b.ts"}),
+        ("mcp__files__move_file", {"source": "src/a/b.ts", "destination": "x"}),
+        ("mcp_files_edit_files", {"paths": ["README", "src/a/b.ts"]}),
+    ],
+)
+def test_the_file_tools_of_mcp_servers_are_bound_too(
+    project: Path, claims: Claims, tool: str, arguments: dict[str, Any]
+) -> None:
+    assert ask(project, "claude", tool, arguments) is not None
+    assert ask(project, "claude", "mcp__files__read_file", {"path": "src/a/b.ts"}) is None
 
 
 def test_each_program_gets_the_answer_in_its_own_form() -> None:
-    assert answer("claude", "E", "", "") is None and answer("cursor", "E", "", "") == {}
-    assert answer("cursor", "E", "no", "") == {"permission": "deny", "user_message": "no", "agent_message": "no"}
+    assert answer("claude", "E", HookAnswer()) is None and answer("cursor", "E", HookAnswer()) == {}
+    refused = {"permission": "deny", "user_message": "no", "agent_message": "no"}
+    assert answer("cursor", "E", HookAnswer("no")) == refused
     assert patched("*** Add File: a\n*** Move to: b\n *** Delete File: c d\nx") == ["a", "b", "c d"]
     call = OutsideCall("cursor", {"workspace_roots": ["/w"], "conversation_id": "c", "tool_name": "Write"})
     assert (call.cwd, call.session, call.writes()) == ("/w", "c", [])

@@ -19,7 +19,7 @@ from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
 from treadle.policy.network import parse_network
 from treadle.policy.rules import RuleSet
-from treadle.session import Confinement, Mode, Watching
+from treadle.session import Confinement, Holding, Mode, SessionSpec, Watching
 from treadle.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -39,8 +39,17 @@ def settled(asked: Confinement, settings: Settings) -> Confinement:
 class Confining:
     """The confinement of one session's programs: `now` returns that of a program that is started now."""
 
-    def __init__(self, cwd: str, add_dirs: tuple[str, ...], asked: Confinement, *, session: str) -> None:
+    def __init__(
+        self,
+        cwd: str,
+        add_dirs: tuple[str, ...],
+        asked: Confinement,
+        *,
+        session: str,
+        holding: Holding | None = None,
+    ) -> None:
         self.asked = asked
+        self._holding: Holding = holding if holding is not None else dict
         self._write = tuple(dict.fromkeys(os.path.realpath(os.path.join(cwd, one)) for one in (cwd, *add_dirs)))
         self._session = session
         distrust(*self._write, *asked.write)
@@ -53,6 +62,10 @@ class Confining:
         self._mode: Mode | None = None
         self._told = False
         self._closed = False
+
+    @classmethod
+    def of(cls, spec: SessionSpec, add_dirs: tuple[str, ...], asked: Confinement, session: str) -> Confining:
+        return Confining(spec.cwd, add_dirs, asked, session=session, holding=spec.guards.holding)
 
     def obey(self, rules: RuleSet, mode: Mode | None) -> None:
         """Use these rules and this mode from now on."""
@@ -101,15 +114,20 @@ class Confining:
         """None: programs run unconfined. Raises ConfigError when a required sandbox cannot be made."""
         if not self.wanted:
             return None
-        protected = self._protected()
+        protected, held = self._protected(), self.held()
         return msgspec.structs.replace(
             self.asked,
             write=tuple(dict.fromkeys((*self._write, *self.asked.write))),
             mounts=(*self.asked.mounts, *self.sealing.mounts()),
-            read_only=tuple(dict.fromkeys((*protected, *self._kept.find(), *self.asked.read_only))),
+            read_only=tuple(dict.fromkeys((*protected, *self._kept.find(), *self.asked.read_only, *held))),
+            held=tuple(held.items()),
             hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden))),
             temp=self._temporary(),
         )
+
+    def held(self) -> dict[str, str]:
+        """What others hold in the workspaces, each with who, why and until when."""
+        return {path: why for path, why in self._holding().items() if places.is_under(path, *self._write)}
 
     def _temporary(self) -> str:
         """One /tmp for the session: what a command leaves there is there for the next."""

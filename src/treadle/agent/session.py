@@ -84,7 +84,7 @@ class NativeSession(HostedSession):
         self.weak = configuration.provider(settings.weak_model) if settings.weak_model else provider
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
-        self.confining = Confining(spec.cwd, configuration.add_dirs, configuration.confinement, session=self.id)
+        self.confining = Confining.of(spec, configuration.add_dirs, configuration.confinement, self.id)
         self.tasks = Tasks(
             session_id=self.id,
             emit=self.note,

@@ -260,6 +260,22 @@ class Claims:
             overlap.gone = gone[overlap.claim.haid]
         return overlaps
 
+    def surfaces_at(self, path: str, glob: bool = False) -> list[Surface]:
+        """The surfaces of an absolute path in the repository: as it is written, and where its links lead.
+
+        The coordination files belong to no one.
+        """
+        found = []
+        for place in dict.fromkeys((os.path.normpath(path), os.path.realpath(path))):
+            inside = os.path.relpath(place, self.top)
+            if inside.split("/")[0] == ".." or place.startswith(self.planning.root + "/"):
+                continue
+            try:
+                found.append(Surface(inside, self.top) if glob else Surface.of(inside, self.top))
+            except ConfigError:
+                found.append(Surface.directory("."))  # not a pattern that we can read: it may be anything
+        return found
+
     def check(self, haid: str, surfaces: Sequence[str], *, shared: bool = False) -> list[Overlap]:
         wanted = [Surface(text, self.top) for text in surfaces]
         found = self.overlaps(haid, wanted, shared=shared)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from treadle.coordination.claims import Claim, Claims, Collision, Held, Overlap
+from treadle.coordination.commands import CommandJudge
+from treadle.coordination.holding import HeldPaths
 from treadle.coordination.identity import checked
 from treadle.coordination.planning import Planning
 from treadle.coordination.repository import find
@@ -32,12 +34,15 @@ class CommandWatch:
 class Guarded:
     """One identity's view of others' claims in the worktree around the planning's project."""
 
-    def __init__(self, planning: Planning, haid: str) -> None:
+    def __init__(self, planning: Planning, haid: str, *, confined: bool = False) -> None:
+        """`confined`: what a command does to `holding` is prevented, so one that cannot be read needs no question."""
         self.haid = checked(haid)
+        self._confined = confined
         self.cwd = os.path.realpath(planning.project)
         found = find(self.cwd)
         self.top = found.top if found else self.cwd
         self.claims = Claims(planning, self.top)
+        self._held = HeldPaths(self.top, planning.root)
 
     def judge(self, access: Access) -> Decision:
         """A session.Guard: a write to what somebody else holds is denied, saying who holds it and until when.
@@ -46,12 +51,24 @@ class Guarded:
         """
         if self.claims.agents.revoked(self.haid):
             return Decision(verdict="deny", reason=f"{self.haid} is revoked", by="claim")
+        if access.command is not None and access.kind != "write":
+            return self._judge_command(access.command)
         if access.kind != "write":
             return Decision(verdict="allow", by="claim")
         if found := self._overlaps(access.paths):
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
         if unseen := self.claims.unseen():
             return Decision(verdict="ask", reason=f"what others hold cannot be seen: {'; '.join(unseen)}", by="claim")
+        return Decision(verdict="allow", by="claim")
+
+    def _judge_command(self, command: str) -> Decision:
+        judge = CommandJudge(self.claims, self.haid, self.cwd)
+        judge.judge(command)
+        if judge.overlaps:
+            return Decision(verdict="deny", reason=Collision(judge.overlaps, "change").message, by="claim")
+        if judge.unseen and not self._confined:
+            reason = f"others hold files here, and it cannot be seen {judge.unseen}"
+            return Decision(verdict="ask", reason=reason, by="claim")
         return Decision(verdict="allow", by="claim")
 
     def _overlaps(self, paths: tuple[str, ...]) -> list[Overlap]:
@@ -69,6 +86,10 @@ class Guarded:
                 raise Collision(found, "change")
             yield
         self.claims.keep(self.haid)
+
+    def holding(self) -> dict[str, str]:
+        """A session.Holding."""
+        return self._held.find(self._others()) if self.claims.planning.claimed() else {}
 
     def watch(self) -> CommandWatch:
         others = self._others()
@@ -97,10 +118,7 @@ class Guarded:
         return [claim for claim in self.claims.active() if claim.haid not in own]
 
     def _surfaces(self, paths: tuple[str, ...]) -> list[Surface]:
-        full = (os.path.normpath(os.path.join(self.cwd, path)) for path in paths)
-        shared = self.claims.planning.root + "/"  # the coordination files belong to nobody
-        inside = (os.path.relpath(path, self.top) for path in full if not path.startswith(shared))
-        return [Surface.of(path, self.top) for path in inside if path != ".." and not path.startswith("../")]
+        return [one for path in paths for one in self.claims.surfaces_at(os.path.join(self.cwd, path))]
 
     def _look(self, claims: list[Claim]) -> Files:
         """The current state of the files that these claims cover."""

@@ -74,7 +74,7 @@ def _paragraph(path: str) -> Block:
 def _claude(top: str) -> HostSetup:
     reads = "CLAUDE.md" if os.path.exists(os.path.join(top, "CLAUDE.md")) else "AGENTS.md"
     hook = {"type": "command", "command": hook_command("claude"), "timeout": HOOK_SECONDS}
-    entry = {"matcher": "Write|Edit|MultiEdit|NotebookEdit|Bash", "hooks": [hook]}
+    entry = {"matcher": "Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__.*", "hooks": [hook]}
     return HostSetup(
         [
             JsonEntry(os.path.join(top, ".mcp.json"), ["mcpServers", SERVER], _server()),
@@ -131,7 +131,7 @@ def _items(entry: JsonEntry) -> int:
 def _gemini(top: str) -> HostSetup:
     settings = os.path.join(top, ".gemini", "settings.json")
     hook = {"name": "treadle", "type": "command", "command": hook_command("gemini"), "timeout": HOOK_SECONDS * 1000}
-    entry = {"matcher": "write_file|replace|run_shell_command", "hooks": [hook]}
+    entry = {"matcher": "write_file|replace|run_shell_command|mcp_.*", "hooks": [hook]}
     return HostSetup(
         [
             JsonEntry(settings, ["mcpServers", SERVER], _server()),
@@ -148,7 +148,7 @@ def _gemini(top: str) -> HostSetup:
 def _qwen(top: str) -> HostSetup:
     settings = os.path.join(top, ".qwen", "settings.json")
     hook = {"type": "command", "command": hook_command("qwen"), "timeout": HOOK_SECONDS}
-    entry = {"matcher": "write_file|edit|notebook_edit|run_shell_command", "hooks": [hook]}
+    entry = {"matcher": "write_file|edit|notebook_edit|run_shell_command|mcp__.*", "hooks": [hook]}
     return HostSetup(
         [
             JsonEntry(settings, ["mcpServers", SERVER], _server()),

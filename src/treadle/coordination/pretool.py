@@ -1,29 +1,42 @@
 """Enforces claims on outside agents: answers their hook before a tool call, in the form that each of them reads.
 
-A call is judged like one of our own agent's: what it will certainly write is checked, and what cannot be foreseen is
-left to the check at commit time.
+A call is judged like one of our own agent's: what it writes is checked. If that cannot be seen while others hold
+something, a person is asked; a program that cannot ask has the call refused. What the project's own code does when it
+runs, in tests for example, is not seen here: only a sandbox holds that.
 """
 
 import os
-from collections.abc import Iterator
+import re
 
-from treadle.coordination import changes, origin, repository
+from treadle.coordination import origin, repository
 from treadle.coordination.claims import Claims, Collision
+from treadle.coordination.commands import CommandJudge
 from treadle.coordination.identity import checked, root
 from treadle.coordination.planning import Planning
 from treadle.coordination.seats import Seats
-from treadle.coordination.surfaces import Surface
 from treadle.coordination.waits import told
 from treadle.light import Any
 
 PROGRAMS = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
-_PATHS = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "target_file")
+_PATHS = (
+    *("file_path", "path", "filePath", "notebook_path", "absolute_path", "target_file", "filename", "file", "uri"),
+    *("paths", "files", "source", "destination", "from", "to", "old_path", "new_path", "relative_path", "target"),
+)
+_WRITING_TOOL = re.compile(
+    r"write|edit|create|delete|remove|move|rename|replace|insert|patch|append|save|put|copy|update|overwrite|truncate",
+    re.IGNORECASE,
+)
+"""In the name of a tool of an MCP server that writes files: its paths are taken for written."""
+_READING_TOOL = re.compile(r"claim|capsule|decision|message|issue|pull|comment|thread|memory", re.IGNORECASE)
+"""In the name of one that writes something else."""
 _WRITES = {
     *("write", "edit", "multiedit", "notebookedit", "create", "write_file", "replace", "edit_file", "notebook_edit"),
     *("apply_patch", "patch", "delete", "str_replace", "strreplace", "editnotebook", "str_replace_editor"),
 }
 """File-writing tools of these programs, in lower case."""
 _PATCH = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+_ASK = ("claude", "cursor")
+"""The programs of which it is known that a hook can make them ask a person; in the others that lets the call run."""
 _READS_NOTES = ("claude", "codex")
 """The programs that read a note along with an allowed call."""
 
@@ -50,23 +63,22 @@ class OutsideCall:
         command = self.arguments.get("command", self.arguments.get("cmd", ""))
         return " ".join(map(str, command)) if isinstance(command, list) else str(command)
 
-    def commits(self) -> bool:
-        """Whether it makes a commit that git's hooks do not see."""
-        return self.program == "gemini" and "git" in self.command and "commit" in self.command
+    def runs(self) -> str:
+        """The command that it runs, unless it is a tool that writes files itself."""
+        return self.command if self.tool.lower() not in _WRITES else ""
 
     def writes(self) -> list[str]:
-        """The absolute paths that the call will certainly write."""
-        found = [str(self.arguments[name]) for name in _PATHS if isinstance(self.arguments.get(name), str)]
-        if self.tool.lower() not in _WRITES:
-            found = list(self._written_by_command()) if self.command else []
+        """The paths that the call itself names to be written, absolute."""
+        found = []
+        if self.tool.lower() in _WRITES or _WRITING_TOOL.search(self.tool) and not _READING_TOOL.search(self.tool):
+            found += [path for name in _PATHS for path in _texts(self.arguments.get(name))]
         patches = (text for text in self.arguments.values() if isinstance(text, str) and "*** " in text)
         found += [name for text in patches for name in patched(text)]
-        return [os.path.realpath(os.path.join(self.cwd, path)) for path in dict.fromkeys(found)]
+        return [os.path.join(self.cwd, path) for path in dict.fromkeys(found)]
 
-    def _written_by_command(self) -> Iterator[str]:
-        from treadle.policy import shell
 
-        yield from shell.read(self.command).writes
+def _texts(value: Any) -> list[str]:
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
 
 
 def patched(text: str) -> list[str]:
@@ -79,41 +91,57 @@ def patched(text: str) -> list[str]:
     return found
 
 
-def judge(call: OutsideCall) -> tuple[str, str]:
-    """Why the call is refused, and a note for its agent; each is empty if there is none."""
+class HookAnswer:
+    def __init__(self, reason: str = "", *, asks: bool = False, note: str = "") -> None:
+        """`reason`: why the call is not simply allowed; `asks`: a person may still allow it; `note`: what its agent
+        should know if it is allowed."""
+        self.reason, self.asks, self.note = reason, asks, note
+
+
+def judge(call: OutsideCall) -> HookAnswer:
     planning = Planning(project=call.project)
     found = repository.find(call.project)
     top = found.top if found else planning.project
     claims = Claims(planning, top, once=True)
     if not planning.claimed() and not planning.blind():
-        return "", ""
-    writes = call.writes()
+        return HookAnswer()
     haid = identity(planning, call)
     if claims.agents.revoked(haid):
-        return f"{haid} is revoked and may do nothing", ""
+        return HookAnswer(f"{haid} is revoked and may do nothing")
     claims.keep(haid)
-    return refusal(claims, haid, call, writes), _note(claims, haid, call)
+    return refusal(claims, haid, call) or HookAnswer(note=_note(claims, haid, call))
 
 
-def refusal(claims: Claims, haid: str, call: OutsideCall, writes: list[str]) -> str:
-    commits = call.commits()
-    if not writes and not commits:
-        return ""
-    if unseen := claims.unseen():
-        return f"what others hold cannot be seen: {'; '.join(unseen)}"
-    inside = (os.path.relpath(path, claims.top) for path in writes)
-    surfaces = [Surface.of(path, claims.top) for path in inside if path != ".." and not path.startswith("../")]
+def refusal(claims: Claims, haid: str, call: OutsideCall) -> HookAnswer | None:
+    writes, command = call.writes(), call.runs()
+    if not writes and not command:
+        return None
+    if (unseen := claims.unseen()) and (writes or not _looks(command)):
+        return HookAnswer(f"what others hold cannot be seen: {'; '.join(unseen)}")
+    surfaces = [surface for path in writes for surface in claims.surfaces_at(path)]
     overlaps = claims.held_by_others(claims.seats.family(haid), surfaces)
-    if not overlaps and commits:  # its shell disables git's hooks, so the hooks' check is done here
-        staged = changes.staged(call.cwd) if call.staged is None else call.staged
-        overlaps = changes.overlaps(claims, haid, staged)
-    if not overlaps:
-        return ""
-    claims.waits.put(haid, sorted({overlap.asked for overlap in overlaps}), call.tool, [o.claim.haid for o in overlaps])
-    return (
-        f"{Collision(overlaps, 'change').message}\nYou are {haid}. Work on something else, or make_claim it later:"
-        " the holder is told that you wait."
-    )
+    judged = CommandJudge(claims, haid, call.cwd, call.staged)
+    judged.judge(command)
+    if overlaps := [*overlaps, *judged.overlaps]:
+        asked = sorted({overlap.asked for overlap in overlaps})
+        claims.waits.put(haid, asked, call.tool, [overlap.claim.haid for overlap in overlaps])
+        return HookAnswer(
+            f"{Collision(overlaps, 'change').message}\nYou are {haid}. Work on something else, or make_claim it later:"
+            " the holder is told that you wait."
+        )
+    if judged.unseen:
+        return HookAnswer(
+            f"others hold files here, and it cannot be seen {judged.unseen}. Name the files plainly in the command,"
+            f" or use the tool for editing files. You are {haid}.",
+            asks=call.program in _ASK,
+        )
+    return None
+
+
+def _looks(command: str) -> bool:
+    from treadle.policy import looking, shell
+
+    return looking.only_looks(shell.read(command))
 
 
 def identity(planning: Planning, call: OutsideCall) -> str:
@@ -141,13 +169,15 @@ def _note(claims: Claims, haid: str, call: OutsideCall) -> str:
     return "\n".join(lines)
 
 
-def answer(program: str, event: str, reason: str, note: str) -> dict[str, Any] | None:
+def answer(program: str, event: str, found: HookAnswer) -> dict[str, Any] | None:
     """What the hook prints: one form for five programs, and one for Cursor. None lets the call go on."""
+    reason, verdict = found.reason, "ask" if found.asks else "deny"
     if reason and program == "cursor":
-        return {"permission": "deny", "user_message": reason, "agent_message": reason}
+        return {"permission": verdict, "user_message": reason, "agent_message": reason}
     if reason:
-        more = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-        return {"decision": "block", "reason": reason, "hookSpecificOutput": {"hookEventName": event, **more}}
-    if note:
-        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": note}}
+        more = {"permissionDecision": verdict, "permissionDecisionReason": reason}
+        block = {} if found.asks else {"decision": "block", "reason": reason}
+        return {**block, "hookSpecificOutput": {"hookEventName": event, **more}}
+    if found.note:
+        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": found.note}}
     return {} if program == "cursor" else None  # Cursor may take silence for a no

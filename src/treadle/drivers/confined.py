@@ -42,7 +42,11 @@ class Enclosure(Confining):
         # A directory and a branch are named by it, and the name of an agent can be a command with slashes and colons.
         plain = re.sub(r"[^A-Za-z0-9]+", "-", spec.start.id or name).strip("-") or "agent"
         super().__init__(
-            spec.cwd, spec.add_dirs, replace(asked, read_only=(*asked.read_only, *shown)), session=plain[-100:]
+            spec.cwd,
+            spec.add_dirs,
+            replace(asked, read_only=(*asked.read_only, *shown)),
+            session=plain[-100:],
+            holding=spec.guards.holding,
         )
         self.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
         self.own = "".join(f", {place}" for place in own)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,7 @@ LINGER = 0.3
 MAX_TIMEOUT = 3600.0
 WALLS = ("Read-only file system", "Device or resource busy", "Permission denied", "Could not resolve host", "EROFS")
 """What programs say when a sandbox stops them."""
+SHOWN = 5
 
 
 class BashArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -174,16 +176,27 @@ class ShellRun:
             self.notes.append(f"[ended by signal {_signal_name(-self.exit_code)}]")
         elif self.exit_code:
             self.notes.append(f"[exit code {self.exit_code}]")
-            self._tell_sandbox()
+        self._tell_sandbox()
 
     def _tell_sandbox(self) -> None:
         """A command that failed because of the sandbox reports an error that does not mention it."""
-        if self.confinement is not None and any(sign in self.output.text() for sign in WALLS):
+        said = self.output.text()
+        if self.confinement is None or not any(sign in said for sign in WALLS):
+            return
+        met = [why for path, why in self.confinement.held if os.path.basename(path) in said]
+        if not met and self.exit_code:
             where = ", ".join(self.confinement.write)
             self.notes.append(
                 f"[it ran in a sandbox: only {where} and /tmp can be written, and not the files that git, editors and "
                 "agents obey; if it must run outside, call again with `outside` saying why]"
             )
+        self.notes += _held(met or [why for _, why in self.confinement.held if self.exit_code])
+
+
+def _held(by: list[str]) -> list[str]:
+    more = f" and {len(by) - SHOWN} more" if len(by) > SHOWN else ""
+    said = f"[read-only because others hold it: {'; '.join(by[:SHOWN])}{more}. Work on something else meanwhile]"
+    return [said] if by else []
 
 
 def _signal_name(number: int) -> str:

@@ -8,7 +8,7 @@ import signal
 import sys
 
 from treadle.cli.heimdall import Arguments, UsageError, err, out
-from treadle.coordination.pretool import PROGRAMS, OutsideCall, answer, judge
+from treadle.coordination.pretool import PROGRAMS, HookAnswer, OutsideCall, answer, judge
 from treadle.errors import LocalError, TreadleError
 from treadle.wire.common.jsontext import dumps, loads
 
@@ -39,19 +39,19 @@ def run_hook(
     call.staged, call.project = staged, top or call.cwd
     before = signal.signal(signal.SIGALRM, _late)
     signal.alarm(SECONDS)
-    note = ""
     try:
         if failed:
             raise LocalError(failed)
-        reason, note = judge(call)
+        found = judge(call)
     except (TreadleError, _Late) as error:
-        reason = f"the claims of others could not be checked: {error}" if call.writes() else ""
+        acts = bool(call.writes() or call.runs())
+        found = HookAnswer(f"the claims of others could not be checked: {error}" if acts else "")
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-    found = answer(program, call.event, reason, note)
-    if found is not None:
-        out(dumps(found))
+    said = answer(program, call.event, found)
+    if said is not None:
+        out(dumps(said))
     return 0
 
 

@@ -31,7 +31,7 @@ def relay(name: str, arguments: list[str], top: str) -> int:
         return _serve(arguments, top)
     stdin = _read() if name in READ_STDIN else b""
     try:
-        code, out, err = relaying.ask(RelayRequest(top, name, arguments, stdin, _changed(name, arguments)))
+        code, out, err = relaying.ask(RelayRequest(top, name, arguments, stdin, _changed(name, arguments, stdin)))
     except TreadleError as error:
         if name == "hook":  # a program lets the call go on when its hook only fails
             return _refuse_call(arguments, stdin, failed=error.message)
@@ -58,14 +58,14 @@ def _refuse_call(arguments: list[str], stdin: bytes, *, failed: str) -> int:
     return run_hook(arguments, stdin, failed=failed)
 
 
-def _changed(name: str, arguments: list[str]) -> list[Made] | None:
+def _changed(name: str, arguments: list[str], stdin: bytes) -> list[Made] | None:
     if name == "claim" and arguments[:1] == ["guard"] and len(arguments) > 1:
         from treadle.coordination import hooks
 
         if arguments[1] in hooks.HOOKS:
             lines = sys.stdin.read().splitlines() if arguments[1] == "pre-push" else []
             return hooks.changed(here(), arguments[1], lines)
-    if name == "hook" and arguments == ["gemini"]:
+    if name == "hook" and b"commit" in stdin:
         from treadle.coordination import changes
 
         return [("", changes.staged(here()))]

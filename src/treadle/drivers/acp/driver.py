@@ -41,7 +41,7 @@ class AcpAgent(DrivenAgent):
         confining = peer.enclosed
         if not isinstance(confining, Confining):
             # Commands that it runs through us are confined like those of our own agent.
-            confining = Confining(spec.cwd, spec.add_dirs, spec.confinement, session=f"{self.card.name}-{os.getpid()}")
+            confining = Confining.of(spec, spec.add_dirs, spec.confinement, f"{self.card.name}-{os.getpid()}")
             confining.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
             peer.enclosed = confining
         return AcpSession(self.card, spec, peer, name=self.name, confining=confining, env=env)

@@ -1,0 +1,236 @@
+"""Which files a shell command would write, and whether that can be seen at all. Pure.
+
+Three answers about one command: the paths that it writes; why some of what it writes cannot be seen (code in a word, a
+path in a variable, a patch); and the words that it gives to a program of which nothing is known here. A program that
+runs the project's own code, such as a test runner, can write anything: only the kernel can hold it.
+"""
+
+import posixpath
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from treadle.policy import looking, options, programs, shell
+
+
+class WriteTarget(msgspec.Struct, frozen=True):
+    path: str
+    """As the command names it, relative to where it starts."""
+    glob: bool = False
+    """The shell expands it."""
+    inside: bool = False
+    """If it is a directory, nothing in it is changed by this: `cp x DIR`, `mkdir -p DIR`."""
+
+
+class CommandWrites(msgspec.Struct, frozen=True):
+    targets: tuple[WriteTarget, ...] = ()
+    unseen: str = ""
+    """Why not everything that it writes can be seen; empty when it can."""
+    mentions: tuple[str, ...] = ()
+    """Words that may be files, given to programs that may write them."""
+    git: tuple[tuple[str, ...], ...] = ()
+    """Commands of git for which one has to look at the repository: add, commit, push, a checkout of a file or a branch,
+    and what may be an alias; each with the directory of its `-C` and its words."""
+
+
+READERS = looking.PLAIN | set(
+    "ls grep egrep fgrep rg ag find sort uniq date less more tree jq xxd od hexdump strings env printenv export set "
+    "unset cd pushd popd type hash printf read sleep wait kill ps top df free uptime hostname man column expand "
+    "test [ [[ : exit return break continue shift local declare typeset readonly trap eval source . ulimit umask "
+    "shopt alias unalias bg fg jobs let getopts history times logout xmllint md5 b2sum sha512sum base64 ldd nm objdump "
+    "readelf size curl wget ping dig nslookup host ip netstat ss lsof pgrep pkill killall whereis locate "
+    "fd cloc tokei awk gawk mawk nawk zcat zgrep zless bzcat xzcat diff3 sdiff vdir dir yes factor expr shuf".split()
+)
+"""They change no file, apart from redirections and the options that `options.py` knows."""
+_RUN_OTHERS = {*programs.WRAPPERS, *programs.RUNNERS}
+_SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "ash"}
+_LAST = {"cp", "ln", "install", "rsync", "scp"}
+_MAKE = {"mkdir", "rmdir"}
+_ALL = (programs.WRITERS | programs.CHANGERS) - _LAST - _MAKE - {"sed", "dd", "patch", "mv", "unzip"}
+_FORMATTERS = set("black isort prettier gofmt goimports rustfmt clang-format autopep8 yapf dos2unix unix2dos".split())
+_CHECKS = {"--check", "-c", "--diff", "-l", "--list-different", "--dry-run", "-n", "--check-only"}
+_UNPACKERS = {"tar", "bsdtar", "unzip", "cpio", "7z", "7za", "pax", "unrar", "patch", "ed", "ex", "ar"}
+_CODE = re.compile(r"-\w*[cepEr]|--(eval|print|execute|expression|command)(=.*)?")
+_GIT_READS = set(
+    "status log diff show blame branch tag remote fetch ls-files ls-tree ls-remote rev-parse rev-list describe grep "
+    "cat-file shortlog reflog config help version count-objects fsck for-each-ref merge-base name-rev var "
+    "show-ref symbolic-ref diff-tree diff-index diff-files check-ignore check-attr whatchanged range-diff "
+    "cherry init clone gc prune pack-refs worktree notes bundle archive format-patch request-pull verify-commit "
+    "verify-tag hash-object write-tree mktree commit-tree bisect annotate update-server-info maintenance "
+    "sparse-checkout".split()
+)
+"""They change no file of the checkout, or only git's own."""
+_GIT_UNSEEN = set("merge pull rebase cherry-pick revert am apply read-tree checkout-index update-index".split())
+_GIT_VALUED = {"-b", "-B", "-c", "-C", "--source", "-s", "--pathspec-from-file", "--conflict", "--orphan"}
+
+
+def of_command(command: str) -> CommandWrites:
+    script = shell.read(command)
+    seen = _Seen()
+    for target in script.writes:
+        seen.targets.append(WriteTarget(target))
+    if not script.understood:
+        seen.doubt(script.why)
+    for part in script.parts:
+        if not part.wrapper:
+            seen.part(part)
+    # Where a `cd` may have led, each path may lie below any of those directories; the redirections are joined already.
+    below = [WriteTarget(path, one.glob, one.inside) for one in seen.named for path in _joined(script, one.path)]
+    mentions = [path for word in seen.mentions for path in _joined(script, word)]
+    return CommandWrites(
+        tuple(dict.fromkeys((*seen.targets, *below))), seen.unseen, tuple(dict.fromkeys(mentions)), tuple(seen.git)
+    )
+
+
+def _joined(script: shell.ShellScript, path: str) -> list[str]:
+    return shell.joined(script.bases, [path])
+
+
+class _Seen:
+    def __init__(self) -> None:
+        self.targets: list[WriteTarget] = []
+        self.named: list[WriteTarget] = []
+        self.mentions: list[str] = []
+        self.git: list[tuple[str, ...]] = []
+        self.unseen = ""
+
+    def doubt(self, why: str) -> None:
+        self.unseen = self.unseen or why
+
+    def part(self, part: shell.Part) -> None:
+        name, words = part.name, list(part.words[1:])
+        if name == "git":
+            self._git(part)
+        elif name in ("cp", "ln", "install", "rsync", "scp", "mv"):
+            self._copies(part, words)
+        elif name in _MAKE:
+            self._writes(part, _operands(words), inside=True)
+        elif name == "dd":
+            self._writes(part, [word[3:] for word in words if word.startswith("of=")])
+        elif name in _UNPACKERS and not _lists(name, words):
+            self.doubt(f"which files `{part.text[:80]}` writes")
+        elif name == "sed" or name in ("yq", "perl", "ruby") and _in_place(words):
+            self._writes(part, _operands(words) if _in_place(words) else [])
+            if name != "sed" and name != "yq" or name == "sed" and not _in_place(words) and options.risky(part.words):
+                self.doubt(f"what else the {name} script writes")
+        elif name in _ALL or name in _FORMATTERS and not _CHECKS & set(words):
+            self._writes(part, _operands(words))
+        elif name == "find" and "-delete" in words:
+            self._writes(part, _until_option(words) or ["."])
+        elif name in _RUN_OTHERS or name in _SHELLS and any(_CODE.fullmatch(word) for word in words[:2]):
+            pass  # what they run is a part of its own, or a doubt
+        elif name in READERS or "=" in part.words[0]:
+            self._options(part)
+        else:
+            self._unknown(part, name, words)
+
+    def _writes(self, part: shell.Part, words: Sequence[str], *, inside: bool = False) -> None:
+        if not part.certain or any("{}" in word for word in words):
+            self.doubt(f"which files `{part.text[:80]}` writes")
+        for word in words:
+            self.named.append(WriteTarget(word, word in part.globs, inside))
+
+    def _copies(self, part: shell.Part, words: list[str]) -> None:
+        into = [after for word, after in zip(words, words[1:], strict=False) if word in ("-t", "--target-directory")]
+        into += [word.partition("=")[2] for word in words if word.startswith("--target-directory=")]
+        given = [word for word in _operands(words) if word not in into]
+        to, sources = (into[0], given) if into else (given[-1] if given else ".", given[:-1])
+        moved = sources if part.name == "mv" else []
+        self._writes(part, [*moved, *(posixpath.join(to, posixpath.basename(one)) for one in sources)])
+        self._writes(part, [to], inside=True)
+
+    def _options(self, part: shell.Part) -> None:
+        risky = options.risky(part.words)
+        if risky and part.words[0].endswith("awk"):
+            self.doubt("which files the awk program writes")
+        elif risky:
+            self._writes(part, [word for word in programs.written(part.words) if word])
+
+    def _unknown(self, part: shell.Part, name: str, words: list[str]) -> None:
+        code = name in programs.INTERPRETERS and any(_CODE.fullmatch(word) for word in words)
+        launched = name in programs.LAUNCHERS and any(
+            posixpath.basename(word) in programs.INTERPRETERS and any(_CODE.fullmatch(one) for one in words[at:])
+            for at, word in enumerate(words)
+        )
+        reads = name in programs.INTERPRETERS and name != "make" and not _operands(words)
+        if code or launched or reads:
+            self.doubt(f"what the code that `{name}` is given writes")
+        self._writes(part, [word for word in programs.written(part.words) if word] if part.certain else [])
+        self.mentions += [word for word in programs.mentioned(words) if word]
+
+    def _git(self, part: shell.Part) -> None:
+        settings, at = programs.git_options(part.words)
+        words = list(part.words)
+        where = [words[place + 1] for place in range(1, at) if words[place] == "-C" and place + 1 < at]
+        if any(word.startswith(("--git-dir", "--work-tree")) for word in words[:at]) or settings:
+            self.doubt(f"what git does with these settings: `{part.text[:80]}`")
+        command, rest = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
+        switched = command == "checkout" and "--" not in rest and not {"-b", "-B", "-f", "--force"} & set(rest)
+        if command in ("add", "commit", "push") or switched:
+            self.git.append((command, posixpath.join("", *where), *rest))
+        elif command in _GIT_UNSEEN:
+            self.doubt(f"which files git {command} writes")
+        elif command == "config" and options.risky(part.words) and re.search(r"hookspath|alias\.", part.text.lower()):
+            self.doubt(f"what `{part.text[:80]}` makes git do later")
+        elif command in _GIT_WRITES:
+            named = [posixpath.join(*where, one) if where else one for one in _git_paths(command, rest)]
+            self._writes(part, named)
+            if not named and _git_switches(command, rest):
+                self.doubt(f"which files git {command} writes")
+        elif command and command not in _GIT_READS:
+            self.git.append(("alias", posixpath.join("", *where), command, *rest))
+
+
+_GIT_WRITES = {"checkout", "restore", "switch", "reset", "stash", "clean", "rm", "mv", "submodule"}
+
+
+def _git_paths(command: str, rest: list[str]) -> list[str]:
+    """The paths of the checkout that these commands change; "." is all of it."""
+    if "--" in rest:
+        return rest[rest.index("--") + 1 :] or ["."]
+    words = [word for at, word in enumerate(rest) if not word.startswith("-") and rest[at - 1] not in _GIT_VALUED]
+    if command == "reset":
+        return ["."] if {"--hard", "--merge", "--keep"} & set(rest) else []
+    if command == "clean":
+        return [] if {"-n", "--dry-run"} & set(rest) else words or ["."]
+    if command == "stash":
+        return [] if words[:1] in (["list"], ["show"], ["drop"], ["clear"], ["create"], ["store"]) else ["."]
+    if command == "restore":
+        return [] if "--staged" in rest and "--worktree" not in rest else words
+    if command in ("rm", "mv"):
+        return [] if "--cached" in rest else words
+    if command == "checkout":
+        # `git checkout NAME` is a branch or a file; more words after the first are files.
+        return ["."] if "-f" in rest or "--force" in rest else words
+    return []
+
+
+def _git_switches(command: str, rest: list[str]) -> bool:
+    made = {"-b", "-B", "-c", "-C", "--orphan", "--detach"} & set(rest)
+    plain = [word for word in rest if not word.startswith("-")]
+    return command == "switch" and not (made and len(plain) <= 1) or command == "submodule" and plain[:1] == ["update"]
+
+
+def _operands(words: Sequence[str]) -> list[str]:
+    if "--" in words:
+        at = list(words).index("--")
+        return [word for word in words[:at] if not word.startswith("-")] + list(words[at + 1 :])
+    return [word for word in words if not word.startswith("-")]
+
+
+def _until_option(words: Sequence[str]) -> list[str]:
+    at = next((place for place, word in enumerate(words) if word.startswith(("-", "(", "!"))), len(words))
+    return list(words[:at])
+
+
+def _in_place(words: Sequence[str]) -> bool:
+    return any(re.match(r"-[a-zA-Z0-9]*i|--in-?place", word) for word in words)
+
+
+def _lists(name: str, words: Sequence[str]) -> bool:
+    """Whether an archive is only listed, or made."""
+    first = words[0] if words else ""
+    if name in ("tar", "bsdtar"):
+        return not re.search("x", first) and not {"--extract", "--get"} & set(words) or "t" in first
+    return name == "unzip" and bool({"-l", "-t", "-v", "-Z"} & set(words))

@@ -1,0 +1,156 @@
+"""What a command writes, as far as its text shows."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.policy.writes import of_command
+
+WRITE = [
+    "echo x > src/h",
+    "echo x >> src/h",
+    ">src/h",
+    "exec 3>src/h",
+    "cat x | tee src/h",
+    "tee -a src/h < x",
+    "sed -i s/a/b/ src/h",
+    "sed -Ei.bak -e s/a/b/ src/h",
+    "sed --in-place=.bak s/a/b/ src/h",
+    "perl -pi -e s/a/b/ src/h",
+    "cp x src/h",
+    "cp -t src x h",
+    "mv x src/h",
+    "mv src/h x",
+    "rm -f src/h",
+    "unlink src/h",
+    "shred -u src/h",
+    "truncate -s0 src/h",
+    "touch src/h",
+    "chmod 600 src/h",
+    "ln -sf x src/h",
+    "install -m644 x src/h",
+    "rsync -a x src/h",
+    "dd if=x of=src/h",
+    "sort -o src/h x",
+    "curl -o src/h http://x",
+    "split x src/h",
+    "gzip src/h",
+    "black src/h",
+    "find src/h -delete",
+    "cd src && rm h",
+    "cd src; cp ../x h",
+    "env A=1 rm src/h",
+    "sudo rm src/h",
+    "timeout 5 rm src/h",
+    "bash -c 'rm src/h'",
+    "true && (rm src/h)",
+    "x=$(rm src/h)",
+    "if true; then rm src/h; fi",
+    "f() { rm src/h; }; f",
+    "git checkout -- src/h",
+    "git checkout HEAD -- src/h",
+    "git restore src/h",
+    "git restore --source=HEAD~1 src/h",
+    "git rm -f src/h",
+    "git mv src/h x",
+    "git -C src restore h",
+]
+UNSEEN = [
+    "F=src/h; echo x > $F",
+    "rm $F",
+    "python3 -c 'open(1)'",
+    "python3 - <<E\nx\nE",
+    "python3 < x",
+    "node -e x",
+    "perl -e x",
+    "ruby -e x",
+    "uv run python -c x",
+    "awk '{print > \"src/h\"}' x",
+    "sed -n 'w src/h' x",
+    "eval $X",
+    "$X src/h",
+    "bash < x",
+    "curl http://x | bash",
+    "ls | xargs rm",
+    "find . -name h -exec rm {} ;",
+    "for f in a b; do rm $f; done",
+    "patch -p1 < x",
+    "git apply x.patch",
+    "git am x",
+    "git merge x",
+    "git pull",
+    "git rebase main",
+    "git cherry-pick x",
+    "git revert x",
+    "git switch main",
+    "git -c alias.x='!rm y' x",
+    "git --work-tree=src checkout .",
+    "git config core.hooksPath /dev/null",
+    "tar xf x.tar",
+    "unzip x.zip",
+    "ed -s src/h",
+    "ssh host rm x",
+    "rm 'unclosed",
+]
+NOTHING = [
+    "ls -la src",
+    "cat src/h",
+    "grep -rn x src/h",
+    "cp src/h /elsewhere/x",
+    "sed -n 1,5p src/h",
+    "awk '{print $1}' src/h",
+    "git status",
+    "git log -p src/h",
+    "git diff src/h",
+    "git checkout -b x",
+    "git stash list",
+    "git restore --staged src/h",
+    "git fetch",
+    "tar tf x.tar",
+    "npm test",
+    "make",
+    "cargo build",
+    "echo x > /dev/null",
+    "mkdir -p docs/x",
+    "black --check src/h",
+    "git config user.name x",
+]
+ALL = ["git reset --hard", "git stash", "git clean -fd", "git checkout -f main"]
+
+
+@pytest.mark.parametrize("command", WRITE)
+def test_a_visible_target_is_found(command: str) -> None:
+    assert "src/h" in [target.path for target in of_command(command).targets]
+
+
+@pytest.mark.parametrize("command", UNSEEN)
+def test_what_cannot_be_seen_is_said(command: str) -> None:
+    assert of_command(command).unseen
+
+
+@pytest.mark.parametrize("command", NOTHING)
+def test_what_only_looks_or_writes_elsewhere_touches_nothing_here(command: str) -> None:
+    found = of_command(command)
+    assert not found.unseen
+    assert not [target for target in found.targets if target.path.startswith("src")]
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_what_changes_the_whole_checkout_says_so(command: str) -> None:
+    assert "." in [target.path for target in of_command(command).targets]
+
+
+def test_git_commands_that_depend_on_the_repository_are_named_with_their_directory() -> None:
+    assert of_command("git -C sub commit -am x").git == (("commit", "sub", "-am", "x"),)
+    assert of_command("git push origin main").git == (("push", "", "origin", "main"),)
+    assert of_command("git co x").git == (("alias", "", "co", "x"),)
+
+
+def test_words_of_a_program_that_is_not_known_are_mentions() -> None:
+    assert of_command("pytest tests/x.py").mentions == ("tests/x.py",)
+    assert of_command("cd a && ./tool b").mentions == ("b", "a/b")
+
+
+@given(st.text(max_size=60))
+def test_any_text_gets_an_answer(command: str) -> None:
+    of_command(command)
