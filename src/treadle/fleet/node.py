@@ -304,7 +304,7 @@ class Node:
             self._taking.discard(key)
 
     async def _try(self, work: WorkRecord) -> None:
-        if work.agent == null.NAME:  # there is nothing to do, so no runner is needed
+        if work.agent == null.NAME and not work.commands:  # there is nothing to do, so no runner is needed
             self._report_later(RunEnded(order=work.order, attempt=work.attempt, outcome="done"))
         else:
             await self._take(work.order, work.attempt)

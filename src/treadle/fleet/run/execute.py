@@ -17,7 +17,7 @@ from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError, Unsuppor
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import frugal
 from treadle.fleet.engine import objects
-from treadle.fleet.run import continuing, evidence, null, reasons, sources, trees
+from treadle.fleet.run import agentless, continuing, evidence, null, reasons, sources, trees
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.checkpoints import Checkpoints
 from treadle.fleet.run.claimed import Claimed
@@ -31,6 +31,7 @@ from treadle.wire.sidecar.receipts import AssistantSaid, Receipt
 
 if TYPE_CHECKING:
     from treadle.host.run import HostRun
+    from treadle.receipts.trace import Check
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +214,7 @@ class Execution:
         timer = asyncio.create_task(self._time_out())
         try:
             if self.spec.agent.partition(":")[0] == null.NAME:
-                return await null.run(self.attempt, self.take)
+                return await agentless.run(self)
             return await self._run()
         except sources.NotHere as error:
             return Ended(outcome=NOT_HERE, why=str(error), used=self.used)
@@ -244,19 +245,11 @@ class Execution:
             raise sources.NotHere(str(error)) from error
         self.attempt.can_resume = able.get("resume") == "native" and not self.spec.terminal
         self.attempt.can_fork = able.get("fork") == "native"
-        source = await sources.find(self.attempt.bus, self.spec)
-        self.before = await continuing.prepare(self.attempt, source)
-        self.brief = await frugal.brief(self.attempt.bus, self.spec, source)
-        assert self.before.tree is not None
-        self.attempt.tree = self.before.tree
-        self.attempt.root = self.attempt.tree.root
-        if self.attempt.tree.top:
-            self.attempt.taker = await asyncio.to_thread(trees.WorkTaker, self.attempt.tree, self.spec.bring)
-        await self._know_claims()
+        await self.prepare()
         if self.before.how != "session":
             await self.questions.forget()
         if self.spec.setup and not self.before.restored:
-            await self._set_up()
+            await self.set_up()
         if self.spec.terminal:
             from treadle.fleet.run import interactive
 
@@ -277,6 +270,18 @@ class Execution:
         assert self._host is not None
         self._do("keeping the result")
         return await self._ended(self._host, receipt)
+
+    async def prepare(self) -> None:
+        """The worktree, with what an earlier attempt has left of it."""
+        source = await sources.find(self.attempt.bus, self.spec)
+        self.before = await continuing.prepare(self.attempt, source)
+        self.brief = await frugal.brief(self.attempt.bus, self.spec, source)
+        assert self.before.tree is not None
+        self.attempt.tree = self.before.tree
+        self.attempt.root = self.attempt.tree.root
+        if self.attempt.tree.top:
+            self.attempt.taker = await asyncio.to_thread(trees.WorkTaker, self.attempt.tree, self.spec.bring)
+        await self._know_claims()
 
     async def _know_claims(self) -> None:
         """What others hold binds from the agent's first step on, so wait until it was reported once."""
@@ -326,18 +331,21 @@ class Execution:
             await self._host.stop(self.attempt.stopped)
         return await self._host.run()
 
-    async def _set_up(self) -> None:
+    async def set_up(self) -> None:
+        done = await self.run_command(self.spec.setup, "setup")
+        if not done.ok:
+            raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
+
+    async def run_command(self, command: str, doing: str) -> Check:
+        """Run one of the order's own commands in its worktree, confined like its agent."""
         from treadle.host.check import run_check
         from treadle.host.confine import confined_check
 
-        self._do("setup")
+        self._do(doing)
         if self.spec.mode == "yolo":
-            done = await run_check(self.spec.setup, self.attempt.root)
-        else:
-            shown = self.attempt.taker.shown() if self.attempt.taker is not None else ()
-            done = await confined_check(self.spec.setup, self.attempt.root, shown=shown)
-        if not done.ok:
-            raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
+            return await run_check(command, self.attempt.root)
+        shown = self.attempt.taker.shown() if self.attempt.taker is not None else ()
+        return await confined_check(command, self.attempt.root, shown=shown)
 
     def _adjusted(self, spec: SessionSpec) -> SessionSpec:
         limits = replace(spec.limits, max_tokens=None, max_cost_usd=None)  # the meter enforces these
@@ -365,7 +373,7 @@ class Execution:
         observed = host.observed
         outcome = observed.outcome()
         verified = None if observed.check is None else observed.check.ok
-        if problem := await self._keep_finished({"verified": verified, "says": _last_words(receipt)}):
+        if problem := await self.keep_finished({"verified": verified, "says": _last_words(receipt)}):
             return Ended(outcome="failed", why=problem, fault="ours", used=self.used)
         text = encode_receipt(receipt)
         kept: Any = msgspec.Raw(text)
@@ -391,7 +399,7 @@ class Execution:
             approvals=self.questions.given,
         )
 
-    async def _keep_finished(self, result: dict[str, Any]) -> str:
+    async def keep_finished(self, result: dict[str, Any]) -> str:
         """Keep what the agent has finished, trying again for a while. What is wrong if that is not possible: our fault,
         not the agent's."""
         for left in reversed(range(KEEP_TRIES)):

@@ -21,7 +21,12 @@ async def run(attempt: RunningAttempt, take: Callable[[Message], Awaitable[None]
         except TimeoutError:
             continue
         break
-    if attempt.stopped is not None:
-        outcome = "cancelled" if attempt.stopped.code == "cancelled" else "failed"
-        return Ended(outcome=outcome, why=str(attempt.stopped))
+    if attempt.stopping.is_set():
+        return stopped(attempt)
     return Ended(outcome="done", result={"says": "nothing was to be done"})
+
+
+def stopped(attempt: RunningAttempt) -> Ended:
+    """The end of an order that was stopped; without a reason, another attempt has it and no one reads this."""
+    outcome = "cancelled" if attempt.stopped is None or attempt.stopped.code == "cancelled" else "failed"
+    return Ended(outcome=outcome, why=str(attempt.stopped or ""))

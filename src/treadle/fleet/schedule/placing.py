@@ -190,7 +190,8 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
         book.back_at[row.spec.account] = book.wall() + BACK_SECONDS
         if book.back_at[row.spec.account] > book.control.parks[row.spec.account].until + 5 * BACK_SECONDS:
             del book.back_at[row.spec.account]
-    work = encode(WorkRecord(order=row.spec.id, attempt=number, agent=row.spec.agent))
+    commands = bool(row.spec.setup or row.spec.verify)
+    work = encode(WorkRecord(order=row.spec.id, attempt=number, agent=row.spec.agent, commands=commands))
     book.move(
         row,
         "place",

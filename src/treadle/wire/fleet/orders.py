@@ -55,7 +55,10 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     task: Annotated[str, said("What is to be done.", min_length=1, max_length=TASK_MAX)]
     title: Annotated[str, said("How it is listed. Default: the first line of the task.", "--title", "TEXT")] = ""
     agent: Annotated[
-        str, said("Who does it; `person` is a question to people, `null` does nothing.", "--agent", "NAME")
+        str,
+        said(
+            "Who does it; `person` is a question to people, `null`: no agent, only setup and verify.", "--agent", "NAME"
+        ),
     ] = "native"
     model: Annotated[str | None, said("The model, as the agent names it.", "--model", "NAME")] = None
     mode: Annotated[

@@ -216,6 +216,8 @@ class WorkRecord(msgspec.Struct, frozen=True, kw_only=True):
     order: str
     attempt: int
     agent: str = ""
+    commands: bool = False
+    """Whether the order has commands of its own to run, also without an agent."""
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,69 @@
+"""An order without an agent (`null`): `setup` does the work, if any is to be done, and `verify` judges it.
+
+So a check can be an order like any other: on any node that has the commit, with a receipt, done or failed.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+from treadle.events import AnyEvent
+from treadle.fleet.run import null
+from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
+from treadle.fleet.run.continuing import Before
+from treadle.receipts.trace import Check
+from treadle.wire.fleet.orders import Spec
+
+T = TypeVar("T")
+
+
+class CommandsRun(Protocol):
+    """What is needed of an attempt that is carried out."""
+
+    attempt: RunningAttempt
+    spec: Spec
+    before: Before
+    result: dict[str, Any]
+
+    async def prepare(self) -> None: ...
+    async def set_up(self) -> None: ...
+    async def run_command(self, command: str, doing: str) -> Check: ...
+    async def keep_finished(self, result: dict[str, Any]) -> str: ...
+    async def take(self, event: AnyEvent) -> None: ...
+
+
+async def run(execution: CommandsRun) -> Ended:
+    attempt, spec = execution.attempt, execution.spec
+    if not spec.setup and not spec.verify:
+        return await null.run(attempt, execution.take)
+    await execution.prepare()
+    if spec.setup and not execution.before.restored:
+        await _unless_stopped(attempt, execution.set_up())
+    ended = await null.run(attempt, execution.take)
+    if ended.outcome != "done":
+        return ended
+    result: dict[str, Any] = {"verified": None}
+    if spec.verify:
+        done = await _unless_stopped(attempt, execution.run_command(spec.verify, "verify"))
+        if done is None:
+            return null.stopped(attempt)
+        result = {"verified": done.ok, "says": done.output_tail.strip()[-OUTPUT_MAX:]}
+    if problem := await execution.keep_finished(result):
+        return Ended(outcome="failed", why=problem, fault="ours")
+    if result["verified"] is False:
+        why = f"its work was not verified: {spec.verify} failed"
+        return Ended(outcome="failed", why=why, fault="verify", output=result["says"], result=execution.result)
+    return Ended(outcome="done", result=execution.result)
+
+
+async def _unless_stopped(attempt: RunningAttempt, work: Coroutine[Any, Any, T]) -> T | None:
+    """What comes of the work; None, with the work ended, if the order is stopped first."""
+    doing = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(attempt.stopping.wait())
+    try:
+        await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
+        return doing.result() if doing.done() else None
+    finally:
+        for task in (doing, stopping):
+            task.cancel()
+        await asyncio.gather(doing, stopping, return_exceptions=True)
