@@ -45,7 +45,7 @@ async def test_orders_land_and_what_is_left_out_is_said_with_exit_code_3(
     code, said = await land(good, "--verify", CHECK)
     assert code == 0 and f"landed   {good} as " in said and (repository / "new.txt").exists()
     code, said = await land(bad)  # the check is kept for the branch
-    assert code == 3 and f"left out {bad}: its check failed twice" in said
+    assert code == 3 and f"left out {bad}: its check failed twice" in said and f"{bad}  sent back to its author" in said
     (row,) = await as_json("ls")
     assert (row["branch"], row["landed"], row["waiting"], row["verify"]) == ("main", 1, [], CHECK)
     assert [each["order"] for each in row["left_out"]] == [bad]
@@ -55,6 +55,7 @@ async def test_orders_land_and_what_is_left_out_is_said_with_exit_code_3(
 async def test_a_change_is_taken_out_and_tried_again(bus: Bus, finished: Finished, repository: Path) -> None:
     one = await finished.order("one", {"new.txt": "x\n"})
     assert (await as_json(one, "--verify", "false"))["left_out"][0]["kind"] == "red"
+    assert (await land("eject", one))[0] == 0  # it had been sent back
     with pytest.raises(NotFound, match="no change of one waits in a train"):
         await land("eject", one)
     assert (await land("retry", one))[0] == 0
@@ -78,3 +79,19 @@ async def test_a_paused_train_stands_still_and_says_who_paused_it(bus: Bus, fini
 async def test_a_train_that_is_not_there_is_said_so(bus: Bus) -> None:
     with pytest.raises(NotFound, match="0 trains fit 'main'"):
         await land("show", "main")
+
+
+async def test_explain_says_why_it_waits_who_helps_and_what_landed(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one, bad = await finished.order("one", {"one.txt": "x\n"}), await finished.order("worse", {"c.txt": "bad\n"})
+    assert "it is in no train" in (await land("explain", one))[1]
+    code, said = await land(one, bad, "--verify", CHECK)
+    assert code == 3 and f"{bad}  sent back to its author as " in said
+    assert "which was checked" in (await land("explain", one))[1]
+    (told,) = await as_json("explain", bad)
+    helper = told["back"][0]["by"]
+    said = (await land("explain", bad))[1]
+    assert f"with     author: {helper} is queued" in said and "its check failed twice" in said
+    assert (await land("eject", bad))[0] == 0
+    assert "left out taken out by a person" in (await land("explain", bad))[1]

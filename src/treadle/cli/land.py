@@ -37,8 +37,8 @@ def land() -> None:
     treadle land ls              the trains, what waits in them, and since when
 
     One train per branch: finished work queues, is merged beside the branch and checked there, confined; the branch
-    moves in one step to exactly what was checked. What fails its check twice, or conflicts, is left out with the
-    reason. A train that is killed goes on where it was with the next `treadle land`.
+    moves in one step to exactly what was checked. What fails its check twice, or conflicts, goes back to its agent,
+    then to a neutral one, then to you as a question. A train that is killed goes on where it was.
     """
 
 
@@ -49,14 +49,27 @@ def land() -> None:
 @click.option("--verify", default="", metavar="COMMAND", help="The check; kept for the branch until another is given.")
 @click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
 @click.option("--slots", default=0, metavar="N", help="Checks at once. Default: 2, or what was given before.")
+@click.option("--reconciler", default="", metavar="AGENT", help="Who resolves what authors could not; kept too.")
 @json_option
-def now(names: tuple[str, ...], root: str, branch: str, verify: str, setup: str, slots: int, as_json: bool) -> None:
+def now(
+    names: tuple[str, ...],
+    root: str,
+    branch: str,
+    verify: str,
+    setup: str,
+    slots: int,
+    reconciler: str,
+    as_json: bool,
+) -> None:
     """Land these orders, and all that waits in the train before them. Without ORDER: what waits.
 
-    Exits with 0 when all of them are on the branch, and with 3 when one was left out or the train stopped.
+    Exits with 0 when all of them are on the branch, and with 3 when one was left out, went back to who can help, or the
+    train stopped. What went back lands by itself while the fleet is up: `treadle land explain ORDER`.
     """
 
     async def work(bus: Bus) -> tuple[TrainRecord, dict[str, str], list[str]]:
+        from msgspec.structs import replace
+
         from treadle.errors import ConfigError
         from treadle.fleet.client import resolve
         from treadle.landing import train as trains
@@ -64,6 +77,8 @@ def now(names: tuple[str, ...], root: str, branch: str, verify: str, setup: str,
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
         wanted = [await resolve(bus, name) for name in names]
         train = await trains.ensure(bus, root, branch, verify=verify, setup=setup, slots=slots)
+        if reconciler:
+            await trains.change(bus, train, lambda found: replace(found, reconciler=reconciler))
         idle = await trains.board(bus, train, wanted)
         record, _ = await trains.load(bus, train)
         chosen = [each for each in wanted if each not in idle] or [each.order for each in record.queue]
@@ -126,6 +141,8 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
         "checks": record.checks,
         "flaky": record.flaky,
         "paused": record.paused,
+        "back": record.back,
+        "reconciler": record.reconciler,
         "left_out": record.left_out,
     }
 
@@ -151,6 +168,8 @@ def show(name: str, as_json: bool) -> None:
     for each in record.queue:
         if each.order not in taken:
             click.echo(f"waits    {each.order}  {each.title}  for {age(each.at)}")
+    for back in record.back:
+        click.echo(f"back     {back.first}: {back.why}; with {back.to or 'no one'} {back.by}".rstrip())
     for out in record.left_out[-20:]:
         click.echo(f"left out {out.order}: {out.why}")
         for line in out.output.splitlines()[-5:]:
@@ -176,6 +195,25 @@ def _here() -> str:
 
     found = checkouts.find(os.getcwd())
     return os.path.realpath(found.top) if found is not None else ""
+
+
+@land.command("explain")
+@click.argument("order", metavar="ORDER")
+@json_option
+def explain(order: str, as_json: bool) -> None:
+    """Say where the work of an order is on its way to a branch: why it waits, who helps, or what landed."""
+
+    async def work(bus: Bus, found: str) -> list[dict[str, Any]]:
+        from treadle.landing import explaining
+
+        return await explaining.explained(bus, found)
+
+    told = with_order(order, work)
+    if as_json:
+        return show_json(told)
+    for each in told or [{"lines": ["it is in no train: `treadle land ORDER` lands it"]}]:
+        for line in each["lines"]:
+            click.echo(line)
 
 
 @land.command("pause")
@@ -214,13 +252,16 @@ def eject(order: str) -> None:
     """Take an order's change out of the train it waits in. Its work is kept."""
 
     async def work(bus: Bus, found: str) -> None:
-        from treadle.landing import queue
+        from treadle.landing import queue, returned
         from treadle.landing import train as trains
+        from treadle.landing.sending import call_off
         from treadle.wire.fleet.train import LeftOut
 
         out = LeftOut(order=found, kind="person", why="taken out by a person", at=time.time())
         train = await _holding(bus, found, left=False)
-        await trains.change(bus, train, lambda record: queue.left_out(record, out))
+        helping = returned.of((await trains.load(bus, train))[0], found)
+        await trains.change(bus, train, lambda record: queue.left_out(returned.without(record, found), out))
+        await call_off(bus, helping)
 
     with_order(order, work)
 
@@ -232,19 +273,26 @@ def retry(order: str, anyway: bool) -> None:
     """Queue a change again that was left out. `treadle land` then tries it."""
 
     async def work(bus: Bus, found: str) -> None:
+        from treadle.landing import returned
         from treadle.landing import train as trains
+        from treadle.landing.sending import call_off
 
-        await trains.board(bus, await _holding(bus, found, left=True), [found], anyway=anyway)
+        train = await _holding(bus, found, left=True)
+        helping = returned.of((await trains.load(bus, train))[0], found)
+        await trains.board(bus, train, [found], anyway=anyway)
+        await call_off(bus, helping)
 
     with_order(order, work)
 
 
 async def _holding(bus: Bus, order: str, *, left: bool) -> str:
-    """The train that has this order in its queue, or among what was left out."""
+    """The train that has this order in its queue or has sent it back, or has it among what was left out."""
     from treadle.errors import NotFound
+    from treadle.landing import returned
 
     for name, record in (await _trains(bus)).items():
-        if any(each.order == order for each in (record.left_out if left else record.queue)):
+        held = [each.order for each in (record.left_out if left else record.queue)]
+        if order in held or not left and returned.of(record, order):
             return name
     where = "was left out of any train" if left else "waits in a train"
     raise NotFound(f"no change of {order} {where}", hint="`treadle land ls` and `treadle land show BRANCH`")

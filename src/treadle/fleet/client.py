@@ -346,28 +346,31 @@ async def send_back(bus: Bus, name: str, comments: str, *, by: str = "") -> Give
     return await retry(bus, name, by=by, comments=comments.strip(), base=base)
 
 
-async def retry(bus: Bus, name: str, *, by: str = "", comments: str = "", base: str = "") -> Given:
-    """Submit the same order again as a new one. Orders that come after the old one then come after the new one."""
+async def retry(
+    bus: Bus, name: str, *, by: str = "", comments: str = "", base: str = "", more: Mapping[str, Any] | None = None
+) -> Given:
+    """Submit the same order again as a new one, with `more` fields changed. Orders that come after the old one then
+    come after the new one."""
     order = await get_order(bus, name)
     if not order.ended:
         raise LocalError(f"the order {name} has not ended: it is {order.state}")
     if order.retried_as:
         return Given(id=order.retried_as, new=False)
     spec = await get_spec(bus, name)
-    again = replace(
-        spec,
-        id=new_id(f"retry of {name}"),
-        retry_of=name,
-        by=by or me(),
-        created=time.time(),
-        not_before=0.0,
-        every=0.0,  # the series goes on without it
-        cron="",
-        comments=comments or spec.comments,
-        base=base or spec.base,
-        continues=name if comments else spec.continues,
-    )
-    return (await submit(bus, [again]))[0]
+    changed = {
+        "id": new_id(f"retry of {name}"),
+        "retry_of": name,
+        "by": by or me(),
+        "created": time.time(),
+        "not_before": 0.0,
+        "every": 0.0,  # the series goes on without it
+        "cron": "",
+        "comments": comments or spec.comments,
+        "base": base or spec.base,
+        "continues": name if comments else spec.continues,
+        **(more or {}),
+    }
+    return (await submit(bus, [replace(spec, **changed)]))[0]
 
 
 # Questions and messages...

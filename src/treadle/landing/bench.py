@@ -17,6 +17,7 @@ from treadle.errors import NotFound, WorkspaceError
 from treadle.fleet import merging
 from treadle.io import scratch
 from treadle.io.files import locked
+from treadle.io.opening import write
 from treadle.io.paths import private_dir, state_dir
 from treadle.landing import trailers
 from treadle.receipts.trace import Check
@@ -73,6 +74,21 @@ class Bench:
         found = self.store.take_bundle(*bundle, kept)
         if found != commit:
             raise WorkspaceError(f"the bundle of {order} has {found[:12]} and not {commit[:12]}")
+
+    def lend(self, commit: str, tip: str) -> None:
+        """Give the user's repository a commit that an order starts from, under a ref that keeps it from its gc."""
+        ref = lent_ref(commit)
+        self.store.set_ref(ref, commit)
+        with scratch.directory("bundle") as directory:
+            path = os.path.join(directory, "bundle")
+            write(path, self.store.bundle(ref, without=[tip]))
+            self.user.run("bundle", "unbundle", path)
+        self.user.run("update-ref", ref, commit)
+
+    def take_back(self, commit: str) -> None:
+        """What was lent is on the branch now, or no one needs it."""
+        self.user.run("update-ref", "-d", lent_ref(commit), check=False)
+        self.store.git("update-ref", "-d", lent_ref(commit), check=False)
 
     # Building...
 
@@ -149,6 +165,10 @@ class Bench:
         """Let go of what has landed or was left out."""
         for name in refs:
             self.store.git("update-ref", "-d", f"refs/train/{name}", check=False)
+
+
+def lent_ref(commit: str) -> str:
+    return f"refs/treadle/{commit}"
 
 
 def _paths(deltas: Sequence[Delta]) -> set[str]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import train as trains
 from treadle.landing.train import Train
 from treadle.wire.fleet.records import Note
@@ -63,6 +64,9 @@ class Conductor:
 
     async def _board(self, bus: Bus, mark: Boarding) -> None:
         """Queue it. The first order with a check decides the check of its branch; a person may give another."""
+        spec = await client.get_spec(bus, mark.order)
+        if spec.by == TRAIN and spec.retry_of:
+            return  # the train itself takes up what helps it
         name = await trains.ensure(bus, mark.root, mark.branch)
         if await bus.get(trains.proof_key(mark.order, name), latest=True) is not None:
             return  # only its mark was not removed yet
@@ -76,7 +80,7 @@ class Conductor:
             if task.done():
                 del self._running[name]
         for name, record in (await trains.trains(bus)).items():
-            at_work = record.queue or record.landing is not None
+            at_work = record.queue or record.back or record.landing is not None
             if at_work and record.paused is None and name not in self._running and os.path.isdir(record.repository):
                 self._running[name] = asyncio.create_task(self._drive(bus, name, record))
 
@@ -84,7 +88,7 @@ class Conductor:
         """Work on one train until it is empty or stands still. What it cannot get over stops it, with the reason."""
         try:
             train = await asyncio.to_thread(Train, bus, name, record, say=lambda text: log.info("%s %s", name, text))
-            await train.run(lambda found: found.paused is not None or not found.queue)
+            await train.run(lambda found: found.paused is not None or not found.queue and not found.back)
         except Unreachable as error:
             log.info("%s", error)
         except (TreadleError, OSError) as error:

@@ -19,6 +19,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from treadle.landing import returned
 from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import Car, LandingIntent, LeftOut, QueuedChange, TrainRecord
 
@@ -105,6 +106,7 @@ def joined(train: TrainRecord, change: QueuedChange) -> TrainRecord:
         return train
     if known is not None:
         train = removed(train, [change.order])
+    train, change = returned.taken_up(train, change)
     queue = sorted((*train.queue, change), key=lambda each: (each.at, each.order))
     left_out = tuple(each for each in train.left_out if each.order != change.order)
     return replace(train, queue=tuple(queue), left_out=left_out)
@@ -124,7 +126,11 @@ def removed(train: TrainRecord, orders: Iterable[str]) -> TrainRecord:
 
 
 def left_out(train: TrainRecord, out: LeftOut) -> TrainRecord:
+    """A change leaves the train. What is red or conflicts goes to who can help."""
+    change = next((each for each in train.queue if each.order == out.order), None)
     train = removed(train, [out.order])
+    if change is not None and (out.kind == "red" or out.kind == "conflict"):
+        train = replace(train, back=(*train.back, returned.begun(change, out.kind, out.why, out.output)))
     return replace(train, left_out=(*train.left_out, out)[-REMEMBERED:])
 
 

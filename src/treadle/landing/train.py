@@ -18,15 +18,17 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import LocalError, NotFound, StorageError, TreadleError, WorkspaceError
-from treadle.fleet import client, merging
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.orders import encode
-from treadle.landing import queue
+from treadle.landing import driving, queue, returned
 from treadle.landing.bench import Bench, BuiltCar
+from treadle.landing.driving import DriverSeat
 from treadle.landing.queue import BuildCar, CheckCar, LandCar
+from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
-from treadle.wire.fleet.records import Note, Order
-from treadle.wire.fleet.train import TRAIN_FORMAT, LandedRecord, LeftOut, QueuedChange, TrainRecord
+from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.train import TRAIN_FORMAT, LandedRecord, LandingIntent, LeftOut, QueuedChange, TrainRecord
 from treadle.workspace import branch_moves, checkouts
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.user_repository import UserRepository
@@ -34,6 +36,8 @@ from treadle.workspace.user_repository import UserRepository
 log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
+BACK_SECONDS = 0.5
+"""How often the orders are looked at that help."""
 LOOK_SECONDS = 2.0
 """How often the branch and the record are looked at while nothing is heard."""
 OUTPUT = 4000
@@ -114,28 +118,19 @@ async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = Fa
         if not order.result.get("commit"):
             idle.append(order_id)
             continue
-        made = await _change_of(bus, order, anyway)
+        made = await change_of(bus, order, anyway=anyway)
         await change(bus, name, lambda record, made=made: queue.joined(record, made))  # type: ignore[misc]
     return idle
 
 
-async def _change_of(bus: Bus, order: Order, anyway: bool) -> QueuedChange:
-    spec, receipt = await client.get_spec(bus, order.id), await client.get_receipt(bus, order.id)
-    return QueuedChange(
-        order=order.id,
-        commit=str(order.result["commit"]),
-        base=str(order.result.get("base", "")),
-        title=order.title,
-        goal=spec.project,
-        agent=f"{spec.agent} ({spec.model})" if spec.model else spec.agent,
-        receipt=receipt.sha256 if receipt is not None else "",
-        at=time.time(),
-        anyway=anyway,
-    )
-
-
 async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
     """What became of an order in this train, in a few words."""
+    back = next((each for each in record.back if order in (each.order, each.first)), None)
+    if back is not None and back.by:
+        went = {"author": "sent back to its author", "reconciler": "given to a reconciler", "person": "asks a person"}
+        return f"{went[back.to]} as {back.by}: {back.why}"
+    if any(each.first == order for each in record.queue):
+        return "waits, after it was sent back"
     out = next((each for each in reversed(record.left_out) if each.order == order), None)
     if out is not None:
         return f"there: {out.why}" if out.kind == "there" else f"left out: {out.why}"
@@ -154,24 +149,35 @@ class Train:
         self.say = say
         user = checkouts.around(record.repository)
         self.bench = Bench(name, user, f"refs/heads/{record.branch}")
+        self.sending = SendingBack(bus, name, self.bench, say)
         self.record = record
         self.revision = 0
         self._checks: dict[str, asyncio.Task[Check]] = {}
         self._behind: list[str] = []
+        self._looked = 0.0
 
     async def run(self, until: Callable[[TrainRecord], bool]) -> TrainRecord:
-        """Work until `until` is true of the record."""
+        """Work until `until` is true of the record; while another process works on this train, watch it."""
+        seat = DriverSeat(self.bus, self.name)
         try:
             while True:
                 try:
+                    drives = await seat.taken()
+                    before = self.record
                     self.record, self.revision = await load(self.bus, self.name)
-                    if not await self._step():
-                        if until(self.record):
-                            return self.record
-                        await self._wait()
+                    if drives and await self._step():
+                        continue
+                    if not drives:
+                        await self._keep_checks([])
+                        for line in driving.told(before, self.record):
+                            self.say(line)
+                    if until(self.record):
+                        return self.record
+                    await self._wait()
                 except Stale:
                     continue  # another changed the record: read and decide again
         finally:
+            await seat.leave()
             for task in self._checks.values():
                 task.cancel()
             await asyncio.gather(*self._checks.values(), return_exceptions=True)
@@ -204,7 +210,19 @@ class Train:
             if isinstance(step, BuildCar):
                 await self._build(step)
                 return True
-        return False
+        return await self._help()
+
+    async def _help(self) -> bool:
+        """See to what was sent back. Looks at its orders now and then, and finds helpers at once."""
+        if self.record.paused is not None or not self.record.back:
+            return False
+        if returned.waiting(self.record) is None and time.monotonic() < self._looked + BACK_SECONDS:
+            return False
+        self._looked = time.monotonic()
+        after = await self.sending.step(self.record)
+        if after is not None:
+            await self._store(after)
+        return after is not None
 
     async def _store(self, record: TrainRecord, *more: Write) -> None:
         await self.bus.batch([Write(f"train.{self.name}", encode(record), self.revision), *more])
@@ -212,8 +230,9 @@ class Train:
             if out not in self.record.left_out and out.kind != "there":
                 said = out.output.splitlines()[-1:]
                 self.say(f"left out {out.order}: {out.why}{f': {said[0]}' if said else ''}")
-                what = f"did not land on {self.record.branch}: {out.why}"
-                await client.note_result(self.bus, out.order, what, {"not_landed": out.why}, by="train")
+                if out.kind not in ("red", "conflict"):  # those go to who can help
+                    what = f"did not land on {self.record.branch}: {out.why}"
+                    await client.note_result(self.bus, out.order, what, {"not_landed": out.why}, by="train")
 
     async def _stop(self, what: str) -> None:
         """The train stands still until a person has seen to it; what waits in it says so too."""
@@ -235,22 +254,28 @@ class Train:
         writes: list[Write] = []
         if intent is not None and has[intent.new]:
             await self._note(intent.orders, intent.new)
-            numbered = enumerate(intent.orders, self.record.landed + 1)
-            writes = [await self._proof(number, order) for number, order in numbered]
+            for number, order in enumerate(intent.orders, self.record.landed + 1):
+                writes += await self._proofs(number, order)
         await self._store(after, *writes)
         if writes and intent is not None:
             behind = f"; the files of {', '.join(self._behind)} did not follow" if self._behind else ""
             self.say(f"landed   {', '.join(intent.orders)} as {intent.new[:10]}{behind}")
-            await asyncio.to_thread(self.bench.forget, [*intent.orders, intent.new])
+            await self._forget(intent)
         elif before and tip != before and all(tip != car.commit for car in self.record.row):
             self.say(
                 f"moved    someone else moved {self.record.branch} to {tip[:10]}; what was built on it is built again"
             )
         return True
 
-    async def _proof(self, seq: int, order: str) -> Write:
-        """The write of the proof. An order that landed here before does so again only with another commit."""
-        intent = self.record.landing
+    def _queued(self, order: str) -> QueuedChange | None:
+        return next((each for each in self.record.queue if each.order == order), None)
+
+    async def _proofs(self, seq: int, order: str) -> list[Write]:
+        """The write of the proof. An order that landed here before does so again only with another commit.
+
+        Work that had been sent back is proof for the order that it all began with, too.
+        """
+        intent, change = self.record.landing, self._queued(order)
         assert intent is not None
         proof = LandedRecord(
             order=order,
@@ -262,18 +287,38 @@ class Train:
             at=time.time(),
             on=intent.old,
             verify=intent.verify,
-            receipt=next((each.receipt for each in self.record.queue if each.order == order), ""),
+            receipt=change.receipt if change is not None else "",
+            change=change.commit if change is not None else "",
+            base=change.base if change is not None else "",
         )
-        known = await self.bus.get(proof_key(order, self.name), latest=True)
-        return Write(proof_key(order, self.name), encode(proof), known.revision if known is not None else 0)
+        proofs = [proof]
+        if change is not None and change.first:
+            proofs.append(replace(proof, order=change.first, by=order))
+        writes = []
+        for each in proofs:
+            known = await self.bus.get(proof_key(each.order, self.name), latest=True)
+            revision = known.revision if known is not None else 0
+            writes.append(Write(proof_key(each.order, self.name), encode(each), revision))
+        return writes
 
     async def _note(self, orders: Sequence[str], commit: str) -> None:
         """Note it with each order, before it is recorded: killed in between, it is noted twice and never not at all."""
         for order in orders:
+            change = self._queued(order)
             landed = {"commit": commit, "branch": self.record.branch}
-            if (await client.get_order(self.bus, order)).result.get("landed") != landed:
-                what = f"landed on {self.record.branch} as {commit[:12]}"
-                await client.note_result(self.bus, order, what, {"merged": commit, "landed": landed}, by="train")
+            for name in filter(None, (order, change.first if change is not None else "")):
+                if (await client.get_order(self.bus, name)).result.get("landed") != landed:
+                    by = f", by {order}" if name != order else ""
+                    what = f"landed on {self.record.branch} as {commit[:12]}{by}"
+                    await client.note_result(self.bus, name, what, {"merged": commit, "landed": landed}, by="train")
+
+    async def _forget(self, intent: LandingIntent) -> None:
+        await asyncio.to_thread(self.bench.forget, [*intent.orders, intent.new])
+        for order in intent.orders:
+            change = self._queued(order)
+            if change is not None and change.first:
+                base = str((await client.get_order(self.bus, order)).result.get("base", ""))
+                await asyncio.to_thread(self.bench.take_back, base)
 
     async def _note_there(self, order: str) -> None:
         """Someone else brought it onto the branch: a person, with git."""
@@ -320,10 +365,7 @@ class Train:
         return msgspec.convert({"order": order, "kind": kind, "why": why, "at": time.time()}, LeftOut)
 
     async def _bring(self, change: QueuedChange) -> None:
-        order = await client.get_order(self.bus, change.order)
-        bundle = await merging.bundle_of(self.bus, order, self.bench.user)
-        base = str(order.result.get("base", ""))
-        await asyncio.to_thread(self.bench.keep, change.order, change.commit, bundle, base)
+        await bring(self.bus, self.bench, change.order, change.commit)
 
     # Checking...
 

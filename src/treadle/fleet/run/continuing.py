@@ -24,6 +24,8 @@ from treadle.io.process import table
 SETTLE_SECONDS = 5.0
 """How long the earlier runner's processes may take to leave its worktree."""
 TASK_MAX = 4000
+TRAIN = "train"
+"""Who gives orders back whose work could not land; the comments are the train's then, not a reviewer's."""
 
 
 class Before(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +146,8 @@ def told(attempt: RunningAttempt, before: Before, brief: str) -> str:
     parts = [spec.task, brief] if brief else [spec.task]
     if spec.comments:
         where = "its files are as that left them" if spec.base else "its files may be as that left them"
-        parts.append(f"This was done before, and {where}. A reviewer says:\n\n{spec.comments}")
+        said = spec.comments if spec.by == TRAIN else f"A reviewer says:\n\n{spec.comments}"
+        parts.append(f"This was done before, and {where}. {said}")
     if failed:
         parts.append(f"This was done before. {files} {failed}")
     elif lost:
@@ -162,7 +165,8 @@ def _going_on(attempt: RunningAttempt, before: Before, lost: str) -> str:
     if lost:
         parts.append(f"You were interrupted and go on now: {lost}. The files are as you left them.")
     elif spec.comments:
-        parts.append(f"A reviewer has looked at what you did and says:\n\n{spec.comments}")
+        reviewed = f"A reviewer has looked at what you did and says:\n\n{spec.comments}"
+        parts.append(spec.comments if spec.by == TRAIN else reviewed)
     parts += _moved(before)
     if lost:
         task = spec.task if len(spec.task) <= TASK_MAX else spec.task[:TASK_MAX] + " ..."

@@ -37,6 +37,10 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The end of the row that it conflicts with. It is tried again when the row ends in another commit."""
     anyway: bool = False
     """It may change the files that its check is made of: a person said so."""
+    first: str = ""
+    """The order that it all began with, when this is that one's work after it was sent back."""
+    tries: int = 0
+    """How often it was sent back."""
 
 
 class Car(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,6 +80,31 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output: str = ""
 
 
+class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change that was red or in conflict, and went to who can help. It leaves this list when it is queued again."""
+
+    order: str
+    """The order whose change left the train, or the last one that tried to help."""
+    first: str
+    commit: str
+    base: str = ""
+    kind: Literal["red", "conflict"]
+    why: str
+    output: str = ""
+    at: float
+    """When its work was first queued: it keeps its place."""
+    tries: int = 0
+    to: Literal["", "author", "reconciler", "person"] = ""
+    by: str = ""
+    """The order that helps; empty while none was made."""
+    tip: str = ""
+    """The commit of the branch that the help began from: what it changed is counted from there."""
+    words: str = ""
+    """What a person said about it."""
+    told: tuple[str, ...] = ()
+    """What was tried, one line each, for the person who is asked in the end."""
+
+
 class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: int = TRAIN_FORMAT
     repository: str
@@ -99,6 +128,9 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     flaky: int = 0
     """Checks that failed once and passed when they were run again."""
     paused: Note | None = None
+    back: tuple[ReturnedChange, ...] = ()
+    reconciler: str = ""
+    """The agent that resolves what authors could not. Empty: the author's, in a new session."""
     left_out: tuple[LeftOut, ...] = ()
 
 
@@ -130,3 +162,8 @@ class LandedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The check that this tree has passed."""
     receipt: str = ""
     """The digest of the order's receipt: together they say what was done, what was checked and what landed."""
+    change: str = ""
+    base: str = ""
+    """Between these two commits lies what its order has changed."""
+    by: str = ""
+    """The order whose work landed for it, after it was sent back."""

@@ -1,0 +1,216 @@
+"""What happens to a change that was red or in conflict: who helps next, and what they are told. Pure.
+
+It goes to its author, in the author's session, twice; then to a neutral reconciler, who wrote neither side; then a
+person is asked. An order can say to begin further on, or that nobody is to help (`on_red`). Helpers are orders like
+any other: they start from the branch with the work merged in, as far as it merges, and their work is queued again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from treadle.fleet.run.null import NAME as NULL
+from treadle.landing.sides import FileSides
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
+
+Helper: TypeAlias = Literal["author", "reconciler", "person"]
+AUTHOR_TRIES = 2
+SCREEN = 3000
+"""How much of each side, or of a check's output, a message quotes."""
+
+
+def helpers(spec: Spec, reconciler: str) -> tuple[Helper, ...]:
+    """Who helps, in this order."""
+    if spec.on_red == "drop":
+        return ()
+    found: list[Helper] = ["person"]
+    if spec.on_red != "person" and (reconciler or spec.agent != NULL):
+        found.insert(0, "reconciler")
+    if spec.on_red == "author" and spec.agent != NULL:
+        found = [*["author"] * AUTHOR_TRIES, *found]  # type: ignore[list-item]
+    return tuple(found)
+
+
+def next_helper(entry: ReturnedChange, spec: Spec, reconciler: str) -> Helper | None:
+    """Who helps now; None when all have tried. When a person wants it tried again, its author does, or who can."""
+    if entry.to == "person":
+        return "author" if spec.agent != NULL else "reconciler" if reconciler else "person"
+    found = helpers(spec, reconciler)
+    return found[entry.tries] if entry.tries < len(found) else None
+
+
+# What becomes of the record...
+
+
+def begun(change: QueuedChange, kind: Literal["red", "conflict"], why: str, output: str) -> ReturnedChange:
+    """The entry of a change that leaves the train."""
+    return ReturnedChange(
+        order=change.order,
+        first=change.first or change.order,
+        commit=change.commit,
+        base=change.base,
+        kind=kind,
+        why=why,
+        output=output,
+        at=change.at,
+        tries=change.tries,
+    )
+
+
+def waiting(train: TrainRecord) -> ReturnedChange | None:
+    """The next change for which a helper is to be found."""
+    return next((each for each in train.back if not each.by), None)
+
+
+def sent(train: TrainRecord, entry: ReturnedChange, to: Helper, by: str, tip: str) -> TrainRecord:
+    made = replace(entry, to=to, by=by, tip=tip, tries=entry.tries + (entry.to != "person"), words="")
+    return _changed(train, entry, made)
+
+
+def unhelped(train: TrainRecord, entry: ReturnedChange, order: str, commit: str, why: str) -> TrainRecord:
+    """The helper has ended without work that could be queued; what it did change is where the next one begins."""
+    told = (*entry.told, f"{entry.to} ({order}): {why}")
+    made = replace(entry, order=order, commit=commit or entry.commit, by="", told=told)
+    if commit:
+        made = replace(made, base=entry.tip)
+    return _changed(train, entry, made)
+
+
+def answered(train: TrainRecord, entry: ReturnedChange, words: str) -> TrainRecord:
+    """A person wants it tried again: everyone may help once more, and is told what the person said."""
+    return _changed(train, entry, replace(entry, by="", tries=0, words=words))
+
+
+def closed(train: TrainRecord, entry: ReturnedChange) -> TrainRecord:
+    return replace(train, back=tuple(each for each in train.back if each.first != entry.first))
+
+
+def taken_up(train: TrainRecord, change: QueuedChange) -> tuple[TrainRecord, QueuedChange]:
+    """A change that is queued: is it the work of a helper, then it takes the place of what was sent back."""
+    for entry in train.back:
+        if entry.by == change.order:
+            told = replace(change, base=entry.tip, first=entry.first, tries=entry.tries, at=entry.at)
+            return closed(train, entry), told
+        if change.order in (entry.order, entry.first):
+            return closed(train, entry), change
+    return train, change
+
+
+def of(train: TrainRecord, order: str) -> list[ReturnedChange]:
+    """What was sent back of this order, or with its help."""
+    return [each for each in train.back if order in (each.order, each.first, each.by)]
+
+
+def without(train: TrainRecord, order: str) -> TrainRecord:
+    gone = of(train, order)
+    return replace(train, back=tuple(each for each in train.back if each not in gone))
+
+
+def renamed(train: TrainRecord, entry: ReturnedChange) -> TrainRecord:
+    """A person has tried the helper's order again: that one helps now."""
+    return _changed(train, entry, entry)
+
+
+def _changed(train: TrainRecord, old: ReturnedChange, new: ReturnedChange) -> TrainRecord:
+    return replace(train, back=tuple(new if each.first == old.first else each for each in train.back))
+
+
+# What a helper is told...
+
+
+def for_author(
+    entry: ReturnedChange, branch: str, verify: str, sides: Sequence[FileSides], intents: Mapping[str, str]
+) -> str:
+    """The author continues its own session."""
+    parts = [
+        f"Your work did not land on {branch}: {entry.why}. It comes back to you.",
+        _where(entry.first, branch, sides),
+        *_person(entry),
+    ]
+    if sides:
+        parts += [
+            "Bring what your work is for into these files, and keep what the others did there.",
+            *_sides(sides, intents, entry.first),
+        ]
+    else:
+        parts += [_failure(entry, verify), _landed(intents)]
+    parts.append(f"It counts as done when `{verify}` passes.")
+    return "\n\n".join(filter(None, parts))
+
+
+def for_reconciler(
+    entry: ReturnedChange, branch: str, verify: str, task: str, sides: Sequence[FileSides], intents: Mapping[str, str]
+) -> str:
+    """A neutral one, who wrote neither side."""
+    parts = [
+        f"The work of the order {entry.first} cannot land on {branch}: {entry.why}. You wrote neither side; decide for "
+        "both: what each was for must still hold afterwards, and nothing else may change.",
+        f"What {entry.first} was asked to do:\n\n{_cut(task)}",
+        _where(entry.first, branch, sides),
+        *_person(entry),
+    ]
+    if sides:
+        parts += [
+            *_sides(sides, intents, entry.first),
+            "End with your decision for each: the file, which side you took, or how you joined them, and why.",
+        ]
+    else:
+        parts += [_failure(entry, verify), _landed(intents), "End with what was wrong and what you decided."]
+    parts.append(f"It counts as done when `{verify}` passes.")
+    return "\n\n".join(filter(None, parts))
+
+
+def for_person(
+    entry: ReturnedChange, branch: str, title: str, sides: Sequence[FileSides], intents: Mapping[str, str]
+) -> str:
+    """Everything on one screen."""
+    parts = [f"{entry.first} ({title}) cannot land on {branch}: {entry.why}."]
+    if entry.told:
+        parts.append("Tried so far:\n" + "\n".join(f"- {line}" for line in entry.told))
+    if sides:
+        parts += _sides(sides, intents, entry.first, SCREEN // 3)
+    elif entry.output:
+        parts.append("The check said:\n" + entry.output[-SCREEN // 2 :])
+    parts.append("Allow: its agent tries again, with what you write here. Deny: it is left out; its work is kept.")
+    return "\n\n".join(parts)
+
+
+def _where(order: str, branch: str, sides: Sequence[FileSides]) -> str:
+    less = ", except where the two conflict: there they are as on the branch. No merge is under way" if sides else ""
+    return f"The files here are {branch} as it is now, with the work of {order} merged in{less}."
+
+
+def _person(entry: ReturnedChange) -> list[str]:
+    return [f"A person says: {entry.words}"] if entry.words else []
+
+
+def _failure(entry: ReturnedChange, verify: str) -> str:
+    return f"`{verify}` fails with it, and passes without it. The end of what it said:\n\n{entry.output[-SCREEN:]}"
+
+
+def _landed(intents: Mapping[str, str]) -> str:
+    return "What landed since it was begun:\n" + "\n".join(f"- {said}" for said in intents.values()) if intents else ""
+
+
+def _sides(sides: Sequence[FileSides], intents: Mapping[str, str], order: str, most: int = SCREEN) -> list[str]:
+    return [_file(each, intents, order, most) for each in sides]
+
+
+def _file(side: FileSides, intents: Mapping[str, str], order: str, most: int) -> str:
+    others = "\n".join(f"- {intents.get(name, name)}" for name in side.orders) or "- a person's commit"
+    rows = [
+        f"In conflict: {side.path} ({side.kind or 'content'}). On the branch it was changed by:\n{others}",
+        f"What the branch did to it:\n{_cut(side.branch, most)}",
+        f"What {order} did to it:\n{_cut(side.order, most)}",
+        f"Each side as a file: `git show {side.base[:12]}:{side.path}` before both, "
+        f"`git show {side.tip[:12]}:{side.path}` on the branch, `git show {side.change[:12]}:{side.path}` by {order}.",
+    ]
+    return "\n\n".join(rows)
+
+
+def _cut(text: str, most: int = SCREEN) -> str:
+    return text if len(text) <= most else text[:most] + f"\n[{len(text) - most} characters more]"

@@ -1,0 +1,211 @@
+"""Sends changes back that were red or in conflict: makes the orders that help, and takes up what came of them.
+
+Whatever is repeated after a kill changes nothing: the orders have ids that follow from what they are about.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from treadle.errors import LocalError, NotFound
+from treadle.fleet import bundles, client, merging
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import PERSON, new_id
+from treadle.fleet.run.continuing import TRAIN
+from treadle.landing import queue, returned, sides
+from treadle.landing.bench import Bench
+from treadle.landing.returned import Helper
+from treadle.landing.sides import HelpStart
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
+
+ANSWER_SECONDS = 14 * 86400.0
+TITLES = 8
+"""How many orders a helper is told about."""
+FOLLOWED = 20
+
+
+class SendingBack:
+    def __init__(self, bus: Bus, name: str, bench: Bench, say: Callable[[str], None]) -> None:
+        self.bus = bus
+        self.name = name
+        self.bench = bench
+        self.say = say
+
+    async def step(self, record: TrainRecord) -> TrainRecord | None:
+        """The record after one thing was done; None when nothing is to be done now."""
+        if (entry := returned.waiting(record)) is not None:
+            return await self._send(record, entry)
+        for entry in record.back:
+            order = await self._latest(entry.by)
+            if order.ended:
+                return await self._taken_up(record, replace(entry, by=order.id), order)
+        return None
+
+    async def _latest(self, name: str) -> Order:
+        """An order, or its latest retry: a person may have tried it again."""
+        order = await client.get_order(self.bus, name)
+        for _ in range(FOLLOWED):
+            if not order.retried_as:
+                break
+            order = await client.get_order(self.bus, order.retried_as)
+        return order
+
+    # There...
+
+    async def _send(self, record: TrainRecord, entry: ReturnedChange) -> TrainRecord:
+        first = await client.get_spec(self.bus, entry.first)
+        to = returned.next_helper(entry, first, record.reconciler)
+        if to is None:
+            what = f"did not land on {record.branch}: {entry.why}"
+            await client.note_result(self.bus, entry.first, what, {"not_landed": entry.why}, by=TRAIN)
+            return returned.closed(record, entry)
+        start = await self._start(entry)
+        by = await self._make(record, entry, first, to, start)
+        self.say(f"back     {entry.first} to {_named(to)} as {by}: {entry.why}")
+        key = "asks" if to == "person" else "sent_back"
+        what = f"did not land on {record.branch}, went to {_named(to)} as {by}: {entry.why}"
+        await client.note_result(self.bus, entry.first, what, {key: by}, by=TRAIN)
+        return returned.sent(record, entry, to, by, start.tip)
+
+    async def _start(self, entry: ReturnedChange) -> HelpStart:
+        await bring(self.bus, self.bench, entry.order, entry.commit)
+        tip = await asyncio.to_thread(self.bench.tip)
+        return await asyncio.to_thread(sides.start, self.bench.store, tip, entry.commit)
+
+    async def _make(self, record: TrainRecord, entry: ReturnedChange, first: Spec, to: Helper, start: HelpStart) -> str:
+        """The order that helps."""
+        orders = [name for each in start.sides for name in each.orders] if start.sides else start.landed
+        intents = {name: await self._intent(name) for name in list(dict.fromkeys(orders))[-TITLES:]}
+        title = (await client.get_order(self.bus, entry.first)).title
+        if to == "person":
+            return await self._ask(
+                record, entry, first, returned.for_person(entry, record.branch, title, start.sides, intents)
+            )
+        await asyncio.to_thread(self.bench.lend, start.commit, start.tip)
+        more: dict[str, Any] = {
+            "base": start.commit,
+            "bundle": "",
+            "land": record.branch,
+            "verify": record.verify,
+            "setup": record.setup or first.setup,
+            "root": record.repository,
+            "after": (),
+            "race": "",
+        }
+        if first.bundle or first.repo:
+            more["bundle"] = (
+                await bundles.send(self.bus, replace(first, root=record.repository, base=start.commit))
+            ).bundle
+        if to == "author":
+            comments = returned.for_author(entry, record.branch, record.verify, start.sides, intents)
+            goes_on = entry.order if entry.tries < returned.AUTHOR_TRIES and entry.to != "person" else entry.first
+            more |= {
+                "agent": first.agent,
+                "model": first.model,
+                "continues": goes_on,
+                "comments": comments,
+                "task": first.task,
+            }
+        else:
+            task = returned.for_reconciler(entry, record.branch, record.verify, first.task, start.sides, intents)
+            more |= {"task": task, "title": f"reconcile {entry.first}: {title}", "continues": "", "comments": ""}
+            if record.reconciler:
+                more |= {"agent": record.reconciler, "model": None}
+        return (await client.retry(self.bus, entry.order, by=TRAIN, more=more)).id
+
+    async def _ask(self, record: TrainRecord, entry: ReturnedChange, first: Spec, text: str) -> str:
+        spec = Spec(
+            id=new_id(f"about {entry.order} in {self.name}, try {entry.tries}"),
+            task=text,
+            title=f"{entry.first} cannot land on {record.branch}",
+            agent=PERSON,
+            project=first.project,
+            answer_seconds=ANSWER_SECONDS,
+            by=TRAIN,
+        )
+        (given,) = await client.submit(self.bus, [spec])
+        return given.id
+
+    async def _intent(self, name: str) -> str:
+        """What an order was for, and what its agent said about it: its capsule."""
+        try:
+            order = await client.get_order(self.bus, name)
+        except NotFound:
+            return name
+        kept = order.result.get("capsule")
+        decision = str(kept.get("decision") or "") if isinstance(kept, dict) else ""
+        return f"{name}: {order.title}" + (f" ({decision})" if decision else "")
+
+    # ... and back
+
+    async def _taken_up(self, record: TrainRecord, entry: ReturnedChange, order: Order) -> TrainRecord:
+        commit = str(order.result.get("commit", ""))
+        if entry.to == "person":
+            return await self._answered(record, entry, order)
+        record = returned.renamed(record, entry)
+        if order.state != "done" or not commit:
+            why = order.why or "it changed nothing"
+            self.say(f"no help  {entry.first}, {_named(entry.to)} in {order.id}: {why}")
+            return returned.unhelped(record, entry, order.id, commit, why)
+        if entry.kind == "conflict":
+            await self._keep_decisions(entry, order, commit)
+        return queue.joined(record, await change_of(self.bus, order))
+
+    async def _answered(self, record: TrainRecord, entry: ReturnedChange, order: Order) -> TrainRecord:
+        words = str(order.result.get("says", ""))
+        if order.state == "done" and order.result.get("decision") == "allow":
+            return returned.answered(record, entry, words)
+        why = f"{entry.why}; {order.result.get('by') or 'a person'} left it out" + (f": {words}" if words else "")
+        await client.note_result(self.bus, entry.first, why, {"not_landed": why}, by=TRAIN)
+        return returned.closed(record, entry)
+
+    async def _keep_decisions(self, entry: ReturnedChange, order: Order, commit: str) -> None:
+        """Which side the result has in each hunk, kept with the order, beside what its agent said about it."""
+        await bring(self.bus, self.bench, order.id, commit)
+        found = await asyncio.to_thread(sides.decisions, self.bench.store, entry.tip, entry.commit, commit)
+        what = "; ".join(f"{each.path} hunk {each.hunk}: {each.took}" for each in found) or "no hunk was left to decide"
+        await client.note_result(
+            self.bus, order.id, f"decided {what}"[:1000], {"decisions": sides.told(found)}, by=TRAIN
+        )
+
+
+def _named(to: str) -> str:
+    return {"author": "its author", "reconciler": "a reconciler", "person": "a person"}[to]
+
+
+async def call_off(bus: Bus, entries: Iterable[ReturnedChange]) -> None:
+    """No help is wanted any more."""
+    for entry in entries:
+        with contextlib.suppress(LocalError, NotFound):  # it has ended already
+            await client.cancel(bus, entry.by, why="its work was taken out of the train", by=TRAIN)
+
+
+async def change_of(bus: Bus, order: Order, *, anyway: bool = False) -> QueuedChange:
+    """What is queued of a finished order."""
+    spec, receipt = await client.get_spec(bus, order.id), await client.get_receipt(bus, order.id)
+    return QueuedChange(
+        order=order.id,
+        commit=str(order.result["commit"]),
+        base=str(order.result.get("base", "")),
+        title=order.title,
+        goal=spec.project,
+        agent=f"{spec.agent} ({spec.model})" if spec.model else spec.agent,
+        receipt=receipt.sha256 if receipt is not None else "",
+        at=time.time(),
+        anyway=anyway,
+    )
+
+
+async def bring(bus: Bus, bench: Bench, name: str, commit: str) -> None:
+    """Bring the change of an order into the train's store."""
+    order = await client.get_order(bus, name)
+    if order.result.get("commit") != commit:
+        return  # a helper has ended without one: what it was to help is here
+    bundle = await merging.bundle_of(bus, order, bench.user)
+    await asyncio.to_thread(bench.keep, name, commit, bundle, str(order.result.get("base", "")))
