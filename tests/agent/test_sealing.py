@@ -438,3 +438,25 @@ async def test_when_the_index_cannot_be_written_the_branches_have_not_moved_eith
     monkeypatch.undo()
     await agent.ok("git commit -q --allow-empty -m three")
     assert log(top) == "three\ntwo\none" and git(top, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("name", ["refs", "refs/heads", "refs/tags/all"])
+async def test_refs_that_lead_elsewhere_are_said_and_not_searched(top: Path, agent: Working, name: str) -> None:
+    await agent.ok(f"rm -rf .git/{name}; ln -s / .git/{name}")
+    [said] = agent.said
+    assert said.endswith(f"not taken over: {name} of the agent's repository is a link to a directory")
+    await agent.ok("true")
+    assert len(agent.said) == 1 and log(top) == "one"
+
+
+async def test_refs_as_deep_as_a_path_can_be_are_looked_at_without_end_of_stack(top: Path, agent: Working) -> None:
+    await agent.run("mkdir -p .git/refs/heads/$(printf 'd/%.0s' $(seq 1100))")
+    await agent.ok("git commit -q --allow-empty -m two")
+    assert log(top) == "two\none"
+
+
+async def test_a_name_that_other_systems_take_for_git_is_moved_aside_too(top: Path, agent: Working) -> None:
+    await agent.turn(
+        "mkdir -p sub && git init -q sub && mv sub/.git sub/.GIT; mkdir low && git init -q low && mv low/.git low/git~1"
+    )
+    assert not (top / "sub" / ".GIT").exists() and not (top / "low" / "git~1").exists() and len(agent.said) == 2

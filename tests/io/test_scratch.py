@@ -68,3 +68,14 @@ def test_one_that_was_never_held_goes_after_a_while_and_others_things_are_left_a
     with scratch.directory("test"):
         assert new.exists() and foreign.exists() and not old.exists()
     assert (tmp_path / "treadle-tmp-link").is_symlink()
+
+
+def test_directories_deeper_than_python_recurses_are_removed_too() -> None:
+    place = scratch.make("deep")
+    os.makedirs(os.path.join(place, *["d"] * 100))
+    for _ in range(10):
+        os.rename(os.path.join(place, "d"), os.path.join(place, "e"))
+        os.makedirs(os.path.join(place, *["d"] * 100))
+        os.rename(os.path.join(place, "e"), os.path.join(place, *["d"] * 100, "d"))
+    scratch.remove(place)
+    assert not os.path.exists(place)

@@ -198,3 +198,21 @@ def test_git_reads_each_setting_back_as_it_was(tmp_path_factory: pytest.TempPath
     file.write_bytes(os.fsencode("".join(_lines([(f"remote.{name}.url", value), ("user.name", value)]))))
     listed = subprocess.run(["git", "config", "--file", str(file), "--list", "-z"], check=True, capture_output=True)
     assert listed.stdout.decode() == f"remote.{name}.url\n{value}\0user.name\n{value}\0"
+
+
+def test_the_identity_of_the_person_is_there_wherever_they_have_set_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, top, place = tmp_path / "home", repository(tmp_path / "repo"), tmp_path / "private"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (home / "work").write_text("[user]\n\temail = at@work\n")
+    (home / ".gitconfig").write_text("[user]\n\tname = Home\n\temail = at@home\n[core]\n\teditor = evil\n")
+    with (home / ".gitconfig").open("a") as file:
+        file.write(f'[includeIf "gitdir:{top}/"]\n\tpath = work\n')
+    user = UserRepository.at(str(top))
+    assert user is not None
+    make(str(place), user, head=git(top, "rev-parse", "HEAD"))
+    settings = git(tmp_path, "config", "--file", str(place / "config"), "--list")
+    assert "user.name=Home\n" in settings and settings.split("user.email=")[-1].startswith("at@work\n")
+    assert "evil" not in settings

@@ -4,7 +4,10 @@ import os
 import socket
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +17,7 @@ from tests.conftest import need
 from tests.workspace.repositories import git, make
 from treadle.errors import Cancelled
 from treadle.io import pinned
+from treadle.io.files import write_atomic
 from treadle.io.removing import remove_tree
 from treadle.io.stopping import heeding
 from treadle.workspace import taking
@@ -68,6 +72,38 @@ def test_git_finds_the_same_tree(tmp_path: Path, store: Store) -> None:
     (top / "to").symlink_to("sub/deep")
     git("add", "-A", cwd=repository.top)
     assert take(store, repository.top).tree == repository.git("write-tree").strip()
+
+
+def test_a_file_that_we_are_about_to_put_in_place_is_not_taken(store: Store, root: Path) -> None:
+    first = take(store, str(root))
+    with write_begun(root / "a.txt", b"new\n"):
+        found = take(store, str(root), base=first.files)
+        assert sorted(found.files) == ["a.txt", "deep/b.txt"] and found.tree == first.tree
+        assert [name.startswith(".treadle-") for name in hidden_changes(first, found)] == [True]
+
+
+@contextmanager
+def write_begun(path: Path, data: bytes) -> Iterator[None]:
+    """A writer of ours that is between its two steps. Only the call of the operating system is held up."""
+    reached, go_on = threading.Event(), threading.Event()
+    rename = os.rename
+
+    def held(*args: Any, **more: Any) -> None:
+        reached.set()
+        assert go_on.wait(10)
+        rename(*args, **more)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "rename", held)
+        writing = threading.Thread(target=write_atomic, args=(str(path), data))
+        writing.start()
+        try:
+            assert reached.wait(10)
+            patched.undo()
+            yield
+        finally:
+            go_on.set()
+            writing.join(10)
 
 
 @settings(max_examples=25)

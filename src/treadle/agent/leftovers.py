@@ -19,9 +19,9 @@ from treadle.io.reading import read_if_there
 from treadle.io.sandbox import methods
 from treadle.session import Confinement, Mount
 from treadle.workspace import staging
+from treadle.workspace.exchange import lacks, receive_bundle
 from treadle.workspace.in_place import LOCK, OWNED, RECORD, PlaceRecord
 from treadle.workspace.listing import STATES, ref_files
-from treadle.workspace.store import bundle_parts, lacks
 from treadle.workspace.user_repository import ID, UserRepository
 
 REFS_CAP = 16 << 20
@@ -131,10 +131,7 @@ async def _branches(left: Leftover, user: UserRepository, missing: list[str]) ->
 
 def _take(left: Leftover, user: UserRepository, bundle: bytes, missing: list[str]) -> list[str]:
     """Every object is hashed on the way. Each commit that was missing becomes a branch, whatever its ref was called."""
-    _, pack = bundle_parts(bundle)
-    user.run("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack, timeout=600.0)
-    if still := lacks(user, missing):
-        raise WorkspaceError(f"{len(still)} objects are missing, such as {still[0]}")
+    receive_bundle(user, bundle, missing)
     made = []
     for commit in missing:
         name = f"treadle/{left.record.session}-{commit[:8]}"

@@ -22,11 +22,15 @@ from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.matches import Matches
 from treadle.io.within import within
 from treadle.session import Confinement, Mount
+from treadle.workspace.git_names import is_git
 
 if TYPE_CHECKING:
     from treadle.workspace.in_place import InPlace
 
+LOOK_SECONDS = 15.0
+"""For a look at the agent's repository: all that a person waits for after they have stopped a run."""
 INSIDE_SECONDS = 60.0
+"""For what moves objects or refs."""
 LARGEST = 1 << 30
 """Bytes of what comes out at once; larger work is kept where it is, and that is said."""
 ROOM = "/run/treadle"
@@ -164,16 +168,16 @@ class Sealing:
             shown = (Mount(source=into, target=f"{ROOM}/in"), Mount(source=out, target=f"{ROOM}/out", write=True))
             walls = replace(walls, network="off", hosts=(), sockets=(), relay=None, mounts=(*walls.mounts, *shown))
             env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
-            said = b""
+            said, seconds = b"", INSIDE_SECONDS if given else LOOK_SECONDS
             try:
-                async with within(INSIDE_SECONDS):
+                async with within(seconds):
                     child = await start(walls, ["/bin/sh", "-c", script], cwd=place.user.top, env=env, stderr="stdout")
                     async with child:
                         while data := await child.stdio.read():
                             said = (said + data)[-4096:]
                         code = await child.wait()
             except TimeoutError as error:
-                raise TimedOut(f"git did not end within {INSIDE_SECONDS:g} s") from error
+                raise TimedOut(f"git did not end within {seconds:g} s") from error
             if code:
                 raise LocalError(f"git says: {said.decode(errors='replace').strip()[-500:] or f'exit code {code}'}")
             return await asyncio.to_thread(_files, out)
@@ -203,13 +207,13 @@ def _is_repository(path: str) -> bool:
     """
     name = os.path.basename(path)
     if name != "HEAD":
-        return name == ".git"
+        return is_git(name)
     beside = os.path.dirname(path)
     return any(os.path.lexists(os.path.join(beside, one)) for one in ("commondir", "objects", "refs"))
 
 
 def _kept(path: str) -> str:
-    return path if os.path.basename(path) == ".git" else os.path.dirname(path)
+    return path if is_git(os.path.basename(path)) else os.path.dirname(path)
 
 
 def _files(directory: str) -> dict[str, bytes]:

@@ -25,7 +25,8 @@ from treadle.wire.fleet.records import Order
 from treadle.workspace import branch_moves, checkouts, merges
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.copied import bring_files
-from treadle.workspace.store import Store, lacks
+from treadle.workspace.exchange import lacks
+from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
 TRIES = 5

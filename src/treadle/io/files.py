@@ -86,6 +86,11 @@ def write_atomic(
             _forget(beside, dir_fd)
 
 
+def is_unfinished(name: str) -> bool:
+    """Whether `write_atomic` calls a file so until it is in place."""
+    return name.startswith(".treadle-") and name.endswith(".tmp") and len(name) == len(".treadle-.tmp") + 16
+
+
 def move(old: str, new: str) -> None:
     """Rename a file, across file systems too, replacing any file of the new name."""
     import shutil
@@ -107,12 +112,11 @@ def _remove_abandoned(directory: str, dir_fd: int | None) -> None:
     except OSError:
         return
     try:
-        for name in os.listdir(fd):
-            if name.startswith(".treadle-") and name.endswith(".tmp") and len(name) == len(".treadle-.tmp") + 16:
-                try:
-                    _forget_unheld(name, fd)
-                except OSError:
-                    continue  # somebody writes it, another process was first, or we may not remove it
+        for name in filter(is_unfinished, os.listdir(fd)):
+            try:
+                _forget_unheld(name, fd)
+            except OSError:
+                continue  # somebody writes it, another process was first, or we may not remove it
     except OSError:
         pass  # it cannot be listed
     finally:
@@ -128,8 +132,7 @@ def _hold(fd: int) -> None:
 
 
 _tidied: set[tuple[int, int]] = set()
-JUST_NOW = 10.0
-"""A file younger than this many seconds may not be locked yet."""
+JUST_NOW = 10.0  # seconds: a younger file may not be locked yet
 
 
 def _forget_unheld(name: str, dir_fd: int) -> None:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from treadle.errors import StorageError
+
 PREFIX = "treadle-tmp-"
 MAKING = ".treadle-tmp-"
 """The prefix of a directory that is being made, before its owner has locked it."""
@@ -47,9 +49,14 @@ def remove(path: str) -> None:
 
 
 def _remove_tree(path: str) -> None:
-    from shutil import rmtree
+    from treadle.io.removing import remove_tree
 
-    rmtree(path, ignore_errors=True)
+    try:
+        remove_tree(path)  # a program may have made directories in it deeper than `rmtree` can go
+    except StorageError:
+        from shutil import rmtree
+
+        rmtree(path, ignore_errors=True)
 
 
 @contextmanager

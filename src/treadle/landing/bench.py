@@ -24,8 +24,9 @@ from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_moves, merges
 from treadle.workspace.changes import Delta
+from treadle.workspace.exchange import lacks
 from treadle.workspace.obeyed import obeyed
-from treadle.workspace.store import Algorithm, Store, TreeMerge, lacks
+from treadle.workspace.store import Algorithm, Store, TreeMerge
 from treadle.workspace.user_repository import UserRepository
 
 LOCK_SECONDS = 30.0

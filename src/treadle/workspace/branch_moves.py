@@ -25,13 +25,13 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.io.reading import read, read_if_there
 from treadle.workspace import checkouts, journal
 from treadle.workspace.checkouts import CheckoutChange
+from treadle.workspace.exchange import give
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
 FORMAT = 1
 LOCK_SECONDS = 20.0
 """How long a git command of the person's may keep the index of a checkout locked."""
-CARRIED = "refs/heads/carried"
 
 
 class BranchMoved(WorkspaceError):
@@ -89,7 +89,7 @@ def move(user: UserRepository, ref: str, store: Store, old: str, new: str, why: 
         _recover(user.common)
         if tip(user, ref) != old:
             raise BranchMoved(f"{ref} is no longer at {old[:12]}")
-        _carry_over(user, store, old, new)
+        give(store, user, new, without=old)
         changes = _changes(user, ref, store, old, new)
         return _Moving(user, ref, old, new).run(store, changes, why)
 
@@ -102,15 +102,6 @@ def _changes(user: UserRepository, ref: str, store: Store, old: str, new: str) -
     after, _ = store.borrow_tree(new)
     deltas = store.deltas(before, after, renames=False)
     return [CheckoutChange(checkout, files, deltas) for checkout in there]
-
-
-def _carry_over(user: UserRepository, store: Store, old: str, new: str) -> None:
-    """Give the repository the objects of the new commit. git hashes each."""
-    store.set_ref(CARRIED, new)
-    with scratch.directory("bundle") as directory:
-        path = os.path.join(directory, "new.bundle")
-        write(path, store.bundle(CARRIED, without=[old]))
-        user.run("bundle", "unbundle", path, timeout=600)
 
 
 class _Moving:

@@ -12,7 +12,7 @@ from treadle.io import moving, pinned, stopping
 from treadle.io.copying import copy_file
 from treadle.io.files import storage_error
 from treadle.policy.patterns import match
-from treadle.workspace.store import FORBIDDEN
+from treadle.workspace.git_names import is_forbidden
 
 COPY_CAP = 8 * 1024**3
 DEPTH_CAP = 200
@@ -145,7 +145,7 @@ _LEFT_OUT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST, errno.EACCE
 def _bring(source: str | int, target: int, path: str, most: int) -> int:
     """Bring one file. Returns how many bytes it has."""
     folder, _, name = path.rpartition("/")
-    if any(each.lower() in FORBIDDEN for each in path.split("/")):
+    if any(is_forbidden(each) for each in path.split("/")):
         return 0
     if isinstance(source, str):
         place = os.path.realpath(os.path.join(source, path))

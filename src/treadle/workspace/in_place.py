@@ -24,9 +24,9 @@ from treadle.io.opening import write
 from treadle.io.sandbox.places import is_under
 from treadle.session import Mount
 from treadle.workspace import private_git, staging
-from treadle.workspace.listing import BadListing, GitListing, known_as, misleads, read_listing
+from treadle.workspace.exchange import lacks, receive
+from treadle.workspace.listing import BadListing, GitListing, known_as, misleads, read_listing, ref_files
 from treadle.workspace.obeyed import settings_files
-from treadle.workspace.store import lacks
 from treadle.workspace.user_repository import ID, REF, UserRepository
 
 Inside: TypeAlias = Callable[[str, Mapping[str, bytes]], Awaitable[Mapping[str, bytes]]]
@@ -182,12 +182,12 @@ class InPlace:
         user = self.user
         files = (user.file("HEAD"), user.file("index"), os.path.join(user.common, "packed-refs"))
         tables = os.path.join(user.common, "reftable", "tables.list")
-        return (*map(_stamp, (*files, tables)), *_stamps(os.path.join(user.common, "refs")))
+        return (*map(_stamp, (*files, tables)), *_stamps(user.common))
 
     def _private_state(self) -> tuple[object, ...]:
         names = ("HEAD", "index", "packed-refs", "MERGE_HEAD", "rebase-merge", "rebase-apply", "logs/refs/stash")
         stamps = map(_stamp, (os.path.join(self.private, name) for name in names))
-        return (*stamps, *_stamps(os.path.join(self.private, "refs")))
+        return (*stamps, *_stamps(self.private))
 
     def _keep_index(self) -> None:
         """Remember the index that both repositories have now."""
@@ -242,6 +242,7 @@ class InPlace:
             return []
         self._settled = False
         try:
+            await asyncio.to_thread(self._check_refs)
             found = read_listing(await inside(LIST, {}))
             notes = await self._take(found, inside)
             self._settled = not found.unfinished
@@ -249,6 +250,13 @@ class InPlace:
             notes = self._once(f"what the agent did with git was not taken over: {error}")
         self._seen = self._private_state()
         return notes
+
+    def _check_refs(self) -> None:
+        """Git would look for refs in all that a link leads to, and that can be everything."""
+        for path in ref_files(self.private):
+            if os.path.islink(path) and os.path.isdir(path):
+                name = os.path.relpath(path, self.private)
+                raise WorkspaceError(f"{name} of the agent's repository is a link to a directory")
 
     async def _take(self, found: GitListing, inside: Inside) -> list[str]:
         notes = await self._stashes(found, inside)
@@ -303,11 +311,7 @@ class InPlace:
         known = sorted({at for at in (await asyncio.to_thread(self.user.refs)).values() if ID.fullmatch(at)})
         revs = "".join([*(f"{one}\n" for one in missing), *(f"^{one}\n" for one in known)])
         pack = (await inside(PACK, {"revs": revs.encode()})).get("pack", b"")
-        await asyncio.to_thread(
-            self.user.run, "index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack, timeout=600.0
-        )
-        if still := await asyncio.to_thread(lacks, self.user, missing):
-            raise WorkspaceError(f"{len(still)} objects are missing, such as {still[0]}")
+        await asyncio.to_thread(receive, self.user, pack, missing)
 
     def _new_link(self, new: str, old: str | None) -> str:
         """Why this is not taken over: its files have a submodule that the user's have not. Empty when they have not."""
@@ -473,11 +477,6 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _stamps(directory: str) -> list[tuple[str, tuple[int, int, int] | None]]:
-    """Of every file below a directory; links are not followed."""
-    found: list[tuple[str, tuple[int, int, int] | None]] = []
-    if os.path.islink(directory):
-        return [(directory, _stamp(directory))]
-    for place, _, files in os.walk(directory):
-        found += [(os.path.join(place, name), _stamp(os.path.join(place, name))) for name in sorted(files)]
-    return sorted(found)
+def _stamps(git: str) -> list[tuple[str, tuple[int, int, int] | None]]:
+    """Of every ref that is a file."""
+    return [(path, _stamp(path)) for path in ref_files(git)]

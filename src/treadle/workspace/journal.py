@@ -28,7 +28,7 @@ from treadle.io.files import storage_error, write_atomic
 from treadle.io.opening import opened
 from treadle.io.reading import read_if_there
 from treadle.io.removing import remove_tree
-from treadle.workspace.store import FORBIDDEN
+from treadle.workspace.git_names import is_forbidden
 
 FORMAT = 2
 BESIDE = ".treadle-apply-"
@@ -254,7 +254,7 @@ class _Places:
 
     def staged(self, writes: Mapping[str, Callable[[str], None]], deletes: list[str]) -> Iterator[Step]:
         for number, path in enumerate([*deletes, *writes]):
-            if any(name.lower() in FORBIDDEN for name in path.split("/")):
+            if any(is_forbidden(name) for name in path.split("/")):
                 raise StorageError(f"{path!r} is not a path for a file")
             old = self._there(path)
             if old not in (None, "directory"):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from treadle.io import stopping
 from treadle.workspace.user_repository import ID, REF
 
 MODES = {"100644", "100755", "120000", "160000"}
@@ -16,25 +18,30 @@ MOST_STASHES = 50
 
 
 DEEPEST = 60
+MOST_REFS = 200_000
 
 
 def ref_files(git: str) -> list[str]:
-    """The files below `refs` of a git directory that an agent could write. No link is followed, not even `refs`."""
-    found, todo = [], [(os.path.join(git, "refs"), 0)]
-    while todo:
+    """What is below `refs` of a git directory that an agent could write, without directories. Links are listed, also
+    `refs` itself if it is one, and not followed. What is deeper or more than any repository has is left out."""
+    found: list[str] = []
+    todo = [(os.path.join(git, "refs"), 0)]
+    while todo and len(found) + len(todo) < MOST_REFS:
+        stopping.check()
         place, depth = todo.pop()
-        if os.path.islink(place) or depth > DEEPEST:
+        if os.path.islink(place):
+            found.append(place)
             continue
         try:
             with os.scandir(place) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        todo.append((entry.path, depth + 1))
-                    else:
+                for entry in itertools.islice(entries, MOST_REFS):
+                    if not entry.is_dir(follow_symlinks=False):
                         found.append(entry.path)
+                    elif depth < DEEPEST:
+                        todo.append((entry.path, depth + 1))
         except OSError:
             continue  # gone, or no directory
-    return found
+    return sorted(found)
 
 
 class BadListing(Exception):

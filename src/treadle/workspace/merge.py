@@ -17,8 +17,9 @@ import msgspec
 from treadle.io import pinned
 from treadle.io.opening import opened, write
 from treadle.workspace.changes import Delta, TreeEntry
+from treadle.workspace.git_names import is_forbidden
 from treadle.workspace.journal import carry_out
-from treadle.workspace.store import FORBIDDEN, GITLINK, Store
+from treadle.workspace.store import GITLINK, Store
 
 BINARY = 8000
 """A file with a NUL in its first bytes, so many, is binary to git."""
@@ -175,7 +176,7 @@ class MergePlan:
     def _check_place(self, path: str) -> None:
         """Refuse a path that leads through a link, to git's own files, or to where nothing may be written."""
         names = path.split("/")
-        if any(name.lower() in FORBIDDEN for name in names):
+        if any(is_forbidden(name) for name in names):
             raise _Refused("it belongs to git itself")
         for number in range(1, len(names)):
             above = "/".join(names[:number])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from treadle.io.opening import write
 from treadle.workspace import private_git
+from treadle.workspace.exchange import give
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.writing import write_files
@@ -98,10 +99,7 @@ def check_out(store: Store, user: UserRepository, ref: str, commit: str, on: str
     write_files(store, files, here)
     place = os.path.join(here, ".git")
     private_git.make(place, user, head=ref, at=on)
-    kept, path = f"refs/merged/{commit}", f"{here}.bundle"  # by its name, because others may check here meanwhile
-    store.set_ref(kept, commit)
-    write(path, store.bundle(kept, without=[on]))
     own = UserRepository(here, place, place, linked=False)  # nothing but us has written in it yet
-    own.run("bundle", "unbundle", path)
+    give(store, own, commit, without=on)
     own.run("update-ref", ref, commit)
     own.run("read-tree", commit)

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 
+from treadle.workspace.git_names import is_git
 from treadle.workspace.user_repository import UserRepository
 
 _INCLUDED = re.compile(r"include(if\..+)?\.path", re.I)
@@ -44,7 +45,7 @@ def obeyed(user: UserRepository) -> Callable[[str], str]:
 
     def reason(path: str) -> str:
         names = os.path.normpath(path).casefold()
-        if ".git" in names.split("/"):
+        if any(map(is_git, names.split("/"))):
             return "belongs to git itself"
         return exact.get(names, "") or next((below[above] for above in ("", *_above(names)) if above in below), "")
 

@@ -22,6 +22,7 @@ from treadle.io.copying import copy_file
 from treadle.io.files import read_at_most
 from treadle.io.process.programs import run_program
 from treadle.workspace.git import OPTIONS, environment
+from treadle.workspace.listing import ref_files
 from treadle.workspace.user_repository import ID, REF, UserRepository
 
 _WORD = r"[\w.+-]{1,64}"
@@ -149,10 +150,7 @@ def copy_index(user: UserRepository, place: str) -> None:
 def named_commits(top: str) -> set[str]:
     """What the refs of a checkout's private git directory, which the run could write, name now; read as data."""
     place = os.path.join(top, ".git")
-    refs = os.path.join(place, "refs")
-    files = [os.path.join(place, "HEAD")]
-    if not os.path.islink(place) and not os.path.islink(refs):  # `os.walk` follows a link that it is given
-        files += [os.path.join(folder, name) for folder, _, names in os.walk(refs) for name in names]
+    files = [] if os.path.islink(place) else [os.path.join(place, "HEAD"), *ref_files(place)]
     return {line for line in map(_only_line, files) if ID.fullmatch(line)}
 
 
@@ -194,10 +192,15 @@ def _copy_small(source: str, target: str, *, again: bool = False) -> None:
 
 # Settings...
 
+_IDENTITY = re.compile(r"(user|author|committer)\.\w+", re.IGNORECASE)
+"""Who commits. It is copied from wherever the person has set it: their home may be hidden, and what it says may depend
+on where the git directory is."""
+
 
 def _config(user: UserRepository, work_tree: str | None, hooks: str | None, programs: bool) -> str:
     listed = user.settings()
-    copied = harmless([(key, value) for scope, key, value in listed if scope in ("local", "worktree")], programs)
+    own = [(key, value) for scope, key, value in listed if scope in ("local", "worktree") or _IDENTITY.fullmatch(key)]
+    copied = harmless(own, programs)
     extended = any(key.startswith("extensions.") for key, _ in copied)
     ours = {"core.repositoryformatversion": "1" if extended else "0", "core.bare": "false", **OURS}
     if hooks != "":

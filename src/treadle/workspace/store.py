@@ -23,7 +23,7 @@ from typing import IO, Literal, TypeAlias, TypedDict
 import msgspec
 
 from treadle.errors import NotFound, StorageError, WorkspaceError
-from treadle.io import scratch, stopping
+from treadle.io import stopping
 from treadle.io.files import storage_error
 from treadle.io.opening import created, rename, write
 from treadle.io.paths import private_dir
@@ -31,6 +31,7 @@ from treadle.io.process.programs import Finished, reading_program, run_program
 from treadle.io.reading import read_if_there
 from treadle.workspace.changes import KINDS, Delta, PathChange, TreeEntry
 from treadle.workspace.git import OPTIONS, TIMEOUT, environment
+from treadle.workspace.git_names import is_forbidden
 from treadle.workspace.user_repository import UserRepository
 
 FORMAT = 1
@@ -58,8 +59,6 @@ _OURS = ["-c", f"core.attributesFile={os.devnull}", "-c", "transfer.fsckObjects=
 _DIFF = ["--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--src-prefix=a/", "--dst-prefix=b/"]
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REF = re.compile(r"refs(/[A-Za-z0-9][A-Za-z0-9._-]*)+")
-FORBIDDEN = {"", ".", "..", ".git"}
-"""Names that no tree of ours has."""
 
 
 class StoreRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,7 +231,7 @@ class Store:
         """Put one level of a tree, its entries in any order."""
         rows = sorted(entries, key=lambda entry: entry[0] + b"/" * (entry[1] == TREE))
         for name, _, _ in rows:
-            if b"/" in name or os.fsdecode(name).lower() in FORBIDDEN:
+            if b"/" in name or is_forbidden(os.fsdecode(name)):
                 raise WorkspaceError(f"{os.fsdecode(name)!r} is not a name for a file")
         return self.put(
             "tree", b"".join(b"%s %s\0" % (mode.encode(), name) + bytes.fromhex(at) for name, mode, at in rows)
@@ -435,20 +434,6 @@ class Store:
         paths, _, messages = rest.partition("\0\0")
         conflicts = tuple(filter(None, paths.split("\0"))) if done.code == 1 else ()
         return TreeMerge(tree=tree, conflicts=conflicts, messages=messages)
-
-
-def lacks(user: UserRepository, ids: Sequence[str]) -> list[str]:
-    """Those of the objects that a person's repository does not have.
-
-    It is not asked itself: in a partial clone git would fetch them, from where and by what the settings say.
-    """
-    if not ids:
-        return []
-    with scratch.directory("objects") as place:
-        store = Store.make(os.path.join(place, "store"), **lending(user))
-        asked = "".join(f"{one}\n" for one in ids).encode()
-        answers = store.git("cat-file", "--batch-check=%(objectname)", stdin=asked, lent=True).stdout
-    return [one for one, said in zip(ids, answers.decode().splitlines(), strict=True) if said.endswith(" missing")]
 
 
 def _write(directory: str, name: str, text: str) -> None:

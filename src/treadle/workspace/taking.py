@@ -4,8 +4,8 @@ The directory may be an agent's: every file is reached through descriptors witho
 started on it and no git runs in it. `.gitignore` files are read as data. A file whose metadata are the same as in an
 earlier look has not changed since: only the kernel can set the ctime. When that is in doubt, the file is hashed.
 
-Ignored files and everything called `.git` are not part of the tree, but are looked at: `hidden_changes` tells which
-of them changed.
+Ignored files, everything that git takes for `.git`, and files of ours that are about to be put in place are not part of
+the tree, but are looked at: `hidden_changes` tells which of them changed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import IO, TypeAlias
 
 from treadle.errors import WorkspaceError
 from treadle.io import pinned, stopping
-from treadle.io.files import storage_error
+from treadle.io.files import is_unfinished, storage_error
 from treadle.io.opening import opened
 from treadle.policy.ignored import IgnoreRules
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.copied import DEPTH_CAP
+from treadle.workspace.git_names import is_git
 from treadle.workspace.look import MISSING, TICK, DirectoryPart, Look, Metadata, Oddity, OddityKind, metadata_of
 from treadle.workspace.store import GITLINK, PIECE, TREE, Store, TreeRow
 
@@ -210,10 +211,17 @@ class _Taking:
         if self._is_too_long(path):
             self._keep_base(f"{path}/")
             return
-        if name == ".git" and folder.path and not folder.hidden:
-            self._state("git_directory", path, "a git directory in the workspace; it is not in the tree")
-        hidden = folder.hidden or name == ".git" or _left_out(f"{path}/", f"{name}/", levels)
+        hidden = folder.hidden or self._is_git(folder, path, name) or _left_out(f"{path}/", f"{name}/", levels)
         self._waiting.append(_Folder(f"{path}/", levels, hidden, same))
+
+    def _is_git(self, folder: _Folder, path: str, name: str) -> bool:
+        """Whether it makes its directory a repository for git. One below the top, or with another name, is stated."""
+        if not is_git(name):
+            return False
+        if path != ".git":
+            why = "a git directory, or names one" if name == ".git" else "some systems take it for .git"
+            self._state("git_directory", path, f"{why}; it is not in the tree")
+        return True
 
     def _trees(self) -> str:
         """Put the trees, from the innermost to the root: a directory was listed before those in it."""
@@ -239,9 +247,9 @@ class _Taking:
         self, fd: int, folder: _Folder, path: str, name: str, metadata: Metadata, levels: _Levels
     ) -> TreeEntry | None:
         self.look.seen[path] = metadata
-        if path not in self._base and (folder.hidden or name == ".git" or _left_out(path, name, levels)):
-            if name == ".git" and folder.path and not folder.hidden:
-                self._state("git_directory", path, "it names a git directory elsewhere; it is not in the tree")
+        if path not in self._base and (
+            folder.hidden or self._is_git(folder, path, name) or is_unfinished(name) or _left_out(path, name, levels)
+        ):
             if self._watched is not None and self._watched(path):
                 self.look.hashes[path] = self._hidden_hash(fd, name, metadata)
             return None

@@ -26,6 +26,8 @@ from treadle.workspace import private_git
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
 from treadle.workspace.checkouts import enclosing, uncommitted
 from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
+from treadle.workspace.exchange import give
+from treadle.workspace.git_names import is_git
 from treadle.workspace.look import (
     MISSING,
     Look,
@@ -227,7 +229,7 @@ class Workspace:
             return []
         changed = set(found.hidden or ()) if self.place.mode == "pass_through" else set()
         ignored = [path for path in self._look.seen.keys() - self._look.files.keys() if path not in changed]
-        ignored = [path for path in ignored if ".git" not in path.split("/")]
+        ignored = [path for path in ignored if not any(map(is_git, path.split("/")))]
         if names is None:
             return sorted(ignored)
         wanted = tuple(f"{os.path.normpath(name)}/" for name in names)
@@ -257,9 +259,7 @@ class Workspace:
         if commit == place.start:
             return None
         self.store.set_ref(RESULT, commit)
-        asked = f"{commit}\n^{place.start}\n".encode()
-        pack = self.store.git("pack-objects", "--stdout", "--revs", "--thin", "-q", lent=True, stdin=asked).stdout
-        user.run("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack)
+        give(self.store, user, commit, without=place.start)
         nothing = "0" * len(commit)
         user.run("update-ref", "-m", "treadle: the result of a run", f"refs/heads/{place.branch}", commit, nothing)
         self._taken |= {commit, agent or commit}

@@ -14,8 +14,9 @@ from treadle.errors import WorkspaceError
 from treadle.io import pinned
 from treadle.io.files import storage_error, write_all
 from treadle.workspace.changes import TreeEntry
+from treadle.workspace.git_names import is_forbidden
 from treadle.workspace.look import Metadata, metadata_of
-from treadle.workspace.store import FORBIDDEN, GITLINK, Store
+from treadle.workspace.store import GITLINK, Store
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
@@ -27,7 +28,7 @@ def write_files(store: Store, files: Mapping[str, TreeEntry], directory: str) ->
     for a path that would leave the directory, an object that is missing, or one that is not what its name says.
     """
     for path in files:
-        if any(name.lower() in FORBIDDEN for name in path.split("/")):
+        if any(is_forbidden(name) for name in path.split("/")):
             raise WorkspaceError(f"{path!r} is not a path for a file")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)

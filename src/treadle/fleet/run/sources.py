@@ -9,13 +9,12 @@ from treadle.fleet.engine import objects, places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import read_order
 from treadle.fleet.run import trees
-from treadle.io import scratch
 from treadle.io.files import locked, write_atomic
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace import checkouts
+from treadle.workspace.exchange import lacks, receive_bundle
 from treadle.workspace.git import FETCHING, create
-from treadle.workspace.store import lacks
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -71,11 +70,10 @@ async def _has_base(bus: Bus, spec: Spec, user: UserRepository) -> bool:
 
 
 def _take_made(user: UserRepository, data: bytes, commit: str) -> bool:
-    with scratch.directory("bundle") as here:
-        path = os.path.join(here, "made.bundle")
-        write_atomic(path, data, sync=False)
-        if user.run("bundle", "unbundle", path, timeout=600, check=False).code != 0:
-            return False
+    try:
+        receive_bundle(user, data, [commit])
+    except WorkspaceError:
+        return False
     return user.run("update-ref", f"refs/treadle/{commit}", commit, check=False).code == 0
 
 

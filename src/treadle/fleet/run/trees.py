@@ -14,11 +14,11 @@ from collections.abc import Mapping
 import msgspec
 
 from treadle.errors import TreadleError, WorkspaceError
-from treadle.io import pinned, scratch
-from treadle.io.opening import opened, write
+from treadle.io import pinned
+from treadle.io.opening import opened
 from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
-from treadle.workspace import checkouts, private_git, taking
+from treadle.workspace import checkouts, exchange, private_git, taking
 from treadle.workspace.copied import bring_files
 from treadle.workspace.look import Look
 from treadle.workspace.store import LONG, Store
@@ -88,19 +88,10 @@ def _make_git(store: Store, user: UserRepository, path: str, start: str, head: s
     private_git.make(place, user, head=start)
     own = UserRepository(path, place, place, linked=False)
     if head != start:
-        give_commits(store, own, head, without=start)
+        exchange.give(store, own, head, without=start)
         own.run("update-ref", "--no-deref", "HEAD", head)
         own.run("read-tree", head)
     own.run(f"--work-tree={path}", "update-index", "-q", "--refresh", check=False, timeout=LONG)
-
-
-def give_commits(store: Store, to: UserRepository, commit: str, *, without: str) -> None:
-    """Give a repository the objects of a commit in our store. git hashes each."""
-    with scratch.directory("bundle") as directory:
-        path = os.path.join(directory, "bundle")
-        store.set_ref(RESULT, commit)
-        write(path, store.bundle(RESULT, without=[without]))
-        to.run("bundle", "unbundle", path, timeout=LONG)
 
 
 def beginning(spec: Spec) -> str:
@@ -285,7 +276,7 @@ def settle(tree: WorkTree, taker: WorkTaker | None, order: str, result: Mapping[
 def _name_branch(tree: WorkTree, taker: WorkTaker, branch: str, commit: str) -> None:
     """The branch in the user's repository: new, or moved forward; one with anything else on it is left alone."""
     user = checkouts.around(tree.source)
-    give_commits(taker.store, user, commit, without=tree.start)
+    exchange.give(taker.store, user, commit, without=tree.start)
     ref = f"refs/heads/{branch}"
     old = user.refs().get(ref, "")
     if old and user.run("merge-base", "--is-ancestor", old, commit, check=False).code != 0:

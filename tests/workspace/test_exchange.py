@@ -1,0 +1,76 @@
+"""What reaches a person's repository was hashed and checked on the way, whoever made it."""
+
+import os
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.repositories import Repository, make
+from treadle.errors import WorkspaceError
+from treadle.workspace.exchange import give, lacks, receive_bundle
+from treadle.workspace.store import Store
+from treadle.workspace.user_repository import UserRepository
+
+WHO = {f"GIT_{role}_{name}": "a" for role in ("AUTHOR", "COMMITTER") for name in ("NAME", "EMAIL")}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return make(tmp_path / "repo")
+
+
+@pytest.fixture
+def user(repository: Repository) -> UserRepository:
+    found = UserRepository.at(repository.top)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def store(tmp_path: Path, user: UserRepository) -> Store:
+    return Store.make(str(tmp_path / "store"), lenders=user.object_places())
+
+
+def commit(store: Store, base: str, name: bytes, blob: str) -> str:
+    """Of a tree with one file, without any check of its name."""
+    tree = store.put("tree", b"100644 %s\0" % name + bytes.fromhex(blob))
+    return store.commit(tree, [base], "made", who=WHO)
+
+
+def test_a_commit_arrives_with_all_that_it_needs(store: Store, user: UserRepository, repository: Repository) -> None:
+    made = commit(store, repository.commit(), b"new.txt", store.put("blob", b"new\n"))
+    assert lacks(user, [made, repository.commit()]) == [made]
+    give(store, user, made, without=repository.commit())
+    assert (
+        repository.git("show", f"{made}:new.txt") == "new\n"
+        and repository.git("fsck", "--strict", "--no-dangling") == ""
+    )
+
+
+@pytest.mark.parametrize("name", [b".git", b".GIT", ".g\u200cit".encode(), b"git~1", b".git.", b"..", b"a/b"])
+@pytest.mark.parametrize("bundled", [False, True])
+def test_a_tree_with_a_name_that_misleads_does_not_arrive(
+    store: Store, user: UserRepository, repository: Repository, name: bytes, bundled: bool
+) -> None:
+    made = commit(store, repository.commit(), name, store.put("blob", b"x"))
+    store.set_ref("refs/heads/made", made)
+    with pytest.raises(WorkspaceError, match="index-pack failed"):
+        if bundled:
+            receive_bundle(user, store.bundle("refs/heads/made", without=[repository.commit()]), [made])
+        else:
+            give(store, user, made, without=repository.commit())
+    assert lacks(user, [made]) == [made]
+
+
+def test_an_object_with_other_content_under_its_name_does_not_arrive(
+    store: Store, user: UserRepository, repository: Repository
+) -> None:
+    blob = store.put("blob", b"honest\n")
+    made = commit(store, repository.commit(), b"a.txt", blob)
+    place = os.path.join(store.directory, "objects", blob[:2], blob[2:])
+    os.chmod(place, 0o600)
+    Path(place).write_bytes(zlib.compress(b"blob 7\0forged\n"))
+    with pytest.raises(WorkspaceError):
+        give(store, user, made, without=repository.commit())
+    assert lacks(user, [made]) == [made] or lacks(user, [blob]) == [blob]
