@@ -9,6 +9,7 @@ import pytest
 
 from tests.descriptors import opened
 from treadle.errors import Cancelled, NotFound, TimedOut
+from treadle.io.process import programs
 from treadle.io.process.programs import find_outside, reading_program, run_program
 from treadle.io.stopping import heeding
 
@@ -104,3 +105,31 @@ def test_reading_ends_when_the_thread_is_told_to_stop(tmp_path: Path) -> None:
         with reading_program(["sleep", "60"], cwd=str(tmp_path), env=dict(os.environ), stdin=b"") as output:
             halt.set()
             assert output.read() == b""
+
+
+def test_other_threads_may_distrust_directories_while_path_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(programs, "_distrusted", set())
+    monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path / "own"), *["/usr/bin"] * 200]))
+    done = threading.Event()
+
+    def add() -> None:
+        number = 0
+        while not done.is_set():
+            number = (number + 1) % 100
+            programs.distrust(str(tmp_path / str(number)))
+            if number == 0:
+                programs._distrusted.clear()
+
+    adding, interval = threading.Thread(target=add), sys.getswitchinterval()
+    adding.start()
+    sys.setswitchinterval(1e-6)
+    try:
+        assert all("own" in programs.path_outside() for _ in range(10))
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        adding.join()
+    programs.distrust(str(tmp_path))
+    assert "own" not in programs.path_outside()

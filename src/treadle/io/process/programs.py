@@ -65,10 +65,10 @@ def path_outside() -> str:
     An activated environment of a project is often first on PATH, and a program that works on what agents have made
     must not be one that they have made.
     """
-    kept = []
+    kept, distrusted = [], tuple(_distrusted)  # other threads add to it
     for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
         real = os.path.realpath(place)
-        inside = any(_is_under(real, one) for one in _distrusted) or _checkout_around(real) is not None
+        inside = any(_is_under(real, one) for one in distrusted) or _checkout_around(real) is not None
         if os.path.isabs(place) and not inside:
             kept.append(place)
     return os.pathsep.join(kept)
