@@ -15,6 +15,7 @@ TERMINAL = (
     "clean",
     "replay",
     "explain",
+    "detectors",
 )
 """Commands that parse their own arguments; `treadle.cli.terminal` explains why."""
 PRINT = frozenset(("-p", "--print", "--input-format"))

@@ -30,6 +30,7 @@ TERMINALS = {
     "clean": "Remove what terminals that have ended left: logs, output and exit records.",
     "replay": "Play a recording (asciicast 2 or 3) in this terminal.",
     "explain": "Say why a terminal is taken to be in its state.",
+    "detectors": "List or test the tables by which an agent's state is read from its screen.",
 }
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Work with an agent": {

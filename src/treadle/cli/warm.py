@@ -11,8 +11,7 @@ MODULES = (
     *(f"treadle.cli.terminal.{name}" for name in ("run", "ls", "status")),
     *(f"treadle.terminal.{name}" for name in ("launch", "supervisor", "summary", "client")),
     *(f"treadle.terminal.{name}" for name in ("sequences", "grid", "judge", "history")),
-    *(f"treadle.terminal.detectors.{name}" for name in ("claude", "codex", "copilot", "gemini")),
-    *(f"treadle.terminal.detectors.{name}" for name in ("kimi", "opencode", "pi", "qwen")),
+    *("tomllib", "treadle.terminal.detectors.reading"),
 )
 
 

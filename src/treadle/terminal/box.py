@@ -8,7 +8,7 @@ from treadle.light import TYPE_CHECKING
 from treadle.terminal.judge import find_box
 
 if TYPE_CHECKING:
-    from treadle.terminal.detectors import Detector
+    from treadle.terminal.detectors.table import Detector
 
 WORDS = 30
 """How many characters of a text are searched for on the screen."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from treadle.terminal import detectors as table
+from treadle.terminal.detectors import table
 from treadle.terminal.times import FIRST_SCREEN, STALE
 
 TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from treadle.terminal.detectors import Box, Detector, Sign
+    from treadle.terminal.detectors.table import Box, Detector, Sign
     from treadle.terminal.reports import Report
 
 UNKNOWN = "unknown"
@@ -224,7 +224,7 @@ def _without_box(detector: Detector, evidence: Evidence, regions: Regions) -> It
     elif report and report.state in ("idle", "done"):
         yield Verdict(table.IDLE, report.source, report.said, report.message)
     blank = not any(evidence.lines)
-    if not evidence.box_seen and evidence.age < FIRST_SCREEN:
+    if not evidence.box_seen and (blank or evidence.age < FIRST_SCREEN):
         yield Verdict(table.STARTING, "screen", "nothing is drawn yet" if blank else "no input box is drawn yet")
     if evidence.box_seen and blank:
         yield Verdict(table.THINKING, "screen", "the screen is blank: it is about to be drawn anew")

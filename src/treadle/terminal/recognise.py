@@ -8,7 +8,7 @@ from treadle.terminal import detectors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from treadle.terminal.detectors import Detector
+    from treadle.terminal.detectors.table import Detector
 
 
 class KnownAgent:
@@ -19,8 +19,8 @@ class KnownAgent:
         self.box_seen = False
         self.settled = False
         """Whether it has been idle: its start, with the dialogs that belong to it, is over."""
-        if name := detectors.by_command(command):
-            self.detector, self.by = detectors.named(name), "command"
+        if table := detectors.readable(detectors.by_command(command)):
+            self.detector, self.by = table, "command"
 
     @property
     def name(self) -> str | None:
@@ -29,7 +29,7 @@ class KnownAgent:
     def recognise(self, app: str, title: str, lines: list[str]) -> None:
         """If it is not known yet: by the name under which it reports, else by its title and its screen."""
         if self.detector is None and (name := detectors.by_app(app) or detectors.by_sight(title, "\n".join(lines))):
-            self.detector, self.by = detectors.named(name), "sight"
+            self.detector, self.by = detectors.readable(name), "sight"
 
     def forget(self) -> None:
         """It has returned to the shell in which it was started."""

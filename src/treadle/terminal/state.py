@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from treadle.terminal import box
+from treadle.terminal import box, detectors
 from treadle.terminal import submission as submissions
 from treadle.terminal.accepting import Accepted
 from treadle.terminal.pulse import Pulse
@@ -406,6 +406,8 @@ class Watch:
             "why": {"source": verdict.source, "said": verdict.said},
             "agent": self.agent.name,
             "known_by": self.agent.by or None,
+            "table": detectors.files()[self.agent.name] if self.agent.name else None,
+            "unreadable": detectors.unreadable,
             "title": announced.title,
             "report": announced.report.said if announced.report else None,
             "progress": announced.progress or None,
@@ -419,6 +421,7 @@ class Watch:
         if self.agent.detector:
             evidence = judge.Evidence(self.view.lines(), announced.title, announced.report, announced.progress)
             found |= judge.explain(self.agent.detector, evidence)
+            found |= {"box_seen": self.agent.box_seen, "age_ms": now - self._at.started}
         return found
 
     def last_line(self) -> str:

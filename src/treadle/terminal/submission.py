@@ -7,7 +7,7 @@ from treadle.terminal import box, states
 from treadle.terminal.times import COMMAND_TAKEN, QUIET
 
 if TYPE_CHECKING:
-    from treadle.terminal.detectors import Detector
+    from treadle.terminal.detectors.table import Detector
     from treadle.terminal.judge import Verdict
     from treadle.terminal.reports import Report
 

@@ -4,7 +4,8 @@ import pytest
 
 from tests.terminal.recordings import NAMES as RECORDINGS
 from tests.terminal.recordings import load
-from treadle.terminal.detectors import NAMES, Detector, alone, by_app, by_command, by_sight, named
+from treadle.terminal.detectors import NAMES, alone, by_app, by_command, by_sight, named
+from treadle.terminal.detectors.table import Detector
 from treadle.terminal.grid import Grid
 
 

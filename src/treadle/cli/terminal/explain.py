@@ -1,11 +1,15 @@
 """Say why a terminal is taken to be in its state.
 
     treadle explain ID [--json]
+    treadle explain ID --record STATE [--to FILE]
 
 Shows which agent it is taken for and by what, its title and reports, the parts of its screen, and which signs of that
-agent's table are seen there. For somebody who finds that a state is wrong.
+agent's table are seen there: for when you find that a state is wrong. With --record, the screen as it is now is added,
+labelled with the STATE that it really is in, to the moments with which `treadle detectors test` tests the agent's
+table: to FILE, or beside your own table in the directory `detectors` of your configuration.
 """
 
+import os
 import sys
 
 from treadle.cli.arguments import Arguments
@@ -14,14 +18,29 @@ from treadle.light import Any
 
 
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE, "--json")
+    given = Arguments(arguments, f"{WHERE} --record --to", "--json")
     where = place(given, given.exactly(1, "one id")[0])
     with connect(where) as client:
         found = client.explain()
+    if state := given.values.get("--record"):
+        return _record(state, found, given.values.get("--to", ""))
     if "--json" in given.flags:
         show(found)
     else:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+    return 0
+
+
+def _record(state: str, found: dict[str, Any], path: str) -> int:
+    from treadle.io.files import append_lines
+    from treadle.terminal import detectors
+    from treadle.terminal.detectors import moments
+
+    moment = moments.written(state, found)
+    path = path or os.path.join(detectors.own_directory(), found["agent"] + detectors.MOMENTS)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    append_lines(path, moment.encode().split(b"\n"))
+    print(f"added to {path}")
     return 0
 
 
@@ -36,8 +55,10 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"report:   {found['report'] or '(none)'}",
         f"quiet:    {found['quiet_ms']} ms; by its rhythm it would be {found['rhythm']}",
     ]
+    lines += [f"table:    {name}: {fault}" for name, fault in found["unreadable"].items()]
     if not found["agent"]:
         return lines
+    lines.append(f"table:    {found['table']}")
     lines.append(f"box:      {'an input box is drawn' if found['box'] else 'no input box'}")
     seen = [sign for sign in found["signs"] if sign["seen"] is not None]
     lines += ["signs that are seen:"] + [f"  {sign['state']:10} {sign['where']:8} {sign['seen']}" for sign in seen]

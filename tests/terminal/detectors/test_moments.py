@@ -1,0 +1,53 @@
+"""Moments of a screen, labelled with the state that it was in."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.errors import ConfigError
+from treadle.terminal.detectors import moments, named
+
+BOX = "─" * 40
+IDLE = ["● Done.", "", BOX, "❯ ", BOX]
+
+
+def write(path: Path, *found: str) -> str:
+    path.write_text("\n".join(found))
+    return str(path)
+
+
+def test_a_moment_that_was_recorded_is_judged_again(tmp_path: Path) -> None:
+    idle = moments.written("idle", {"screen": "\n".join(IDLE), "title": "✳ Claude Code", "box_seen": True})
+    asks = moments.written("idle", {"screen": "Do you want to proceed?\n❯ 1. Yes", "report": None, "box_seen": True})
+    path = write(tmp_path / "claude.moments.toml", idle, asks)
+    right, wrong = moments.tested(named("claude"), path)
+    assert right[:2] == ("idle", "idle") and wrong[:2] == ("idle", "permission") and "Do you want" in wrong[2]
+
+
+def test_a_report_counts_as_it_did_then(tmp_path: Path) -> None:
+    found = {"screen": "\n".join(IDLE), "report": "state=working:app=claude-code", "box_seen": True, "quiet_ms": 5}
+    path = write(tmp_path / "m", moments.written("streaming", found))
+    assert moments.tested(named("claude"), path)[0][:2] == ("working", "working")
+
+
+@given(screen=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n")), max_size=5))
+def test_any_screen_is_kept_as_it_is(screen: list[str]) -> None:
+    [moment] = tomllib.loads(moments.written("idle", {"screen": "\n".join(screen)}))["moment"]
+    assert "\n".join(moment["screen"]) == "\n".join(screen)
+
+
+@pytest.mark.parametrize("moment", ["state = 'idle'", "screen = []", "state = 'idle'\nscreen = []\nreport = 'x'"])
+def test_what_is_no_moment_is_named_by_its_number(tmp_path: Path, moment: str) -> None:
+    path = write(tmp_path / "m", f"[[moment]]\n{moment}")
+    with pytest.raises(ConfigError, match="moment 1"):
+        moments.tested(named("claude"), path)
+
+
+def test_only_a_state_is_a_label_and_only_a_known_agent_has_moments() -> None:
+    with pytest.raises(ConfigError, match="sleepy"):
+        moments.written("sleepy", {"screen": ""})
+    with pytest.raises(ConfigError, match="not known"):
+        moments.written("idle", {"state": "unknown"})
