@@ -7,7 +7,7 @@ comma  := ,
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: dist site newcomer eval demo test check check-page cover mutate bench soak soak-fleet soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
+.PHONY: dist site newcomer eval demo test check check-page cover mutate bench soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -113,6 +113,10 @@ site:
 # A newcomer on a bare Debian: ROOT=DIRECTORY that debootstrap has made. Says how many commands and seconds it takes.
 newcomer: setup
 	$(BIN)/python -m tests.newcomer $(ROOT)
+
+# Every attack on receipts, in every mode, confined and not: about twenty minutes on two cores.
+soak-receipts: setup
+	SOAK_RECEIPTS=all $(BIN)/python -m pytest -q -p no:cacheprovider -n $(JOBS) tests/safety/receipts
 
 soak: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 tests/soak

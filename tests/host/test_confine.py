@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from msgspec.structs import replace
 from tests.conftest import need
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
+from tests.io.sandbox.rooms import shown_place
+from tests.workspace.repositories import make
 from treadle.host.confine import Cage
 from treadle.host.job import Job
 from treadle.host.signing import key_path, make_key
@@ -196,3 +199,24 @@ async def test_a_denied_network_is_not_there_unless_the_policy_is_only_tried(run
         receipt, _ = await run("", replace(job, order=replace(denied, config=config)))
         assert receipt.verification.git_status == "A  reached.txt"
         assert more(receipt)["policy"]["enforced"] == "observed" and more(receipt)["confinement"]["network"] == "on"
+
+
+@pytest.mark.parametrize(("mode", "enforced"), [("staged", "kernel"), ("worktree", "observed")])
+async def test_a_file_that_may_not_be_read_is_hidden_where_it_came_from_and_git_is_said_to_have_it(
+    run: Runner, mode: str, enforced: str
+) -> None:
+    with tempfile.TemporaryDirectory(dir=shown_place()) as base:  # not in /tmp, which is another one inside
+        repository = make(Path(base) / "top")
+        top = Path(repository.top)
+        (top / ".env").write_text("secret")
+        repository.git("add", "-A")
+        repository.git("commit", "-qm", "env")
+        job = told(
+            top, f"cat {top}/.env > a.txt; git -C {top} show HEAD:.env > b.txt; git show HEAD:.env > c.txt; true"
+        )
+        receipt, _ = await run("", replace(job, mode=mode))
+        kept = Path(more(receipt)["workspace"]["kept"])
+        read = {name for name in ("a.txt", "b.txt", "c.txt") if (kept / name).read_text()}
+        assert more(receipt)["policy"]["lists"]["deny_read"] == enforced
+        assert read == (set() if enforced == "kernel" else {"b.txt", "c.txt"})
+        assert ("committed" in str(more(receipt)["notes"])) == (enforced == "observed")

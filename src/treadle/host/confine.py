@@ -1,7 +1,7 @@
 """The sandbox of a run, around its sidecar and around the check. An agent in this process confines its own commands."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -11,6 +11,8 @@ from treadle.errors import ConfigError
 from treadle.host.check import run_check
 from treadle.host.supervise import policy_of
 from treadle.io.sandbox import methods
+from treadle.io.sandbox.matches import Matches
+from treadle.policy import patterns
 from treadle.policy.network import parse_network, permitted
 from treadle.receipts.trace import Check, Covers, Enforced, Walls, best_effort
 from treadle.session import Confinement, SessionSpec
@@ -23,16 +25,28 @@ class Cage:
 
     `source` is the directory that the workspace was made from; its settings apply. `objects` are the places of git
     objects that the workspace's git directory borrows from: they are shown inside, also where /tmp is another.
+    `committed` are the files of the workspace whose content those objects have, `repository` is the source's git
+    directory where the run does not need it.
     """
 
     def __init__(
-        self, asked: Confinement, order: WorkOrder, run_id: str, source: str, objects: Sequence[str] = ()
+        self,
+        asked: Confinement,
+        order: WorkOrder,
+        run_id: str,
+        source: str,
+        objects: Sequence[str] = (),
+        *,
+        committed: Iterable[str] = (),
+        repository: str | None = None,
     ) -> None:
         asked = settled(asked, config.load(source, {**os.environ, **order.config.env}).settings)
         if methods.asked_for(asked, None) and methods.available().network and not best_effort(order):
             asked = narrowed(asked, order.policy)
-        self.asked = replace(asked, read_only=(*asked.read_only, *objects))
         root = order.workspace.root
+        hidden = _unreadable(order.policy, root, source, repository)
+        self.asked = replace(asked, read_only=(*asked.read_only, *objects), hidden=(*asked.hidden, *hidden))
+        self._told_by_git = any(map(_denies_reading(order.policy, root), committed))
         self._spec = SessionSpec.of(cwd=root, mode=None, confinement=self.asked, session_id=run_id)
         self._run = run_id
         self._policy = order.policy
@@ -52,7 +66,8 @@ class Cage:
             return dict.fromkeys(lists, "guard")
         by_kernel: set[str] = set()
         if self._check.wanted and methods.available().method == "bubblewrap" and not ours:
-            by_kernel |= {"deny_read", "deny_write", *_kept_off(self.asked, self._policy)}
+            by_kernel |= {"deny_write", *_kept_off(self.asked, self._policy)}
+            by_kernel |= set() if self._told_by_git else {"deny_read"}
         return {name: "kernel" if name in by_kernel else "observed" for name in lists}
 
     def stated(self, *, covers: Covers) -> Walls | None:
@@ -70,9 +85,10 @@ class Cage:
             cannot=found.cannot,
         )
 
-    def unkept(self) -> str:
-        """What the sandbox does not enforce on this machine, for the record; empty when it enforces everything."""
-        return self._check.unkept()
+    def unkept(self) -> list[str]:
+        """What the sandbox does not enforce, for the record."""
+        by_git = "files that deny_read names are committed, so git shows them also where they are hidden"
+        return [*filter(None, [self._check.unkept()]), *([by_git] if self._told_by_git and self._check.wanted else [])]
 
     def around(self, name: str, argv: Sequence[str], env: Mapping[str, str]) -> Enclosure | None:
         """The sandbox for a sidecar; None when none is wanted. Raises ConfigError when this machine cannot make one."""
@@ -101,6 +117,20 @@ class Cage:
 
     def close(self) -> None:
         self._check.close()
+
+
+def _denies_reading(policy: PolicyProfile, root: str) -> Callable[[str], bool]:
+    wanted = policy_of(policy, root).path_rules.hidden_patterns()
+    return lambda path: any(patterns.match(one, path) for one in wanted)
+
+
+def _unreadable(policy: PolicyProfile, root: str, source: str, repository: str | None) -> list[str]:
+    """What `deny_read` names, where the workspace was made from; and the git directory there, which has it too."""
+    source = os.path.realpath(source)
+    if not policy.deny_read or os.path.realpath(root) == source:
+        return []
+    found = Matches([source], _denies_reading(policy, source)).find()
+    return [*found, *([repository] if repository is not None else [])]
 
 
 def narrowed(asked: Confinement, policy: PolicyProfile) -> Confinement:

@@ -248,12 +248,10 @@ class HostRun:
         self.observed.order = order
         self.observed.notes += [Deviation(where="workspace", problem=note) for note in self._workspace.notes]
         self._check_stopped()
-        # Not those in the workspace itself: there lies the agent's own git directory, in which it commits.
-        lenders = self._workspace.store.lenders if self.job.mode != "staged" else ()
-        objects = [place for place in lenders if not is_under(place, self._workspace.root)]
-        self._cage = Cage(self.job.confinement, order, self.run_id, self.job.order.workspace.root, objects)
-        if unkept := self._cage.unkept():
-            self.observed.notes.append(Deviation(where="sandbox", problem=unkept))
+        if self.job.check is not None:
+            await asyncio.to_thread(self._workspace.remember_refs)
+        self._cage = self._made_cage(self._workspace, order)
+        self.observed.notes += [Deviation(where="sandbox", problem=one) for one in self._cage.unkept()]
         self._doer = self._made_doer(self._cage)
         self.observed.walls = self._cage.stated(covers="commands" if self._ours else self._doer.covers)
         self._record()
@@ -263,6 +261,22 @@ class HostRun:
             await self._converse(self._doer, self.observed.hello, order)
         finally:
             await self._part(self._doer)
+
+    def _made_cage(self, workspace: Workspace, order: WorkOrder) -> Cage:
+        # Not those in the workspace itself: there lies the agent's own git directory, in which it commits.
+        lenders = workspace.store.lenders if self.job.mode != "staged" else ()
+        objects = [place for place in lenders if not is_under(place, workspace.root)]
+        committed: Sequence[str] = ()
+        repository = None
+        if order.policy.deny_read:
+            base = workspace.store.files(workspace.place.whole or workspace.place.before) if lenders else {}
+            committed = [os.path.join(workspace.top, path) for path in base]
+            user = workspace.place.repository() if self.job.mode == "staged" else None
+            repository = user.common if user is not None else None
+        source = self.job.order.workspace.root
+        return Cage(
+            self.job.confinement, order, self.run_id, source, objects, committed=committed, repository=repository
+        )
 
     def _made_doer(self, cage: Cage) -> Doer:
         backend, job = self.job.backend, self.job

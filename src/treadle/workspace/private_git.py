@@ -90,15 +90,17 @@ def make(
     work_tree: str | None = None,
     hooks: str | None = None,
     programs: bool = False,
+    refs: dict[str, str] | None = None,
 ) -> Base:
     """Make the directory `place`, which must not exist. Returns the state that it begins with.
 
     `objects`: where git will see the user's objects, by default where they are. `head`: the ref or the commit to begin
     on, by default the user's, with a copy of the user's index. `at`: the commit of that ref; the index is then made
     from it. `work_tree`: the checkout, where `.git` in it is a file. `hooks`: where git will see hooks; by default none
-    run. `programs`: whether to copy filters too.
+    run. `programs`: whether to copy filters too. `refs`: those to begin with, by default the user's of now.
     """
-    refs = {name: value for name, value in user.refs().items() if not name.startswith(PRIVATE_REFS)}
+    known = user.refs() if refs is None else refs
+    refs = {name: value for name, value in known.items() if not name.startswith(PRIVATE_REFS)}
     begins = head or user.head()
     if not REF.fullmatch(begins) and not ID.fullmatch(begins):
         raise WorkspaceError(f"HEAD of {user.top} is neither a branch nor a commit: {begins[:200]!r}")

@@ -128,6 +128,7 @@ class Workspace:
         self._watched = watched
         self._difference: Difference | None = None
         self._seal = store.seal()
+        self._refs: dict[str, str] | None = None
         self._taken: set[str] = set()
         """Commits of the run that are in the person's repository."""
 
@@ -219,8 +220,13 @@ class Workspace:
         bring_files(place.source, here, self._brought(bring, found))
         user = place.repository() if place.mode != "staged" and place.commit is not None else None
         if user is not None and not self.inside and place.at_top(user):
-            private_git.make(os.path.join(directory, ".git"), user, head=place.commit)
+            private_git.make(os.path.join(directory, ".git"), user, head=place.commit, refs=self._refs)
         return here
+
+    def remember_refs(self) -> None:
+        """The result is to be written later: with the branches and tags of now, and not those that the run makes."""
+        user = self.place.repository() if self.place.mode == "pass_through" else None
+        self._refs = user.refs() if user is not None else None
 
     def _brought(self, names: Sequence[str] | None, found: Difference) -> list[str]:
         if self.place.mode == "worktree" or (names is not None and self.place.mode == "staged"):
