@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.agent.checkouts import checkout
 from tests.scripts import calls, says
-from treadle.agents import find_agent
+from treadle.agents import bound_by_claims, find_agent
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.drivers.card import cards
@@ -204,6 +204,28 @@ if can:
         assert not (tmp_path / ".envrc").exists() and (tmp_path / "kept").exists()
         assert [event.code for event in told if isinstance(event, Warned)] == ["taken_out"]
         assert ".envrc" in str(told)
+
+
+@pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+async def test_what_others_claim_while_it_runs_becomes_read_only_and_a_person_is_told(tmp_path: Path) -> None:
+    top = checkout(tmp_path / "w")
+    spec = bound_by_claims(SessionSpec(cwd=str(top), mode="full-auto"), {})
+    refused = "for n in $(seq 1200); do echo more >> file.txt || { echo '{}'; break; }; sleep 0.05; done"
+    argv = ["bash", "-c", f"read go; echo '{{}}'; {refused}; read end"]
+    walls = enclosure(spec, "it", argv, os.environ)
+
+    def start(found: Confinement | None) -> Awaitable[Peer[Any, str]]:
+        return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(top), confinement=found)
+
+    told: list[Event] = []
+    async with await started(walls, start) as peer:
+        async with watched(peer, told.append):
+            await peer.say("go\n")
+            (await peer.hear(60)).popleft()
+            Claims(Planning(project=str(top)), str(top)).claim("haid:bob.box-0002", ["file.txt"], "T-1")
+            (await peer.hear(60)).popleft()
+    (said,) = [event.message for event in told if isinstance(event, Warned) and event.code == "claims"]
+    assert "haid:bob.box-0002" in said and "T-1" in said and "until" in said
 
 
 @pytest.mark.parametrize(

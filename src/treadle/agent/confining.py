@@ -114,12 +114,13 @@ class Confining:
         """None: programs run unconfined. Raises ConfigError when a required sandbox cannot be made."""
         if not self.wanted:
             return None
-        protected, held = self._protected(), self.held()
+        kept = dict.fromkeys((*self._protected(), *self._kept.find(), *self.asked.read_only))
+        held = {path: why for path, why in self.held().items() if path not in kept}
         return msgspec.structs.replace(
             self.asked,
             write=tuple(dict.fromkeys((*self._write, *self.asked.write))),
             mounts=(*self.asked.mounts, *self.sealing.mounts()),
-            read_only=tuple(dict.fromkeys((*protected, *self._kept.find(), *self.asked.read_only, *held))),
+            read_only=(*kept, *held),
             held=tuple(held.items()),
             hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden))),
             temp=self._temporary(),

@@ -5,6 +5,7 @@ session.Writing. For commands whose writes cannot be foreseen, the result of `wa
 """
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,6 +20,7 @@ from treadle.errors import Denied
 from treadle.policy import patterns
 from treadle.session import Access, Decision
 
+LATELY = 2.0
 Files = dict[str, tuple[int, int, int]]
 """Path -> inode, size and ctime, which, unlike the mtime, cannot be set back."""
 
@@ -43,6 +45,7 @@ class Guarded:
         self.top = found.top if found else self.cwd
         self.claims = Claims(planning, self.top)
         self._held = HeldPaths(self.top, planning.root)
+        self._known: tuple[int, float, list[Claim]] = (0, 0.0, [])
 
     def judge(self, access: Access) -> Decision:
         """A session.Guard: a write to what somebody else holds is denied, saying who holds it and until when.
@@ -89,7 +92,20 @@ class Guarded:
 
     def holding(self) -> dict[str, str]:
         """A session.Holding."""
-        return self._held.find(self._others()) if self.claims.planning.claimed() else {}
+        return self._held.find(self._lately()) if self.claims.planning.claimed() else {}
+
+    def _lately(self) -> list[Claim]:
+        """What others hold, read again when a claim was made, changed or released, and every few seconds for those that
+        ended by themselves: a running sandbox asks four times a second."""
+        try:
+            changed, now = os.stat(self.claims.directory).st_mtime_ns, time.monotonic()
+        except FileNotFoundError:
+            return []  # all were removed just now
+        known, until, others = self._known
+        if known != changed or now >= until:
+            others = self._others()
+            self._known = changed, now + LATELY, others
+        return others
 
     def watch(self) -> CommandWatch:
         others = self._others()

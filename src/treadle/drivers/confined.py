@@ -12,12 +12,14 @@ from msgspec.structs import replace
 
 from treadle.agent.confining import Confining, settled
 from treadle.drivers.card import cards
+from treadle.drivers.following import FollowedClaims
 from treadle.drivers.servers import programs
 from treadle.errors import Denied
 from treadle.events import Event, Warned
 from treadle.io.disk import DISK
 from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.peer import Peer
+from treadle.io.process.child import Child
 from treadle.io.sandbox import methods, places
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Mode, SessionSpec
@@ -32,6 +34,7 @@ class Enclosure(Confining):
     def __init__(
         self, spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str]
     ) -> None:
+        self._followed: FollowedClaims | None = None
         own = _own_places(writes or _known(argv), env)
         shown = [place for words in (argv, *programs(spec)) for place in places.shown(words, env)]
         asked = replace(spec.confinement, use="on", write=(*spec.confinement.write, *own))
@@ -51,8 +54,17 @@ class Enclosure(Confining):
         self.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
         self.own = "".join(f", {place}" for place in own)
 
+    def follow(self, child: Child, begun: Confinement) -> None:
+        """From now on, what others take and release changes what the program can write."""
+        self._followed = FollowedClaims(self, child, begun)
+
+    async def news(self) -> list[str]:
+        return await self._followed.news() if self._followed is not None else []
+
     def close(self) -> None:
         super().close()
+        if self._followed is not None:
+            self._followed.close()
         if self.asked.state is not None:  # a workspace below our state directory was mounted into the given one
             base = os.path.realpath(state_dir())
             for place in self._write:
@@ -101,11 +113,14 @@ async def started(made: Enclosure | None, start: Callable[[Confinement | None], 
     if made is None:
         return await start(None)
     try:
-        peer = await start(made.now())
+        begun = made.now()
+        peer = await start(begun)
     except BaseException:
         made.close()
         raise
     peer.child.beside.append(made.close)
+    if begun is not None:
+        made.follow(peer.child, begun)
     peer.watching = made.watching(None)
     peer.enclosed = made
     peer.hint = "it runs in a sandbox and can write its workspace" + made.own
@@ -129,6 +144,8 @@ async def watched(peer: Peer[Any, Any], emit: Callable[[Event], None]) -> AsyncI
     finally:
         if enclosed is not None:
             await enclosed.finish(say)
+        for note in await enclosed.news() if isinstance(enclosed, Enclosure) else ():
+            emit(Warned(message=note, code="claims"))
         if check is not None:
             try:
                 await asyncio.to_thread(check)
