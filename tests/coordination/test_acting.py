@@ -73,7 +73,7 @@ def test_what_an_agent_claimed_over_mcp_it_commits_from_its_shell(project: Path,
     heimdall("claim", "guard", "install")
     with agent(project) as one, agent(project) as two:
         claimed = one.claim("src/a/**")
-        assert "HEIMDALL_HAID=" in claimed["commit"]
+        assert "HEIMDALL_HAID" not in claimed["commit"]
         assert one.shell("heimdall-haid")[1].strip() == claimed["haid"]
         other = two.shell("heimdall-haid")[1].strip()
         assert {claimed["haid"].partition("/")[2], other.partition("/")[2]} == {"gemini", "gemini-2"}

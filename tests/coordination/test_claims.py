@@ -387,3 +387,26 @@ def test_the_command_says_it_with_its_exit_codes(heimdall: Run, project: Path) -
     assert heimdall("claim", "claim", "--task", "T").returncode == 2
     assert heimdall("claim", "nonsense").returncode == 2
     assert heimdall("claim", "claim", "x", "--task").returncode == 2
+
+
+def test_a_claim_through_a_linked_directory_holds_what_the_link_leads_to(heimdall: Run, project: Path) -> None:
+    (project / "link").symlink_to("src")
+    assert heimdall("claim", "claim", "link/a", "--task", "T", HEIMDALL_HAID=ANN).returncode == 0
+    assert heimdall("claim", "check", "src/a/b.ts", HEIMDALL_HAID=BOB).returncode == 3
+    assert heimdall("claim", "check", "link/a/b.ts", HEIMDALL_HAID=BOB).returncode == 3
+    assert heimdall("claim", "release", "link/a", HEIMDALL_HAID=ANN).returncode == 0
+    assert heimdall("claim", "check", "src/a/b.ts", HEIMDALL_HAID=BOB).returncode == 0
+    (project / "out").symlink_to("/etc")
+    assert heimdall("claim", "claim", "out/passwd", "--task", "T", HEIMDALL_HAID=ANN).returncode == 2
+
+
+@pytest.mark.parametrize("what", ["missing", "another, with claims here"])
+def test_a_planning_directory_that_shows_nothing_is_never_clear(
+    heimdall: Run, project: Path, tmp_path: Path, what: str
+) -> None:
+    place = tmp_path / "elsewhere"
+    if what != "missing":
+        place.mkdir()
+        heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=ANN)
+    told = heimdall("claim", "check", "src", HEIMDALL_HAID=BOB, HEIMDALL_PLANNING_DIR=str(place))
+    assert told.returncode == 2 and "cannot tell" in told.stderr and "clear" not in told.stdout

@@ -22,7 +22,7 @@ from treadle.coordination.claim import inside, owns, summed
 from treadle.coordination.identity import Agents, human_of
 from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
 from treadle.coordination.seats import Seats, file_name
-from treadle.coordination.surfaces import Surface, matches_any
+from treadle.coordination.surfaces import Surface, matches_any, resolved
 from treadle.coordination.waits import Waits
 from treadle.errors import ConfigError, Denied, NotFound, TreadleError
 from treadle.io.files import storage_error
@@ -70,7 +70,9 @@ class Claims:
             raise ConfigError("a claim needs surfaces and a task", hint="heimdall-claim claim SURFACE... --task T")
         if not 1 <= ttl <= MAX_TTL_MINUTES:
             raise ConfigError(f"a claim cannot last {ttl} minutes", hint=f"1 to {MAX_TTL_MINUTES}")
-        wanted = [inside(Surface(text, self.top)) for text in dict.fromkeys(surfaces)]
+        # A link that is itself claimed is held, and so is what it leads to.
+        both = dict.fromkeys(one for text in surfaces for one in (text, resolved(text, self.top)))
+        wanted = [inside(Surface(text, self.top)) for text in both]
         with self.lock():
             self.agents.require(haid)
             self._reap()
@@ -115,7 +117,7 @@ class Claims:
                 if not force or not reason.strip():
                     raise Denied(
                         f"the claim of {haid} is not {caller}'s to release",
-                        hint='ask its holder, or use --force --reason "why", which is recorded in decisions.md',
+                        hint="ask its holder, or wait until it ends (a person: heimdall-claim --help)",
                     )
                 from treadle.coordination import decisions
 
@@ -138,13 +140,12 @@ class Claims:
     def _given(self, claim: Claim, surfaces: Sequence[str]) -> list[str]:
         if not surfaces:
             return list(claim.texts)
-        given = []
-        for asked in (Surface(text, self.top) for text in surfaces):
-            same = [
-                t for t in claim.texts if t == asked.text or (s := claim.surface(t)) is not None and s.is_same(asked)
-            ]
+        given: list[str] = []
+        for text in surfaces:
+            asked = [Surface(one, self.top) for one in dict.fromkeys((text, resolved(text, self.top)))]
+            same = [one for one in claim.texts if any(_is_same(claim, one, surface) for surface in asked)]
             if not same:
-                raise NotFound(f"{claim.haid} does not hold {asked.text}", hint=f"it holds {' '.join(claim.texts)}")
+                raise NotFound(f"{claim.haid} does not hold {text}", hint=f"it holds {' '.join(claim.texts)}")
             given += same
         return given
 
@@ -251,7 +252,17 @@ class Claims:
         """The same for a caller that acts under several identities."""
         surfaces = list(wanted)
         others = [claim for claim in self.near(surfaces) if claim.haid not in own]
-        return self.met(Held(others, shared=shared).overlaps(surfaces)) if others else []
+        found = Held(others, shared=shared).overlaps(surfaces) if others else []
+        return self.met(self.without_neighbours(own, found))
+
+    def without_neighbours(self, own: set[str], found: list[Overlap]) -> list[Overlap]:
+        """Without the overlaps of those who hold another symbol of a file of which this caller holds one too: both must
+        be able to change the file."""
+        if not any(_symbol_of(overlap) for overlap in found):
+            return found
+        claims = [claim for haid in own if (claim := self.of(haid))]
+        mine = {surface.pattern for claim in claims for surface in claim.surfaces if surface.symbol}
+        return [one for one in found if not _symbol_of(one) or Surface.of(one.asked).pattern not in mine]
 
     def met(self, overlaps: list[Overlap]) -> list[Overlap]:
         """The same overlaps, each with since when its holder has been gone."""
@@ -277,7 +288,8 @@ class Claims:
         return found
 
     def check(self, haid: str, surfaces: Sequence[str], *, shared: bool = False) -> list[Overlap]:
-        wanted = [Surface(text, self.top) for text in surfaces]
+        texts = dict.fromkeys(one for text in surfaces for one in (text, resolved(text, self.top)))
+        wanted = [Surface(text, self.top) for text in texts]
         found = self.overlaps(haid, wanted, shared=shared)
         self.planning.note("claim", "check", f"{haid} overlaps={len(found)} {' '.join(surfaces)}")
         return found
@@ -387,3 +399,14 @@ class Claims:
         """The latest time at which a claim can have been renewed, which is when its file was last written."""
         now = self.planning.clock()
         return min(now, os.stat(path).st_mtime + 1) if self.planning.clock is time.time else now
+
+
+def _is_same(claim: Claim, text: str, asked: Surface) -> bool:
+    held = claim.surface(text)
+    return text == asked.text or held is not None and held.is_same(asked)
+
+
+def _symbol_of(overlap: Overlap) -> str:
+    """The symbol that is held, if a whole file was asked for."""
+    held = overlap.claim.surface(overlap.held)
+    return held.symbol if held is not None and "#" not in overlap.asked else ""

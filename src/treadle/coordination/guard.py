@@ -92,7 +92,16 @@ class Guarded:
 
     def holding(self) -> dict[str, str]:
         """A session.Holding."""
-        return self._held.find(self._lately()) if self.claims.planning.claimed() else {}
+        if not self.claims.planning.claimed():
+            return {}
+        found = self._held.find(self._lately())
+        shared = self._shared_files() if found else set()
+        return {path: why for path, why in found.items() if path not in shared}
+
+    def _shared_files(self) -> set[str]:
+        """The files of which we hold a symbol: others' symbols in them do not keep us out."""
+        held = [claim for haid in self.claims.seats.family(self.haid) if (claim := self.claims.of(haid))]
+        return {os.path.join(self.top, one.pattern) for claim in held for one in claim.surfaces if one.symbol}
 
     def _lately(self) -> list[Claim]:
         """What others hold, read again when a claim was made, changed or released, and every few seconds for those that

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from treadle.coordination import changes, repository
 from treadle.coordination.claims import Claims, Collision, Overlap
+from treadle.coordination.identity import root_of
 from treadle.errors import ConfigError, Denied
 from treadle.io.files import move, read_at_most, write_atomic
 
@@ -132,7 +133,7 @@ def judge(claims: Claims, hook: str, haid: str, mode: str, made: Iterable[change
     If others' claims cannot be seen, it refuses too.
     """
     unseen = claims.unseen()
-    found = changes.check_commits(claims, haid, made)
+    found = [one for one in changes.check_commits(claims, haid, made) if not _is_own_role(claims, haid, one)]
     if not found and not unseen:
         claims.planning.note("guard", hook, f"{haid} clear")
         claims.keep(haid)
@@ -140,8 +141,9 @@ def judge(claims: Claims, hook: str, haid: str, mode: str, made: Iterable[change
     listed = ", ".join(sorted({overlap.asked for overlap in found})) or "; ".join(unseen)
     reason = os.environ.get(BYPASS, "").strip()
     if reason:
-        from treadle.coordination import decisions
+        from treadle.coordination import allowing, decisions
 
+        allowing.require(claims.planning, f"{hook.removeprefix('pre-')} what another holds")
         decisions.append(
             claims.planning, f"{hook} guard bypassed", f"`{haid}` changed {listed} under another's claim: {reason}"
         )
@@ -153,6 +155,16 @@ def judge(claims: Claims, hook: str, haid: str, mode: str, made: Iterable[change
     if mode == "block":
         raise Denied(f"what others hold cannot be seen: {listed}", hint="mend or remove that first")
     return found
+
+
+def _is_own_role(claims: Claims, haid: str, overlap: Overlap) -> bool:
+    """Whether a person meets what they hold under a role of theirs, and not what a session of an agent holds."""
+    holder = overlap.claim.haid
+    if holder == haid or root_of(holder) != haid or claims.seats.of(holder) is not None:
+        return False
+    from treadle.coordination import allowing
+
+    return not allowing.in_session(claims.planning)
 
 
 def _pushed(project: str, ref: list[str]) -> Iterable[changes.Made]:

@@ -64,6 +64,7 @@ class Planning:
         """The directory that the caller works in; the worktree around it determines identities."""
         self.root, self.live = (root, root) if root else places(self.project)
         """The directory of the records that people share by committing them, and that of the live state."""
+        self._was_there = os.path.isdir(self.root)
         self.clock = clock
         if self.live != self.root:
             from treadle.coordination import layout
@@ -129,13 +130,26 @@ class Planning:
         """Why others' claims in the project's repository cannot be seen from here; empty when they can."""
         if not os.environ.get("HEIMDALL_PLANNING_DIR") or self.live != self.root:
             return ""
-        project, theirs = repository.find(self.project), repository.find(_first_there(self.root))
+        if not self._was_there:
+            return f"HEIMDALL_PLANNING_DIR is {self.root}, which was not there: what is claimed is not seen"
+        project = repository.find(self.project)
+        own = os.path.join(project.common, "heimdall", "ledger", "claims") if project else ""
+        if own and os.path.realpath(own) != os.path.realpath(self.claims) and _has_entries(own):
+            return f"HEIMDALL_PLANNING_DIR is {self.root}, but {self.project} has claims of its own: those are not seen"
+        theirs = repository.find(_first_there(self.root))
         if project is None or theirs is None or project.common == theirs.common:
             return ""
         return (
             f"HEIMDALL_PLANNING_DIR is {self.root}, in another repository than {self.project}:"
             " what is claimed here is not seen"
         )
+
+
+def _has_entries(directory: str) -> bool:
+    try:
+        return bool(os.listdir(directory))
+    except OSError:
+        return False
 
 
 def _first_there(path: str) -> str:

@@ -78,6 +78,29 @@ def _relative(path: str, top: str) -> str:
     return path
 
 
+def resolved(text: str, top: str) -> str:
+    """The same surface where the links in its path lead, because that is where files are changed.
+
+    Raises ConfigError when that is outside of the repository.
+    """
+    path, symbol = _split(text)
+    path = _relative(path, top)
+    if not top or path.startswith("/") or not path:
+        return text
+    names, place = patterns.normalise(path).split("/"), top
+    for count, name in enumerate(names):
+        if name == ".." or not patterns.is_literal(name):
+            break
+        place = os.path.join(place, name)
+        if os.path.islink(place):
+            real = os.path.realpath(place)
+            if not real.startswith(f"{top}/"):
+                raise ConfigError(f"{text!r} leads out of this repository, to {real}", hint="claim what lies in it")
+            rest = [patterns.escape(os.path.relpath(real, top)), *names[count + 1 :]]
+            return resolved("/".join(rest) + (f"#{symbol}" if symbol else ""), top)
+    return text
+
+
 LOOK_AT = 20_000
 """After this many files without a match, a glob gets the benefit of the doubt."""
 

@@ -70,7 +70,7 @@ def _make_claim(
         "task": task,
         "expires_at": claim.expires_at,
         "fence": claim.fence,
-        "commit": f"commit from this session's shell; elsewhere: HEIMDALL_HAID={haid} git commit ...",
+        "commit": "commit from this session's shell",
     }
     missed = claims.without_files(surfaces)
     return {**answer, "warnings": [f"{text} matches no file" for text in missed]} if missed else answer

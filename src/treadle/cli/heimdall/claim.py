@@ -17,6 +17,7 @@ heimdall-claim reap                         remove those that ended
 heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
     git hooks that refuse commits and pushes under somebody else's claim
     HEIMDALL_GUARD_BYPASS="why" lets one through, and the reason is kept in decisions.md
+    In an agent's session this, --force and another session's identity need a code from `treadle coord allow`.
 heimdall-claim radar [BRANCH...] [--json]   which branches and worktrees would conflict if merged now (exit 3: some)
 Who acts is HEIMDALL_HAID, else the agent session that the command runs in, else the checkout's person;
 --role R: the agent with that role in this checkout.
@@ -28,6 +29,7 @@ from collections.abc import Callable
 from treadle.cli.heimdall import Arguments, UsageError, err, out
 from treadle.coordination import repository
 from treadle.coordination.acting import acting
+from treadle.coordination.claim import owns
 from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.identity import checked, spawn
 from treadle.coordination.planning import Planning, one_line
@@ -87,6 +89,10 @@ def _tell_of_waits(claims: Claims, haid: str) -> None:
 def _release(claims: Claims, args: Arguments) -> int:
     caller = _caller(claims, args)
     haid = checked(args.get("--haid") or caller)
+    if "--force" in args.flags and not owns(caller, haid):
+        from treadle.coordination import allowing
+
+        allowing.require(claims.planning, "release what another holds")
     released = claims.release(caller, haid, args.rest, force="--force" in args.flags, reason=args.get("--reason"))
     out(f"released claim for {haid}" if released else f"no active claim for {haid}")
     if released:
@@ -247,9 +253,7 @@ def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
         return 0
     except Collision as collision:
         err(collision.message)
-        holder = collision.overlaps[0].claim.haid
-        err(f"  you are {haid}; if you are the holder, say so: HEIMDALL_HAID={holder} git ...")
-        err(f'  to go ahead anyway, with the reason kept in decisions.md: {hooks.BYPASS}="why" git ...')
+        err(f"  you are {haid}; ask the holder, or work on something else (a person: heimdall-claim --help)")
         return 3
 
 

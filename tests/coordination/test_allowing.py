@@ -1,0 +1,74 @@
+"""What an agent may do against another's claim only with a person's permission."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.conftest import Run
+from tests.coordination.test_hooks import attempt, change
+from treadle.coordination import allowing
+from treadle.coordination.claims import Claims
+from treadle.coordination.planning import Planning
+from treadle.errors import Denied
+
+BOB = "haid:bob.box-0002"
+AGENT = {"CLAUDE_CODE_SESSION_ID": "s1"}
+
+
+def code(heimdall: Run) -> str:
+    return heimdall("allow").stdout.strip()
+
+
+def test_an_agent_releases_anothers_claim_only_with_a_code_that_works_once(
+    heimdall: Run, project: Path, claims: Claims
+) -> None:
+    release = ("claim", "release", "--haid", BOB, "--force", "--reason", "mine now")
+    refused = heimdall(*release, **AGENT)
+    assert refused.returncode == 2 and "ask" in refused.stderr and "HEIMDALL" not in refused.stderr
+    assert claims.of(BOB) is not None
+    assert heimdall(*release, **AGENT, HEIMDALL_ALLOW="guess").returncode == 2
+    given = code(heimdall)
+    assert heimdall(*release, **AGENT, HEIMDALL_ALLOW=given).returncode == 0 and claims.of(BOB) is None
+    claims.claim(BOB, ["src"], "T-2")
+    assert heimdall(*release, **AGENT, HEIMDALL_ALLOW=given).returncode == 2
+    assert heimdall(*release).returncode == 0, "a person needs none"
+
+
+def test_a_code_ends(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = allowing.grant(Planning(project=str(project), clock=lambda: 1000.0), 1)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    monkeypatch.setenv("HEIMDALL_ALLOW", given)
+    with pytest.raises(Denied, match="may not do that"):
+        allowing.require(Planning(project=str(project), clock=lambda: 1061.0), "do that")
+
+
+def test_an_agent_passes_the_guard_only_with_a_code(heimdall: Run, project: Path, claims: Claims) -> None:
+    heimdall("claim", "guard", "install")
+    change(project)
+    bypass = {**AGENT, "HEIMDALL_GUARD_BYPASS": "because"}
+    assert attempt(project, "commit", "-qm", "no", **bypass).returncode
+    assert attempt(project, "commit", "-qm", "yes", **bypass, HEIMDALL_ALLOW=code(heimdall)).returncode == 0
+
+
+def test_an_agent_does_not_act_as_another_living_session(heimdall: Run, project: Path) -> None:
+    assert heimdall("claim", "claim", "src", "--task", "T", CLAUDE_CODE_SESSION_ID="s1").returncode == 0
+    assert heimdall("claim", "claim", "docs", "--task", "T", CLAUDE_CODE_SESSION_ID="s2").returncode == 0
+    planning = Planning(project=str(project))
+    first, second = (Claims(planning, str(project)).seats.find_key(f"claude:{one}") for one in ("s1", "s2"))
+    assert first is not None and second is not None
+    with Claims(planning, str(project)).planning.lock(Path(first_lock(first.haid)).name):  # as its server has it
+        refused = heimdall("claim", "release", CLAUDE_CODE_SESSION_ID="s2", HEIMDALL_HAID=first.haid)
+        assert refused.returncode == 2 and "may not act as" in refused.stderr
+        assert heimdall("claim", "release", CLAUDE_CODE_SESSION_ID="s2", HEIMDALL_HAID=second.haid).returncode == 0
+
+
+def first_lock(haid: str) -> str:
+    from treadle.coordination.seats import file_name
+
+    return f"seats-{file_name(haid)}"
+
+
+def test_an_agent_cannot_allow_itself(heimdall: Run, project: Path) -> None:
+    refused = heimdall("allow", **AGENT)
+    assert refused.returncode == 2 and refused.stdout == "" and "person" in refused.stderr
+    assert heimdall("allow", "--minutes", "x").returncode == 2
