@@ -44,8 +44,10 @@ def land() -> None:
 
 @land.command("now")
 @click.argument("names", metavar="[ORDER]...", nargs=-1)
-@click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
-@click.option("--branch", default="", metavar="NAME", help="The branch. Default: the one that is checked out.")
+@click.option("--root", default=".", metavar="DIR", help="The repository, which may be a bare one. Default: here.")
+@click.option(
+    "--branch", default="", metavar="NAME", help="The branch, or REMOTE:BRANCH. Default: the one that is checked out."
+)
 @click.option("--verify", default="", metavar="COMMAND", help="The check; kept for the branch until another is given.")
 @click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
 @click.option("--slots", default=0, metavar="N", help="Checks at once. Default: 2, or what was given before.")
@@ -88,7 +90,7 @@ def now(
         def settled(record: TrainRecord) -> bool:
             return record.paused is not None or not any(each.order in chosen for each in record.queue)
 
-        record = await trains.Train(bus, train, record, say=say).run(settled)
+        record = await trains.Train(bus, train, record, root=root, say=say).run(settled)
         return record, {order: await trains.fate(bus, train, record, order) for order in chosen}, idle
 
     record, fates, idle = with_bus(work)

@@ -13,7 +13,7 @@ from treadle.fleet.orders import checked, encode, new_id
 from treadle.fleet.run import trees
 from treadle.fleet.run.sources import commit_of
 from treadle.wire.fleet.orders import OrderFields, OrderRequest, Spec
-from treadle.workspace import checkouts
+from treadle.workspace import checkouts, remotes
 
 IN_FLIGHT = 64
 SUBMIT_SECONDS = 20.0
@@ -35,7 +35,7 @@ def made(request: OrderRequest, *, by: str) -> Spec:
     given = {name: getattr(request, name) for name in OrderFields.__struct_fields__}
     root = os.path.abspath(os.path.expanduser(request.root)) if request.root else ""
     if request.land and (user := checkouts.find(root) if os.path.isdir(root) else None) is not None:
-        trees.commit_of(user, f"refs/heads/{request.land}")  # raises where there is no such branch
+        trees.commit_of(user, remotes.ref_of(request.land))  # raises where there is no such branch
     fixed = root and not request.in_place and not request.land
     base = request.base or (commit_of(root) if fixed else "")
     more = {"id": new_id(request.key), "created": time.time(), "by": by, "root": root, "base": base}

@@ -20,13 +20,14 @@ from treadle.io.files import locked
 from treadle.io.opening import write
 from treadle.io.paths import private_dir, state_dir
 from treadle.landing import trailers
+from treadle.landing.branch import branch_of
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
-from treadle.workspace import branch_moves, merges
+from treadle.workspace import merges, remotes
 from treadle.workspace.changes import Delta
 from treadle.workspace.exchange import lacks
 from treadle.workspace.obeyed import obeyed
-from treadle.workspace.store import Algorithm, Store, TreeMerge
+from treadle.workspace.store import Store, TreeMerge, lending
 from treadle.workspace.user_repository import UserRepository
 
 LOCK_SECONDS = 30.0
@@ -44,26 +45,28 @@ class BuiltCar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bench:
-    def __init__(self, name: str, user: UserRepository, ref: str) -> None:
+    def __init__(self, name: str, user: UserRepository, branch: str) -> None:
         self.user = user
-        self.ref = ref
+        self.ref = f"refs/heads/{remotes.split(branch)[1]}"
         self.name = name
         directory = private_dir(os.path.join(private_dir(os.path.join(state_dir(), "landing")), name))
         with locked(os.path.join(directory, "lock"), LOCK_SECONDS):  # two trains may begin at once
             self.store = self._store(os.path.join(directory, "store"))
+        places = dict.fromkeys((*self.store.lenders, *user.object_places()))
+        self.store.lenders = tuple(filter(os.path.isdir, places))  # several clones of one remote may take turns
+        self.branch = branch_of(user, branch, self.store, f"treadle: train {name}")
 
     def _store(self, place: str) -> Store:
         try:
             return Store.open(place)
         except NotFound:
-            algorithm: Algorithm = "sha1" if len(self.tip()) == 40 else "sha256"
-            return Store.make(place, lenders=self.user.object_places(), algorithm=algorithm)
+            return Store.make(place, **lending(self.user))
 
     def tip(self) -> str:
-        return branch_moves.tip(self.user, self.ref)
+        return self.branch.tip()
 
     def contains(self, commit: str) -> bool:
-        return branch_moves.contains(self.user, self.ref, commit)
+        return self.branch.contains(commit)
 
     def keep(self, order: str, commit: str, bundle: tuple[bytes, str], base: str) -> None:
         """Bring an order's change into the store, every object hashed on the way."""
@@ -156,11 +159,11 @@ class Bench:
 
     def move(self, old: str, new: str) -> list[str]:
         """Move the branch, by compare-and-set. Returns the checkouts whose files could not follow."""
-        return branch_moves.move(self.user, self.ref, self.store, old, new, f"treadle: train {self.name}")
+        return self.branch.move(old, new)
 
     def look(self, old: str, new: str) -> None:
         """Raise WorkspaceError if a checkout of the branch stands in the way."""
-        branch_moves.look(self.user, self.ref, self.store, old, new)
+        self.branch.look(old, new)
 
     def forget(self, refs: Sequence[str]) -> None:
         """Let go of what has landed or was left out."""

@@ -29,8 +29,9 @@ from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import TRAIN_FORMAT, LandedRecord, LandingIntent, LeftOut, QueuedChange, TrainRecord
-from treadle.workspace import branch_moves, checkouts
+from treadle.workspace import branch_moves, checkouts, remotes
 from treadle.workspace.branch_moves import BranchMoved
+from treadle.workspace.remotes import Remote
 from treadle.workspace.user_repository import UserRepository
 
 log = logging.getLogger(__name__)
@@ -89,16 +90,25 @@ async def change(bus: Bus, name: str, how: Callable[[TrainRecord], TrainRecord])
 
 async def ensure(bus: Bus, root: str, branch: str, *, verify: str = "", setup: str = "", slots: int = 0) -> str:
     """The name of the train of this branch, made if there is none. New settings replace the old ones."""
-    user = await asyncio.to_thread(checkouts.around, root)
+    user = await asyncio.to_thread(checkouts.repository, root)
     branch = branch or await asyncio.to_thread(_checked_out, user)
-    await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{branch}")  # raises where there is no such branch
-    name = name_of(user.common, branch)
+    name = name_of(await asyncio.to_thread(where, user, branch), remotes.split(branch)[1])
     if await bus.get(f"train.{name}", latest=True) is None:
         made = TrainRecord(repository=user.top, branch=branch)
         with contextlib.suppress(Stale):
             await bus.put(f"train.{name}", encode(made), expect=0)
     await change(bus, name, lambda record: queue.configured(record, verify, setup, slots))
     return name
+
+
+def where(user: UserRepository, branch: str) -> str:
+    """What all who land on a branch agree on: the repository's path, or the address of its remote. Raises where there
+    is no such branch or remote."""
+    remote, own = remotes.split(branch)
+    if remote:
+        return Remote(user, remote).address
+    branch_moves.tip(user, f"refs/heads/{own}")
+    return user.common
 
 
 def _checked_out(user: UserRepository) -> str:
@@ -143,12 +153,15 @@ async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
 class Train:
     """One process at work on a train. `say` hears each step, for a person."""
 
-    def __init__(self, bus: Bus, name: str, record: TrainRecord, *, say: Say = lambda text: None) -> None:
+    def __init__(
+        self, bus: Bus, name: str, record: TrainRecord, *, root: str = "", say: Say = lambda text: None
+    ) -> None:
+        """`root`: a clone of the same remote on this machine, instead of the one that the record names."""
         self.bus = bus
         self.name = name
         self.say = say
-        user = checkouts.around(record.repository)
-        self.bench = Bench(name, user, f"refs/heads/{record.branch}")
+        user = checkouts.repository(root if root and ":" in record.branch else record.repository)
+        self.bench = Bench(name, user, record.branch)
         self.sending = SendingBack(bus, name, self.bench, say)
         self.record = record
         self.revision = 0

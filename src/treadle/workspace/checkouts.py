@@ -57,6 +57,11 @@ def around(path: str) -> UserRepository:
     return found
 
 
+def repository(path: str) -> UserRepository:
+    """The repository of the checkout that this path is in, or the bare one that is exactly here."""
+    return UserRepository.bare(path) or around(path)
+
+
 def uncommitted(checkout: UserRepository, old: Mapping[str, TreeEntry]) -> int | None:
     """How many tracked files differ from those of the commit; None when the index is in a form that is not read."""
     data = read_if_there(checkout.file("index")) or b""
@@ -106,7 +111,7 @@ def of_branch(user: UserRepository, ref: str) -> list[UserRepository]:
     tops = {os.path.dirname(_text(os.path.join(each, "gitdir"))) for each in own}
     if os.path.basename(user.common) == ".git":
         tops.add(os.path.dirname(user.common))
-    found = {user.directory: user}
+    found = {} if user.is_bare else {user.directory: user}
     for top in sorted(tops - {""}):
         checkout = UserRepository.at(top) if os.path.isdir(top) else None
         if checkout is not None and checkout.common == user.common:

@@ -142,8 +142,9 @@ class Store:
     def _command(self, arguments: Sequence[str]) -> list[str]:
         return ["git", "--git-dir", self.directory, *OPTIONS, *_OURS, *arguments]
 
-    def _environment(self, lent: bool, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        env = environment({**_ALONE, **(more or {})})
+    def _environment(self, lent: bool, more: Mapping[str, str] | None = None, persons: bool = False) -> dict[str, str]:
+        alone = {name: value for name, value in _ALONE.items() if not (persons and name.startswith("GIT_CONFIG"))}
+        env = environment({**alone, **(more or {})})
         if lent and self.lenders:
             env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(map(_quoted_place, self.lenders))
         return env
@@ -156,12 +157,14 @@ class Store:
         env: Mapping[str, str] | None = None,
         check: bool = True,
         timeout: float = TIMEOUT,
+        persons: bool = False,
     ) -> Finished:
-        """Run git in the store. With `lent`, it also finds the lenders' objects, unchecked."""
+        """Run git in the store. With `lent`, it also finds the lenders' objects, unchecked. With `persons`, the
+        settings of the person and of the machine count, which say how they reach other machines and sign in there."""
         done = run_program(
             self._command(arguments),
             cwd=self.directory,
-            env=self._environment(lent, env),
+            env=self._environment(lent, env, persons),
             stdin=stdin,
             timeout=timeout,
         )

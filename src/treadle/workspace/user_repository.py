@@ -62,6 +62,21 @@ class UserRepository:
         return found if works_here else None
 
     @classmethod
+    def bare(cls, path: str) -> UserRepository | None:
+        """The repository without a checkout that is exactly here."""
+        place = os.path.realpath(path)
+        whole = all(os.path.exists(os.path.join(place, name)) for name in ("HEAD", "objects", "refs"))
+        if not whole or os.path.basename(place) == ".git" or os.path.lexists(os.path.join(place, "commondir")):
+            return None
+        found = cls(place, place, place, linked=False)
+        named = found.run("config", "--file", os.path.join(place, "config"), "--type=bool", "core.bare", check=False)
+        return found if named.code == 0 and _line(named) == "true" else None
+
+    @property
+    def is_bare(self) -> bool:
+        return self.top == self.directory
+
+    @classmethod
     def around(cls, path: str) -> UserRepository | None:
         """The repository whose checkout contains `path`."""
         place = os.path.realpath(path)

@@ -18,7 +18,7 @@ from treadle.io import pinned
 from treadle.io.opening import opened
 from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
-from treadle.workspace import checkouts, exchange, private_git, taking
+from treadle.workspace import checkouts, exchange, private_git, remotes, taking
 from treadle.workspace.copied import bring_files
 from treadle.workspace.look import Look
 from treadle.workspace.store import LONG, Store
@@ -96,7 +96,7 @@ def _make_git(store: Store, user: UserRepository, path: str, start: str, head: s
 
 def beginning(spec: Spec) -> str:
     """What the work starts from: a commit, or a name that is looked up when it starts."""
-    return spec.base or (f"refs/heads/{spec.land}" if spec.land else "HEAD")
+    return spec.base or (remotes.ref_of(spec.land) if spec.land else "HEAD")
 
 
 def commit_of(user: UserRepository, name: str) -> str:

@@ -82,7 +82,10 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     limits: OrderLimits = OrderLimits()
     verify: Annotated[str, said("Run in its worktree afterwards; done only if it passes.", "--verify", "CMD")] = ""
     setup: Annotated[str, said("Run in the worktree before the agent starts.", "--setup", "CMD")] = ""
-    land: Annotated[str, said("The branch on which its work lands by itself once it is done.", "--land", "BRANCH")] = ""
+    land: Annotated[
+        str,
+        said("The branch, or REMOTE:BRANCH, on which its work lands by itself once it is done.", "--land", "BRANCH"),
+    ] = ""
     on_red: Annotated[
         Literal["author", "reconciler", "person", "drop"],
         said("Who helps first when its work is red or in conflict with the branch.", "--on-red"),

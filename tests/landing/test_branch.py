@@ -1,0 +1,211 @@
+"""Work lands wherever the branch is: in a bare repository, behind a remote on disk or over HTTP with hooks."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.fleet.repositories import git
+from tests.fleet.test_merging import Finished
+from tests.landing.git_http import GitServer
+from tests.landing.test_train import empty, proof
+from treadle.errors import NotFound, WorkspaceError
+from treadle.fleet.engine.bus import Bus
+from treadle.landing import branch as branches
+from treadle.landing import train
+from treadle.landing.train import Train
+from treadle.wire.fleet.train import TrainRecord
+from treadle.workspace import checkouts, remotes
+from treadle.workspace.remotes import Remote, RemoteBranch
+from treadle.workspace.store import Store, lending
+
+
+@pytest.fixture(autouse=True)
+def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branches, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(remotes, "PAUSE", 0.01)
+
+
+@pytest.fixture
+def bare(repository: Path, tmp_path: Path) -> Path:
+    """The repository that the others are clones of."""
+    place = tmp_path / "shared.git"
+    git(tmp_path, "clone", "-q", "--bare", str(repository), str(place))
+    git(repository, "remote", "add", "origin", str(place))
+    git(repository, "fetch", "-q", "origin")
+    return place
+
+
+@pytest.fixture
+def served(bare: Path) -> Iterator[GitServer]:
+    with GitServer(bare.parent) as server:
+        yield server
+
+
+async def lands(bus: Bus, root: Path, *orders: str, branch: str = "origin:main", verify: str = "true") -> TrainRecord:
+    name = await train.ensure(bus, str(root), branch, verify=verify)
+    await train.board(bus, name, orders)
+    record, _ = await train.load(bus, name)
+    async with asyncio.timeout(120):
+        return await Train(bus, name, record, root=str(root)).run(empty)
+
+
+async def test_a_bare_repository_is_landed_in_directly(
+    bus: Bus, finished: Finished, bare: Path, repository: Path
+) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    record = await lands(bus, bare, one, branch="main")
+    assert record.landed == 1 and git(bare, "show", "main:new.txt") == "x" and git(bare, "fsck", "--no-dangling") == ""
+    assert git(repository, "rev-parse", "main") == finished.base, "a clone of it follows by `git pull`"
+
+
+async def test_a_remote_is_pushed_to_and_the_clone_knows_it(
+    bus: Bus, finished: Finished, bare: Path, repository: Path
+) -> None:
+    names = [await finished.order(f"o{number}", {f"new{number}.txt": "x\n"}) for number in range(2)]
+    record = await lands(bus, repository, *names)
+    tip = git(bare, "rev-parse", "main")
+    assert record.landed == 2 and record.tip == tip == git(repository, "rev-parse", "refs/remotes/origin/main")
+    assert git(repository, "rev-parse", "main") == finished.base and git(repository, "status", "--porcelain") == ""
+    found = await proof(bus, names[1])
+    assert found is not None and git(bare, "rev-parse", f"{found.commit}^{{tree}}") == found.tree
+    git(repository, "pull", "-q", "--ff-only", "origin", "main")
+    assert (repository / "new1.txt").exists()
+
+
+async def test_what_three_people_push_from_their_clones_meanwhile_stays(
+    bus: Bus, finished: Finished, bare: Path, repository: Path, tmp_path: Path
+) -> None:
+    """Each lands in a clone of their own, by one train, and pushes by hand in between."""
+    clones = []
+    for name in ("ann", "bob", "cat"):
+        git(tmp_path, "clone", "-q", str(bare), str(tmp_path / name))
+        clones.append(tmp_path / name)
+    orders = [await finished.order(f"o{number}", {f"new{number}.txt": "x\n"}) for number in range(3)]
+    pushed = []
+
+    def tried(clone: Path, *words: str) -> bool:
+        identity = ("-c", "user.name=p", "-c", "user.email=p@example.invalid")
+        return subprocess.run(["git", *identity, *words], cwd=clone, capture_output=True).returncode == 0
+
+    def by_hand(clone: Path) -> None:
+        (clone / f"{clone.name}.txt").write_text("mine\n")
+        git(clone, "add", "-A")
+        git(clone, "commit", "-qm", clone.name)
+        # Two fetches of one clone at the same moment get in each other's way, as git has it: then once more.
+        for _ in range(50):
+            if tried(clone, "pull", "-q", "--rebase", "origin", "main") and tried(
+                clone, "push", "-q", "origin", "main"
+            ):
+                return pushed.append(clone.name)
+
+    landing = [lands(bus, clone, order) for clone, order in zip(clones, orders, strict=True)]
+    await asyncio.gather(*landing, *(asyncio.to_thread(by_hand, clone) for clone in clones))
+    files = git(bare, "ls-tree", "--name-only", "main").split()
+    assert {"new0.txt", "new1.txt", "new2.txt", "ann.txt", "bob.txt", "cat.txt"} <= set(files) and len(pushed) == 3
+    assert len(await train.trains(bus)) == 1, "one train for the branch, whoever lands"
+    told = git(bare, "log", "--format=%B", "main")
+    assert [told.count(f"Order: {order}\n") for order in orders] == [1, 1, 1]
+
+
+async def test_over_http_a_hook_that_refuses_is_told_and_nothing_moves(
+    bus: Bus, finished: Finished, bare: Path, repository: Path, served: GitServer
+) -> None:
+    git(repository, "remote", "set-url", "origin", f"{served.url}/shared.git")
+    hook = bare / "hooks/pre-receive"
+    hook.write_text("#!/bin/sh\necho 'GH006: Protected branch update failed' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    one = await finished.order("one", {"new.txt": "x\n"})
+    record = await lands(bus, repository, one)
+    assert record.landed == 0 and record.paused is not None and git(bare, "rev-parse", "main") == finished.base
+    assert "origin refuses to move main" in record.paused.what and "GH006: Protected branch" in record.paused.what
+    hook.unlink()
+    await train.change(bus, next(iter(await train.trains(bus))), _resumed)
+    record = await lands(bus, repository)
+    assert record.landed == 1 and git(bare, "show", "main:new.txt") == "x"
+
+
+def _resumed(record: TrainRecord) -> TrainRecord:
+    return replace(record, paused=None)
+
+
+async def test_over_http_a_push_whose_answer_is_lost_is_read_from_the_branch(
+    bus: Bus, finished: Finished, bare: Path, repository: Path, served: GitServer
+) -> None:
+    git(repository, "remote", "set-url", "origin", f"{served.url}/shared.git")
+    one = await finished.order("one", {"new.txt": "x\n"})
+    served.cut_answers = 1
+    record = await lands(bus, repository, one)
+    if record.paused is not None:  # git could not say what became of it: the branch can
+        await train.change(bus, next(iter(await train.trains(bus))), _resumed)
+        record = await lands(bus, repository)
+    assert served.cut_answers == 0 and record.landed == 1
+    assert git(bare, "log", "--format=%B", "main").count("Order: one\n") == 1
+
+
+async def test_a_password_is_asked_of_the_persons_helper_and_never_of_the_repositorys(
+    bus: Bus,
+    finished: Finished,
+    bare: Path,
+    repository: Path,
+    served: GitServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served.password = "sesame"
+    git(repository, "remote", "set-url", "origin", f"{served.url}/shared.git")
+    for key, words in {
+        "credential.helper": f"!touch {tmp_path}/ran-helper; echo username=x; echo password=sesame;",
+        "core.sshCommand": f"touch {tmp_path}/ran-ssh",
+        "core.fsmonitor": f"touch {tmp_path}/ran-monitor",
+        "core.askPass": f"touch {tmp_path}/ran-ask",
+    }.items():
+        git(repository, "config", key, words)
+    one = await finished.order("one", {"new.txt": "x\n"})
+    with pytest.raises(WorkspaceError, match="origin cannot be read"):
+        await lands(bus, repository, one)
+    settings = tmp_path / "gitconfig"
+    settings.write_text('[credential]\n\thelper = "!f() { echo username=x; echo password=sesame; }; f"\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    assert (await lands(bus, repository)).landed == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("ran-")] == []
+
+
+async def test_a_password_in_an_address_is_not_told(bus: Bus, finished: Finished, bare: Path, repository: Path) -> None:
+    git(repository, "remote", "set-url", "origin", "http://me:sesame@127.0.0.1:1/shared.git")
+    with pytest.raises(WorkspaceError, match="origin cannot be read") as told:
+        await lands(bus, repository)
+    assert "sesame" not in str(told.value)
+
+
+async def test_an_address_that_is_a_program_is_not_run(
+    bus: Bus, finished: Finished, bare: Path, repository: Path, tmp_path: Path
+) -> None:
+    git(repository, "remote", "set-url", "origin", f"ext::touch {tmp_path}/ran")
+    with pytest.raises(WorkspaceError, match="origin cannot be read"):
+        await lands(bus, repository)
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_remote_or_branch_that_is_not_there_is_said(bus: Bus, bare: Path, repository: Path) -> None:
+    with pytest.raises(NotFound, match="has no remote 'upstream'.*origin"):
+        await train.ensure(bus, str(repository), "upstream:main")
+    with pytest.raises(WorkspaceError, match="origin has no branch nowhere"):
+        await lands(bus, repository, branch="origin:nowhere")
+
+
+def test_over_ssh_the_persons_own_command_is_used(
+    repository: Path, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for ssh that runs what it is told on this machine: what git says to the other side is the same."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\nwhile [ "$1" != host ]; do shift; done\nshift\nexec sh -c "$*"\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH", str(ssh))
+    git(repository, "remote", "set-url", "origin", f"ssh://host{bare}")
+    user = checkouts.around(str(repository))
+    there = RemoteBranch(Remote(user, "origin"), "main", Store.make(str(tmp_path / "store"), **lending(user)))
+    assert there.tip() == git(bare, "rev-parse", "main")
