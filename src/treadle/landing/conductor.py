@@ -6,6 +6,7 @@ nothing. Two conductors at once do no harm, as trains do none.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -13,14 +14,14 @@ import time
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import TreadleError
+from treadle.errors import NotFound, TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import train as trains
 from treadle.landing.train import Train
 from treadle.wire.fleet.records import Note
-from treadle.wire.fleet.train import Boarding, TrainRecord
+from treadle.wire.fleet.train import Boarding, TrainRecord, TrainWish
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class Conductor:
             while True:
                 try:
                     await self._take_up(bus)
+                    await self._steer(bus)
                     await self._start_trains(bus)
                 except Unreachable as error:
                     log.info("%s", error)
@@ -74,6 +76,15 @@ class Conductor:
         if not record.verify and mark.verify:
             await trains.ensure(bus, mark.root, mark.branch, verify=mark.verify, setup=mark.setup)
         await trains.board(bus, name, [mark.order])
+
+    async def _steer(self, bus: Bus) -> None:
+        """Pause and resume as people wish who may not write a train's record themselves."""
+        for key, entry in (await bus.named(["steers.*"])).items():
+            wish = msgspec.json.decode(entry.value, type=TrainWish)
+            note = Note(at=time.time(), by=wish.by, what=wish.pause) if wish.pause else None
+            with contextlib.suppress(NotFound):
+                await trains.change(bus, key.partition(".")[2], lambda found, note=note: replace(found, paused=note))  # type: ignore[misc]
+            await bus.purge(key)
 
     async def _start_trains(self, bus: Bus) -> None:
         for name, task in list(self._running.items()):

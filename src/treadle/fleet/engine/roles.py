@@ -44,6 +44,8 @@ _SCHEDULERS = [
 """Every request about a consumer of the scheduler's: to make, change, pause, delete or pull from it."""
 _SUBMIT = [
     "$KV.fleet.spec.*",
+    "$KV.fleet.boards.*",
+    "$KV.fleet.steers.*",
     "$KV.fleet.answer.>",
     "$KV.fleet.taken.>",
     "$KV.fleet.say.>",

@@ -1,10 +1,13 @@
 """Figures of the fleet in the text format that Prometheus reads."""
 
 import time
+from collections.abc import Callable
 
 from treadle.fleet import client
-from treadle.fleet.engine.bus import EVENTS, STATE
+from treadle.fleet.engine.bus import EVENTS, STATE, Bus
+from treadle.landing import train as trains
 from treadle.serve.fleet_link import FleetLink
+from treadle.wire.fleet.train import TrainRecord
 
 STATES = ("queued", "placed", "running", "asking", "done", "failed", "cancelled", "skipped")
 
@@ -42,5 +45,36 @@ async def text(fleet: FleetLink, watchers: int) -> str:
     lines += [f'treadle_lag_messages{{stream="{stream}"}} {count}' for stream, count in lag.items()]
     nodes = await client.nodes(fleet.bus)
     lines += ["# TYPE treadle_nodes gauge", f"treadle_nodes {sum(each.alive for each in nodes)}"]
+    lines += await _trains(fleet.bus)
     lines += ["# TYPE treadle_scraped_seconds gauge", f"treadle_scraped_seconds {time.time():.3f}"]
     return "\n".join(lines) + "\n"
+
+
+def _oldest(record: TrainRecord) -> float:
+    return max((time.time() - change.at for change in record.queue), default=0.0)
+
+
+TRAIN: tuple[tuple[str, str, str, Callable[[TrainRecord], float]], ...] = (
+    ("waiting", "gauge", "Changes that wait to land.", lambda each: len(each.queue)),
+    ("oldest_seconds", "gauge", "How long the oldest of them has waited.", _oldest),
+    ("stopped", "gauge", "Whether it stands still.", lambda each: int(each.paused is not None)),
+    ("landed_total", "counter", "Changes that landed.", lambda each: each.landed),
+    ("checks_total", "counter", "Checks that were run.", lambda each: each.checks),
+    ("flaky_total", "counter", "Checks that failed once and passed when run again.", lambda each: each.flaky),
+)
+
+
+async def _trains(bus: Bus) -> list[str]:
+    """What waits to land and for how long, for each branch."""
+    found = (await trains.trains(bus)).items()
+    lines = []
+    for name, kind, about, value in TRAIN:
+        lines += [f"# HELP treadle_train_{name} {about}", f"# TYPE treadle_train_{name} {kind}"]
+        for train, each in found:
+            labels = f'train="{train}",branch="{_quoted(each.branch)}"'
+            lines.append(f"treadle_train_{name}{{{labels}}} {value(each):g}")
+    return lines
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -20,7 +20,7 @@ from treadle.fleet.find.searching import value_of
 
 log = logging.getLogger(__name__)
 
-KEYS = ("order.*", "spec.*", "ask.>", "answer.>", "say.>", "control", "node.*")
+KEYS = ("order.*", "spec.*", "ask.>", "answer.>", "say.>", "control", "node.*", "train.*")
 BATCH = 1000
 FEW = 64
 """Up to this many changes are indexed on the event loop itself; more of them in a thread."""

@@ -13,6 +13,7 @@ from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderFilter, OrderRow
+from treadle.landing import views as landing_views
 from treadle.serve.api.board import BoardRow
 from treadle.serve.api.event_pages import Shown, event_page, joined, unpacked
 from treadle.serve.api.orders import detail
@@ -318,6 +319,11 @@ class MoneyTopic(LookedAt):
         return {"control": msgspec.to_builtins(control), "spent": spent}
 
 
+class TrainsTopic(LookedAt):
+    async def look(self) -> Any:
+        return await landing_views.views(self.site.fleet.require_bus())
+
+
 class TerminalsTopic(LookedAt):
     needs_fleet = False
     every = 1.5
@@ -376,6 +382,7 @@ KINDS: dict[str, type[Topic]] = {
     "nodes": NodesTopic,
     "claims": ClaimsTopic,
     "money": MoneyTopic,
+    "trains": TrainsTopic,
     "terminals": TerminalsTopic,
     "screen": ScreenTopic,
 }

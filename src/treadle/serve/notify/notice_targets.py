@@ -34,7 +34,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     kind: str
-    """asked, failed or finished."""
+    """asked, failed, finished, or stopped, which is about no order."""
     order: str
     title: str
     words: str

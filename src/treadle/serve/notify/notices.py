@@ -1,8 +1,8 @@
 """Notifies people who are not looking: once for each cause, on every target, and taken back where possible.
 
-A cause is a question, an order that failed, or work to be reviewed. Browsers that subscribed are notified over Web
-Push, and every `--notify` target in its own way (`notice_targets`). Failed deliveries are tried again for a while and
-then given up: no run waits for them.
+A cause is a question, an order that failed, work to be reviewed, or a train that stopped. Browsers that subscribed are
+notified over Web Push, and every `--notify` target in its own way (`notice_targets`). Failed deliveries are tried again
+for a while and then given up: no run waits for them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderRow
 from treadle.fleet.orders import read_answer
+from treadle.landing.train import read_train
 from treadle.serve.api import answer_links
 from treadle.serve.notify import notice_targets, push
 from treadle.serve.notify.notice_targets import Notice
 from treadle.serve.site import Site
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
+from treadle.wire.fleet.train import TrainRecord
 
 if TYPE_CHECKING:
     from treadle.serve.tokens import Device
@@ -54,10 +56,32 @@ class Notices:
                 answer: AnswerRecord = read_answer(entry.value, entry.key)
                 if answer.stands:
                     self._take_back(key, f"{answer.by} answered: {answer.decision}")
+            elif kind == "train" and entry.value:
+                self._look_at_train(key, read_train(entry.value))
         for row in rows:
             key = f"{row.id}.{row.needs}.{row.attempt}"
             if row.needs in ("failed", "review") and row.changed > time.time() - NEWS_SECONDS and key not in self._told:
                 self._tell(self._of_row(key, row))
+
+    def _look_at_train(self, name: str, record: TrainRecord) -> None:
+        """A train that stopped by itself needs a person; one that a person paused does not."""
+        note, key = record.paused, f"train.{name}"
+        if note is None or note.by != "train":
+            if self._told.get(key):
+                self._take_back(key, f"the train of {record.branch} goes on")
+            self._told.pop(key, None)
+        elif key not in self._told and note.at > time.time() - NEWS_SECONDS:
+            self._tell(
+                Notice(
+                    key=key,
+                    kind="stopped",
+                    order="",
+                    title=answer_links.shown(f"the train of {record.branch} stands still"),
+                    words=answer_links.shown(f"{len(record.queue)} wait: {note.what}"),
+                    until=time.time() + 86400,
+                    url=f"{self.site.address}/#/trains",
+                )
+            )
 
     def _of_ask(self, key: str, ask: AskRecord) -> Notice:
         return Notice(

@@ -24,6 +24,7 @@ const VIEWS = {
   nodes: () => import("./places.js"),
   money: () => import("./places.js"),
   claims: () => import("./places.js"),
+  trains: () => import("./trains.js"),
   search: async () => search,  // there at once: what is typed after its key is meant for it
   new: () => import("./new.js"),
   settings: () => import("./settings.js"),

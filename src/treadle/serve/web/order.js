@@ -99,6 +99,7 @@ function actions(detail) {
     ended ? null : act("Cancel", () => post(`/orders/${id}/cancel`, {}), true),
     ended ? act("Retry", async () => { location.hash = `#/order/${(await post(`/orders/${id}/retry`)).id}`; }) : null,
     ended && !detail.order.result?.reviewed ? act("Mark as seen", () => post(`/orders/${id}/reviewed`)) : null,
+    state === "done" && detail.order.result?.commit && !detail.order.result?.merged ? act("Land", async () => { await post(`/orders/${id}/land`, {}); location.hash = "#/trains"; }, true) : null,
     detail.order.retried_as ? el("a", { href: `#/order/${detail.order.retried_as}` }, "its next try") : null,
     problem);
 }

@@ -39,7 +39,7 @@ async function act(action, told) {
     }).catch(() => null);
     if (answer?.ok) return;
   }
-  const url = `/#/order/${told.order}`;
+  const url = told.order ? `/#/order/${told.order}` : "/#/trains";
   const [tab] = await worker.clients.matchAll({ type: "window" });
   if (!tab) return worker.clients.openWindow(url);
   await tab.focus();

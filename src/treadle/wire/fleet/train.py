@@ -145,6 +145,14 @@ class Boarding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     setup: str = ""
 
 
+class TrainWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`steers.TRAIN`: a person wants it to stand still, or without a reason to go on. Removed when that is done."""
+
+    format: int = TRAIN_FORMAT
+    by: str
+    pause: str = ""
+
+
 class LandedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`landed.ORDER.TRAIN`: created once, when the branch has the change. The only proof."""
 

@@ -1,0 +1,57 @@
+// The trains: what is built on what and how it was judged, what was left out and who does it over, what landed.
+
+import { follow, link, post } from "./server.js";
+import { el, fill, oneLine } from "./text.js";
+import { table } from "./receipt.js";
+import { short, stamp } from "./words.js";
+
+/** @param {HTMLElement} where */
+export function show(where) {
+  const body = el("div"), problem = el("p", { class: "problem", role: "alert" });
+  fill(where, el("h1", null, "Trains"), problem, body);
+  /** @param {string} path @param {any} [given] */
+  const act = async (path, given) => { try { await post(path, given); fill(problem); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } };
+  return follow("trains", (message) => {
+    if (message.error) { fill(problem, message.error.message); return; }
+    if (!message.value.length) fill(body, el("p", { class: "empty" }, "Nothing was landed yet. A finished order has a button for it, and ", el("code", null, "treadle fleet submit … --land main"), " lands by itself."));
+    else fill(body, message.value.map((/** @type {any} */ train) => one(train, act)));
+  });
+}
+
+/** @param {any} train @param {(path: string, given?: any) => void} act */
+function one(train, act) {
+  const may = link.right === "all", waiting = train.queue ?? [], left = train.left_out ?? [], landed = train.history ?? [];
+  const taken = new Set([...(train.row ?? []), ...(train.apart ?? [])].flatMap((car) => car.orders));
+  return el("section", { class: "train", "aria-label": `Train of ${oneLine(train.branch)}` },
+    el("h2", null, train.branch, " ", el("span", { class: "small" }, train.repository)),
+    el("p", { class: "small" }, `check: ${oneLine(train.verify) || "none is set"} · ${train.slots} at once · ${train.landed} landed · ${train.checks} checks, ${train.flaky} flaky · ${Math.round(train.reds * 100)} in 100 red lately`),
+    train.paused ? el("p", { class: "stopped", role: "status" }, `■ stands still since ${stamp(train.paused.at)}, by ${oneLine(train.paused.by)}: ${oneLine(train.paused.what)} `, may ? el("button", { type: "button", onclick: () => act(`/trains/${train.name}/resume`) }, "Resume") : null)
+      : may && waiting.length ? el("p", null, el("button", { type: "button", class: "quiet", onclick: () => act(`/trains/${train.name}/pause`, {}) }, "Pause")) : null,
+    row(train),
+    waiting.length ? [el("h3", null, `Waits: ${waiting.length}`, " ", el("span", { class: "small" }, "the oldest for ", el("age-of", { at: train.oldest }))), table(["Order", "Title", "Agent", "Since", "State"], waiting.map((/** @type {any} */ each) => [name(each.order), oneLine(each.title ?? ""), oneLine(each.agent ?? ""), el("age-of", { at: each.at }), (train.landing ?? []).includes(each.order) ? "lands" : taken.has(each.order) ? "in a car" : each.blocked_on ? "waits for what it conflicts with" : each.alone === "must" ? "is checked alone next" : "waits"]))] : el("p", { class: "empty" }, "Nothing waits."),
+    left.length ? [el("h3", null, "Left out"), table(["Order", "Why", "Said", "Done over", "When"], left.map((/** @type {any} */ out) => [[name(out.order), " ", oneLine(out.title ?? "")], `${mark(out.kind)} ${oneLine(out.why)}`, oneLine((out.output ?? "").split("\n").slice(-2).join(" ")).slice(-300), out.next ? [name(out.next), ` ${oneLine(out.next_agent ?? "")}: ${out.next_state}`] : out.kind === "there" ? "" : may && out.kind !== "conflict" ? el("button", { type: "button", class: "quiet", onclick: () => act(`/orders/${out.order}/land`, { branch: train.branch }) }, "Try again") : "no one yet", stamp(out.at)]))] : null,
+    landed.length ? [el("h3", null, "Landed"), table(["Commit", "Order", "Title", "Goal", "Agent", "Cost", "When"], landed.map((/** @type {any} */ each) => [el("code", null, each.commit.slice(0, 10)), [name(each.order), " ", el("a", { class: "small", href: `#/order/${each.order}/receipt` }, "receipt")], oneLine(each.title ?? ""), oneLine(each.goal ?? ""), oneLine(each.agent ?? ""), price(each.used), stamp(each.at)]))] : null);
+}
+
+/** The branch and the cars on it, each built on the one before. @param {any} train */
+function row(train) {
+  const cars = [...(train.row ?? []).map((/** @type {any} */ car) => ({ ...car, where: "in the row" })), ...(train.apart ?? []).map((/** @type {any} */ car) => ({ ...car, where: "alone" }))];
+  return el("ol", { class: "cars", "aria-label": "What is built on what" },
+    el("li", { class: "car tip" }, el("b", null, train.branch), el("code", null, (train.tip ?? "").slice(0, 10) || "not looked at yet")),
+    cars.map((car) => {
+      const lands = (train.landing ?? []).includes(car.orders[0]), state = lands ? "lands" : car.verdict || (car.reds ? "checked again" : "being checked");
+      return el("li", { class: `car ${lands ? "lands" : car.verdict || "open"} ${car.apart ? "apart" : ""}` }, el("b", null, `${lands ? "▶" : mark(car.verdict)} ${state}`), el("span", null, car.orders.map((/** @type {string} */ id) => [name(id), " "])), el("span", { class: "small" }, `${car.where}, on ${car.on.slice(0, 10)}`));
+    }));
+}
+
+/** @param {string} kind a verdict, or why something was left out */
+const mark = (kind) => ({ green: "✓", red: "✕", conflict: "⇄", refused: "⊘", person: "⊘", there: "✓" })[kind] ?? "◔";
+/** @param {string} id */
+const name = (id) => el("a", { href: `#/order/${id}` }, id);
+/** @param {any} used */
+function price(used) {
+  if (!used) return "not known any more";
+  const tokens = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"].reduce((sum, each) => sum + (used[each] ?? 0), 0);
+  if (!tokens) return "nothing measured";
+  return `${short(tokens)} tok · ${used.usd === null || used.usd === undefined ? "price unknown" : `$${used.usd.toFixed(2)}`}`;
+}
