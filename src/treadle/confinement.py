@@ -44,8 +44,10 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """What is shown in another place, such as a private git directory over that of the workspace."""
     hidden: tuple[str, ...] = ()
     """Files and directories that may not be read."""
+    readable: tuple[str, ...] = ()
+    """Places of credentials that may be read; all others in the home directory are hidden from a session's programs."""
     sockets: tuple[str, ...] = ()
-    """Unix sockets outside that may be reached; all others are hidden."""
+    """Unix sockets outside that may be reached; no others can be."""
     relay: RelayGrant | None = None
     """What confined programs may have done outside, by us; only bubblewrap can offer it."""
     temp: str | None = None

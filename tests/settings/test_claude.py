@@ -89,7 +89,7 @@ def test_what_is_not_used_is_named_but_not_what_only_changes_looks(repo: Path) -
     says(repo.parent / "user" / "settings.json", apiKeyHelper="x", theme="dark", sandbox={"enabled": True, "x": 1})
     loaded = load(repo)
     assert [line.partition(": ")[2] for line in loaded.warnings] == ["not used here: apiKeyHelper, sandbox.x"]
-    assert loaded.settings.sandbox is True
+    assert loaded.settings.sandbox.use is True
 
 
 def test_a_broken_file_stops_a_person_only_if_it_is_their_own(repo: Path) -> None:

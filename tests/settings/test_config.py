@@ -129,7 +129,7 @@ def test_variables_set_typed_values(repo: Path) -> None:
     }
     settings = load(repo, environ).settings
     assert (settings.limits.max_cost_usd, settings.limits.max_iterations) == (1.5, 7)
-    assert (settings.tools, settings.sandbox) == (("bash", "grep"), True)
+    assert (settings.tools, settings.sandbox.use) == (("bash", "grep"), True)
 
 
 UNTRUSTED = """
@@ -164,7 +164,7 @@ def test_an_untrusted_project_can_only_narrow(repo: Path) -> None:
     assert not loaded.trusted
     assert loaded.settings == config.Settings(
         tools=("grep",),
-        sandbox=True,
+        sandbox=config.SandboxSettings(use=True),
         permissions=config.Rules(ask=("Bash(git push*)",), deny=("Write(.env)",)),
         limits=config.Limits(max_iterations=5, max_cost_usd=1.0),
     )

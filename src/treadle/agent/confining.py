@@ -28,12 +28,20 @@ if TYPE_CHECKING:
 
 def settled(asked: Confinement, settings: Settings) -> Confinement:
     """What is asked for; where that is left open, what the settings say."""
-    if asked.use in ("auto", "possible") and settings.sandbox is not None:
-        asked = msgspec.structs.replace(asked, use="on" if settings.sandbox else "off")
+    sandbox = settings.sandbox
+    if asked.use in ("auto", "possible") and sandbox.use is not None:
+        asked = msgspec.structs.replace(asked, use="on" if sandbox.use else "off")
+    readable = (*asked.readable, *map(os.path.expanduser, sandbox.read))
+    sockets = (*asked.sockets, *filter(os.path.isabs, map(_expanded, sandbox.sockets)))
+    asked = msgspec.structs.replace(asked, readable=readable, sockets=sockets)
     if asked.network == "on" and settings.network is not None:
         network, hosts = parse_network(settings.network)
         asked = msgspec.structs.replace(asked, network=network, hosts=hosts)
     return asked
+
+
+def _expanded(place: str) -> str:
+    return os.path.expanduser(os.path.expandvars(place))
 
 
 class Confining:
@@ -122,13 +130,16 @@ class Confining:
             mounts=(*self.asked.mounts, *self.sealing.mounts()),
             read_only=(*kept, *held),
             held=tuple(held.items()),
-            hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden))),
+            hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden, *self._credentials()))),
             temp=self._temporary(),
         )
 
     def held(self) -> dict[str, str]:
         """What others hold in the workspaces, each with who, why and until when."""
         return {path: why for path, why in self._holding().items() if places.is_under(path, *self._write)}
+
+    def _credentials(self) -> list[str]:
+        return places.credentials([*self.asked.readable, *self.asked.write], self._write)
 
     def _temporary(self) -> str:
         """One /tmp for the session: what a command leaves there is there for the next."""

@@ -20,6 +20,7 @@ from treadle.policy.network import parse_network
 from treadle.session import Limits, Mode, Rules, parse_mode
 from treadle.settings import claude, trust
 from treadle.settings.claude import ClaudeFile, CommandHook
+from treadle.settings.sandboxing import SandboxSettings, written_out
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,8 +130,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     small: str | None = None
     """The profile for small models: on, off, or the parts to leave out, as in `-caps,-vary`; None: by the model."""
     add_dirs: tuple[str, ...] = ()
-    sandbox: bool | None = None
-    """True: always, else refuse to run; False: never; None: in auto-edit and full-auto, if the machine supports it."""
+    sandbox: SandboxSettings = SandboxSettings()
     network: str | None = None
     """on, off, or a comma-separated list of the hosts that programs in the sandbox may reach."""
     web_fetch_private: bool = False
@@ -183,7 +183,7 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "TREADLE_WEAK_MODEL": ("weak_model",),
     "TREADLE_PERMISSION_MODE": ("permission_mode",),
     "TREADLE_SYSTEM_PROMPT": ("system_prompt",),
-    "TREADLE_SANDBOX": ("sandbox",),
+    "TREADLE_SANDBOX": ("sandbox", "use"),
     "TREADLE_NETWORK": ("network",),
     "TREADLE_TOOLS": ("tools",),
     "TREADLE_SMALL": ("small",),
@@ -194,7 +194,7 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
 }
 """Environment variables for settings. Providers read their own variables themselves."""
 _SECRETS = (("key_command",), ("models", "api_key"), ("models", "headers"))
-_GROWING = ("permissions", "hooks", "mcp_servers", "add_dirs")
+_GROWING = ("permissions", "hooks", "mcp_servers", "add_dirs", "sandbox")
 """Tables whose entries from all layers are combined; elsewhere a later layer replaces an earlier one."""
 
 
@@ -281,7 +281,7 @@ def _reaches(environ: Mapping[str, str]) -> bool:
 def _over(merged: dict[str, Any], table: dict[str, Any], where: str) -> dict[str, Any]:
     """Merged with a further layer, keeping which one said it; an empty `where` is the environment."""
     said = {key: where or f"TREADLE_{key.upper()}" for key in ("model", "permission_mode") if key in table}
-    return _merge(merged, {**table, _SAID_IN: said})
+    return _merge(merged, {**written_out(table), _SAID_IN: said})
 
 
 def _own(environ: Mapping[str, str], sources: tuple[str, ...] | None, theirs: _Theirs) -> dict[str, Any]:
@@ -377,7 +377,7 @@ def _known_value(value: Any, hint: Any, path: str, warnings: list[str], at: str)
 
 def _convert(table: dict[str, Any], path: str) -> Settings:
     try:
-        settings = msgspec.convert(table, Settings)
+        settings = msgspec.convert(written_out(table), Settings)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `")
         key = where.rstrip("`").removeprefix("$").removeprefix(".") or "a setting"
@@ -428,7 +428,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 def _value_of(variable: str, key: str, text: str) -> Any:
     if key == "tools":
         return [name.strip() for name in text.split(",") if name.strip()]
-    if key == "sandbox":
+    if key == "use":
         if text.lower() not in ("0", "1", "true", "false"):
             raise ConfigError(f"{variable} is {text!r}", hint="set it to 1 or 0")
         return text.lower() in ("1", "true")
@@ -459,7 +459,7 @@ def _narrowed(base: dict[str, Any], table: dict[str, Any], path: str, ignored: l
     def ignore(key: str) -> None:
         ignored.append(f"{path}: {key}")
 
-    for key, value in table.items():
+    for key, value in written_out(table).items():
         if key == "permissions":
             kept[key] = {name: rules for name, rules in value.items() if name != "allow"}
             if value.get("allow"):
@@ -470,7 +470,11 @@ def _narrowed(base: dict[str, Any], table: dict[str, Any], path: str, ignored: l
                 ignore(f"limits.{name}")
         elif key == "permission_mode" and _narrower(base.get(key), value):
             kept[key] = value
-        elif key == "sandbox" and value or key == "network" and value == "off" or key == "bypass" and not value:
+        elif key == "sandbox" and value.get("use"):
+            kept[key] = {"use": True}
+            for name in value.keys() - {"use"}:
+                ignore(f"sandbox.{name}")
+        elif key == "network" and value == "off" or key == "bypass" and not value:
             kept[key] = value
         elif key == "tools":
             offered = base.get("tools")

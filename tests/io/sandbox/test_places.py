@@ -1,7 +1,6 @@
 """Which places belong to git, to us, or are somebody's sockets."""
 
 import os
-import socket
 import sys
 from pathlib import Path
 
@@ -32,16 +31,6 @@ def test_behind_a_writable_place_that_has_become_a_link_nothing_can_be_written_e
     (work / "sub").symlink_to(outside)
     given = [str(place) for place in (work / "sub" / ".git", work / "sub", work, work / "kept" / ".git", extra)]
     assert places.writable(given) == [str(work), str(work / "kept" / ".git"), str(extra)]
-
-
-def test_sockets_that_somebody_listens_on_are_found(tmp_path: Path) -> None:
-    path = str(tmp_path / "s")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen()
-        assert path in places.listening_sockets()
-    os.unlink(path)
-    assert path not in places.listening_sockets()
 
 
 def test_nobody_elses_home_is_hidden_where_the_workspace_is_in_it() -> None:

@@ -18,6 +18,8 @@ def verdict(program: bytes, number: int, architecture: int, *arguments: int) -> 
         at += 1
         if op == 0x20:
             (value,) = struct.unpack_from("<I", data, k)
+        elif op == 0x54:
+            value &= k
         elif op == 0x06:
             return int(k)
         else:
@@ -28,7 +30,7 @@ def verdict(program: bytes, number: int, architecture: int, *arguments: int) -> 
 def test_it_refuses_what_it_lists_and_nothing_else(machine: str) -> None:
     program = seccomp.program(machine)
     assert program is not None
-    architecture, calls, ioctl, socket = seccomp.MACHINES[machine]
+    architecture, calls, ioctl, socket, _ = seccomp.MACHINES[machine]
     refused = {*calls.values(), *seccomp.NEW_IN_ALL.values()}
     for number in range(600):
         expected = REFUSE if number in refused else ABSENT if number == seccomp.OPENAT2 else ALLOW
@@ -37,6 +39,21 @@ def test_it_refuses_what_it_lists_and_nothing_else(machine: str) -> None:
     assert verdict(program, ioctl, architecture, 0, 0x5413) == ALLOW
     assert verdict(program, socket, architecture, seccomp.AF_VSOCK) == REFUSE
     assert verdict(program, socket, architecture, 2) == ALLOW
+    assert verdict(program, socket, architecture, seccomp.AF_UNIX) == ALLOW
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_without_unix_sockets_only_connected_pairs_are_left(machine: str) -> None:
+    program = seccomp.program(machine, unix_sockets=False)
+    assert program is not None
+    architecture, _, ioctl, socket, socketpair = seccomp.MACHINES[machine]
+    cloexec, stream, datagrams = 0o2000000, 1, seccomp.SOCK_DGRAM
+    assert verdict(program, socket, architecture, seccomp.AF_UNIX, stream) == REFUSE
+    assert verdict(program, socket, architecture, seccomp.AF_VSOCK, stream) == REFUSE
+    assert verdict(program, socket, architecture, 2, stream) == ALLOW
+    assert verdict(program, socketpair, architecture, seccomp.AF_UNIX, stream | cloexec) == ALLOW
+    assert verdict(program, socketpair, architecture, seccomp.AF_UNIX, datagrams | cloexec) == REFUSE
+    assert verdict(program, ioctl, architecture, 0, seccomp.TIOCSTI) == REFUSE
 
 
 @pytest.mark.parametrize("machine", seccomp.MACHINES)

@@ -65,6 +65,7 @@ async def start(
     fds: Sequence[int] = (),
     aside: bool = False,
     patient: bool = False,
+    view: Mapping[str, object] | None = None,
 ) -> Child:
     """Start `argv` and wait until it runs.
 
@@ -102,6 +103,7 @@ async def start(
             limits=limits,
             fds=fds,
             patient=patient,
+            view=view,
         )
         child = Child(started)
         await child._started()

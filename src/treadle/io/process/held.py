@@ -280,6 +280,7 @@ def request(argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None,
         "detached": False,
         "kept": 0,
         "afterwards": [],
+        "view": None,
     }
 
 
@@ -287,6 +288,8 @@ def _why(program: str, doing: str, number: int, reason: str) -> LocalError:
     if doing == "enter":
         kind = NotFound if number in (errno.ENOENT, errno.ENOTDIR) else LocalError
         return kind(f"cannot start {program}: its working directory: {reason}")
+    if doing == "look":
+        return LocalError(f"cannot start {program}: its view of the machine cannot be made: {reason}")
     if number == errno.ENOENT:
         return NotFound(f"cannot start {program}: {reason}", hint="is it installed and on PATH?")
     return LocalError(f"cannot start {program}: {reason}")

@@ -37,6 +37,12 @@ def become(request: dict[str, Any], stdio: list[int], errors: int) -> NoReturn:
         os.chdir(request["cwd"])
         doing = "start"
         close_all_but([*range(len(stdio)), errors])
+        if request.get("view"):
+            from treadle.io.process import view
+
+            doing = "look"
+            view.enter(request["view"])
+            doing = "start"
         signals.reset()
         _exec(request["argv"], request["env"])
     except (OSError, ValueError) as error:
@@ -47,7 +53,10 @@ def become(request: dict[str, Any], stdio: list[int], errors: int) -> NoReturn:
 
 
 def why_not(errors: int) -> tuple[str, int, str] | None:
-    """What the child failed to do ("start" or "enter" its directory), with the error's number and text; else None."""
+    """What the child failed to do, with the error's number and text; else None.
+
+    It is "start", "enter" its directory, or "look" at the machine through its view.
+    """
     failure = os.read(errors, 4096)  # empty when exec closed it
     os.close(errors)
     return marshal.loads(failure) if failure else None

@@ -36,6 +36,7 @@ def spawn(
     limits: Iterable[tuple[int, int, int]] = (),
     fds: Sequence[int] = (),
     patient: bool = False,
+    view: Mapping[str, object] | None = None,
 ) -> Tree:
     """Start `argv` and wait until it runs.
 
@@ -43,6 +44,7 @@ def spawn(
     own; with `tty`, its stdin is a pty's slave side and becomes its controlling terminal. `limits` are arguments of
     `setrlimit`. `fds` are further descriptors, which the command gets as 3, 4, 5 and so on. With `patient`, only the
     command's descendants are asked to end: the command is a wrapper, and its death would kill them without asking.
+    With `view`, it sees the machine through mounts of its own (`view.py`).
     Raises `NotFound` when there is no such program or directory.
     """
     tree = request(
@@ -56,6 +58,7 @@ def spawn(
         limits=limits,
         fds=fds,
         patient=patient,
+        view=view,
     )
     try:
         tree.await_started()
@@ -77,6 +80,7 @@ def request(
     limits: Iterable[tuple[int, int, int]] = (),
     fds: Sequence[int] = (),
     patient: bool = False,
+    view: Mapping[str, object] | None = None,
     detached: bool = False,
 ) -> Tree:
     """`spawn` without the wait: `update` learns when the tree has started, or failed to.
@@ -88,6 +92,7 @@ def request(
         "limits": [(int(name), int(soft), int(hard)) for name, soft, hard in limits],
         "fds": len(fds),
         "patient": patient,
+        "view": dict(view) if view else None,
         "detached": detached,
     }
     ours, theirs = socket.socketpair()

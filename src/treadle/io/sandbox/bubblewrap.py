@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from treadle.io.paths import state_dir
 from treadle.io.process.programs import find_outside
-from treadle.io.sandbox import places
+from treadle.io.sandbox import parted, places
 from treadle.session import Confinement
 
 GO, READY, FILTER = 3, 4, 5
@@ -45,16 +45,28 @@ def find(*workspaces: str) -> str | None:
 class Mounts:
     """Which parts of the machine are visible, and how. Each path is real, without links."""
 
-    def __init__(self, confinement: Confinement) -> None:
+    def __init__(self, confinement: Confinement, *, divided: bool = True) -> None:
+        """`divided`: Unix sockets and FIFOs outside are kept apart from those that programs make inside."""
         self.write = places.writable(confinement.write)
         self.shown = list(confinement.mounts)
         covered = [shown.target for shown in self.shown]
         pins = _pins(self.write, _with_real_paths(confinement))
         self.pins = [place for place in pins if place not in self.write and not places.is_under(place, *covered)]
         self.read_only = [*dict.fromkeys(_protected(confinement.read_only, self.write))]
-        self.hidden = _masks(confinement, tuple(self.write))
+        self.hidden = _masks(confinement, self.write, parted.left_inside(self.write) if divided else [], covered)
         self.keeps_capability = places.needs_override(self.write)
         """If so, no user namespace is made: inside one, the capability would not apply to other users' files."""
+        shown = [*filter(_is_private, places.running()), *self.read_only]
+        self.view = parted.MachineView(self.outside(shown), scope=confinement.network == "on") if divided else None
+
+    def outside(self, places_: list[str] | None = None) -> list[str]:
+        """Those of the places, or of what is shown read-only, that are not in what may be written."""
+        given = self.read_only if places_ is None else places_
+        return [place for place in given if not places.is_under(place, *self.write)]
+
+    def source(self, place: str) -> str:
+        """Where to take a place that is only read from."""
+        return self.view.source(place) if self.view is not None else place
 
     def inside(self, places_: list[str]) -> list[str]:
         """Those of the places that a confined program could have moved while the sandbox was being made."""
@@ -107,7 +119,12 @@ def _namespaces(confinement: Confinement, keeps_capability: bool, filtered: bool
 
 def _options(confinement: Confinement, plan: Mounts) -> list[str]:
     write = plan.write
-    mounts = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    whole = (
+        ["--ro-bind", "/", "/"]
+        if plan.view is None
+        else ["--ro-bind", plan.view.root, "/", "--ro-bind", "/sys", "/sys"]
+    )
+    mounts = [*whole, "--dev", "/dev", "--proc", "/proc"]
     for place in KERNEL if os.geteuid() == 0 else ():  # for other users the kernel's file permissions refuse them
         if os.path.exists(place):
             mounts += ["--ro-bind", place, place]
@@ -116,12 +133,16 @@ def _options(confinement: Confinement, plan: Mounts) -> list[str]:
     mounts += ["--perms", "0700", "--dir", f"/run/user/{os.geteuid()}"]
     mounts += _resolver()
     for place in places.running():
-        if places.is_under(place, *places.PRIVATE):
-            mounts += ["--ro-bind", place, place]
-    private = [*places.ours(), *places.other_homes(write[0] if write else "/")]
+        if _is_private(place):
+            mounts += ["--ro-bind", plan.source(place), place]
+    private = [*map(os.path.realpath, places.ours()), *places.other_homes(write[0] if write else "/")]
+    around = [place for place in plan.outside() if any(places.is_under(one, place) and one != place for one in private)]
+    for place in around:
+        mounts += ["--ro-bind", plan.source(place), place]
     for place in private:
-        gone = places.is_under(place, *places.PRIVATE) and not (confinement.state and place == state_dir())
-        if not gone and not places.is_under(place, *write):
+        gone = _is_private(place) and not places.is_under(place, *around, *places.running())
+        ours = confinement.state is not None and place == os.path.realpath(state_dir())
+        if (ours or not gone) and not places.is_under(place, *write):
             mounts += _replaced(place, confinement)
     for place in write:
         mounts += ["--bind", place, place]
@@ -133,19 +154,21 @@ def _options(confinement: Confinement, plan: Mounts) -> list[str]:
     for shown in plan.shown:
         mounts += ["--bind" if shown.write else "--ro-bind", shown.source, shown.target]
     for place in plan.read_only:
-        mounts += ["--ro-bind", place, place]
+        if place not in around:
+            mounts += ["--ro-bind", plan.source(place), place]
     for place in plan.hidden:
         mounts += _mask(place)
-    for place in confinement.sockets:
-        if os.path.exists(place):
-            mounts += ["--bind", place, place]
     return mounts
+
+
+def _is_private(place: str) -> bool:
+    return places.is_under(place, *places.PRIVATE)
 
 
 def _resolver() -> list[str]:
     """The file in which /etc configures name lookup, which on many machines is a link into /run."""
     real = os.path.realpath("/etc/resolv.conf")
-    return ["--ro-bind", real, real] if places.is_under(real, *places.PRIVATE) and os.path.isfile(real) else []
+    return ["--ro-bind", real, real] if _is_private(real) and os.path.isfile(real) else []
 
 
 def _with_real_paths(confinement: Confinement) -> list[str]:
@@ -181,11 +204,12 @@ def _pins(write: list[str], kept: list[str]) -> list[str]:
     return sorted(found, key=lambda path: (path.count("/"), path))
 
 
-def _masks(confinement: Confinement, write: tuple[str, ...]) -> list[str]:
-    hidden = [os.path.realpath(place) for place in confinement.hidden if os.path.exists(place)]
-    for path in places.listening_sockets():
-        if path not in confinement.sockets and not places.is_under(path, *places.PRIVATE, *write):
-            hidden.append(path)
+def _masks(confinement: Confinement, write: list[str], found: list[str], covered: list[str]) -> list[str]:
+    """`found`: what else is to be hidden, unless it is below something `covered`, where another place is shown."""
+    real = [os.path.realpath(place) for place in confinement.hidden if os.path.exists(place)]
+    shown = [*write, *confinement.read_only, *places.running()]
+    hidden = [place for place in real if not _is_private(place) or places.is_under(place, *shown)]
+    hidden += [place for place in found if not places.is_under(place, *covered) and place not in confinement.sockets]
     masks: list[str] = []
     for place in sorted(set(hidden), key=lambda path: (path.count("/"), path)):
         emptied = places.is_under(place, *places.ours()) and not places.is_under(place, *write)
@@ -200,7 +224,6 @@ def _mask(path: str) -> list[str]:
 
 def _replaced(path: str, confinement: Confinement) -> list[str]:
     """Shown as empty, not as forbidden, because a workspace may lie below it; our state as the given one."""
-    real = os.path.realpath(path)
-    if confinement.state is not None and path == state_dir():
-        return ["--bind", confinement.state, real]
-    return ["--tmpfs", real] if stat.S_ISDIR(os.stat(real).st_mode) else ["--ro-bind", "/dev/null", real]
+    if confinement.state is not None and path == os.path.realpath(state_dir()):
+        return ["--bind", confinement.state, path]
+    return ["--tmpfs", path] if stat.S_ISDIR(os.stat(path).st_mode) else ["--ro-bind", "/dev/null", path]

@@ -1,7 +1,8 @@
 """The second choice, where user namespaces are closed: Landlock, in a helper process that becomes the command.
 
 It restricts writes to the given places, and keeps others' processes safe from signals and their abstract sockets out
-of reach. It cannot hide anything below a readable place or sockets with a path, and it does not end a process tree.
+of reach. It cannot hide anything below a readable place, and it does not end a process tree. It cannot tell sockets
+made inside from those outside, so a filter refuses to make any.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ CANNOT = (
     "show commands a git repository of their own: in a checkout `.git` is read-only, so commits are refused, and "
     "no new file can be made beside it",
     "keep other files inside the workspace from being changed",
-    "hide Unix sockets",
+    "let programs use Unix sockets that they make themselves: making any is refused",
+    "keep programs from FIFOs outside",
+    "keep programs from shared memory outside (/dev/shm, System V memory and queues)",
+    "keep programs from writing to other terminals of the same user",
     "limit the network",
     "end all processes when everything of ours is killed at once",
 )
@@ -80,7 +84,7 @@ def main(writable: list[str], keep: list[int], argv: list[str]) -> NoReturn:
         sys.exit(f"Landlock refused to confine this process: {error}")
     _prove(writable)
     try:
-        seccomp.apply()
+        seccomp.apply(unix_sockets=False)
     except OSError as error:
         sys.exit(f"the sandbox does not hold: {error}")
     os.write(4, b"r")

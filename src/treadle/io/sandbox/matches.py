@@ -5,6 +5,7 @@ directories the first look took 0.5 s and each later one 27 ms on a busy machine
 """
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable
 
@@ -40,6 +41,9 @@ class Matches:
         self._seen = seen
         return sorted(set(found))
 
+    def _includes(self, entry: os.DirEntry[str]) -> bool:
+        return self._matches(entry.path)
+
     def _look(self, directory: str) -> tuple[int, list[str], list[str]] | None:
         try:
             changed = os.stat(directory).st_ctime_ns  # the other time can be set, as tar and rsync do
@@ -51,13 +55,32 @@ class Matches:
             inner, matched = [], []
             with os.scandir(directory) as entries:
                 for entry in entries:
-                    if self._matches(entry.path):
+                    if self._includes(entry):
                         matched.append(entry.path)
                     elif entry.is_dir(follow_symlinks=False) and not _is_store(directory, entry.name):
                         inner.append(entry.path)
         except OSError:
             return None  # gone or unreadable, and then it cannot be read from inside either
         return changed, inner, matched
+
+
+class SpecialFiles(Matches):
+    """The Unix sockets, FIFOs and devices below `roots`."""
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        super().__init__(roots, _is_special)
+
+    def _includes(self, entry: os.DirEntry[str]) -> bool:
+        plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink()
+        return not plain and _is_special(entry.path)
+
+
+def _is_special(path: str) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
 
 
 def _is_store(directory: str, name: str) -> bool:

@@ -1,17 +1,23 @@
 """Finds out, by trying, how this machine can confine a program."""
 
+from __future__ import annotations
+
 import os
 import sys
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from treadle.errors import ConfigError, TreadleError
 from treadle.session import Confinement, Mode
 
+if TYPE_CHECKING:
+    from treadle.io.sandbox import bubblewrap
+
 Method: TypeAlias = Literal["bubblewrap", "landlock"]
 PROBE_SECONDS = 20.0
+UNDIVIDED = "let programs use Unix sockets that they make themselves: making any is refused ({})"
 CONFINED_MODES = ("auto-edit", "full-auto")
 
 
@@ -21,6 +27,9 @@ class Availability(msgspec.Struct, frozen=True, kw_only=True):
     """Why each better method cannot be used."""
     cannot: tuple[str, ...] = ()
     """What this method does not enforce, but a better one would."""
+    divides: bool = False
+    """Whether Unix sockets that programs make inside work, while those outside cannot be reached. If not, no Unix
+    socket can be made inside."""
 
     @property
     def network(self) -> bool:
@@ -33,10 +42,13 @@ def available() -> Availability:
     """Tried once per process; takes a few milliseconds."""
     from treadle.io.sandbox import landlock, seccomp
 
-    first = _bubblewrap_problem()
+    undivided = _problem_of(divided=True)
+    first = _problem_of(divided=False) if undivided is not None else None
     if first is None:
-        unfiltered = () if seccomp.program() else ("refuse rarely used system calls (no filter for this processor)",)
-        return Availability(method="bubblewrap", cannot=unfiltered)
+        cannot = [] if seccomp.program() else ["refuse rarely used system calls (no filter for this processor)"]
+        if undivided is not None:
+            cannot += [UNDIVIDED.format(undivided), "keep programs from FIFOs outside"]
+        return Availability(method="bubblewrap", cannot=tuple(cannot), divides=undivided is None)
     second = landlock.problem()
     problems = (f"bubblewrap: {first}",)
     if second is None:
@@ -70,27 +82,40 @@ def wanted(confinement: Confinement, mode: Mode | None) -> bool:
     return True
 
 
-def _bubblewrap_problem(*, again: bool = True) -> str | None:
+def _problem_of(*, divided: bool, again: bool = True) -> str | None:
+    """Why bubblewrap cannot confine a program here, with or without Unix sockets kept apart."""
     if sys.platform != "linux":
         return f"not on {sys.platform}"
-    from treadle.io.process.programs import run_program
     from treadle.io.sandbox import bubblewrap
 
     program = bubblewrap.find(os.curdir)
     if program is None:
         return "there is no program bwrap"
     walls = Confinement(network="off")
-    mounts = bubblewrap.Mounts(walls)
     try:
+        mounts = bubblewrap.Mounts(walls, divided=divided)
         argv = bubblewrap.command(program, walls, "/", filtered=False, mounts=mounts)
-        tried = run_program([*argv, "/bin/sh", "-c", "exit 7"], timeout=PROBE_SECONDS, env={"PATH": os.defpath})
-    except TreadleError as error:
+        code, complaint = _tried([*argv, "/bin/sh", "-c", "exit 7"], mounts)
+    except (TreadleError, OSError) as error:
         return str(error)
-    if tried.code == 7:
+    if code == 7:
         return None
     if again and mounts.vanished():
-        return _bubblewrap_problem(again=False)
-    return _explained(tried.complaint or f"bwrap exits with {tried.code}")
+        return _problem_of(divided=divided, again=False)
+    return _explained(complaint or f"bwrap exits with {code}")
+
+
+def _tried(argv: list[str], mounts: bubblewrap.Mounts) -> tuple[int, str]:
+    import tempfile
+
+    from treadle.io.process import tree
+
+    view = mounts.view.plan() if mounts.view is not None else None
+    with tempfile.TemporaryFile() as said:
+        with tree.spawn(argv, env={"PATH": os.defpath}, cwd="/", stderr=said.fileno(), view=view) as tried:
+            code = tried.wait(PROBE_SECONDS)
+        said.seek(0)
+        return code, said.read()[-2000:].decode("utf-8", "replace").strip()
 
 
 def _explained(complaint: str) -> str:

@@ -1,6 +1,7 @@
 """A socket of ours that a sandbox shows: what confined programs may reach outside goes through one."""
 
 import asyncio
+import contextlib
 import os
 
 from treadle.io import scratch
@@ -42,3 +43,33 @@ class Passage:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection; what fails in it is told there."""
         raise NotImplementedError
+
+
+class Granted(Passage):
+    """A Unix socket outside that may be reached: for each connection one is made to it, by its name at that moment.
+
+    Only bytes go through, not descriptors.
+    """
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place, "granted")
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):  # nothing listens there: the connection ends
+            there = await asyncio.open_unix_connection(self.place)
+            try:
+                await asyncio.gather(pump(reader, there[1]), pump(there[0], writer))
+            finally:
+                there[1].close()
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on everything, and the end."""
+    try:
+        while data := await reader.read(64 * 1024):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+    except OSError:
+        pass  # one end is gone, and the other notices

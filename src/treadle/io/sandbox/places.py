@@ -1,4 +1,4 @@
-"""The places that a confinement concerns: git's own files, Unix sockets, what is private to this user or to Treadle."""
+"""The places that a confinement concerns: git's own files, what is private to this user or to Treadle."""
 
 import os
 import pwd
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from treadle.io.paths import config_file, state_dir
+from treadle.policy import credentials as known
 from treadle.policy import protected
 
 PRIVATE = ("/tmp", "/var/tmp", "/run")
@@ -60,21 +61,6 @@ def needs_override(write: Sequence[str]) -> bool:
     return False
 
 
-def listening_sockets() -> list[str]:
-    """The paths of all listening Unix sockets in this network namespace."""
-    found = set()
-    try:
-        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as table:
-            next(table, None)
-            for line in table:
-                fields = line.rstrip("\n").split(None, 7)
-                if len(fields) == 8 and fields[7].startswith("/"):
-                    found.add(fields[7])
-    except OSError:
-        return []
-    return sorted(path for path in found if os.path.exists(path))
-
-
 def ours() -> list[str]:
     """What belongs to Treadle alone: state, sockets, keys."""
     return [place for place in (state_dir(), config_file()) if os.path.exists(place)]
@@ -106,6 +92,29 @@ def other_homes(workspace: str) -> list[str]:
     found.append("/root")
     real = {os.path.realpath(place) for place in found if os.path.isdir(place) and os.access(place, os.R_OK | os.X_OK)}
     return sorted(place for place in real - mine if not is_under(workspace, place) and place != "/")
+
+
+def credentials(given: Sequence[str], workspaces: Sequence[str]) -> list[str]:
+    """What exists of a person's credentials, but for what is `given`. Of a directory that contains a workspace, or
+    something given, only the rest."""
+    homes = dict.fromkeys((os.path.expanduser("~"), pwd.getpwuid(os.geteuid()).pw_dir))
+    found = [os.path.join(home, name) for home in homes for name in known.HOME]
+    projects = [place for place in workspaces if not any(is_under(home, place) for home in homes)]
+    for name in known.VARIABLES:
+        named = [os.path.abspath(os.path.expanduser(one)) for one in os.environ.get(name, "").split(":") if one]
+        found += [one for one in named if not is_under(one, *projects)]  # what is there is meant to be used
+    given = [*given, *map(os.path.realpath, given)]
+    return [one for path in dict.fromkeys(found) for one in _rest(path, given, [*given, *workspaces])]
+
+
+def _rest(path: str, given: Sequence[str], kept: Sequence[str]) -> list[str]:
+    real = os.path.realpath(path)
+    if not os.path.exists(real) or is_under(path, *given) or is_under(real, *given):
+        return []
+    if not any(is_under(one, path, real) for one in kept):
+        return [path]
+    inside = os.listdir(real) if os.path.isdir(real) else []
+    return [one for name in inside for one in _rest(os.path.join(path, name), given, kept)]
 
 
 CACHES = {

@@ -12,7 +12,7 @@ import socket
 import sys
 from urllib.parse import urlsplit
 
-from treadle.io.sandbox.passage import Passage
+from treadle.io.sandbox.passage import Passage, pump
 from treadle.policy import addresses
 from treadle.policy.network import permitted
 
@@ -77,7 +77,7 @@ class Proxy(Passage):
         else:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         try:
-            await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
+            await asyncio.gather(pump(reader, there[1]), pump(there[0], writer))
         finally:
             there[1].close()
 
@@ -119,14 +119,3 @@ def _origin_form(head: bytes, method: str, path: str, first: bytes) -> bytes:
     lines = head[len(first) + 2 :].split(b"\r\n")
     kept = [line for line in lines if line and not line.lower().startswith((b"proxy-", b"connection:", b"keep-alive:"))]
     return b"\r\n".join([f"{method} {path} HTTP/1.1".encode("latin-1"), *kept, b"Connection: close", b"", b""])
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(64 * 1024):
-            writer.write(data)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
-    except OSError:
-        pass  # one end is gone, and the other notices

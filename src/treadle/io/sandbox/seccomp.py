@@ -9,14 +9,15 @@ import platform
 import struct
 from functools import cache
 
-_LOAD, _JUMP_IF_EQUAL, _JUMP_IF_BITS, _RETURN = 0x20, 0x15, 0x45, 0x06
+_LOAD, _AND, _JUMP_IF_EQUAL, _JUMP_IF_BITS, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
 _ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
 _NUMBER, _ARCHITECTURE = 0, 4
 _ARGUMENTS = (16, 24, 32, 40)
 _X32 = 0x40000000
 _PR_SET_SECCOMP = 22
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-AF_VSOCK = 40
+AF_UNIX, AF_VSOCK = 1, 40
+SOCK_DGRAM, SOCK_TYPES = 2, 0xF
 SET_USER_ID = 0o4000
 MAKES = 0o100 | 0o20000000
 """O_CREAT and O_TMPFILE. Without them the mode is ignored, and may be anything."""
@@ -37,11 +38,11 @@ AARCH64 = {
     **{"add_key": 217, "request_key": 218, "keyctl": 219, "perf_event_open": 241, "open_by_handle_at": 265},
     **{"bpf": 280, "userfaultfd": 282},
 }
-MACHINES: dict[str, tuple[int, dict[str, int], int, int]] = {
-    "x86_64": (0xC000003E, X86_64, 16, 41),
-    "aarch64": (0xC00000B7, AARCH64, 29, 198),
+MACHINES: dict[str, tuple[int, dict[str, int], int, int, int]] = {
+    "x86_64": (0xC000003E, X86_64, 16, 41, 53),
+    "aarch64": (0xC00000B7, AARCH64, 29, 198, 199),
 }
-"""The kernel's id of the architecture, the calls refused there, and the numbers of ioctl and socket."""
+"""The kernel's id of the architecture, the calls refused there, and the numbers of ioctl, socket and socketpair."""
 MODES: dict[str, dict[int, tuple[int, int | None]]] = {
     "x86_64": {
         **{90: (1, None), 91: (1, None), 268: (2, None), 452: (2, None), 85: (1, None), 133: (1, None), 259: (2, None)},
@@ -53,11 +54,14 @@ MODES: dict[str, dict[int, tuple[int, int | None]]] = {
 
 
 @cache
-def program(machine: str = platform.machine()) -> bytes | None:
-    """The filter for this machine; None for an architecture whose numbers we do not have."""
+def program(machine: str = platform.machine(), *, unix_sockets: bool = True) -> bytes | None:
+    """The filter for this machine; None for an architecture whose numbers we do not have.
+
+    Without `unix_sockets` only connected pairs can be made, and no pair for datagrams: it could still send to a path.
+    """
     if machine not in MACHINES:
         return None
-    architecture, calls, ioctl, socket = MACHINES[machine]
+    architecture, calls, ioctl, socket, socketpair = MACHINES[machine]
     refused = sorted({*calls.values(), *NEW_IN_ALL.values()})
     body: list[tuple[int, int, str, str]] = [(_LOAD, _ARCHITECTURE, "", ""), (_JUMP_IF_EQUAL, architecture, "", "no")]
     body += [(_LOAD, _NUMBER, "", "")]
@@ -69,10 +73,19 @@ def program(machine: str = platform.machine()) -> bytes | None:
         makes = [] if flags is None else [(_LOAD, _ARGUMENTS[flags], "", ""), (_JUMP_IF_BITS, MAKES, "", "yes")]
         body += [(_JUMP_IF_EQUAL, number, "", str(len(makes) + 2)), *makes]
         body += [(_LOAD, _ARGUMENTS[mode], "", ""), (_JUMP_IF_BITS, SET_USER_ID, "no", "yes")]
+    if not unix_sockets:
+        body += [
+            (_JUMP_IF_EQUAL, socketpair, "", "3"),
+            (_LOAD, _ARGUMENTS[1], "", ""),
+            (_AND, SOCK_TYPES, "", ""),
+            (_JUMP_IF_EQUAL, SOCK_DGRAM, "no", "yes"),
+        ]
+    families = [AF_VSOCK, *([] if unix_sockets else [AF_UNIX])]
     body += [
-        (_JUMP_IF_EQUAL, socket, "", "2"),
+        (_JUMP_IF_EQUAL, socket, "", str(len(families) + 1)),
         (_LOAD, _ARGUMENTS[0], "", ""),
-        (_JUMP_IF_EQUAL, AF_VSOCK, "no", "yes"),
+        *((_JUMP_IF_EQUAL, family, "no", "") for family in families[:-1]),
+        (_JUMP_IF_EQUAL, families[-1], "no", "yes"),
         (_JUMP_IF_EQUAL, ioctl, "", "yes"),
         (_LOAD, _ARGUMENTS[1], "", ""),
         (_JUMP_IF_EQUAL, TIOCSTI, "no", ""),
@@ -88,11 +101,11 @@ def program(machine: str = platform.machine()) -> bytes | None:
     return b"".join([*packed, *returns])
 
 
-def apply() -> None:
+def apply(*, unix_sockets: bool = True) -> None:
     """Apply the filter to this process and all that it starts. The process must have given up new privileges."""
     import ctypes
 
-    if (bytes_ := program()) is None:
+    if (bytes_ := program(unix_sockets=unix_sockets)) is None:
         return
     steps = ctypes.create_string_buffer(bytes_, len(bytes_))
     described = struct.pack("HxxxxxxP", len(bytes_) // 8, ctypes.addressof(steps))

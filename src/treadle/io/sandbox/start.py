@@ -19,9 +19,9 @@ from typing import Literal, NamedTuple
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as children
 from treadle.io.process.child import Child
-from treadle.io.sandbox import bubblewrap, landlock, methods, places, seccomp, seen
+from treadle.io.sandbox import bubblewrap, landlock, methods, parted, places, seccomp, seen
 from treadle.io.sandbox.outside import Outside
-from treadle.io.sandbox.passage import Passage
+from treadle.io.sandbox.passage import Granted, Passage
 from treadle.io.sandbox.proxy import VARIABLES, Proxy, relayed
 from treadle.io.within import within
 from treadle.session import Confinement
@@ -79,6 +79,8 @@ async def _begin(
         command, env = relayed(command), {**env, **VARIABLES}
     if confinement.relay is not None and methods.available().method == "bubblewrap":
         beside.append(Outside(confinement.relay))
+    if methods.available().divides:
+        beside += [Granted(place) for place in confinement.sockets if os.path.exists(place)]
     go, ours_go = os.pipe()
     ready, theirs_ready = os.pipe()
     fds = [go, theirs_ready]
@@ -86,11 +88,12 @@ async def _begin(
         try:
             wrapped, env = _wrapped(confinement, command, cwd, env, linger, beside, alone=alone)
             if wrapped.filtered:
-                fds.append(_filter())
+                fds.append(_filter(unix_sockets=wrapped.view is not None))
             for server in beside:
                 await server.start()
             patient = wrapped.mounts is not None
-            started = await launch(wrapped.argv, env=env, fds=fds, aside=wrapped.aside, patient=patient)
+            view = wrapped.view.plan() if wrapped.view is not None else None
+            started = await launch(wrapped.argv, env=env, fds=fds, aside=wrapped.aside, patient=patient, view=view)
         except OSError as error:  # such as a link that was removed while we looked at it
             raise LocalError(f"the sandbox cannot be made: {error}") from error
         finally:
@@ -120,6 +123,10 @@ class _Wrapped(NamedTuple):
     filtered: bool = False
     aside: bool = False
 
+    @property
+    def view(self) -> parted.MachineView | None:
+        return self.mounts.view if self.mounts is not None else None
+
 
 def _wrapped(
     confinement: Confinement,
@@ -139,7 +146,7 @@ def _wrapped(
             raise LocalError("the sandbox cannot be made: the program bwrap has gone")
         filtered = seccomp.program() is not None
         passages = [(server.path, server.place) for server in beside]
-        mounts = bubblewrap.Mounts(confinement)
+        mounts = bubblewrap.Mounts(confinement, divided=methods.available().divides)
         outer = bubblewrap.command(
             program, confinement, os.path.realpath(cwd), filtered=filtered, passages=passages, mounts=mounts
         )
@@ -162,9 +169,9 @@ def find_program(name: str, env: Mapping[str, str], cwd: str) -> str:
     return os.path.join(cwd, found)
 
 
-def _filter() -> int:
+def _filter(*, unix_sockets: bool) -> int:
     read, write = os.pipe()
-    os.write(write, seccomp.program() or b"")
+    os.write(write, seccomp.program(unix_sockets=unix_sockets) or b"")
     os.close(write)
     return read
 

@@ -1,0 +1,116 @@
+"""A machine of its own for a command to look at: mounts that only it has, made by itself between fork and exec.
+
+Each directory is shown through a read-only overlay. An overlay has inodes of its own, so a Unix socket or a FIFO in it
+is not the one outside, however that came to its name: connecting is refused, and the FIFO has no other end.
+"""
+
+import errno
+import os
+
+from treadle.light import Any
+
+_NEWNS, _NEWUSER = 0x20000, 0x10000000
+_READ_ONLY, _NOSUID, _NODEV, _BIND, _RECURSIVE, _SLAVE = 1, 2, 4, 0x1000, 0x4000, 0x80000
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+_LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 444, 446
+_ABSTRACT_SOCKETS = 1
+
+ROOT, SHOWN, EMPTY = b"root", b"shown", b"empty"
+"""Directories in the place of a view: the machine's root, other directories by number, and an empty one."""
+DIRECTORY, LINK, BIND, OVERLAY, OVERLAY_OR_BIND = "directory", "link", "bind", "overlay", "overlay or bind"
+
+
+def enter(view: dict[str, Any]) -> None:
+    """Make the view's mounts, in a mount namespace of this process. Raises OSError; then nothing may be executed.
+
+    `place` is where: an existing directory, outside what the command may write. `steps` are of one kind each, with a
+    source and a path in `place`. With `user`, a user namespace gives the right to mount. With `scope`, the command can
+    connect only to those abstract sockets that it and its descendants make.
+    """
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    if view["scope"]:
+        _scope(library)
+    _separate(library, view["user"])
+    place = view["place"]
+    _mount(library, b"tmpfs", place, b"tmpfs", _NOSUID | _NODEV, b"mode=755,size=4m")
+    for name in (ROOT, SHOWN, EMPTY):
+        os.mkdir(os.path.join(place, name), 0o755)
+    empty = os.open(os.path.join(place, EMPTY), os.O_PATH | os.O_DIRECTORY)
+    for kind, source, path in view["steps"]:
+        _step(library, kind, source, os.path.join(place, path), empty)
+    os.close(empty)
+
+
+def _step(library: Any, kind: str, source: bytes, target: bytes, empty: int) -> None:
+    if kind == LINK:
+        os.symlink(source, target)
+        return
+    if kind == BIND:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        _mount(library, source, target, None, _BIND, None)
+        return
+    if not os.path.isdir(target):
+        os.mkdir(target, 0o755)
+    if kind == DIRECTORY:
+        return
+    try:
+        lower = os.open(source, os.O_PATH | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return  # gone since it was listed
+    try:
+        layers = b"lowerdir=/proc/self/fd/%d:/proc/self/fd/%d,userxattr" % (lower, empty)
+        _mount(library, b"overlay", target, b"overlay", _READ_ONLY | _NOSUID | _NODEV, layers)
+    except PermissionError:
+        os.chmod(target, 0)  # this user cannot look into it
+    except OSError:
+        if kind != OVERLAY_OR_BIND:
+            raise
+        _mount(library, source, target, None, _BIND | _RECURSIVE, None)
+    finally:
+        os.close(lower)
+
+
+def _separate(library: Any, user: bool) -> None:
+    uid, gid = os.geteuid(), os.getegid()
+    if user:
+        library.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # otherwise the files in /proc are not ours to write
+    _check(library, library.unshare(_NEWNS | (_NEWUSER if user else 0)))
+    if user:
+        texts = {
+            "setgroups": b"deny",
+            "uid_map": b"%d %d 1" % (uid, uid),
+            "gid_map": b"%d %d 1" % (gid, gid),
+        }
+        for name, text in texts.items():
+            fd = os.open(f"/proc/self/{name}", os.O_WRONLY)
+            os.write(fd, text)
+            os.close(fd)
+    _mount(library, None, b"/", None, _RECURSIVE | _SLAVE, None)
+
+
+def _scope(library: Any) -> None:
+    """Where the kernel's Landlock knows no scopes, or there is none, abstract sockets are reached as before."""
+    rules = (0).to_bytes(16, "little") + _ABSTRACT_SOCKETS.to_bytes(8, "little")
+    ruleset = library.syscall(_LANDLOCK_CREATE, rules, len(rules), 0)
+    if ruleset < 0:
+        return
+    library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _check(library, library.syscall(_LANDLOCK_RESTRICT, ruleset, 0))
+    os.close(ruleset)
+
+
+def _mount(
+    library: Any, source: bytes | None, target: bytes, kind: bytes | None, flags: int, data: bytes | None
+) -> None:
+    _check(library, library.mount(source, target, kind, flags, data), target)
+
+
+def _check(library: Any, result: int, path: bytes = b"") -> None:
+    if result < 0:
+        import ctypes
+
+        number = ctypes.get_errno() or errno.EINVAL
+        said = os.strerror(number)
+        raise OSError(number, f"{said} ({path.decode(errors='replace')})" if path else said)

@@ -1,0 +1,159 @@
+"""Keeps confined programs apart from the Unix sockets and FIFOs outside, whatever they are called.
+
+What a sandbox shows read-only, it shows through overlays (`io/process/view.py`), in which no socket or FIFO is the one
+outside. What it may write must be the place itself, so there those that exist are found and covered one by one.
+"""
+
+import errno
+import os
+import socket
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+from treadle.errors import LocalError
+from treadle.io import scratch
+from treadle.io.process import view
+from treadle.io.sandbox import places
+from treadle.io.sandbox.matches import SpecialFiles
+
+OWN = ("/proc", "/sys", "/dev", *places.PRIVATE)
+"""A sandbox has its own of these, or they hold nothing but the kernel's files."""
+SOCKETLESS = {"vfat", "msdos", "exfat", "ntfs", "ntfs3", "iso9660", "udf", "squashfs", "erofs", "cramfs"}
+"""File systems in which no socket can be bound. Some of them cannot be shown through an overlay."""
+MOST = 500
+"""Steps to make a view. Where more are needed, no Unix sockets can be made inside."""
+CAP_SYS_ADMIN = 21
+
+
+class MachineView:
+    """How the machine is shown to one program. Raises LocalError when that takes too many mounts."""
+
+    def __init__(self, shown: Iterable[str] = (), *, scope: bool) -> None:
+        """`shown`: directories in the machine's /tmp and similar places that can be read inside."""
+        self.place = _place()
+        self.root = os.path.join(self.place, os.fsdecode(view.ROOT))
+        self._scope = scope
+        self._user = not _can_mount()
+        self._mounts = _mounts()
+        self._steps: list[tuple[str, str, str]] = []
+        for name in sorted(os.listdir("/")):
+            self._show(f"/{name}")
+        self._shown: dict[str, str] = {}
+        for number, place in enumerate(dict.fromkeys(shown)):
+            if os.path.isdir(place):
+                inside = f"{os.fsdecode(view.SHOWN)}/{number}"
+                self._steps.append((view.OVERLAY, place, inside))
+                self._shown[place] = os.path.join(self.place, inside)
+
+    def source(self, place: str) -> str:
+        """The path from which bubblewrap should take a directory that is shown read-only."""
+        return self._shown.get(place, place)
+
+    def plan(self) -> Mapping[str, object]:
+        """For `io/process/tree.py`."""
+        steps = [(kind, os.fsencode(source), os.fsencode(path)) for kind, source, path in self._steps]
+        return {"place": os.fsencode(self.place), "user": self._user, "scope": self._scope, "steps": steps}
+
+    def _show(self, path: str) -> None:
+        if len(self._steps) > MOST:
+            raise LocalError(f"this machine has too many mounts to show them one by one (more than {MOST} steps)")
+        inside = os.fsdecode(view.ROOT) + path
+        if os.path.islink(path):
+            self._steps.append((view.LINK, os.readlink(path), inside))
+        elif not os.path.isdir(path):
+            if os.path.isfile(path):
+                self._steps.append((view.BIND, path, inside))
+        elif path in OWN:
+            self._steps.append((view.DIRECTORY, "", inside))
+        else:
+            self._show_directory(path, inside)
+
+    def _show_directory(self, path: str, inside: str) -> None:
+        below = [one for one in self._mounts if places.is_under(one, path) and one != path]
+        if below and self._user:
+            # In a user namespace the kernel shows no directory without the mounts in it, so it is shown in parts.
+            self._steps.append((view.DIRECTORY, "", inside))
+            for name in _names(path):
+                self._show(os.path.join(path, name))
+            return
+        kind = view.OVERLAY_OR_BIND if self._mounts.get(path) in SOCKETLESS else view.OVERLAY
+        self._steps.append((kind, path, inside))
+        for one in below:
+            kind = view.OVERLAY_OR_BIND if self._mounts[one] in SOCKETLESS else view.OVERLAY
+            self._steps.append((kind if os.path.isdir(one) else view.BIND, one, os.fsdecode(view.ROOT) + one))
+
+
+_places: list[str] = []
+
+
+def _place() -> str:
+    """The directory in which this process's views are made, each in a mount namespace where it looks different."""
+    if not _places or not os.path.isdir(_places[-1]):
+        _places.append(scratch.make("view"))
+    return _places[-1]
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except PermissionError:
+        return []  # this user cannot look into it anyway
+
+
+@cache
+def _can_mount() -> bool:
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        held = next((line.split()[1] for line in status if line.startswith("CapEff:")), "0")
+    return os.geteuid() == 0 and bool(int(held, 16) >> CAP_SYS_ADMIN & 1)
+
+
+def _mounts() -> dict[str, str]:
+    """The visible mount points and the type of each, those outside first."""
+    found: dict[str, str] = {}
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        for line in table:
+            before, _, after = line.partition(" - ")
+            path = _unescaped(before.split(" ")[4])
+            if path != "/" and not places.is_under(path, *OWN):
+                found[path] = after.split(" ")[0]
+    return {path: found[path] for path in sorted(found, key=lambda path: (path.count("/"), path))}
+
+
+def _unescaped(path: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        path = path.replace(code, character)
+    return path
+
+
+_found: dict[tuple[str, ...], SpecialFiles] = {}
+KEPT = 16
+"""How many sets of places are remembered, so that the next command there need not look at everything again."""
+
+
+def left_inside(write: Sequence[str]) -> list[str]:
+    """The FIFOs in these places, and the Unix sockets with a program behind them."""
+    roots = tuple(place for place in write if not any(places.is_under(place, one) for one in write if one != place))
+    known = _found.pop(roots, None) or SpecialFiles(roots)
+    _found[roots] = known
+    if len(_found) > KEPT:
+        del _found[next(iter(_found))]
+    return [path for path in known.find() if _is_in_use(path)]
+
+
+def _is_in_use(path: str) -> bool:
+    """Asks with a datagram socket: nothing is sent, and a program that accepts connections notices nothing."""
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return True  # a FIFO cannot be asked without being opened
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as asking:
+            place = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:  # a path can be longer than an address
+                asking.connect(f"/proc/self/fd/{place}/{os.path.basename(path)}")
+            finally:
+                os.close(place)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        return error.errno != errno.ECONNREFUSED
+    return True
