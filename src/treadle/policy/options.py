@@ -106,7 +106,7 @@ def risky(words: Sequence[str]) -> list[str]:
     found = [word for word in words[1:] if _is_long(word, LONG.get(name, ())) or _is_short(word, SHORT.get(name, ""))]
     found += [word for word in words[1:] if word.partition("=")[0] in SINGLE.get(name, ())]
     if name == "sed":
-        found += [word for word in words[1:] if not word.startswith("-") and _SED_WRITES.search(word)][:1]
+        found += [word for word in words[1:] if _SED_WRITES.search(_sed_script(word))][:1]
     if name in _AWK:
         found += [word for word in words[1:] if re.search(r"system|getline|[|>]|@load|@include", word) or word == "-f"]
     if name in ("uniq", "xxd"):
@@ -114,6 +114,14 @@ def risky(words: Sequence[str]) -> list[str]:
     if name == "tar" and len(words) > 1 and not words[1].startswith("-") and set(words[1]) & set(SHORT["tar"]):
         found.append(words[1])
     return found
+
+
+def _sed_script(word: str) -> str:
+    """What sed may take for commands in a word: all of it, or what is joined to the option for them."""
+    if word.startswith("--"):
+        return word.partition("=")[2]
+    joined = re.fullmatch(r"-[a-zA-Z]*?e(.*)", word, re.S)
+    return joined[1] if joined else "" if word.startswith("-") else word
 
 
 def _git(words: Sequence[str]) -> list[str]:

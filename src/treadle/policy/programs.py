@@ -74,6 +74,10 @@ LAUNCHERS = set(
     "dbus-run-session cpulimit caffeinate catchsegv".split()
 )
 """Programs that do many things and may run another program: deny rules are tried on every word as if it were one."""
+EVALUATES = set(
+    "test [ printf let read unset declare typeset local export readonly wait mapfile readarray getopts".split()
+)
+"""Builtins that take names of variables, and evaluate the subscripts in them: `test -v 'a[$(cmd)]'` runs cmd."""
 WRITERS = set("cp mv rm ln tee dd touch truncate install sed chmod chown mkdir rmdir".split())
 """Programs that write to their operands, or whose operands are checked against rules about writing."""
 CHANGERS = set(

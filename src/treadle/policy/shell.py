@@ -186,6 +186,9 @@ class _Reader:
         if words[0].dynamic or words[0].glob or not name or re.search(r"\s", words[0].text):
             self.doubt(f"what {words[0].raw or source} runs")
         texts = tuple(word.text for word in words)
+        if name in programs.EVALUATES and any(map(syntax.runs_in_subscript, texts)):
+            self.doubt(f"a subscript that {name} evaluates")
+            self.every_ending(re.split(r"[\s$()`\[\]]+", " ".join(texts)), source)
         globs = tuple(word.text for word in words[1:] if word.glob and not word.dynamic)
         certain = certain and not any(word.dynamic or word.glob and not is_names(word) for word in words)
         certain = certain and not (self.document and name in programs.INTERPRETERS)
@@ -212,6 +215,9 @@ class _Reader:
             self.every_ending(named, "", wrapper=True)
         elif name in programs.LAUNCHERS:
             self.every_ending(" ".join(texts[1:]).split(), "", wrapper=True)
+        elif name in ("mapfile", "readarray") and any(text.startswith("-C") for text in texts):
+            self.doubt(f"what {name} calls")
+            self.every_ending(" ".join(texts[1:]).split(), source)
         elif name == "alias" and texts[1:] or name in ("source", ".") and any(word.dynamic for word in words[1:2]):
             self.doubt(f"what {name} brings")
         elif name in programs.WRAPPERS and not (name == "command" and texts[1:2] in (("-v",), ("-V",))):

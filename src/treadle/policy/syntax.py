@@ -102,6 +102,18 @@ def read(command: str) -> Iterator[SimpleCommand | Redirection | Inner]:
     yield from walk.visit(root, 0)
 
 
+def runs_in_subscript(text: str) -> bool:
+    """Whether a shell that evaluates this text, quoted or not, would run a command for a subscript: `a[$(cmd)]`."""
+    return bool(re.search(r"\w\[[^]]*(\$\(|`)", re.sub(r"['\"\\]", "", text)))
+
+
+def _substitutions(node: Node) -> Iterator[Node]:
+    for child in node.children:
+        if child.type in ("command_substitution", "arithmetic_expansion"):
+            yield child
+        yield from _substitutions(child)
+
+
 class _Walk:
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -145,12 +157,34 @@ class _Walk:
                 yield from self.redirection(node, depth)
             case "heredoc_redirect" | "herestring_redirect":
                 yield from self.inside(node, depth)
+                yield from self.document(node)
+            case "test_command" | "compound_statement" | "c_style_for_statement" | "arithmetic_expansion":
+                if runs_in_subscript(self.source(node)):
+                    raise Lost("a subscript that runs a command")
+                for child in node.children:
+                    yield from self.visit(child, depth + 1)
             case "command_substitution" if self.data[node.start_byte : node.end_byte].strip(_BLANKS).startswith(b"`"):
                 raw = self.text(node.start_byte, node.end_byte).strip(" \t\n")
                 yield Inner(text=re.sub(r"\\([`\\$])", r"\1", raw[1:-1]))
             case _:
                 for child in node.children:
                     yield from self.visit(child, depth + 1)
+
+    def document(self, node: Node) -> Iterator[Inner]:
+        """The commands in a here-document, which the shell runs unless its end is quoted. The grammar sees no backticks
+        there, and not every `$(`."""
+        start = next((child for child in node.children if child.type == "heredoc_start"), None)
+        if start is None or re.search(r"['\"\\]", self.source(start)):
+            return
+        for body in (child for child in node.children if child.type == "heredoc_body"):
+            text = self.text(body.start_byte, body.end_byte)
+            plain = re.sub(r"\\[`$\\]", "", text)
+            if len(re.findall(r"\$[(\[]", plain)) > len(list(_substitutions(body))):
+                raise Lost("what a here-document runs")
+            quoted = re.findall(r"`((?:[^`\\]|\\.)*)`", text, re.S)
+            if plain.count("`") != 2 * len(quoted):
+                raise Lost("what a here-document runs")
+            yield from (Inner(text=re.sub(r"\\([`\\$])", r"\1", one)) for one in quoted)
 
     def source(self, node: Node) -> str:
         return self.text(node.start_byte, node.end_byte).strip(" \t\n")
