@@ -18,6 +18,7 @@ from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
 from treadle.policy.network import parse_network
+from treadle.policy.protected import PACKAGES, begins
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Holding, Mode, SessionSpec, Watching
 from treadle.settings.config import Settings
@@ -44,6 +45,15 @@ def _expanded(place: str) -> str:
     return os.path.expanduser(os.path.expandvars(place))
 
 
+MOST_KEPT = 100
+"""Files that other programs obey and that are mounted read-only one by one, those nearest to the top. Each costs time
+at every command, and more than the one before."""
+
+
+def _is_obeyed(path: str) -> bool:
+    return begins(path) and os.path.basename(path) != ".git"  # of which there is a private one
+
+
 class Confining:
     """The confinement of one session's programs: `now` returns that of a program that is started now."""
 
@@ -65,6 +75,7 @@ class Confining:
         self._temp: str | None = None
         self._hidden = Matches((), lambda path: False)
         self._kept = Matches((), lambda path: False)
+        self._obeyed = Matches(self._write, _is_obeyed, PACKAGES)
         self._allowed: Callable[[str], bool] = lambda path: False
         """Whether a person's rule allows this protected file to be written."""
         self._mode: Mode | None = None
@@ -157,36 +168,49 @@ class Confining:
             def after() -> None:
                 if check is not None:
                     check()
-                self._undo(before)
+                self._undo(before, ruled)
 
             return after
 
         return watch
 
-    def _before(self, ruled: bool) -> tuple[ProtectedNames, set[str] | None]:
+    def _before(self, ruled: bool) -> tuple[ProtectedNames, set[str]]:
+        """The state of the protected names, and what exists of what may only be looked for."""
         from treadle.io.sandbox.planted import ProtectedNames
 
         if not self.wanted:
-            return ProtectedNames(()), None
-        return ProtectedNames(self._protected()), set(self._kept.find()) if ruled else None
+            return ProtectedNames(()), set()
+        return ProtectedNames(self._protected()), self._searched(ruled)
+
+    def _searched(self, ruled: bool) -> set[str]:
+        obeyed = [path for path in self._in_place() if not self._is_granted(path)]
+        return {*obeyed, *(self._kept.find() if ruled else ())}
+
+    def _in_place(self) -> list[str]:
+        """The files in a person's own directory that other programs obey, at every depth. What an order changes in a
+        directory of its own is seen before it is applied."""
+        found = self._obeyed.find() if self._mode is not None else []
+        return sorted(found, key=lambda path: (path.count("/"), path))
 
     def _protected(self) -> list[str]:
         found = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
-        found |= dict.fromkeys(self.sealing.read_only())
+        found |= dict.fromkeys((*self.sealing.read_only(), *self._in_place()[:MOST_KEPT]))
         covered = [mount.target for mount in self.sealing.mounts()]
-        return [path for path in found if not self._allowed(path) and not places.is_under(path, *covered)]
+        return [path for path in found if not self._is_granted(path) and not places.is_under(path, *covered)]
 
-    def _undo(self, before: tuple[ProtectedNames, set[str] | None]) -> None:
-        protected, kept = before
+    def _is_granted(self, path: str) -> bool:
+        """Whether a person's rule allows it, or it is a driven agent's own."""
+        return self._allowed(path) or places.is_under(path, *self.asked.write)
+
+    def _undo(self, before: tuple[ProtectedNames, set[str]], ruled: bool) -> None:
+        names, there = before
         if not self.wanted:
             return
-        found = protected.changed()
-        if kept is not None:
-            found += [path for path in self._kept.find() if path not in kept]
+        found = [*dict.fromkeys((*names.changed(), *sorted(self._searched(ruled) - there)))]
         if not found:
             return
         moved = self._move_aside(found)
-        protected.restore()
+        names.restore()
         listed = "".join(f"\n  {path}" + (f" (now {moved[path]})" if path in moved else "") for path in found)
         raise Denied(
             f"the command made files that it may not write, so they were taken out of the workspace:{listed}",

@@ -1,27 +1,66 @@
-"""Files that decide what runs later outside any sandbox: an agent needs a person's approval to change them. Pure."""
+"""Files that decide what runs later outside any sandbox: an agent needs a person's approval to change them. Pure.
+
+One list, for the file tools and for the sandbox, at every depth of a workspace.
+"""
 
 import posixpath
 
 WORKSPACE = (".treadle", ".claude", ".vscode", ".idea", ".envrc", ".mcp.json")
-"""At the top of a workspace. The sandbox protects these; the guard of the file tools protects the rest."""
-HOME = (
+"""At the top of a workspace, and kept from an order too, which may change the others in its own directory."""
+SHELL_FILES = (
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile"),
-    *(".zlogin", ".gitconfig", ".ssh", ".config/git", ".config/fish", ".config/systemd", ".config/autostart"),
-    ".local/bin",
+    *(".zlogin", ".gitconfig"),
+)
+HOME = (
+    *SHELL_FILES,
+    *(".ssh", ".config/git", ".config/fish", ".config/systemd", ".config/autostart", ".local/bin"),
 )
 """In a home directory. The sandbox also protects these when the workspace is the whole home directory."""
-DIRECTORIES = {*WORKSPACE, ".git", ".circleci", ".buildkite", ".husky", ".devcontainer", ".github/workflows"}
-NAMES = {
-    *(".envrc", ".mcp.json", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".gitlab-ci.yml", "Jenkinsfile", ".travis.yml"),
-    *("azure-pipelines.yml", "bitbucket-pipelines.yml", ".drone.yml", ".gitmodules", ".pre-commit-config.yaml"),
-    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile"),
-    *(".zlogin", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", ".gitconfig", ".npmrc", ".pypirc", ".netrc"),
+DIRECTORIES = {
+    *WORKSPACE,
+    *(".git", ".husky", ".githooks", ".devcontainer", ".fleet", ".zed", ".mvn", ".cargo/config", ".cargo/config.toml"),
+    *(
+        ".yarn/releases",
+        ".yarn/plugins",
+        ".bundle/config",
+        ".circleci",
+        ".buildkite",
+        ".woodpecker",
+        ".github/workflows",
+    ),
+    *(".github/actions", ".gitea/workflows", ".forgejo/workflows", ".gitlab/ci", ".agents", ".codex", ".gemini"),
+    *(".cursor", ".opencode", ".qwen", ".windsurf", ".continue", ".roo", ".clinerules", ".junie", ".kiro", ".amazonq"),
+    *(".github/hooks", ".github/instructions", ".github/prompts", ".github/agents", ".factory", ".goose", ".copilot"),
 }
+NAMES = {
+    *SHELL_FILES,
+    *(".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", ".npmrc", ".pypirc", ".netrc", ".yarnrc", ".yarnrc.yml"),
+    *(".pnpmfile.cjs", ".bazelrc", ".tool-versions", ".mise.toml", "mise.toml", ".gdbinit", ".lldbinit", ".exrc"),
+    *(".vimrc", ".nvimrc", ".nvim.lua", ".dir-locals.el", ".gitmodules", ".pre-commit-config.yaml", "lefthook.yml"),
+    *(".lefthook.yml", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md"),
+    *("QWEN.md", "opencode.json", ".cursorrules", ".windsurfrules", ".goosehints", ".aider.conf.yml", ".rules"),
+    *("copilot-instructions.md", ".gitlab-ci.yml", "Jenkinsfile", ".travis.yml", "azure-pipelines.yml"),
+    *("bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml", ".cirrus.yml", ".appveyor.yml", "appveyor.yml"),
+}
+ENDINGS = (".code-workspace", ".sublime-project")
+PACKAGES = {"node_modules", "site-packages", ".tox", ".nox", ".pnpm-store", "bower_components"}
+"""Directories that package managers fill, with such files of others that no program obeys there. The sandbox does not
+look into them."""
 
 
 def is_protected(path: str) -> bool:
     """Whether writing this file needs approval in every mode but yolo, wherever it lies."""
-    if posixpath.basename(path) in NAMES:
+    path = posixpath.normpath(path)
+    while path not in ("/", ".", ""):
+        if begins(path):
+            return True
+        path = posixpath.dirname(path)
+    return False
+
+
+def begins(path: str) -> bool:
+    """Whether this is itself such a file, or a directory with all that is in it."""
+    name = posixpath.basename(path)
+    if name in NAMES or name in DIRECTORIES or name.endswith(ENDINGS):
         return True
-    whole = posixpath.normpath(path) + "/"
-    return any(f"/{directory}/" in f"/{whole}" for directory in DIRECTORIES)
+    return posixpath.join(posixpath.basename(posixpath.dirname(path)), name) in DIRECTORIES

@@ -7,7 +7,7 @@ directories the first look took 0.5 s and each later one 27 ms on a busy machine
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 SKIPPED = ("objects",)
 """Skipped inside a git directory: they are many, and their names mean nothing."""
@@ -20,9 +20,11 @@ note no more than seconds."""
 class Matches:
     """The paths below `roots` for which `matches` is true. A directory that matches is not searched further."""
 
-    def __init__(self, roots: Iterable[str], matches: Callable[[str], bool]) -> None:
+    def __init__(self, roots: Iterable[str], matches: Callable[[str], bool], skipped: Collection[str] = ()) -> None:
+        """`skipped`: names of directories that are not searched."""
         self._roots = list(roots)
         self._matches = matches
+        self._skipped = skipped
         self._seen: dict[str, tuple[int, list[str], list[str]]] = {}
         """For each directory: its change time, the directories in it, and the names in it that match."""
 
@@ -57,11 +59,14 @@ class Matches:
                 for entry in entries:
                     if self._includes(entry):
                         matched.append(entry.path)
-                    elif entry.is_dir(follow_symlinks=False) and not _is_store(directory, entry.name):
+                    elif entry.is_dir(follow_symlinks=False) and not self._skips(directory, entry.name):
                         inner.append(entry.path)
         except OSError:
             return None  # gone or unreadable, and then it cannot be read from inside either
         return changed, inner, matched
+
+    def _skips(self, directory: str, name: str) -> bool:
+        return name in self._skipped or name in SKIPPED and os.path.basename(directory) == ".git"
 
 
 class SpecialFiles(Matches):
@@ -81,7 +86,3 @@ def _is_special(path: str) -> bool:
     except OSError:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
-
-
-def _is_store(directory: str, name: str) -> bool:
-    return name in SKIPPED and os.path.basename(directory) == ".git"

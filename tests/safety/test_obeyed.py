@@ -1,0 +1,116 @@
+"""Files that other programs obey later: what a confined command does to them in a person's own directory, at the top
+and deep in it. Judged by what is there afterwards."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.io.sandbox.rooms import sh
+from treadle.agent.confining import Confining
+from treadle.errors import Denied
+from treadle.io.disk import DISK
+from treadle.io.sandbox import methods
+from treadle.policy.protected import is_protected
+from treadle.policy.rules import RuleSet
+from treadle.session import Confinement, Rules
+
+pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+FILES = [
+    *(".husky/pre-commit", ".githooks/pre-push", ".github/workflows/ci.yml", ".github/actions/a/action.yml"),
+    *(".vscode/tasks.json", ".vscode/settings.json", ".idea/workspace.xml", ".zed/tasks.json", "x.code-workspace"),
+    *(".devcontainer/devcontainer.json", ".envrc", ".npmrc", ".yarnrc.yml", ".yarn/releases/yarn.cjs", ".pypirc"),
+    *(".cargo/config.toml", ".mvn/jvm.config", ".bazelrc", ".tool-versions", "mise.toml", ".pre-commit-config.yaml"),
+    *("lefthook.yml", ".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile", ".travis.yml", ".gdbinit", ".exrc"),
+    *("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".github/copilot-instructions.md", ".mcp.json"),
+    *(
+        ".claude/settings.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        ".cursor/mcp.json",
+        ".treadle/config.toml",
+    ),
+    *(".opencode/opencode.json", ".agents/skills/a/SKILL.md", ".dir-locals.el"),
+]
+DEPTHS = ["", "packages/one/"]
+ATTACK = """
+import os, shutil, sys
+def tried(way, *given):
+    try: way(*given)
+    except OSError: pass
+def write(name):
+    with open(name, "w") as file: file.write("evil")
+for name in sys.argv[1:]:
+    top = name.split("/")[0]
+    for way in (write, os.remove, os.truncate, os.rename, os.replace, os.symlink, os.rmdir):
+        given = {os.truncate: (name, 0), os.rename: (name, "moved")}
+        given |= {os.replace: ("mine", name), os.symlink: ("mine", name)}
+        write("mine")
+        tried(way, *given.get(way, (name,)))
+    tried(os.rename, top, "elsewhere")
+    tried(os.rename, os.path.dirname(name) or top, "elsewhere")
+    shutil.rmtree(top, ignore_errors=True)
+"""
+
+
+@pytest.fixture
+def confining(tmp_path: Path) -> Iterator[Confining]:
+    made = Confining(str(tmp_path), (), Confinement(use="on", network="off"), session="s")
+    made.obey(RuleSet(Rules(), str(tmp_path), DISK), "full-auto")
+    yield made
+    made.close()
+
+
+def every() -> list[str]:
+    return [depth + name for depth in DEPTHS for name in FILES]
+
+
+async def test_what_exists_is_not_changed_moved_or_removed(tmp_path: Path, confining: Confining) -> None:
+    for name in every():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("as it was")
+        assert is_protected(str(tmp_path / name)), "the file tools ask about it too"
+    (tmp_path / "attack.py").write_text(ATTACK)
+    said = await sh(confining.now(), f"python3 -I -S attack.py {' '.join(every())}", tmp_path)
+    assert said.code == 0
+    assert {name: (tmp_path / name).read_text() for name in every()} == dict.fromkeys(every(), "as it was"), said
+
+
+async def test_what_is_new_is_moved_aside_and_told(tmp_path: Path, confining: Confining) -> None:
+    (tmp_path / "src").mkdir()
+    check = confining.watching(None)()
+    above = " ".join({os.path.dirname(name) or "." for name in every()})
+    made = f"mkdir -p {above}\n" + "\n".join(f"echo evil > {name}" for name in every())
+    await sh(
+        confining.now(), f"{made}\nmkdir -p node_modules/a; echo x > node_modules/a/.npmrc; echo x > src/new", tmp_path
+    )
+    with pytest.raises(Denied) as told:
+        check()
+    left = [name for name in every() if os.path.lexists(tmp_path / name)]
+    assert left == []
+    assert (tmp_path / "src" / "new").exists() and (tmp_path / "node_modules" / "a" / ".npmrc").exists()
+    assert all(f"{tmp_path}/{depth}.husky" in str(told.value) for depth in DEPTHS)
+
+
+async def test_what_a_persons_rule_names_is_written(tmp_path: Path, confining: Confining) -> None:
+    (tmp_path / "AGENTS.md").write_text("old")
+    rules = Rules(allow=("Write(AGENTS.md)", "Write(.github/workflows/**)"))
+    confining.obey(RuleSet(rules, str(tmp_path), DISK), "full-auto")
+    check = confining.watching(None)()
+    done = await sh(
+        confining.now(), "echo new > AGENTS.md; mkdir -p .github/workflows; echo x > .github/workflows/a.yml", tmp_path
+    )
+    check()
+    assert (tmp_path / "AGENTS.md").read_text() == "new\n" and (tmp_path / ".github/workflows/a.yml").exists(), done
+
+
+async def test_an_order_changes_them_in_its_own_directory(tmp_path: Path, confining: Confining) -> None:
+    (tmp_path / "AGENTS.md").write_text("old")
+    confining.obey(RuleSet(Rules(), str(tmp_path), DISK), None)
+    check = confining.watching(None)()
+    await sh(
+        confining.now(), "echo new > AGENTS.md; mkdir -p .github/workflows; echo x > .github/workflows/a.yml", tmp_path
+    )
+    check()
+    assert (tmp_path / "AGENTS.md").read_text() == "new\n" and (tmp_path / ".github/workflows/a.yml").exists()
