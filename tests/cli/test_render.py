@@ -1,5 +1,7 @@
 """Text of agents, made fit to be shown."""
 
+import pytest
+
 from treadle.cli.render import brief, first_line, one_line, printable, short_time
 from treadle.events import ToolStarted
 
@@ -24,3 +26,13 @@ def test_a_long_text_is_told_by_its_first_line() -> None:
 def test_ages_are_short() -> None:
     told = [short_time(seconds) for seconds in (0, 119, 120, 7199, 7200, 172800)]
     assert told == ["0s", "119s", "2m", "120m", "2h", "2d"]
+
+
+@pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\ufeff", "\u00ad", "\u3164", "\u200d", "\ufe0f", "\U000e0061"])
+def test_what_cannot_be_seen_is_shown_by_its_number(hidden: str) -> None:
+    assert printable(f"rm{hidden} -r x") == f"rm<U+{ord(hidden):04X}> -r x"
+
+
+def test_joiners_that_belong_to_a_text_stay() -> None:
+    for text in ("\U0001f469\u200d\U0001f4bb", "\u2764\ufe0f", "\u0645\u06cc\u200c\u0634\u0648\u062f"):
+        assert printable(text) == text

@@ -16,10 +16,20 @@ def colourful(stream: TextIO) -> bool:
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except newline and tab, characters that change the writing direction, and lone surrogates."""
 
+_JOINED = "\u0600-\u0dff\u2000-\u3299\U0001f000-\U0001faff"
+"""Letters and pictures after which a joiner or a selector belongs to the text."""
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0"
+    "\U000e0000-\U000e0fff]"
+    f"|(?<![{_JOINED}])[\u200c\u200d\ufe0f]"
+)
+"""Characters without a width, and the tag characters: a command with one is not the command that it looks like."""
+
 
 def printable(text: str) -> str:
-    """Text that cannot act on the terminal or disguise a command: control characters are shown, not obeyed."""
-    return ACTING.sub("\N{REPLACEMENT CHARACTER}", text)
+    """Text that cannot act on the terminal or disguise a command: control characters are shown, not obeyed, and those
+    that cannot be seen are shown by their number."""
+    return INVISIBLE.sub(lambda found: f"<U+{ord(found[0]):04X}>", ACTING.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def one_line(text: str) -> str:
