@@ -1,16 +1,25 @@
 """`treadle receipt` as a person types it."""
 
+import base64
 import json
 import os
+import sys
 import time
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import SSlibKey
 
 from tests.installed import treadle
+from tests.workspace.repositories import git, make
 from treadle.host.job import runs_directory
+from treadle.host.signing import Signer
 from treadle.host.store import ReceiptStore
+from treadle.receipts.statement import key_id
+from treadle.testing import bad_sidecar
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 
@@ -51,7 +60,7 @@ def test_a_key_signs_what_comes_after_it(store: ReceiptStore) -> None:
     public = treadle("receipt", "keygen").stdout.strip()
     assert treadle("receipt", "key").stdout.strip() == public
     done = treadle("receipt", "verify", "--chain", "--key", public)
-    assert done.returncode == 1 and done.stdout.count("unsigned") == 2
+    assert done.returncode == 10 and done.stdout.count("unsigned") == 2
 
 
 def test_diff_names_each_place(store: ReceiptStore) -> None:
@@ -110,12 +119,78 @@ def test_the_chain_is_repaired_and_what_was_done_is_said(store: ReceiptStore) ->
     )
 
 
-def test_a_receipt_is_exported_in_a_signed_envelope(store: ReceiptStore, tmp_path: Path) -> None:
-    assert "keygen" in treadle("receipt", "export", "latest").stderr
-    treadle("receipt", "keygen")
-    assert treadle("receipt", "export", "latest", "--out", str(tmp_path / "out.json")).returncode == 0
-    made = json.loads((tmp_path / "out.json").read_text())
-    assert made["payloadType"] == "application/vnd.in-toto+json" and made["signatures"][0]["sig"]
+def made_by_a_run(top: Path) -> str:
+    """The id of a real run in a repository with an address, whose check passed, signed with the person's key."""
+    repository = make(top)
+    repository.git("remote", "add", "origin", "https://me:token@example.com/a/b.git")
+    sidecar = f"{sys.executable} {bad_sidecar.__file__} good"
+    words = ("host", "run", "--task", "do it", "--sidecar", sidecar, "--verify", "test -e made.txt", "--json")
+    done = treadle(*words, "--workspace-mode", "worktree", cwd=top)
+    assert done.returncode == 0, done.stderr
+    found: str = json.loads(done.stdout.splitlines()[-1])["meta"]["run_id"]
+    return found
+
+
+def test_what_is_exported_is_verified_here_and_elsewhere(tmp_path: Path) -> None:
+    assert treadle("receipt", "export", "latest").returncode == 1
+    public = treadle("receipt", "keygen").stdout.strip()
+    run_id = made_by_a_run(tmp_path / "top")
+    out = tmp_path / "run.intoto.jsonl"
+    assert treadle("receipt", "export", run_id, "--out", str(out)).returncode == 0
+    lines = out.read_text().splitlines()
+    key = SSlibKey(key_id(public), "ed25519", "ed25519", {"public": base64.b64decode(public).hex()})
+    for line in lines:
+        assert Envelope.from_dict(json.loads(line)).verify([key], 1)
+    first = json.loads(base64.b64decode(json.loads(lines[0])["payload"]))
+    (commit,) = (one["digest"]["gitCommit"] for one in first["subject"] if "gitCommit" in one["digest"])
+    source = first["predicate"]["buildDefinition"]["externalParameters"]["source"]
+    assert source["uri"] == "git+https://example.com/a/b.git" and str(tmp_path) not in json.dumps(first)
+    assert git("cat-file", "-t", commit, cwd=str(tmp_path / "top")).stdout == b"commit\n"
+
+    done = treadle("receipt", "verify", str(out), "--key", public, "--expect", f"verified=yes,commit={commit}")
+    assert done.returncode == 0 and "signed by" in done.stdout, done.stdout
+    other = base64.b64encode(b"o" * 32).decode()
+    assert treadle("receipt", "verify", str(out), "--key", other).returncode == 10
+    stripped = {**json.loads(lines[1]), "signatures": []}
+    (tmp_path / "stripped.json").write_text(json.dumps(stripped))
+    assert treadle("receipt", "verify", str(tmp_path / "stripped.json"), "--key", public).returncode == 10
+    body = base64.b64decode(stripped["payload"]).replace(b'"outcome":"complete"', b'"outcome":"partial"')
+    changed = {**json.loads(lines[1]), "payload": base64.b64encode(body).decode()}
+    (tmp_path / "changed.json").write_text(json.dumps(changed))
+    report = json.loads(treadle("receipt", "verify", str(tmp_path / "changed.json"), "--json").stdout)
+    assert report["code"] == 1 and set(report["wrong"]) == {"content", "signature"}
+
+
+def test_a_gate_has_a_code_for_each_reason_and_a_report(tmp_path: Path) -> None:
+    run_id = made_by_a_run(tmp_path / "top")
+    (tmp_path / "gate.toml").write_text('repo = "example.com/a/b"\nverified = true\nagent = "another"\n')
+    junit = tmp_path / "report.xml"
+    words = ("receipt", "verify", run_id, "--policy", str(tmp_path / "gate.toml"), "--junit", str(junit), "--json")
+    done = treadle(*words, "--expect", "differences=none,enforced=kernel")
+    report = json.loads(done.stdout)
+    assert done.returncode == report["code"] == 13 and set(report["wrong"]) == {"agent", "enforced"}
+    assert report["facts"]["verified"] == "yes" and report["facts"]["repo"] == "https://example.com/a/b.git"
+    suite = ElementTree.fromstring(junit.read_text())
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert suite.get("failures") == "2" and failed == ["agent", "enforced"]
+    keys = tmp_path / "keys.toml"
+    keys.write_text(f'[[key]]\npublic = "{base64.b64encode(b"k" * 32).decode()}"\nwho = "ci"\n')
+    assert treadle("receipt", "verify", run_id, "--trusted", str(keys)).returncode == 10
+    for wrong in (["--expect", "colour=red"], ["--expect-last", "0"], ["--trusted", str(keys), "--key", "x"]):
+        assert treadle("receipt", "verify", run_id, *wrong).returncode in (1, 2)
+
+
+def test_a_key_that_exists_is_used(tmp_path: Path) -> None:
+    seed = base64.b64encode(b"7" * 32).decode()
+    (tmp_path / "key").write_text(seed)
+    public = Signer(b"7" * 32).public_key
+    assert (
+        treadle("receipt", "keygen", "--from", "env:KEY_OF_CI", env={**os.environ, "KEY_OF_CI": seed}).stdout.strip()
+        == public
+    )
+    assert treadle("receipt", "keygen", "--from", str(tmp_path / "key")).stdout.strip() == public, "it is the same"
+    refused = treadle("receipt", "keygen")
+    assert refused.returncode == 1 and "already" in refused.stderr
 
 
 def test_receipts_are_filtered_and_those_without_an_order_say_so(store: ReceiptStore) -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from treadle.errors import NotFound, StorageError
 from treadle.host.signing import Signer, load_signer, make_key
 from treadle.host.store import ReceiptStore
+from treadle.host.trusted_keys import TrustedKey, TrustedKeys
 from treadle.redact import Redactor
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
@@ -32,6 +33,10 @@ def store(tmp_path: Path) -> ReceiptStore:
 
 def fill(store: ReceiptStore, number: int = 4) -> list[str]:
     return [store.add(receipt()).meta.run_id for _ in range(number)]
+
+
+def only(signer: Signer) -> TrustedKeys:
+    return TrustedKeys(key=(TrustedKey(public=signer.public_key),))
 
 
 def kinds(store: ReceiptStore, **more: object) -> set[tuple[str, str | None]]:
@@ -176,11 +181,11 @@ def test_a_signed_receipt_vouches_for_those_before_it(tmp_path: Path) -> None:
     signer = make_key(str(tmp_path / "k"))
     before = fill(ReceiptStore(str(tmp_path / "receipts")))
     store = ReceiptStore(str(tmp_path / "receipts"), signer)
-    assert len(store.check(public_key=signer.public_key)) == len(before)
+    assert len(store.check(trusted=only(signer))) == len(before)
     store.add(receipt())
-    assert store.check(public_key=signer.public_key) == []
+    assert store.check(trusted=only(signer)) == []
     edit(store, before[1], lambda tree: tree.update(outcome="failed"))
-    assert kinds(store, public_key=signer.public_key) == {("edited", before[1])}
+    assert kinds(store, trusted=only(signer)) == {("edited", before[1])}
 
 
 def test_signatures_are_checked_against_the_key(tmp_path: Path) -> None:
@@ -188,12 +193,22 @@ def test_signatures_are_checked_against_the_key(tmp_path: Path) -> None:
     assert load_signer(str(tmp_path / "keys" / "k")).public_key == signer.public_key  # type: ignore[union-attr]
     store = ReceiptStore(str(tmp_path / "receipts"), signer)
     ids = fill(store, 2)
-    assert store.check(public_key=signer.public_key) == []
+    assert store.check(trusted=only(signer)) == []
     other = Signer(b"x" * 32)
-    assert {kind for kind, _ in kinds(store, public_key=other.public_key)} == {"bad_signature"}
+    assert {kind for kind, _ in kinds(store, trusted=only(other))} == {"bad_signature"}
     ReceiptStore(store.directory).add(receipt())
-    assert {kind for kind, _ in kinds(store, public_key=signer.public_key)} == {"unsigned"}
+    assert {kind for kind, _ in kinds(store, trusted=only(signer))} == {"unsigned"}
     assert len(ids) == 2
+
+
+def test_a_chain_that_no_longer_has_what_was_seen_in_it_was_cut(tmp_path: Path) -> None:
+    signer = Signer(b"s" * 32)
+    store = ReceiptStore(str(tmp_path), signer)
+    store.add(SAMPLE_RECEIPT)
+    seen = only(signer)
+    last = store.get(SAMPLE_RECEIPT.meta.run_id).receipt_sha256
+    assert store.check(trusted=replace(seen, seen=last)) == []
+    assert [one.kind for one in store.check(trusted=replace(seen, seen="0" * 64))] == ["removed"]
 
 
 def test_a_forger_without_the_key_cannot_rewrite_the_whole_chain(tmp_path: Path) -> None:
@@ -203,7 +218,7 @@ def test_a_forger_without_the_key_cannot_rewrite_the_whole_chain(tmp_path: Path)
     forged = ReceiptStore(str(tmp_path / "forged"), Signer(b"y" * 32))
     fill(forged, 2)
     assert forged.check() == []
-    assert {kind for kind, _ in kinds(forged, public_key=signer.public_key)} == {"bad_signature"}
+    assert {kind for kind, _ in kinds(forged, trusted=only(signer))} == {"bad_signature"}
 
 
 def test_an_id_cannot_lead_out_of_the_store(store: ReceiptStore) -> None:

@@ -1,8 +1,8 @@
-"""A receipt in an envelope that other people's verifiers accept."""
+"""A receipt in statements and envelopes that other people's verifiers accept."""
 
 import base64
 import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,18 +11,32 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
 from treadle.host.signing import Signer
-from treadle.receipts.statement import envelope, key_id, statement
+from treadle.receipts.statement import (
+    PREDICATE,
+    PROVENANCE,
+    envelope,
+    key_id,
+    provenance,
+    repository_url,
+    same_repository,
+    statement,
+    unwrapped,
+)
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.common.jsontext import dumps
 from treadle.wire.sidecar.receipts import Receipt, sealed
 
 SIGNER = Signer(b"k" * 32)
+BASE, TREE, COMMIT = "b" * 40, "c" * 40, "d" * 40
 
 
-def kept() -> Receipt:
+def kept(**place: Any) -> Receipt:
     patch = {"kind": "patch", "path": "/runs/patch.diff", "kept": "/runs/patch.diff", "sha256": "ab" * 32, "bytes": 3}
     gone = {"kind": "log", "path": "out.log", "kept": None, "sha256": None, "problem": "it is not there"}
-    return sealed(replace(SAMPLE_RECEIPT, usage_raw={"treadle": {"artifacts": [patch, gone]}}))
+    where = {"base_commit": BASE, "result_tree": TREE, "result_commit": COMMIT, "source": "/home/me/x", **place}
+    order = {"task": "fix it", "agent": "native", "model": "a:b", "stored": "/state/orders/x.json"}
+    more = {"artifacts": [patch, gone], "workspace": where, "order": order, "host": "treadle 9", "confinement": None}
+    return sealed(replace(SAMPLE_RECEIPT, usage_raw={"treadle": more}))
 
 
 def stock_key(signer: Signer = SIGNER) -> SSlibKey:
@@ -30,19 +44,54 @@ def stock_key(signer: Signer = SIGNER) -> SSlibKey:
     return SSlibKey(key_id(signer.public_key), "ed25519", "ed25519", {"public": public})
 
 
-def test_a_stock_verifier_accepts_it_and_reads_the_statement() -> None:
-    made = json.loads(dumps(envelope(kept(), SIGNER.sign, SIGNER.public_key)))
+def digests(made: dict[str, Any]) -> list[dict[str, str]]:
+    return [subject["digest"] for subject in made["subject"]]
+
+
+RESULT = [{"gitCommit": COMMIT}, {"gitTree": TREE}, {"sha256": "ab" * 32}]
+
+
+@pytest.mark.parametrize("make", [statement, provenance])
+def test_a_stock_verifier_accepts_it_and_reads_the_statement(make: Any) -> None:
+    made = json.loads(dumps(envelope(make(kept()), SIGNER.sign, SIGNER.public_key)))
     found = Envelope.from_dict(made)
     assert list(found.verify([stock_key()], 1)) == [key_id(SIGNER.public_key)]
     assert found.payload_type == "application/vnd.in-toto+json"
-    body = json.loads(found.payload)
-    assert body["_type"] == "https://in-toto.io/Statement/v1" and body["predicateType"]
-    assert [subject["digest"]["sha256"] for subject in body["subject"]] == [kept().receipt_sha256, "ab" * 32]
-    assert body["predicate"]["receipt_sha256"] == kept().receipt_sha256
+    assert json.loads(found.payload) == json.loads(dumps(make(kept())))
+    body, signed, signatures = unwrapped(made)
+    assert unwrapped({"dsseEnvelope": made}) == (body, signed, signatures) and body["subject"]
+
+
+def test_the_parsers_of_in_toto_and_slsa_accept_both_statements() -> None:
+    pytest.importorskip("in_toto_attestation")
+    from google.protobuf import json_format
+    from in_toto_attestation.predicates.provenance.v1.provenance_pb2 import Provenance
+    from in_toto_attestation.v1.statement import Statement
+    from in_toto_attestation.v1.statement_pb2 import Statement as Parsed
+
+    for made in (statement(kept()), provenance(kept(repository="https://example.com/x"))):
+        found = Statement.copy_from_pb(json_format.ParseDict(json.loads(dumps(made)), Parsed()))
+        found.validate()
+        assert found.pb.predicate_type in (PREDICATE, PROVENANCE)
+    parsed = json_format.ParseDict(json.loads(dumps(made["predicate"])), Provenance())
+    source = parsed.build_definition.resolved_dependencies[0]
+    assert source.uri == "git+https://example.com/x" and dict(source.digest) == {"gitCommit": BASE}
+
+
+def test_the_subjects_are_what_a_verifier_may_have() -> None:
+    assert digests(provenance(kept())) == RESULT
+    assert digests(statement(kept())) == [{"sha256": kept().receipt_sha256}, *RESULT]
+    assert statement(kept())["predicate"]["receipt_sha256"] == kept().receipt_sha256
+
+
+def test_the_provenance_names_no_place_of_this_machine() -> None:
+    text = dumps(provenance(kept()))
+    assert "/home" not in text and "/runs" not in text and "/state" not in text
+    assert [one["name"] for one in json.loads(text)["subject"]] == ["commit", "tree", "patch.diff"]
 
 
 def test_a_stock_verifier_refuses_what_was_changed_or_signed_by_another() -> None:
-    made = envelope(kept(), SIGNER.sign, SIGNER.public_key)
+    made = envelope(statement(kept()), SIGNER.sign, SIGNER.public_key)
     other = Signer(b"o" * 32)
     with pytest.raises(VerificationError):
         Envelope.from_dict(json.loads(dumps(made))).verify([stock_key(other)], 1)
@@ -52,6 +101,39 @@ def test_a_stock_verifier_refuses_what_was_changed_or_signed_by_another() -> Non
         Envelope.from_dict(made).verify([stock_key()], 1)
 
 
-def test_a_receipt_without_a_hash_has_no_statement(tmp_path: Path) -> None:
+def test_what_nothing_vouches_for_has_no_statement() -> None:
     with pytest.raises(ValueError, match="no hash"):
         statement(replace(SAMPLE_RECEIPT, receipt_sha256=None))
+    with pytest.raises(ValueError, match="what the run has made"):
+        provenance(replace(SAMPLE_RECEIPT, usage_raw={}))
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("https://user:secret@example.com/a/b.git", "https://example.com/a/b.git"),
+        ("git@example.com:a/b.git", "ssh://example.com/a/b.git"),
+        ("ssh://git@example.com:2222/a/b", "ssh://example.com:2222/a/b"),
+        ("/srv/git/a", None),
+        ("file:///srv/git/a", None),
+        ("../a", None),
+        ("https://[", None),
+    ],
+)
+def test_an_address_is_shown_without_who_asks_and_a_path_is_none(given: str, shown: str | None) -> None:
+    assert repository_url(given) == shown
+
+
+def test_a_repository_is_the_same_however_it_is_reached() -> None:
+    assert same_repository("git@example.com:A/b.git", "https://example.com/a/b/")
+    assert same_repository("example.com/a/b", "git+https://example.com/a/b.git")
+    assert not same_repository("example.com/a/b", "https://example.com/a/c")
+    assert not same_repository("example.com/a/b", "https://evil.com/example.com/a/b")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, [], {"payloadType": "text/plain"}, {"payloadType": "application/vnd.in-toto+json"}]
+)
+def test_what_is_no_envelope_is_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError):
+        unwrapped(wrong)

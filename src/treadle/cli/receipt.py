@@ -10,21 +10,20 @@ import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_show import WIDTH, show_receipt
+from treadle.cli.receipt_files import find_path, open_store, store_option
+from treadle.cli.receipt_verify import verify
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError, NotFound
-from treadle.host.backends import find_backends
 from treadle.host.listing import Wanted, moment, row_of
 from treadle.host.recover import kept_runs
-from treadle.host.signing import load_signer, make_key
-from treadle.host.store import ReceiptStore, signature_problems
+from treadle.host.signing import load_signer, make_key, read_seed
+from treadle.host.store import ReceiptStore
 from treadle.io.files import write_atomic
 from treadle.io.reading import read, read_if_there
-from treadle.receipts.statement import envelope
+from treadle.receipts.statement import envelope, provenance, statement
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.receipts import Receipt
-from treadle.wire.sidecar.repair import Deviation, read_receipt
-
-store_option = click.option("--store", metavar="DIR", help="Where receipts are kept. Default: yours.")
+from treadle.wire.sidecar.repair import read_receipt
 
 
 @click.group()
@@ -32,27 +31,10 @@ def receipt() -> None:
     """Receipts of runs: list, show, compare, verify. FILE is a path, a run's id or its beginning, or `latest`."""
 
 
-def _store(directory: str | None) -> ReceiptStore:
-    return ReceiptStore(directory or find_backends().receipts_dir)
-
-
-def _path(name: str, store: ReceiptStore) -> str:
-    if os.path.exists(name):
-        return name
-    ids = [link.run_id for link in store.links()]
-    if name == "latest" and ids:
-        return store.path(ids[-1])
-    fitting = [run_id for run_id in ids if run_id.startswith(name.lower())]
-    if len(fitting) != 1:
-        many = f"{len(fitting)} receipts begin with" if fitting else "there is no file and no receipt"
-        raise NotFound(f"{many} {name!r}", hint="treadle receipt list shows them")
-    return store.path(fitting[0])
-
-
-def _read(name: str, store: ReceiptStore, notes: list[Deviation], *, as_abp: bool = False) -> Receipt:
-    path = _path(name, store)
+def _read(name: str, store: ReceiptStore) -> Receipt:
+    path = find_path(name, store)
     try:
-        return receipts.normal(read_receipt(read(path), notes, as_abp=as_abp))
+        return receipts.normal(read_receipt(read(path), []))
     except (ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(f"{path} is not a receipt: {error}") from error
 
@@ -75,7 +57,7 @@ def list_receipts(
     as_json: bool,
 ) -> None:
     """List receipts, the oldest first."""
-    kept = _store(store)
+    kept = open_store(store)
     wanted = Wanted(
         agent=agent,
         outcome=outcome,
@@ -98,12 +80,12 @@ def list_receipts(
 @json_option
 def show(file: str, store: str | None, as_json: bool) -> None:
     """Show a receipt."""
-    kept = _store(store)
-    found = _read(file, kept, [])
+    kept = open_store(store)
+    found = _read(file, kept)
     if as_json:
         click.echo(receipts.encode(found))
     else:
-        show_receipt(found, _path(file, kept))
+        show_receipt(found, find_path(file, kept))
 
 
 @receipt.command("order")
@@ -111,8 +93,8 @@ def show(file: str, store: str | None, as_json: bool) -> None:
 @store_option
 def order(file: str, store: str | None) -> None:
     """Print the order that a run was given, without its secrets."""
-    kept = _store(store)
-    path = kept.order_path(_read(file, kept, []).meta.work_order_id)
+    kept = open_store(store)
+    path = kept.order_path(_read(file, kept).meta.work_order_id)
     text = read_if_there(path)
     if text is None:
         raise NotFound("the order of this run is not kept", hint=f"it would be {path}")
@@ -127,8 +109,8 @@ def order(file: str, store: str | None) -> None:
 @json_option
 def diff(a: str, b: str, asked: bool, store: str | None, as_json: bool) -> None:
     """Say in what two receipts differ. Exits with 1 when they do."""
-    kept = _store(store)
-    one, other = (msgspec.json.decode(receipts.encode(_read(name, kept, []))) for name in (a, b))
+    kept = open_store(store)
+    one, other = (msgspec.json.decode(receipts.encode(_read(name, kept))) for name in (a, b))
     if asked:
         one, other = _asked(one), _asked(other)
     found = list(_differences(one, other, ""))
@@ -166,67 +148,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-@receipt.command("verify")
-@click.argument("file", required=False)
-@click.option("--chain", is_flag=True, help="Check every receipt of the store, and their order.")
-@click.option("--key", metavar="PUBLIC", help="Also require a signature with this key (treadle receipt key).")
-@click.option("--expect-last", metavar="SHA256", help="With --chain: the hash that the last receipt must have.")
-@click.option("--as-abp", is_flag=True, help="Read decimals as the first implementation does: see the reference.")
-@store_option
-@json_option
-def verify(
-    file: str | None,
-    chain: bool,
-    key: str | None,
-    expect_last: str | None,
-    as_abp: bool,
-    store: str | None,
-    as_json: bool,
-) -> None:
-    """Check the hash of a receipt, and what else must be true of it; with --chain, of all that are kept.
-
-    Exits with 1 when something is wrong.
-    """
-    if chain == bool(file):
-        raise click.UsageError("give either a FILE or --chain")
-    kept = _store(store)
-    notes: list[Deviation] = []
-    if file is not None:
-        problems = _problems(_read(file, kept, notes, as_abp=as_abp), key)
-        checked = file
-    elif not os.path.isdir(kept.directory):
-        raise NotFound(f"there are no receipts in {kept.directory}")
-    else:
-        problems = [
-            f"{found.run_id or 'chain'}: {found.kind}: {found.message}"
-            for found in kept.check(public_key=key, expect_last=expect_last)
-        ]
-        checked = f"{len(kept)} receipts in {kept.directory}"
-    if as_json:
-        show_json({"checked": checked, "valid": not problems, "problems": problems, "notes": [*map(str, notes)]})
-    else:
-        for line in (*problems, *(f"note: {note}" for note in notes)):
-            click.echo(printable(line))
-        click.echo(f"{checked}: {'not valid' if problems else 'valid'}")
-    sys.exit(1 if problems else 0)
-
-
-def _problems(found: Receipt, key: str | None) -> list[str]:
-    problems = []
-    expected = receipts.receipt_hash(found)
-    if found.receipt_sha256 is None:
-        problems.append(f"it has no hash; it would be {expected}")
-    elif found.receipt_sha256 != expected:
-        problems.append(f"its hash is {found.receipt_sha256}, and that of its content is {expected}")
-    if found.meta.contract_version != receipts.CONTRACT:
-        problems.append(f"its contract is {found.meta.contract_version!r}, not {receipts.CONTRACT!r}")
-    if found.meta.finished_at.rstrip("Z") < found.meta.started_at.rstrip("Z"):
-        problems.append("it finished before it started")
-    errors = any(isinstance(event, receipts.ErrorMet) for event in found.trace)
-    if found.outcome == "failed" and not errors:
-        problems.append("it failed, and its trace has no error")
-    problems += [f"{kind}: {message}" for kind, message in signature_problems(found, key)]
-    return problems
+receipt.add_command(verify)
 
 
 @receipt.command("repair")
@@ -234,7 +156,7 @@ def _problems(found: Receipt, key: str | None) -> list[str]:
 @json_option
 def repair(store: str | None, as_json: bool) -> None:
     """Put right what a crash has left of the chain, and say what was done. Receipts are not changed."""
-    done = _store(store).repair()
+    done = open_store(store).repair()
     if as_json:
         show_json(done)
         return
@@ -242,24 +164,45 @@ def repair(store: str | None, as_json: bool) -> None:
         click.echo(printable(line))
 
 
+STATEMENTS = {"provenance": provenance, "receipt": statement}
+
+
 @receipt.command("export")
 @click.argument("file")
+@click.option("--only", type=click.Choice(list(STATEMENTS)), help="Only this one of the two statements.")
+@click.option(
+    "--form",
+    type=click.Choice(["envelope", "statement", "predicate"]),
+    default="envelope",
+    show_default=True,
+    help="Signed with your key; or without a signature, for a program that signs it, whole or only what is stated.",
+)
 @click.option("--out", metavar="FILE", help="Write it there instead of to stdout.")
 @store_option
-def export(file: str, out: str | None, store: str | None) -> None:
-    """Print a receipt as an in-toto statement in a DSSE envelope, signed with your key, for other verifiers."""
-    signer = load_signer()
-    if signer is None:
+def export(file: str, only: str | None, form: str, out: str | None, store: str | None) -> None:
+    """Print a receipt for other verifiers: in-toto statements in DSSE envelopes, signed with your key, one per line.
+
+    The first is SLSA provenance of the result, the second has the whole receipt.
+    """
+    signer = load_signer() if form == "envelope" else None
+    if signer is None and form == "envelope":
         raise NotFound("an envelope needs a key to sign it with", hint="treadle receipt keygen makes one")
-    try:
-        made = envelope(_read(file, _store(store), []), signer.sign, signer.public_key)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    text = msgspec.json.encode(made) + b"\n"
+    found = _read(file, open_store(store))
+    lines = []
+    for name, make in STATEMENTS.items():
+        try:
+            made = make(found) if only in (None, name) else None
+        except ValueError as error:
+            if only is not None or name == "receipt":
+                raise ConfigError(str(error)) from error
+            continue  # a run that made nothing has no provenance
+        if made is not None:
+            signed = made if signer is None else envelope(made, signer.sign, signer.public_key)
+            lines.append(msgspec.json.encode(signed["predicate"] if form == "predicate" else signed) + b"\n")
     if out is None:
-        click.echo(text, nl=False)
+        click.echo(b"".join(lines), nl=False)
     else:
-        write_atomic(out, text, 0o644)
+        write_atomic(out, b"".join(lines), 0o644)
 
 
 @receipt.command("discard")
@@ -274,9 +217,18 @@ def discard(older_than: str) -> None:
 
 
 @receipt.command("keygen")
-def keygen() -> None:
-    """Make the key with which your receipts are signed from now on. Prints its public half, to be kept elsewhere."""
-    click.echo(make_key().public_key)
+@click.option(
+    "--from",
+    "origin",
+    metavar="WHERE",
+    help="Use an Ed25519 key that exists: a file, env:NAME, or command:PROGRAM that prints it.",
+)
+def keygen(origin: str | None) -> None:
+    """Make the key with which your receipts are signed from now on. Prints its public half, to be kept elsewhere.
+
+    With --from, it is taken from a file, a variable or a command, such as a secret of your CI: PEM, OpenSSH or base64.
+    """
+    click.echo(make_key(seed=read_seed(origin) if origin else None).public_key)
 
 
 @receipt.command("key")

@@ -11,6 +11,7 @@ from treadle.errors import TreadleError
 from treadle.host.job import CANCEL, PENDING
 from treadle.io.files import write_atomic
 from treadle.io.removing import remove_tree
+from treadle.receipts.statement import repository_url
 from treadle.receipts.trace import Observed
 from treadle.redact import Redactor
 from treadle.settings import secrets
@@ -34,6 +35,7 @@ def describe(
     return {
         "mode": place.mode,
         "source": place.source,
+        "repository": _repository(workspace),
         "branch": place.branch,
         "base_commit": place.commit,
         "base_tree": place.before,
@@ -44,6 +46,19 @@ def describe(
         "apply": apply,
         "kept": place.root if kept else None,
     }
+
+
+def _repository(workspace: Workspace) -> str | None:
+    """The address that others know the source's repository by: that of `origin`, or of the only remote."""
+    try:
+        user = workspace.place.repository()
+        settings = user.settings() if user is not None else []
+    except TreadleError:
+        return None
+    found = {key: value for _, key, value in settings if key.startswith("remote.") and key.endswith(".url")}
+    if "remote.origin.url" in found:
+        return repository_url(found["remote.origin.url"])
+    return repository_url(*found.values()) if len(found) == 1 else None
 
 
 def describe_error(error: Exception) -> str:

@@ -6,7 +6,10 @@ import os
 from treadle.errors import ConfigError, MissingExtra, StorageError
 from treadle.io.files import write_atomic
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.reading import read_if_there
+from treadle.io.process.programs import run_program
+from treadle.io.reading import read, read_if_there
+
+COMMAND_SECONDS = 60.0
 
 
 def key_path() -> str:
@@ -47,16 +50,60 @@ def load_signer(path: str | None = None) -> Signer | None:
     return Signer(seed)
 
 
-def make_key(path: str | None = None) -> Signer:
-    """Make a new key. An existing one is not replaced: its receipts could then no longer be verified."""
+def make_key(path: str | None = None, *, seed: bytes | None = None) -> Signer:
+    """Make a new key, or keep this one. One that is there is not replaced: its receipts could no longer be verified."""
     place = path or key_path()
-    if os.path.exists(place):
-        raise StorageError(f"there is a key at {place} already", hint="move it away first if you want another")
-    seed = os.urandom(32)
+    seed = os.urandom(32) if seed is None else seed
     signer = Signer(seed)
+    if os.path.exists(place):
+        known = load_signer(place)
+        if known is not None and known.public_key == signer.public_key:
+            return known
+        raise StorageError(f"there is a key at {place} already", hint="move it away first if you want another")
     private_dir(os.path.dirname(os.path.abspath(place)))
     write_atomic(place, base64.b64encode(seed) + b"\n")
     return signer
+
+
+def read_seed(origin: str) -> bytes:
+    """A private key that exists: in a file, in a variable (`env:NAME`), or printed by a command (`command:PROGRAM`)."""
+    kind, given, name = origin.partition(":")
+    if given and kind == "env":
+        if name not in os.environ:
+            raise ConfigError(f"there is no variable {name}", hint="name it as your CI does, or export it first")
+        return _seed(os.environ[name].encode(), f"the variable {name}")
+    if given and kind == "command":
+        done = run_program(["sh", "-c", name], timeout=COMMAND_SECONDS)
+        if done.code != 0:
+            raise ConfigError(f"{name!r} exits with {done.code}: {done.complaint}")
+        return _seed(done.stdout, f"what {name!r} prints")
+    return _seed(read(origin), origin)
+
+
+def _seed(data: bytes, where: str) -> bytes:
+    """32 bytes from base64, or from PEM or OpenSSH's form, without a password."""
+    if b"-----BEGIN" not in data:
+        try:
+            seed = base64.b64decode(data.strip(), validate=True)
+        except ValueError:
+            seed = b""
+        if len(seed) == 32:
+            return seed
+    else:
+        try:
+            from cryptography.hazmat.primitives import serialization
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        except ImportError as error:
+            raise MissingExtra("signing receipts", "signing") from error
+        ssh = b"OPENSSH PRIVATE KEY" in data
+        load = serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key
+        try:
+            key = load(data.strip() + b"\n", None)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"{where} is no private key that can be used: {error}") from error
+        if isinstance(key, Ed25519PrivateKey):
+            return key.private_bytes_raw()
+    raise ConfigError(f"{where} is no Ed25519 key", hint="PEM, OpenSSH's form, or 32 bytes in base64")
 
 
 def verify(public_key: str, signature: str, data: bytes) -> bool:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from treadle.errors import NotFound, StorageError
 from treadle.host.signing import Signer, verify
+from treadle.host.trusted_keys import TrustedKeys
 from treadle.io.files import append_line, iter_lines, locked, storage_error, write_atomic
 from treadle.io.opening import changing, opened, rename
 from treadle.io.paths import private_dir, state_dir
@@ -254,8 +255,8 @@ class ReceiptStore:
 
     # Checking for tampering...
 
-    def check(self, *, public_key: str | None = None, expect_last: str | None = None) -> list[Problem]:
-        """Every sign that a receipt was removed, moved or edited; with a key, also those that it did not sign."""
+    def check(self, *, trusted: TrustedKeys | None = None, expect_last: str | None = None) -> list[Problem]:
+        """Every sign that a receipt was removed, moved or edited; with keys, also those that none of them signed."""
         problems: list[Problem] = []
         links: list[ChainLink] = []
         for line in (lines := iter_lines(self._chain)):
@@ -264,8 +265,8 @@ class ReceiptStore:
             except StorageError as error:
                 problems.append(Problem(kind="unreadable", run_id=None, message=str(error)))
                 continue
-            found = [*_misplaced(link, links[-1] if links else None), *self._check_one(link, public_key)]
-            if public_key and not found:
+            found = [*_misplaced(link, links[-1] if links else None), *self._check_one(link, trusted)]
+            if trusted is not None and not found:
                 # A signed receipt holds the hash of the one before, so it vouches for all earlier ones.
                 problems = [problem for problem in problems if problem.kind != "unsigned"]
             problems += found
@@ -276,6 +277,8 @@ class ReceiptStore:
         last = links[-1].sha256 if links else None
         if expect_last is not None and last != expect_last:
             problems.append(Problem(kind="removed", run_id=None, message=f"the last receipt is {last or 'nothing'}"))
+        if trusted is not None and trusted.seen is not None and trusted.seen not in {link.sha256 for link in links}:
+            problems.append(Problem(kind="removed", run_id=None, message=f"the receipt {trusted.seen} is not in it"))
         return [*problems, *self._unlisted({link.run_id for link in links})]
 
     def _unlisted(self, listed: set[str]) -> list[Problem]:
@@ -287,7 +290,7 @@ class ReceiptStore:
             if _RUN_ID.fullmatch(run_id) and run_id not in listed
         ]
 
-    def _check_one(self, link: ChainLink, public_key: str | None) -> list[Problem]:
+    def _check_one(self, link: ChainLink, trusted: TrustedKeys | None) -> list[Problem]:
         def problem(kind: str, message: str) -> list[Problem]:
             return [Problem(kind=kind, run_id=link.run_id, message=message)]
 
@@ -308,7 +311,7 @@ class ReceiptStore:
             return problem("reordered", f"it is not number {link.sequence} by its own word, but {_place(chain)}")
         return [
             Problem(kind=kind, run_id=link.run_id, message=message)
-            for kind, message in signature_problems(receipt, public_key)
+            for kind, message in signature_problems(receipt, trusted)
         ]
 
 
@@ -336,18 +339,19 @@ def _chain_of(receipt: Receipt) -> object:
     return more.get("chain") if isinstance(more, dict) else None
 
 
-def signature_problems(receipt: Receipt, public_key: str | None = None) -> list[tuple[str, str]]:
-    """What is wrong with the signature of a receipt in normal form; without a key to check, none is required."""
+def signature_problems(receipt: Receipt, trusted: TrustedKeys | None = None) -> list[tuple[str, str]]:
+    """What is wrong with the signature of a receipt in normal form; where no keys are trusted, none is required."""
     raw = receipt.usage_raw
     more = raw.get("treadle") if isinstance(raw, dict) else None
     signature = more.get("signature") if isinstance(more, dict) else None
     if not isinstance(signature, dict):
-        return [("unsigned", "it has no signature")] if public_key else []
-    if public_key is not None and signature.get("public_key") != public_key:
-        return [("bad_signature", "it is signed with another key")]
+        return [("unsigned", "it has no signature")] if trusted is not None else []
     assert isinstance(raw, dict) and isinstance(more, dict)
-    unsigned = replace(receipt, usage_raw={**raw, "treadle": {**more, "signature": None}})
     key, value = str(signature.get("public_key")), str(signature.get("value"))
+    why = trusted.problem(key, receipt.meta.finished_at) if trusted is not None else None
+    if why is not None:
+        return [("bad_signature", why)]
+    unsigned = replace(receipt, usage_raw={**raw, "treadle": {**more, "signature": None}})
     if not verify(key, value, receipts.canonical(unsigned)):
         return [("bad_signature", "its signature does not match its content")]
     return []

@@ -12,6 +12,7 @@ from tests.fleet.repositories import edits
 from tests.installed import TREADLE
 from treadle.cli.completion.lists import rows
 from treadle.cli.fleet import fleet as group
+from treadle.host.store import ReceiptStore
 
 
 def test_who_waits_or_follows_is_told_that_it_asks_and_how_to_answer(
@@ -27,6 +28,7 @@ def test_who_waits_or_follows_is_told_that_it_asks_and_how_to_answer(
     followed = CliRunner().invoke(group, ["logs", second, "-f"])
     assert f"treadle fleet answer {second} allow|deny" in followed.stderr
     assert "asks: " not in CliRunner().invoke(group, ["wait", order, second]).stderr, "both have ended"
+    assert len(ReceiptStore()) == 2 and ReceiptStore().check() == [], "`treadle receipt` shows what orders did"
 
 
 def test_what_down_does_is_said_also_where_there_is_no_terminal(running: None) -> None:

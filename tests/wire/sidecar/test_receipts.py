@@ -240,3 +240,50 @@ def test_values_no_peer_can_hold_are_made_plain() -> None:
     assert made["set"] == [1]
     assert made["huge"] == str(10**400)
     hashlib.sha256(canonical(normal(replace(SAMPLE_RECEIPT, usage_raw=made))))
+
+
+# RFC 8785, by another implementation: the same but for what the reference lists...
+
+_PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(1e-6, 1e15).filter(lambda value: value != int(value) and value >= 1e-5)
+    | st.text(st.characters(max_codepoint=0xD7FF)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(max_codepoint=0xD7FF)), inner),
+    max_leaves=12,
+)
+
+
+def written(value: object) -> str:
+    text = canonical(normal(replace(SAMPLE_RECEIPT, usage_raw=value))).decode()
+    return text.partition('"usage_raw":')[2].partition(',"verification":')[0]
+
+
+@given(_PLAIN)
+def test_the_canonical_text_is_that_of_rfc_8785_for_ordinary_values(value: object) -> None:
+    rfc8785 = pytest.importorskip("rfc8785")
+    assume('"verification"' not in str(value))
+    assert written(value) == rfc8785.dumps(value).decode()
+
+
+@pytest.mark.parametrize(
+    ("value", "ours", "theirs"),
+    [
+        (1.0, "1.0", "1"),
+        (-0.0, "-0.0", "0"),
+        (1e16, "1e+16", "10000000000000000"),
+        (1e-6, "1e-6", "0.000001"),
+        ({"\ue000": 1, "\U0001f600": 2}, '{"\ue000":1,"\U0001f600":2}', '{"\U0001f600":2,"\ue000":1}'),
+        (2**53, "9007199254740992", None),
+        (2**64 - 1, "18446744073709551615", None),
+    ],
+)
+def test_where_the_contract_differs_from_rfc_8785(value: object, ours: str, theirs: str | None) -> None:
+    rfc8785 = pytest.importorskip("rfc8785")
+    assert written(value) == ours
+    if theirs is None:
+        with pytest.raises(rfc8785.IntegerDomainError):
+            rfc8785.dumps(value)
+    else:
+        assert rfc8785.dumps(value).decode() == theirs

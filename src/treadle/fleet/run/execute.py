@@ -298,6 +298,7 @@ class Execution:
         from treadle.host.job import Job
         from treadle.host.order import make_order
         from treadle.host.run import HostRun
+        from treadle.host.signing import load_signer
         from treadle.host.store import ReceiptStore
         from treadle.workspace.workspace import WorkspaceMode
 
@@ -322,7 +323,7 @@ class Execution:
                 confinement=Confinement(use=use, read_only=taker.shown() if taker is not None else ()),
                 origin=taker.origin if taker is not None else None,
             ),
-            ReceiptStore(os.path.join(self.attempt.directory, "receipts")),
+            ReceiptStore(signer=load_signer()),  # the person's own: `treadle receipt` shows what orders did, too
             sink=self.take,
             adjust=self._adjusted,
         )

@@ -1,0 +1,112 @@
+"""A gate: what somebody expects of a receipt, compared with what it states. Each thing that can be wrong has a name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from treadle.errors import ConfigError
+from treadle.receipts.statement import ours, same_repository
+from treadle.wire.sidecar.receipts import Receipt
+
+INVALID, UNSIGNED = 1, 10
+EXIT_CODES = {
+    "repo": 11,
+    "base": 12,
+    "agent": 13,
+    "model": 14,
+    "outcome": 15,
+    "confined": 16,
+    "sealed": 16,
+    "network": 16,
+    "policy": 17,
+    "enforced": 17,
+    "verified": 18,
+    "differences": 19,
+    "tree": 20,
+    "commit": 20,
+}
+"""By what is expected. Of several reasons, the first of this list decides."""
+_SHORTEST = 7
+_RANK = ("observed", "guard", "kernel")
+
+
+def facts(receipt: Receipt) -> dict[str, str]:
+    """What a receipt states about each thing that can be expected; what it does not state is not there."""
+    more = ours(receipt)
+    place, policy = more.get("workspace") or {}, more.get("policy") or {}
+    check = (more.get("observed") or {}).get("check")
+    walls = more.get("confinement")
+    found: dict[str, Any] = {
+        "repo": place.get("repository"),
+        "base": place.get("base_commit") or place.get("base_tree"),
+        "agent": receipt.backend.id,
+        "model": (more.get("order") or {}).get("model"),
+        "outcome": receipt.outcome,
+        "verified": "yes" if check and check.get("ok") else "no",
+        "tree": place.get("result_tree"),
+        "commit": place.get("result_commit"),
+    }
+    if "confinement" in more:
+        found["confined"] = walls["method"] if walls else "no"
+        found["network"] = "on" if not walls or walls["network"] == "on" else ",".join(walls["hosts"]) or "off"
+        found["sealed"] = "yes" if place.get("sealed") else "no"
+    if "differences" in more:
+        found["differences"] = str(len(more["differences"])) if more["differences"] else "none"
+    if isinstance(policy.get("rules"), dict):
+        found["policy"] = policy_digest(policy["rules"])
+        found["enforced"] = policy.get("enforced") or "not applied"
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def policy_digest(rules: Mapping[str, Any]) -> str:
+    """The hash of a policy: its lists that are not empty, as JSON with sorted names and without spaces."""
+    plain = {name: value for name, value in rules.items() if value}
+    return f"sha256:{hashlib.sha256(msgspec.json.encode(plain, order='sorted')).hexdigest()}" if plain else "none"
+
+
+def parse(texts: tuple[str, ...]) -> dict[str, str]:
+    """`repo=...,confined=yes`, several times. Raises ConfigError for what nobody can expect."""
+    found = {}
+    for text in (part for whole in texts for part in whole.split(",") if part):
+        name, given, value = text.partition("=")
+        if not given:
+            raise ConfigError(f"--expect {text}: not NAME=VALUE", hint=f"names: {', '.join(EXIT_CODES)}")
+        found[name.strip()] = value.strip()
+    return known(found)
+
+
+def known(expected: dict[str, str]) -> dict[str, str]:
+    for name in expected:
+        if name not in EXIT_CODES:
+            raise ConfigError(f"nothing called {name!r} can be expected", hint=f"names: {', '.join(EXIT_CODES)}")
+    return {name: expected[name] for name in EXIT_CODES if name in expected}
+
+
+def unmet(name: str, wanted: str, stated: Mapping[str, str]) -> str | None:
+    """Why the expectation is not met, in words; None if it is. What is not stated meets nothing."""
+    found = stated.get(name)
+    if found is None:
+        return f"{name}: {wanted} is expected, and the receipt does not say"
+    if _met(name, wanted, found):
+        return None
+    return f"{name}: {wanted} is expected, and it is {found}"
+
+
+def _met(name: str, wanted: str, found: str) -> bool:
+    compare: dict[str, Callable[[], bool]] = {
+        "repo": lambda: same_repository(wanted, found),
+        "base": lambda: _same_id(wanted, found),
+        "tree": lambda: _same_id(wanted, found),
+        "commit": lambda: _same_id(wanted, found),
+        "confined": lambda: found == wanted or (wanted == "yes" and found != "no"),
+        "enforced": lambda: wanted in _RANK and found in _RANK and _RANK.index(found) >= _RANK.index(wanted),
+    }
+    return compare.get(name, lambda: found in wanted.split("|"))()
+
+
+def _same_id(wanted: str, found: str) -> bool:
+    return len(wanted) >= _SHORTEST and found.startswith(wanted.lower())

@@ -1,0 +1,96 @@
+"""A gate compares what is expected with what a receipt states."""
+
+import hashlib
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from treadle.errors import ConfigError
+from treadle.receipts import expecting
+from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
+from treadle.wire.sidecar.receipts import Receipt
+
+BASE, TREE = "b" * 40, "c" * 40
+RULES = {"deny_read": [".env"], "deny_write": []}
+WALLS = {"method": "bubblewrap", "network": "off", "hosts": []}
+
+
+def stated(**changes: Any) -> Receipt:
+    more = {
+        "workspace": {
+            "repository": "https://example.com/a/b",
+            "base_commit": BASE,
+            "result_tree": TREE,
+            "sealed": True,
+        },
+        "order": {"model": "m"},
+        "policy": {"rules": RULES, "enforced": "guard"},
+        "observed": {"check": {"ok": True}},
+        "confinement": WALLS,
+        "differences": [],
+        **changes,
+    }
+    return replace(SAMPLE_RECEIPT, usage_raw={"treadle": more})
+
+
+MET = {
+    "repo": "git@example.com:a/b.git",
+    "base": BASE[:10],
+    "agent": SAMPLE_RECEIPT.backend.id,
+    "model": "m",
+    "outcome": "complete|partial",
+    "confined": "yes",
+    "sealed": "yes",
+    "network": "off",
+    "policy": "sha256:" + hashlib.sha256(b'{"deny_read":[".env"]}').hexdigest(),
+    "enforced": "observed",
+    "verified": "yes",
+    "differences": "none",
+    "tree": TREE,
+}
+UNMET = {
+    "repo": "example.com/a/c",
+    "base": "bbb",
+    "agent": "another",
+    "model": "n",
+    "outcome": "failed",
+    "confined": "landlock",
+    "sealed": "no",
+    "network": "on",
+    "policy": "none",
+    "enforced": "kernel",
+    "verified": "no",
+    "differences": "1",
+    "tree": BASE,
+}
+
+
+def test_each_expectation_is_met_or_has_a_reason_and_a_code() -> None:
+    facts = expecting.facts(stated())
+    assert MET.keys() == UNMET.keys() == expecting.EXIT_CODES.keys() - {"commit"}
+    for name in MET:
+        assert expecting.unmet(name, MET[name], facts) is None, name
+        assert f"{name}: {UNMET[name]} is expected" in (expecting.unmet(name, UNMET[name], facts) or "")
+
+
+def test_what_is_not_stated_meets_nothing() -> None:
+    facts = expecting.facts(replace(SAMPLE_RECEIPT, usage_raw=None))
+    assert facts.keys() == {"agent", "outcome", "verified"}
+    for name in ("confined", "differences", "policy", "commit", "repo"):
+        assert "does not say" in (expecting.unmet(name, "none", facts) or "")
+
+
+def test_without_a_sandbox_it_is_not_confined_and_differences_are_counted() -> None:
+    facts = expecting.facts(stated(confinement=None, differences=["a", "b"], observed={}))
+    assert (facts["confined"], facts["network"], facts["differences"], facts["verified"]) == ("no", "on", "2", "no")
+    assert expecting.unmet("confined", "yes", facts) and not expecting.unmet("confined", "no", facts)
+    limited = expecting.facts(stated(confinement={**WALLS, "hosts": ["a.org", "b.org"]}))
+    assert limited["network"] == "a.org,b.org"
+
+
+def test_expectations_are_read_in_one_order_and_what_nobody_can_expect_is_refused() -> None:
+    assert list(expecting.parse(("verified=yes,repo=x", "base=y"))) == ["repo", "base", "verified"]
+    for wrong in ("colour=red", "verified"):
+        with pytest.raises(ConfigError):
+            expecting.parse((wrong,))
