@@ -1,42 +1,61 @@
-"""`treadle goal`: plans of goals, checked before anything runs, and brought in from other tools."""
+"""`treadle goal`: plans of goals, checked before anything runs, brought in from other tools, and carried out."""
 
+import asyncio
 import os
 import sys
 from typing import Any
 
 import click
 
+from treadle.cli import goal_running
 from treadle.cli.as_json import json_option, show_json
+from treadle.cli.goal_running import budget_words, text_of
 from treadle.errors import ConfigError
 from treadle.io.files import write_atomic
-from treadle.io.reading import read
 
 NAMES = ("checklist", "tasks", "beads", "taskmaster")
 
 
 @click.group()
 def goal() -> None:
-    """Plan a goal as orders, and see what the plan will do before anything runs.
+    """Carry a goal out: a plan that people can read, done by agents, reviewed, landed and judged.
 
     \b
     treadle goal import TODO.md            a checklist becomes goal.toml
     treadle goal check goal.toml           waves, overlaps, briefs, tokens, and every mistake with its line
+    treadle goal run goal.toml             carry it out; the fleet goes on also when this command ends
+    treadle goal explain ID                what each of its orders does or waits for
     """
+
+
+for _command in goal_running.COMMANDS:
+    goal.add_command(_command)
 
 
 @goal.command("check")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
 @click.option("--root", default=".", metavar="DIR", help="The repository that the plan is for. Default: here.")
 @click.option("--no-budget", is_flag=True, help="Do not require a budget.")
+@click.option("--run", "run_", is_flag=True, help="Also run its commands on the branch as it is, confined.")
 @json_option
-def check(path: str, root: str, no_budget: bool, as_json: bool) -> None:
+def check(path: str, root: str, no_budget: bool, run_: bool, as_json: bool) -> None:
     """Explain the plan in FILE: its waves, overlapping claims, briefs and tokens. Finds every mistake, with its line.
 
-    Nothing runs and nothing is written. Exits with 1 when the plan has mistakes.
+    Nothing is written, and without --run nothing runs. With it, `verify`, `done` and each `accept` are tried in fresh
+    directories: acceptance that passes already, and programs that are not there, are told. Exits with 1 when the plan
+    has mistakes.
     """
     from treadle.goals.check import check as checked
 
-    found = checked(_text(path), os.path.realpath(root), budget_required=not no_budget)
+    text = text_of(path)
+    found = checked(text, os.path.realpath(root), budget_required=not no_budget)
+    if run_ and found.plan is not None and not found.mistakes:
+        from msgspec.structs import replace
+
+        from treadle.goals.trying import tried
+
+        notes = asyncio.run(tried(text, found.plan, os.path.realpath(root)))
+        found = replace(found, notes=tuple(sorted((*found.notes, *notes))))
     if as_json:
         show_json(found)
     else:
@@ -55,7 +74,7 @@ def _show(found: Any, path: str) -> None:
     click.echo(f"goal    {plan.goal}")
     click.echo(f"done    {plan.done}")
     click.echo(f"lands   on {plan.branch}{f', checked by {plan.verify}' if plan.verify else ''}")
-    click.echo(f"budget  {_budget(plan.budget)}")
+    click.echo(f"budget  {budget_words(plan.budget)}")
     click.echo(f"asks    {', '.join(plan.gated) if plan.gated != ('none',) else 'no one'}")
     _show_waves(found)
     if found.overlaps:
@@ -70,13 +89,6 @@ def _show(found: Any, path: str) -> None:
 def _show_mistake(path: str, mistake: Any, kind: str = "") -> None:
     where = f"{mistake.place}: " if mistake.place else ""
     click.echo(f"{path}:{mistake.line}: {kind}{where}{mistake.what}{f' ({mistake.hint})' if mistake.hint else ''}")
-
-
-def _budget(budget: Any) -> str:
-    if budget is None:
-        return "none"
-    units = (("tokens", "tokens"), ("usd", "USD"), ("hours", "h"), ("orders", "orders"))
-    return ", ".join(f"{getattr(budget, name):g} {unit}" for name, unit in units if getattr(budget, name) is not None)
 
 
 def _show_waves(found: Any) -> None:
@@ -137,8 +149,8 @@ def _imported(path: str, kind: str | None) -> Any:
         files = sorted(each for each in os.listdir(path) if each.endswith(".md"))
         if not files:
             raise ConfigError(f"{path} has no Markdown files", hint="each .md file in it is one task")
-        return imported.read_tasks(name, {each: _text(os.path.join(path, each)) for each in files})
-    text = _text(path)
+        return imported.read_tasks(name, {each: text_of(os.path.join(path, each)) for each in files})
+    text = text_of(path)
     return imported.read_list(kind or imported.kind_of(path, text), name, text)  # type: ignore[arg-type]
 
 
@@ -150,16 +162,9 @@ def export(path: str, kind: str) -> None:
     from treadle.goals import imported
     from treadle.wire.goal.reading import read as read_plan
 
-    plan, mistakes = read_plan(_text(path), budget_required=False)
+    plan, mistakes = read_plan(text_of(path), budget_required=False)
     if plan is None:
         raise ConfigError(
             f"{path}:{mistakes[0].line}: {mistakes[0].what}", hint=f"`treadle goal check {path}` says more"
         )
     click.echo((imported.to_beads if kind == "beads" else imported.to_taskmaster)(plan), nl=False)
-
-
-def _text(path: str) -> str:
-    try:
-        return read(path).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8: {error}") from None

@@ -76,7 +76,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Land the work of finished orders on a branch, each checked before the branch moves.",
         ),
         "blame": ("treadle.cli.blame:blame", "Say which order a line came from, why, and for how much: FILE:LINE."),
-        "goal": ("treadle.cli.goal:goal", "Plan a goal as orders, and see what the plan will do before anything runs."),
+        "goal": (
+            "treadle.cli.goal:goal",
+            "Carry a goal out: a plan that people can read, done by agents, reviewed, landed and judged.",
+        ),
         "serve": (
             "treadle.cli.serve:serve",
             "Serve the page and the HTTP interface: watch and steer the fleet and the terminals from a browser.",

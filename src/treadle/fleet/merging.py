@@ -19,6 +19,7 @@ from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import trees
 from treadle.io import scratch
+from treadle.io.files import write_atomic
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
@@ -116,6 +117,17 @@ async def bundle_of(bus: Bus, order: Order, user: UserRepository) -> tuple[bytes
         if done.code != 0:
             raise
         return done.stdout, branch
+
+
+async def bring(bus: Bus, order: Order, user: UserRepository) -> None:
+    """Bring an order's commits into the user's repository, if they are not there: they were made on another machine."""
+    data, _ = await bundle_of(bus, order, user)
+    commit = str(order.result["commit"])
+    with scratch.directory("bundle") as here:
+        path = os.path.join(here, "made.bundle")
+        write_atomic(path, data, sync=False)
+        await asyncio.to_thread(user.run, "bundle", "unbundle", path, timeout=600)
+    await asyncio.to_thread(user.run, "update-ref", f"refs/treadle/{commit}", commit)
 
 
 class _Trying:

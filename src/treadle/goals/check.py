@@ -3,7 +3,7 @@
 Nothing is written, and nothing of the repository is run. Token counts are estimates by one rule (`sessions.tokens`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -24,6 +24,10 @@ CAPSULE_TOKENS = 200
 """What the capsule of a finished order comes to at most: its title, eight paths and 400 characters of its answer."""
 CACHED = 0.1
 """The price of a prompt's beginning that the provider has just seen, as a share of the full one."""
+
+
+NO_AGENTS = ("person", "none", "null")
+"""What a role may be besides an agent: a person; for the judge `none`, which is `done` alone; `null` for trials."""
 
 
 class BriefEstimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +84,12 @@ def check(text: str, project: str, *, budget_required: bool = True) -> PlanCheck
     )
 
 
-def _placed(lines: Mapping[str, int], found: Iterator[tuple[str, str, str]]) -> list[Mistake]:
+def placed(text: str, found: Iterable[tuple[str, str, str]]) -> list[Mistake]:
+    """What was found about the plan in `text`, each with the line of its place."""
+    return _placed(lines_of(text), found)
+
+
+def _placed(lines: Mapping[str, int], found: Iterable[tuple[str, str, str]]) -> list[Mistake]:
     return [Mistake(line=line_of(lines, place), place=place, what=what, hint=hint) for place, what, hint in found]
 
 
@@ -89,11 +98,11 @@ def _wrong_here(plan: GoalPlan, project: str) -> Iterator[tuple[str, str, str]]:
     if plan.invariants and (fault := invariants_fault(project, plan.invariants)):
         yield "invariants", f"there is no {fault}", "name a file of the repository, or FILE#heading"
     settings = agents.agent_settings()
-    named = {f"roles.{role}": name for role, name in plan.roles.items()}
+    named = {f"roles.{role}": name.partition(" ")[0] for role, name in plan.roles.items()}
     named |= {f"order[{number}].agent": order.agent for number, order in enumerate(plan.order) if order.agent}
     for place, name in named.items():
         try:
-            if name not in agents.AGENTS:
+            if name not in agents.AGENTS and name.partition(":")[0] not in NO_AGENTS:
                 agents.find_card(name, settings)
         except TreadleError as error:
             yield place, error.message, error.hint or ""

@@ -140,8 +140,8 @@ class Bench:
         reason = obeyed(self.user)
         if told := next((f"{path}, which {why}" for path in sorted(_paths(deltas)) if (why := reason(path))), ""):
             return f"it changes {told}: merge it by hand"
-        judges = _judges(verify) if not change.anyway else set()
-        if touched := sorted(judges & _paths(deltas)):
+        made_of = judges(verify) if not change.anyway else set()
+        if touched := sorted(made_of & _paths(deltas)):
             return f"it changes {touched[0]}, by which it is checked; `treadle land retry {change.order} --anyway`"
         return ""
 
@@ -179,7 +179,7 @@ def _paths(deltas: Sequence[Delta]) -> set[str]:
     return {path for delta in deltas for path in (delta.change.path, delta.change.old_path) if path}
 
 
-def _judges(verify: str) -> set[str]:
+def judges(verify: str) -> set[str]:
     """The files that a check is made of, as far as its command names them."""
     try:
         words = shlex.split(verify)

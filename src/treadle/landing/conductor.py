@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from treadle.errors import NotFound, TreadleError
 from treadle.fleet import client
+from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import train as trains
@@ -45,9 +46,7 @@ class Conductor:
                     log.exception("work cannot be landed")
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
-            for task in self._running.values():
-                task.cancel()
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
+            await tasks.end([*self._running.values()])
 
     async def _take_up(self, bus: Bus) -> None:
         """Queue what has ended and is to land in a repository of this machine."""

@@ -91,15 +91,16 @@ def kinds(messages: str) -> dict[str, str]:
 
 
 def check_out(store: Store, user: UserRepository, ref: str, commit: str, on: str, here: str) -> None:
-    """A fresh directory with the files of a merged commit, and a git directory of its own with its history.
+    """A fresh directory with the files of a commit, and a git directory of its own with its history.
 
-    `on` is a commit of the user's repository that it was built on.
+    `on` is a commit of the user's repository that it was built on, or that commit itself.
     """
     _, files = store.borrow_tree(commit)
     write_files(store, files, here)
     place = os.path.join(here, ".git")
     private_git.make(place, user, head=ref, at=on)
     own = UserRepository(here, place, place, linked=False)  # nothing but us has written in it yet
-    give(store, own, commit, without=on)
+    if commit != on:
+        give(store, own, commit, without=on)
     own.run("update-ref", ref, commit)
     own.run("read-tree", commit)

@@ -10,12 +10,20 @@ from treadle.io.process import table
 
 def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(
-        [TREADLE, "demo"], capture_output=True, text=True, timeout=170, env={**os.environ, "TMPDIR": str(tmp_path)}
+        [TREADLE, "demo"], capture_output=True, text=True, timeout=400, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for part in ("dollars waits: prices.py overlaps", "stock asks: python3 check_shop.py", "was killed (kill -9)"):
         assert part in done.stdout
     assert "the page, for your browser: http://127.0.0.1:" in done.stdout
+    for part in (
+        "planned by an agent",
+        "discount: red: prices.py:7",
+        "met: the shop counts",
+        "| reviewer |",
+        "briefs took",
+    ):
+        assert part in done.stdout
     assert "check_shop.py: OK" in done.stdout and "4 receipts for 4 orders" in done.stdout
     assert list(tmp_path.iterdir()) == []
     left = [each for each in table.processes() if any(str(tmp_path) in word for word in table.command_line(each.pid))]

@@ -303,7 +303,7 @@ def test_an_order_that_lands_waits_until_what_it_comes_after_has_landed_and_anot
 def test_an_order_for_a_person_is_asked_at_once_takes_no_slot_and_ends_with_the_answer() -> None:
     book = book_with(spec("q", agent="person", title="Go on?"), spec("a"), slots=1)
     row = book.rows["q"]
-    assert row.order.parked and row.asks["q.1"].words == "Go on?" and row.asks["q.1"].text == "t"
+    assert row.order.parked and row.asks["q.1"].title == "Go on?" and row.asks["q.1"].words == "t"
     assert place_all(book, 1.0) == 1 and book.nodes["n1"].at_work == {"a"}
     book.unpark(row, AnswerRecord(decision="deny", by="ana", text="not today"))
     assert "q" not in book.rows and row.order.state == "done" and row.order.why == "ana answered: deny"

@@ -1,4 +1,4 @@
-"""The fleet's demo: four orders, one that has to wait, a question, a killed runner, and all of it landed."""
+"""The fleet's demo: four orders, one that has to wait, a question, a killed runner, all of it landed; then a goal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import click
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
 
-SECONDS = 110.0
+SECONDS = 300.0
 
 
 def run() -> int:
@@ -36,17 +36,20 @@ def run() -> int:
 
 
 async def _demo(place: Path) -> int:
+    from treadle.cli.fleet import demo_goal
     from treadle.fleet import client, sample, up
 
     began = time.monotonic()
     repository = sample.make_repository(place / "shop")
     say = _Told(began)
     say(f"A repository with four failing tests: {repository}")
-    await up.up(name="demo", slots=3, lease=2.0, say=say)
+    await up.up(name="demo", slots=3, lease=2.0, say=say, program="treadle.goals.node")
     try:
         async with _page(say), client.connected() as bus:
             async with asyncio.timeout(SECONDS):
                 code = await _show(bus, repository, say)
+                met = await demo_goal.show(bus, place / "shop-2", say)
+                code = code or (0 if met else 1)
             await _until_enter(say)
             return code
     finally:

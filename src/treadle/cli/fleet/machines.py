@@ -50,7 +50,7 @@ def up(as_json: bool, **options: Any) -> None:
 
     labels, page = tuple(options.pop("labels")), options.pop("page")
     say = _progress(as_json)
-    status = asyncio.run(machine.up(labels=labels, say=say, program="treadle.landing.node", **options))
+    status = asyncio.run(machine.up(labels=labels, say=say, program="treadle.goals.node", **options))
     found = msgspec.to_builtins(status) if status is not None else {}
     if page and not places.load().joined:
         from treadle.serve import background

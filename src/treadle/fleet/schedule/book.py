@@ -188,7 +188,7 @@ class Book:
     def _ask_people(self, row: OpenOrder) -> None:
         """It is a question of its own: no runner puts it, and its answer is its result."""
         key = f"{row.spec.id}.1"
-        asked = AgentQuestion(kind="question", headline=row.order.title, text=row.spec.task)
+        asked = AgentQuestion(kind="question", text=row.spec.task)
         row.asks[key] = ask = ask_record(row.spec, row.order, asked, 1, self.wall())
         self._dequeue(row)
         self.move(row, "ask", Write(f"ask.{key}", encode(ask), 0), asks=1, open_ask=key)

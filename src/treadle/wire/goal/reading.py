@@ -172,6 +172,11 @@ def _meaning(plan: GoalPlan, budget_required: bool) -> Iterator[_Found]:
     yield from _references(plan.order, known)
 
 
+def faults(plan: GoalPlan) -> Iterator[str]:
+    """What is wrong with a plan that was put together, in words."""
+    return (f"{place}: {what}" for place, what, _ in _meaning(plan, budget_required=False))
+
+
 def _gates(gates: Iterable[str], place: str) -> Iterator[_Found]:
     for number, gate in enumerate(gates):
         if gate not in get_args(Gate) and not re.fullmatch(r"agent:\w+", gate):

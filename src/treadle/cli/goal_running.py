@@ -1,0 +1,339 @@
+"""Goals that are carried out: `treadle goal plan|run|ls|show|explain|report|change|pause|resume|stop|retry|say`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.fleet.common import FAILED, age, money, table, with_bus
+from treadle.errors import ConfigError
+from treadle.io.files import write_atomic
+from treadle.io.reading import read
+
+if TYPE_CHECKING:
+    from treadle.fleet.engine.bus import Bus
+    from treadle.wire.goal.records import GoalRecord
+
+T = TypeVar("T")
+
+
+def with_goal(name: str, work: Callable[[Bus, str], Awaitable[T]]) -> T:
+    """Call `work` for the goal that this name means, which may be shortened."""
+    from treadle.goals.store import resolve
+
+    async def resolved(bus: Bus) -> T:
+        return await work(bus, await resolve(bus, name))
+
+    return with_bus(resolved)
+
+
+@click.command("run")
+@click.argument("plan", metavar="FILE|ID")
+@click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
+@click.option("--no-budget", is_flag=True, help="Run it without a budget.")
+@click.option("--detach", is_flag=True, help="Do not wait: print the goal's id and return.")
+@json_option
+def run(plan: str, root: str, no_budget: bool, detach: bool, as_json: bool) -> None:
+    """Carry out the plan in FILE, or wait for the goal ID, and say what happens on the way.
+
+    The fleet does the work (`treadle fleet up`), whether this command waits or not. Ctrl-C stops only the waiting. A
+    plan that runs already is not begun twice. Exits with 0 when the goal is met and with 3 when it was stopped.
+    """
+
+    record = with_bus(lambda bus: _begun(bus, plan, root, no_budget, None if as_json else click.echo))
+    if not detach:
+        record = with_bus(lambda bus: _followed(bus, record.id, quiet=as_json))
+    if as_json:
+        show_json(record)
+    elif not detach:
+        click.echo(f"{record.state}: {record.why}")
+    sys.exit(FAILED if record.state == "stopped" else 0)
+
+
+async def _begun(
+    bus: Bus, plan: str, root: str, no_budget: bool, say: Callable[[str], None] | None, planner: Any = None
+) -> GoalRecord:
+    from treadle.goals import commands, store
+
+    name, new = "", False
+    if os.path.isfile(plan):
+        more = {} if planner is None else {"planner": planner}
+        name, new = await commands.begin(bus, text_of(plan), root, budget_required=not no_budget, **more)
+        if say is not None:
+            say(f"goal {name} {'begins' if new else 'is under way already'}")
+    return (await store.load(bus, name or await store.resolve(bus, plan)))[0]
+
+
+async def _followed(bus: Bus, name: str, *, quiet: bool) -> GoalRecord:
+    from treadle.goals import commands
+
+    told = _GoalNews()
+    async for record in commands.follow(bus, name):
+        if not quiet:
+            told(record)
+    return record
+
+
+class _GoalNews:
+    """Says what changed since the record before."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, str] = {}
+        self.asked: set[str] = set()
+        self.state = "running"
+
+    def __call__(self, record: GoalRecord) -> None:
+        for name, step in record.steps.items():
+            if self.steps.get(name, "waiting") != step.state:
+                why = f": {step.why.splitlines()[0]}" if step.why else ""
+                click.echo(f"  {name}: {step.state}{why}")
+            self.steps[name] = step.state
+        for about, order in record.questions.items():
+            if order not in self.asked:
+                self.asked.add(order)
+                click.echo(f"asks about {about}: `treadle fleet answer {order} allow|deny`", err=True)
+        if record.state == "paused" != self.state:
+            click.echo(f"paused: {record.why}; `treadle goal resume {record.id}`", err=True)
+        self.state = record.state
+
+
+@click.command("ls")
+@json_option
+def ls(as_json: bool) -> None:
+    """List the goals, the latest first."""
+
+    async def work(bus: Bus) -> list[GoalRecord]:
+        from treadle.goals import commands
+
+        return list((await commands.goals(bus)).values())
+
+    found = with_bus(work)
+    if as_json:
+        return show_json(found)
+    rows = [["GOAL", "STATE", "LANDED", "ORDERS", "USED", "AGE", "WHAT"]]
+    for each in found:
+        counts = [sum(step.state in ("landed", "answered") for step in each.steps.values()), len(each.steps)]
+        state = "asking" if each.questions and each.state == "running" else each.state
+        rows.append(
+            [each.id, state, f"{counts[0]} of {counts[1]}", str(each.placed), _used(each), age(each.began), each.goal]
+        )
+    table(rows)
+
+
+def _used(record: GoalRecord) -> str:
+    from treadle.wire.fleet.records import Used
+
+    total = Used()
+    for each in record.used.values():
+        total = total.plus(each)
+    return money(total)
+
+
+@click.command("show")
+@click.argument("name", metavar="ID")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show a goal: its waves, where each order stands, what is asked, what was used."""
+
+    async def work(bus: Bus) -> tuple[Any, Any, Any]:
+        from treadle.goals import commands
+
+        record, plan = await commands.show(bus, name)
+        return record, plan, None if record.ended else await commands.expected(bus, record, plan)
+
+    record, plan, more = with_bus(work)
+    if as_json:
+        return show_json({"goal": record, "plan": plan, "forecast": more})
+    from treadle.goals.briefing import told
+    from treadle.goals.waves import waves
+
+    click.echo(f"goal    {record.id}: {record.goal}")
+    click.echo(f"state   {record.state}{f': {record.why}' if record.why else ''}, for {age(record.began)}")
+    click.echo(f"lands   on {record.branch} of {record.root}")
+    click.echo(f"used    {_used(record)}, {record.placed} orders of {budget_words(plan.budget)}")
+    if more is not None and more.tokens:
+        spread = f" ± {more.spread}" if more.spread is not None else ""
+        click.echo(f"expects {more.tokens}{spread} tokens more, from {more.seen} orders of these sizes here")
+    width = max(len(each) for each in record.steps)
+    for wave in waves(plan)[0]:
+        click.echo(f"\nwave {wave.number}")
+        for each in wave.orders:
+            step = record.steps[each]
+            click.echo(f"  {each:{width}}  {told(step).splitlines()[0]}{f'  {step.order}' if step.order else ''}")
+    for about, order in record.questions.items():
+        click.echo(f"\nasks about {about}: `treadle fleet answer {order} allow|deny`")
+
+
+def budget_words(budget: Any) -> str:
+    if budget is None:
+        return "none"
+    units = (("tokens", "tokens"), ("usd", "USD"), ("hours", "h"), ("orders", "orders"))
+    return ", ".join(f"{getattr(budget, name):g} {unit}" for name, unit in units if getattr(budget, name) is not None)
+
+
+@click.command("report")
+@click.argument("name", metavar="ID")
+@click.option("--html", "as_html", is_flag=True, help="As a page of its own.")
+@click.option("--out", default="-", metavar="FILE", help="Where it goes. Default: printed.")
+def report(name: str, as_html: bool, out: str) -> None:
+    """Report a goal: what was asked, what landed, by whom, tokens by role, what briefs saved, what was dropped.
+
+    In Markdown, or as a page with --html.
+    """
+
+    async def work(bus: Bus) -> str:
+        from treadle.goals import commands
+
+        return await commands.report(bus, name)
+
+    text = with_bus(work)
+    if as_html:
+        from treadle.goals.report import page
+
+        text = page(text, text.splitlines()[0].lstrip("# "))
+    if out == "-":
+        click.echo(text, nl=False)
+    else:
+        write_atomic(out, text.encode(), 0o644)
+        click.echo(out)
+
+
+@click.command("change")
+@click.argument("name", metavar="ID")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+def change(name: str, path: str) -> None:
+    """Replace the plan of a goal that runs by the one in FILE. Orders that were placed must be in it as they were."""
+    text = text_of(path)
+    record = with_goal(name, lambda bus, found: _commands().change(bus, found, text))
+    click.echo(f"goal {record.id} has version {record.plan} of its plan, {len(record.steps)} orders")
+
+
+@click.command("plan")
+@click.argument("goal", metavar="TEXT", required=False)
+@click.option("--from", "source", default="", metavar="FILE", help="Plan what a file asks for, such as an issue.")
+@click.option("--agent", default="native", show_default=True, metavar="NAME", help="Who plans.")
+@click.option("--model", default="", metavar="NAME", help="Its model.")
+@click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
+@click.option("--tokens", type=int, metavar="N", help="The budget of the goal.")
+@click.option("--usd", type=float, metavar="USD", help="The budget of the goal.")
+@click.option("--hours", type=float, metavar="H", help="The budget of the goal.")
+@click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="Where the plan goes.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--go", is_flag=True, help="Carry it out at once. A plan from a file stops at its gate all the same.")
+def plan_(goal: str | None, source: str, go: bool, out: str, force: bool, **options: Any) -> None:
+    """Have an agent plan TEXT: it reads the repository, confined and without writing, and answers with the plan.
+
+    The plan is checked, and its mistakes go back to the agent, before it is written to FILE; on a terminal $EDITOR
+    then opens it.
+    """
+    if bool(goal) == bool(source):
+        raise ConfigError(
+            "say what is wanted, in words or with --from FILE", hint='as in treadle goal plan "Export CSV"'
+        )
+    if os.path.lexists(out) and not force:
+        raise ConfigError(f"{out} is there already", hint="name another file with --out, or give --force")
+    if go and not any(options[name] for name in ("tokens", "usd", "hours")):
+        raise ConfigError("a goal that runs at once needs a budget", hint="give --tokens, --usd or --hours")
+    told = goal or text_of(source)
+    made = with_bus(lambda bus: _planned(bus, told, os.path.basename(source), options))
+    write_atomic(out, made.text.encode(), 0o644)
+    click.echo(f"{out}: planned by {options['agent']} as {made.order}, {made.used.tokens} tokens, {made.tries} tries")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        click.edit(filename=out)
+    if go:
+        record = with_bus(lambda bus: _begun(bus, out, options["root"], False, click.echo, made.used))
+        record = with_bus(lambda bus: _followed(bus, record.id, quiet=False))
+        click.echo(f"{record.state}: {record.why}")
+        sys.exit(FAILED if record.state == "stopped" else 0)
+    click.echo(f"`treadle goal check {out}` explains it, `treadle goal run {out}` carries it out")
+
+
+async def _planned(bus: Bus, goal: str, source: str, options: Any) -> Any:
+    from treadle.goals import planner
+    from treadle.wire.goal.plan import GoalBudget
+
+    limits = {name: options[name] for name in ("tokens", "usd", "hours") if options[name] is not None}
+    budget = GoalBudget(**limits) if limits else None
+    given = {name: options[name] for name in ("root", "agent", "model")}
+    return await planner.plan(bus, goal, **given, budget=budget, source=source)
+
+
+@click.command("explain")
+@click.argument("name", metavar="ID")
+@json_option
+def explain(name: str, as_json: bool) -> None:
+    """Say what a goal and each of its orders does or waits for now."""
+
+    async def work(bus: Bus) -> dict[str, str]:
+        from treadle.goals import commands
+
+        return await commands.explain(bus, name)
+
+    found = with_bus(work)
+    if as_json:
+        return show_json(found)
+    click.echo(found.pop(""))
+    for step, why in found.items():
+        click.echo(f"  {step}: {why}")
+
+
+@click.command("pause")
+@click.argument("name", metavar="ID")
+@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
+@click.option("--now", is_flag=True, help="Hold also what is at work, at its next step.")
+def pause(name: str, why: str, now: bool) -> None:
+    """Place nothing more of a goal until `resume`. Time in which it is paused does not count."""
+    with_goal(name, lambda bus, found: _commands().pause(bus, found, why=why, now=now))
+
+
+@click.command("resume")
+@click.argument("name", metavar="ID")
+def resume(name: str) -> None:
+    """Let a goal go on that was paused, or that paused itself."""
+    with_goal(name, lambda bus, found: _commands().resume(bus, found))
+
+
+@click.command("stop")
+@click.argument("name", metavar="ID")
+@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
+def stop(name: str, why: str) -> None:
+    """End a goal: cancel what is at work. What has landed stays on the branch."""
+    with_goal(name, lambda bus, found: _commands().stop(bus, found, why=why))
+
+
+@click.command("retry")
+@click.argument("name", metavar="ID")
+@click.argument("step", metavar="ORDER")
+def retry(name: str, step: str) -> None:
+    """Try an order of the plan again that was dropped, from the branch as it is now."""
+    with_goal(name, lambda bus, found: _commands().retry(bus, found, step))
+
+
+@click.command("say")
+@click.argument("name", metavar="ID")
+@click.argument("text", metavar="TEXT")
+def say(name: str, text: str) -> None:
+    """Tell all agents of a goal something: those at work now, and those that begin later."""
+    for step, said in with_goal(name, lambda bus, found: _commands().say(bus, found, text)).items():
+        click.echo(f"{step}: {said}")
+
+
+def _commands() -> Any:
+    from treadle.goals import commands
+
+    return commands
+
+
+def text_of(path: str) -> str:
+    try:
+        return read(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: {error}") from None
+
+
+COMMANDS = (plan_, run, ls, show, explain, report, change, pause, resume, stop, retry, say)

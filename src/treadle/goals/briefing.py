@@ -1,0 +1,204 @@
+"""The orders that a goal gives to a fleet: what each agent is told, and within which limits it works. Pure but for the
+repository's own records, which are read.
+
+A worker gets a delta brief. What its whole wave needs comes first, in the same bytes for each; its own task, what its
+acceptance is and what others found out come last. A reviewer and a judge look without writing, and answer in JSON.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from treadle.coordination.planning import Planning
+from treadle.coordination.waves import WaveTask, lay_out, section
+from treadle.fleet.orders import PERSON
+from treadle.goals.deciding import GoalSeen, role_of
+from treadle.goals.imported import to_toml
+from treadle.goals.waves import waves
+from treadle.sessions.tokens import estimate
+from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.records import BriefSize, GoalRecord, GoalStep
+
+WEIGHTS = {"s": 1, "m": 2, "l": 4}
+MARGIN = 1.5
+"""An order may use so many times its share of the budget."""
+DIFF_MAX = 60_000
+FOUND_MAX = 2000
+QUESTION_SECONDS = 86_400.0
+LOOKS = OrderPolicy(deny_write=("**",))
+
+
+def work(record: GoalRecord, plan: GoalPlan, name: str, base: str, seen: GoalSeen, found: Mapping[str, str]) -> Spec:
+    """The order that begins on a step. `found` is what earlier orders answered that do not land."""
+    planned = next(each for each in plan.order if each.id == name)
+    agent, model = (planned.agent, planned.model) if planned.agent else role_of(plan, "worker")
+    checks = [*planned.accept, planned.verify or plan.verify]
+    return Spec(
+        id=record.steps[name].order,
+        title=planned.title or planned.task.strip().splitlines()[0][:100],
+        task=_brief(record, plan, planned, found),
+        agent=agent or "native",
+        model=planned.model or model or None,
+        mode=plan.mode or None,
+        root=record.root,
+        base=base,
+        after=tuple(order for each in planned.after if (order := record.steps[each].order)),
+        claims=planned.claims,
+        verify=" && ".join(f"( {each}\n)" for each in checks if each),
+        setup=plan.setup,
+        on_red=planned.on_red,
+        **_common(record),
+        limits=limits(record, plan, planned.size, seen),
+    )
+
+
+def _common(record: GoalRecord) -> dict[str, Any]:
+    return {"project": record.id, "by": f"goal {record.id}", "created": time.time()}
+
+
+def _brief(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, found: Mapping[str, str]) -> str:
+    shared, own = parts(record.root, plan, planned)
+    more = [own.rstrip()]
+    more += [f"What {name} found out:\n{text[:FOUND_MAX]}" for name, text in found.items()]
+    if planned.accept:
+        more.append("It is accepted when each of these passes:\n" + "\n".join(f"  {each}" for each in planned.accept))
+    step = record.steps[planned.id]
+    if step.comments:
+        more.append(f"An earlier try ({', '.join(step.orders[:-1])}) did not land: {step.comments}")
+    more += [f"A person adds: {text}" for text in record.told]
+    return shared + "\n\n".join(more) + "\n"
+
+
+def parts(root: str, plan: GoalPlan, planned: PlannedOrder) -> tuple[str, str]:
+    """The beginning that all briefs of the order's wave share, and its own task."""
+    found, _ = waves(plan)
+    wave = next(each for each in found if planned.id in each.orders)
+    orders = [order for order in plan.order if order.id in wave.orders]
+    tasks = [WaveTask(order.id, order.task, ",".join(order.symbols)) for order in orders]
+    laid = lay_out(Planning(project=root), tasks, plan.invariants)
+    return f"{laid.shared}GOAL: {plan.goal}\n\n", laid.own[planned.id]
+
+
+def size(record: GoalRecord, plan: GoalPlan, name: str, task: str) -> BriefSize:
+    """What the brief comes to, and what restating the plan and its invariants would."""
+    planned = next(each for each in plan.order if each.id == name)
+    shared, _ = parts(record.root, plan, planned)
+    rules = section(record.root, plan.invariants) if plan.invariants else ""
+    whole = estimate(to_toml(plan)) + (estimate(rules) if rules else 0)
+    own = estimate(task[len(shared) :])
+    return BriefSize(shared=estimate(shared), own=own, restated=whole + own)
+
+
+def limits(record: GoalRecord, plan: GoalPlan, weight: str, seen: GoalSeen) -> OrderLimits:
+    """Its share of the budget by its size, and never more than what is left."""
+    budget, times = plan.budget, 1 + record.raised
+    if budget is None:
+        return OrderLimits()
+    share = MARGIN * WEIGHTS[weight] / max(1, sum(WEIGHTS[each.size] for each in plan.order))
+    tokens = usd = seconds = None
+    if budget.tokens is not None:
+        tokens = max(1, int(min(share * budget.tokens, budget.tokens * times - seen.spent_tokens)))
+    if budget.usd is not None:
+        usd = max(0.0001, min(share * budget.usd, budget.usd * times - seen.spent_usd) * 0.999)
+    if budget.hours is not None:
+        spent = seen.now - record.began - record.rested
+        seconds = max(60.0, budget.hours * times * 3600 - spent)
+    return OrderLimits(tokens=tokens, usd=usd, seconds=seconds)
+
+
+def question(record: GoalRecord, order: str, title: str, text: str) -> Spec:
+    return Spec(
+        id=order,
+        title=title[:300],
+        task=text,
+        agent=PERSON,
+        answer_seconds=QUESTION_SECONDS,
+        root=record.root,
+        **_common(record),
+    )
+
+
+REVIEW = """You review another agent's work before it lands. Look at it with fresh eyes; change nothing.
+
+What was wanted ({name}):
+{task}
+
+It is accepted when each of these passes, and they do:
+{accept}
+
+The change, also `git diff {base} HEAD`:
+{diff}
+
+Approve it if it does what was wanted, does nothing else, and you would answer for it. Otherwise say what must change.
+End your answer with one JSON object and nothing after it:
+{{"verdict": "approve" or "changes", "comments": [{{"path": "FILE", "line": NUMBER IN THE NEW FILE, "text": "..."}}]}}
+"""
+
+
+def review(record: GoalRecord, plan: GoalPlan, name: str, commit: str, base: str, diff: str, seen: GoalSeen) -> Spec:
+    planned = next(each for each in plan.order if each.id == name)
+    agent, model = role_of(plan, "reviewer")
+    cut = diff if len(diff) <= DIFF_MAX else diff[:DIFF_MAX] + "\n... (the rest with the command above)"
+    accept = "\n".join(f"  {each}" for each in planned.accept) or "  (no commands)"
+    return Spec(
+        id=record.steps[name].review,
+        title=f"review of {name}",
+        task=REVIEW.format(name=name, task=planned.task.strip(), accept=accept, base=base, diff=cut),
+        **_looking(record, agent, model),
+        base=commit,
+        limits=limits(record, plan, "s", seen),
+    )
+
+
+def _looking(record: GoalRecord, agent: str, model: str) -> dict[str, Any]:
+    looks = {"policy": LOOKS, "mode": "full-auto", "root": record.root}
+    return {**_common(record), **looks, "agent": agent or "native", "model": model or None}
+
+
+JUDGE = """You judge whether a goal is met, on the branch as it is now; change nothing.
+
+The goal: {goal}
+
+`{done}` {said} there:
+{output}
+
+What was done:
+{steps}
+
+Read what you need of the repository. If the goal is met, say so. If not, say which orders are still needed, each small
+enough for one agent, with acceptance commands that fail now. End your answer with one JSON object and nothing after it:
+{{"met": true or false, "why": "one sentence", "orders": [{{"id": "short-name", "task": "...", "claims": ["FILE"],
+"accept": ["COMMAND"], "after": [], "discovered_from": "ID OF THE ORDER THAT SHOWED IT, OR NOTHING"}}]}}
+"""
+
+
+def judge(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Spec:
+    assert record.done is not None
+    agent, model = role_of(plan, "judge")
+    steps = "\n".join(f"- {name}: {told(step)}" for name, step in record.steps.items())
+    return Spec(
+        id=record.judge,
+        title="is the goal met?",
+        task=JUDGE.format(
+            goal=plan.goal,
+            done=plan.done,
+            said="passes" if record.done.ok else "fails",
+            output=record.done.output or "(no output)",
+            steps=steps,
+        ),
+        **_looking(record, agent, model),
+        base=record.done.tip,
+        limits=limits(record, plan, "s", seen),
+    )
+
+
+def told(step: GoalStep) -> str:
+    """What became of an order, in a few words."""
+    if step.state == "landed":
+        return f"landed as {step.commit[:10]}"
+    return f"{step.state}{f' ({step.why})' if step.why else ''}"
+
+
+def comments(step: GoalStep, more: Sequence[str]) -> str:
+    return "\n\n".join(filter(None, [step.comments, *more])) or "try again"

@@ -1,0 +1,256 @@
+"""What people ask of goals: begin, look, explain, pause, go on, stop, try again, say. For commands and programs.
+
+async with connected() as bus:
+    goal, _ = await begin(bus, open("goal.toml").read(), "/src/shop")
+    record = await wait(bus, goal)
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import time
+from collections.abc import AsyncIterator, Mapping
+
+from msgspec.structs import replace
+
+from treadle.errors import ConfigError, LocalError
+from treadle.fleet import client
+from treadle.fleet.client import connected as connected
+from treadle.fleet.engine.bus import Bus
+from treadle.goals import deciding, store
+from treadle.goals.check import check
+from treadle.goals.forecast import Forecast, forecast, sizes
+from treadle.goals.foreman import set_budget
+from treadle.goals.looking import look
+from treadle.goals.report import markdown
+from treadle.goals.store import goals as goals
+from treadle.goals.store import history as history
+from treadle.goals.waves import waves
+from treadle.landing import train as trains
+from treadle.wire.fleet.records import Used
+from treadle.wire.goal.plan import ROLES, GoalPlan
+from treadle.wire.goal.records import (
+    OVER,
+    GoalOver,
+    GoalPaused,
+    GoalRecord,
+    GoalResumed,
+    GoalTold,
+    StepAgain,
+)
+from treadle.workspace import branch_moves, checkouts, remotes
+
+LOOKED_AT = 50
+"""How many goals a forecast looks at, the latest first."""
+
+
+async def begin(
+    bus: Bus, text: str, root: str, *, budget_required: bool = True, by: str = "", planner: Used | None = None
+) -> tuple[str, bool]:
+    """Begin the plan in `text`. Returns the goal's id, and whether it is new: a plan that runs is not begun twice."""
+    user = await asyncio.to_thread(checkouts.around, root)
+    found = await asyncio.to_thread(check, text, user.top, budget_required=budget_required)
+    if found.plan is None or found.mistakes:
+        first = found.mistakes[0]
+        raise ConfigError(
+            f"line {first.line}: {first.place}: {first.what}", hint="`treadle goal check` shows all mistakes"
+        )
+    plan = found.plan
+    if remotes.split(plan.branch)[0]:
+        raise ConfigError(
+            f"{plan.branch} is a branch of a remote", hint="a goal lands on a branch here: push it, or `treadle land`"
+        )
+    await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{plan.branch}")  # raises where there is no such branch
+    train = await trains.ensure(bus, user.top, plan.branch)
+    record, _ = await trains.load(bus, train)
+    if not record.verify and not plan.verify:
+        raise ConfigError(
+            f"nothing checks what lands on {plan.branch}", hint='give the plan a check: verify = "make test"'
+        )
+    if not record.verify:
+        await trains.ensure(bus, user.top, plan.branch, verify=plan.verify, setup=plan.setup)
+    plan = replace(plan, roles=_all_roles(plan))
+    agent, _ = deciding.role_of(plan, "reconciler")
+    await trains.change(bus, train, lambda found: found if found.reconciler else replace(found, reconciler=agent))
+    key = hashlib.sha256(text.encode()).hexdigest()
+    name, new = await store.begin(bus, plan, user.top, by=by or client.me(), key=key, planner=planner)
+    await set_budget(bus, name, plan, 0)
+    return name, new
+
+
+def _all_roles(plan: GoalPlan) -> dict[str, str]:
+    """Every role with its agent, so that the goal does not change with the settings."""
+    from treadle.settings import config
+
+    default = config.load(".").settings.agent or "native"
+    return {role: plan.roles.get(role) or default for role in ROLES}
+
+
+async def show(bus: Bus, name: str) -> tuple[GoalRecord, GoalPlan]:
+    record, _ = await store.load(bus, await store.resolve(bus, name))
+    return record, await store.get_plan(bus, record.id, record.plan)
+
+
+async def explain(bus: Bus, name: str) -> dict[str, str]:
+    """What each order of the plan that is not over waits for, or does; under the empty name, the goal itself."""
+    record, plan = await show(bus, name)
+    found = {"": _explained(record)}
+    seen = await look(bus, record, plan)
+    laid, _ = waves(plan)
+    wave = {each: one.number for one in laid for each in one.orders}
+    asked = {about.split(":")[1]: about for about in record.questions if ":" in about}
+    for planned in plan.order:
+        step = record.steps[planned.id]
+        if step.state in OVER:
+            continue
+        if planned.id in asked:
+            about = asked[planned.id]
+            found[planned.id] = (
+                f"waits for an answer ({about.split(':')[0]}): `treadle fleet answer {record.questions[about]}`"
+            )
+        elif step.state == "waiting":
+            needs = deciding.waits_for(record, plan, planned, wave) or deciding.over_budget(record, plan, seen)
+            found[planned.id] = f"waits for {needs}" if needs else "is about to be placed"
+        elif step.state == "landing":
+            found[planned.id] = f"{step.order} waits in the train: `treadle land show {record.branch}`"
+        else:
+            order = step.review or step.order
+            why = await client.why(bus, order)
+            doing = why.waits.text if why.waits else why.activity.doing if why.activity else why.why
+            found[planned.id] = f"{step.state}: {order} is {why.state}{f', {doing}' if doing else ''}"
+    return found
+
+
+def _explained(record: GoalRecord) -> str:
+    if record.state != "running":
+        return f"{record.state}: {record.why}"
+    if record.questions:
+        asks = [f"{about}: `treadle fleet answer {order} allow|deny`" for about, order in record.questions.items()]
+        return f"asks {'; '.join(asks)}"
+    return "being judged" if record.judge else "running"
+
+
+async def wait(bus: Bus, name: str, *, timeout: float | None = None) -> GoalRecord:
+    """Wait until the goal is over."""
+    async with asyncio.timeout(timeout):
+        async for record in follow(bus, name):
+            if record.ended:
+                return record
+    raise AssertionError("following ends with the goal")
+
+
+async def follow(bus: Bus, name: str) -> AsyncIterator[GoalRecord]:
+    """The record, and then each time that it changes, until the goal is over."""
+    start = await bus.last_revision() + 1
+    record, _ = await store.load(bus, name)
+    yield record
+    if record.ended:
+        return
+    changes = client.changes(bus, pattern=f"goal.{name}", start=start)
+    try:
+        async for entry in changes:
+            record = store.read_goal(entry.value)
+            yield record
+            if record.ended:
+                return
+    finally:
+        await changes.aclose()
+
+
+async def report(bus: Bus, name: str) -> str:
+    """What became of the goal so far, in Markdown."""
+    record, plan = await show(bus, name)
+    orders = [step.order for step in record.steps.values() if step.order]
+    agents = {order: (await client.get_order(bus, order)).agent for order in orders}
+    receipts = {order: each.sha256 for order in orders if (each := await client.get_receipt(bus, order)) is not None}
+    return markdown(record, plan, await store.history(bus, record.id), agents, receipts)
+
+
+async def expected(bus: Bus, record: GoalRecord, plan: GoalPlan) -> Forecast | None:
+    """What the rest will take, from what orders of these sizes took in this fleet's goals."""
+    known = [each for each in (await store.goals(bus)).values() if each.placed][:LOOKED_AT]
+    plans = [(each, await store.get_plan(bus, each.id, each.plan)) for each in known]
+    return forecast(record, plan, sizes(plans))
+
+
+# Steering...
+
+
+async def change(bus: Bus, name: str, text: str, *, by: str = "") -> GoalRecord:
+    """Replace the plan of a goal that runs. What was placed stays; roles that the text does not name stay too."""
+    record, old = await show(bus, name)
+    found = await asyncio.to_thread(check, text, record.root, budget_required=old.budget is not None)
+    if found.plan is None or found.mistakes:
+        first = found.mistakes[0]
+        raise ConfigError(f"line {first.line}: {first.place}: {first.what}", hint="`treadle goal check` shows all")
+    if found.plan.branch != old.branch:
+        raise ConfigError("the branch of a goal that runs cannot be changed", hint="stop it and run the plan anew")
+    plan = replace(found.plan, roles={**old.roles, **found.plan.roles}, source=found.plan.source or old.source)
+    after = await store.change_plan(bus, record.id, plan, by=by or client.me(), why="changed by a person")
+    await set_budget(bus, record.id, plan, record.raised)
+    return after
+
+
+async def pause(bus: Bus, name: str, *, why: str = "", by: str = "", now: bool = False) -> GoalRecord:
+    """Place nothing more; what is queued waits too, and with `now` what runs is held at its next step."""
+    event = GoalPaused(at=time.time(), by=by or client.me(), why=why or "paused")
+    record = await store.happen(bus, name, lambda found: [event] if _open(found).state == "running" else [])
+    await client.pause(bus, f"project:{name}", why=event.why, by=event.by, now=now)
+    return record
+
+
+async def resume(bus: Bus, name: str, *, by: str = "") -> GoalRecord:
+    event = GoalResumed(at=time.time(), by=by or client.me())
+    record = await store.happen(bus, name, lambda found: [event] if _open(found).state == "paused" else [])
+    await client.resume(bus, f"project:{name}", by=event.by)
+    return record
+
+
+async def stop(bus: Bus, name: str, *, why: str = "", by: str = "") -> GoalRecord:
+    """End the goal. What is at work is cancelled; what has landed stays."""
+    who = by or client.me()
+    event = GoalOver(at=time.time(), by=who, met=False, why=f"stopped by {who}{f': {why}' if why else ''}")
+    record = await store.happen(bus, name, lambda found: [] if found.ended else [event])
+    await client.resume(bus, f"project:{name}", by=who)
+    return record
+
+
+async def retry(bus: Bus, name: str, step: str, *, by: str = "") -> GoalRecord:
+    """Try an order of the plan again that was dropped, from the branch as it is now."""
+    event = StepAgain(at=time.time(), by=by or client.me(), step=step)
+
+    def again(found: GoalRecord) -> list[StepAgain]:
+        if step not in _open(found).steps:
+            raise ConfigError(f"the plan has no order {step!r}", hint=f"it has {', '.join(found.steps)}")
+        if found.steps[step].state != "dropped":
+            raise LocalError(f"{step} is {found.steps[step].state}, and only what was dropped can be tried again")
+        return [event]
+
+    before, _ = await store.load(bus, name)
+    record = await store.happen(bus, name, again)
+    void = {*before.questions.values(), before.judge} - {*record.questions.values(), record.judge, ""}
+    for order in void:
+        with contextlib.suppress(LocalError):  # it has ended meanwhile
+            await client.cancel(bus, order, why=f"{step} is tried again", by=event.by)
+    return record
+
+
+async def say(bus: Bus, name: str, text: str, *, by: str = "") -> Mapping[str, str]:
+    """Tell all agents of the goal: those at work now, and those that begin later. Returns what each said to it."""
+    event = GoalTold(at=time.time(), by=by or client.me(), text=text)
+    record = await store.happen(bus, name, lambda found: [event] if _open(found) else [])
+    told = {}
+    for step, each in record.steps.items():
+        if each.state == "working":
+            try:
+                await client.say(bus, each.order, text, by=event.by)
+                told[step] = "told"
+            except LocalError as error:
+                told[step] = str(error)
+    return told
+
+
+def _open(record: GoalRecord) -> GoalRecord:
+    if record.ended:
+        raise LocalError(f"the goal {record.id} is over: {record.state}", hint="run its plan again for a new one")
+    return record

@@ -1,0 +1,442 @@
+"""What is to be done next for a goal. Pure: from its record, its plan and what is seen of its orders, one step.
+
+Everything is written down before it is done: first the happening, then the order that it names, whose id follows from
+the record. So whoever comes after a crash, or at the same time, does the same again, which changes nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from treadle.fleet.orders import PERSON, new_id
+from treadle.goals.waves import waves
+from treadle.policy.patterns import overlaps
+from treadle.wire.fleet.records import Used
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.records import (
+    MET,
+    OVER,
+    AnyGoalEvent,
+    GoalOver,
+    GoalRecord,
+    GoalStep,
+    JudgePlaced,
+    QuestionAnswered,
+    QuestionPut,
+    ReviewPlaced,
+    RoundBegun,
+    StepDropped,
+    StepEnded,
+    StepLanded,
+    StepLeftOut,
+    StepObjected,
+    StepPlaced,
+)
+
+SENT_BACK = 2
+"""How often an order goes back to its author before a person is asked."""
+REVIEWS = 3
+"""A first review and two rounds."""
+ROUNDS = 5
+BARREN = 2
+"""So many rounds without a landed change, and a person is asked."""
+FULL = 0.98
+"""A budget is spent when so much of it is used: no order could do anything with the rest."""
+
+
+class OrderSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is seen of an order of the fleet."""
+
+    stored: bool = True
+    """False when it was decided on and is not submitted yet."""
+    ended: bool = False
+    ok: bool = False
+    cancelled: bool = False
+    why: str = ""
+    used: Used = Used()
+    changed: bool = False
+    """Whether it has left a change that could land."""
+    touched: tuple[str, ...] = ()
+    """Files that were there before, that its acceptance is made of, and that it changed."""
+    landed: str = ""
+    left_out: str = ""
+    given_up: bool = False
+    """Whether the train has found no one who could help: author, reconciler and person have tried."""
+    retried_as: str = ""
+    allow: bool = False
+    says: str = ""
+    by: str = ""
+
+
+class GoalSeen(msgspec.Struct, frozen=True, kw_only=True):
+    now: float
+    tip: str = ""
+    orders: Mapping[str, OrderSeen] = {}
+    spent_usd: float = 0.0
+    spent_tokens: int = 0
+
+
+class Happened(msgspec.Struct, frozen=True, kw_only=True):
+    """Write down that this happened."""
+
+    event: AnyGoalEvent
+
+
+class SubmitWork(msgspec.Struct, frozen=True, kw_only=True):
+    step: str
+
+
+class SubmitReview(msgspec.Struct, frozen=True, kw_only=True):
+    step: str
+
+
+class SubmitJudge(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class SubmitQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    about: str
+
+
+class TakeReview(msgspec.Struct, frozen=True, kw_only=True):
+    """Read the reviewer's answer and write down what it says."""
+
+    step: str
+
+
+class TakeJudgement(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class TryAcceptance(msgspec.Struct, frozen=True, kw_only=True):
+    step: str
+
+
+class BoardTrain(msgspec.Struct, frozen=True, kw_only=True):
+    """Queue its change in the train."""
+
+    step: str
+
+
+class RunDone(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class CancelOpen(msgspec.Struct, frozen=True, kw_only=True):
+    orders: tuple[str, ...]
+
+
+GoalMove: TypeAlias = (
+    Happened
+    | SubmitWork
+    | SubmitReview
+    | SubmitJudge
+    | SubmitQuestion
+    | TakeReview
+    | TakeJudgement
+    | TryAcceptance
+    | BoardTrain
+    | RunDone
+    | CancelOpen
+)
+
+
+def moves(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Iterator[GoalMove]:
+    """What can be done now, the first first. After each that writes something down, ask again."""
+    if record.ended:
+        open_ = tuple(order for order, each in seen.orders.items() if each.stored and not each.ended)
+        if open_:
+            yield CancelOpen(orders=open_)
+        return
+    yield from _heard(record, seen)
+    if record.state == "running":
+        yield from _Deciding(record, plan, seen).decided()
+
+
+def question_id(goal: str, about: str, number: int) -> str:
+    return new_id(f"{goal} asks {about} {number}")
+
+
+def work_id(goal: str, step: str, earlier: tuple[str, ...]) -> str:
+    """The id of an order that begins anew; readable for the first."""
+    return new_id(f"{goal} {step} {len(earlier)}") if earlier else f"{goal}-{step}"
+
+
+def again_id(order: str) -> str:
+    """The id of the order that continues this one, as `fleet.client.retry` makes it."""
+    return new_id(f"retry of {order}")
+
+
+def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
+    """What became of what was placed; and what was decided on and is not submitted yet."""
+    nothing = OrderSeen(stored=False)
+    for about, order in record.questions.items():
+        asked = seen.orders.get(order, nothing)
+        if not asked.stored:
+            yield SubmitQuestion(about=about)
+        elif asked.ended:
+            by = asked.by if asked.ok else "deadline"
+            yield Happened(event=QuestionAnswered(at=seen.now, by=by, about=about, allow=asked.allow, text=asked.says))
+    for name, step in record.steps.items():
+        found = seen.orders.get(step.order, nothing)
+        if step.state == "landing" and found.landed:
+            yield Happened(event=StepLanded(at=seen.now, step=name, commit=found.landed))
+        elif step.state in ("working", "landing") and found.retried_as:
+            yield Happened(event=StepPlaced(at=seen.now, step=name, order=found.retried_as, fresh=False))
+        elif step.state == "working" and not found.stored:
+            yield SubmitWork(step=name)
+        elif step.state == "working" and found.cancelled:
+            yield Happened(event=StepDropped(at=seen.now, step=name, why=found.why))
+        elif step.state == "working" and found.ended:
+            yield Happened(event=StepEnded(at=seen.now, step=name, ok=found.ok, why=found.why, used=found.used))
+        elif step.state == "reviewing" and step.review:
+            review = seen.orders.get(step.review, nothing)
+            if not review.stored:
+                yield SubmitReview(step=name)
+            elif review.ended:
+                yield TakeReview(step=name)
+        elif step.state == "landing" and found.left_out and found.given_up:
+            yield Happened(event=StepDropped(at=seen.now, step=name, why=found.left_out))
+        elif step.state == "landing" and found.left_out:
+            yield Happened(event=StepLeftOut(at=seen.now, step=name, why=found.left_out))
+    if record.judge:
+        judge = seen.orders.get(record.judge, nothing)
+        if not judge.stored:
+            yield SubmitJudge()
+        elif judge.ended:
+            yield TakeJudgement()
+
+
+class _Deciding:
+    def __init__(self, record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> None:
+        self.record, self.plan, self.seen = record, plan, seen
+        self.found: list[GoalMove] = []
+        found, _ = waves(plan)
+        self.wave = {name: wave.number for wave in found for name in wave.orders}
+
+    def decided(self) -> list[GoalMove]:
+        if "plan" not in self.plan.gated or self._agreed("plan", "Carry out this plan?", outlined(self.plan)):
+            if "plan" in self.plan.gated and not self.record.answers["plan"].allow:
+                self._over(False, f"the plan was not agreed to: {self._said('plan')}")
+            else:
+                self._go_on()
+        return self.found
+
+    def _go_on(self) -> None:
+        for planned in self.plan.order:
+            step = self.record.steps[planned.id]
+            if step.state == "waiting":
+                self._begin(planned, step)
+            elif step.state == "red":
+                self._fix(planned, step)
+            elif step.state in ("done", "approved") or step.state == "reviewing" and not step.review:
+                self._bring_home(planned, step)
+        if all(step.state in OVER for step in self.record.steps.values()):
+            self._conclude()
+
+    # Asking...
+
+    def _agreed(self, about: str, title: str, text: str = "") -> bool:
+        """Whether this was answered. If it was not asked yet, it is."""
+        if about in self.record.answers:
+            return True
+        if about not in self.record.questions:
+            order = question_id(self.record.id, about, self.record.asked)
+            title = f"{title} ({self.record.goal[:60]})"
+            self._note(QuestionPut(at=self.seen.now, about=about, order=order, title=title, text=text or title))
+        return False
+
+    def _said(self, about: str) -> str:
+        answer = self.record.answers[about]
+        return f"{answer.by}{f': {answer.text}' if answer.text else ' said no'}"
+
+    def _note(self, event: AnyGoalEvent) -> None:
+        self.found.append(Happened(event=event))
+
+    def _over(self, met: bool, why: str) -> None:
+        self._note(GoalOver(at=self.seen.now, met=met, why=why))
+
+    # One order...
+
+    def _begin(self, planned: PlannedOrder, step: GoalStep) -> None:
+        """Place it, if what it needs has landed and nothing else is in the way."""
+        name, now = planned.id, self.seen.now
+        if lost := next((each for each in planned.after if self.record.steps[each].state == "dropped"), ""):
+            return self._note(StepDropped(at=now, step=name, why=f"it needs {lost}, which was dropped"))
+        if waits_for(self.record, self.plan, planned, self.wave) or not self._room():
+            return
+        gates = {*self.plan.gated, *planned.gates}
+        if "wave" in gates and not self._gate(f"wave:{self.wave[name]}", f"Begin wave {self.wave[name]}?", name):
+            return
+        if "order" in gates and not self._gate(f"order:{name}", f"Begin {name}?", name, planned.task):
+            return
+        if planned.accept and not planned.already:
+            if not step.accept:
+                return self.found.append(TryAcceptance(step=name))
+            title = f"The acceptance of {name} passes before anything is done. Do it anyway?"
+            if step.accept == "passes" and not self._gate(f"accept:{name}", title, name, "\n".join(planned.accept)):
+                return
+        self._note(StepPlaced(at=now, step=name, order=work_id(self.record.id, name, step.orders)))
+
+    def _gate(self, about: str, title: str, step: str, text: str = "") -> bool:
+        """Whether a person agreed. Without agreement, the order is dropped."""
+        if not self._agreed(about, title, text):
+            return False
+        if not self.record.answers[about].allow:
+            self._note(StepDropped(at=self.seen.now, step=step, why=f"not agreed to: {self._said(about)}"))
+            return False
+        return True
+
+    def _fix(self, planned: PlannedOrder, step: GoalStep) -> None:
+        """It failed, was objected to or was left out."""
+        name = planned.id
+        if planned.on_red == "drop":
+            return self._note(StepDropped(at=self.seen.now, step=name, why=step.why))
+        if planned.on_red == "person" or step.reds > SENT_BACK:
+            about = f"red:{name}:{step.reds}"
+            if not self._agreed(about, f"{name}: {step.why[:200]} Try again?", step.comments):
+                return
+            if not self.record.answers[about].allow:
+                why = f"{step.why} ({self._said(about)})"
+                return self._note(StepDropped(at=self.seen.now, step=name, why=why))
+        if self._room():
+            self._note(StepPlaced(at=self.seen.now, step=name, order=again_id(step.order), fresh=False))
+
+    def _bring_home(self, planned: PlannedOrder, step: GoalStep) -> None:
+        """Have it reviewed, ask what must be asked, and queue it for landing."""
+        name, order = planned.id, self.seen.orders.get(step.order, OrderSeen())
+        gates = {*self.plan.gated, *planned.gates}
+        if not (planned.land and order.changed):
+            return self._note(StepLanded(at=self.seen.now, step=name))
+        if "agent:reviewer" in gates and step.state != "approved" and not self._reviewed(planned, step):
+            return
+        marks = [(f"weaker:{name}:{step.reds}", f"{name} changes what it is accepted by. Land it?")]
+        marks = marks if order.touched else []
+        marks += [(f"land:{name}:{step.reds}", f"Land {name}?")] if "land" in gates else []
+        for about, title in marks:
+            if not self._agreed(about, title, f"{', '.join(order.touched)}\n`treadle fleet diff {step.order}`".strip()):
+                return
+            if not self.record.answers[about].allow:
+                return self._note(StepObjected(at=self.seen.now, step=name, why=self._said(about)))
+        self.found.append(BoardTrain(step=name))
+
+    def _reviewed(self, planned: PlannedOrder, step: GoalStep) -> bool:
+        """Whether a person approved in place of the reviewer. A reviewer that gives no verdict is replaced by one."""
+        name = planned.id
+        agent = role_of(self.plan, "reviewer")[0]
+        if agent != PERSON and step.reviews < REVIEWS + step.reds:
+            if self._room():
+                order = new_id(f"{self.record.id} reviews {step.order} {step.reviews}")
+                self._note(ReviewPlaced(at=self.seen.now, step=name, order=order))
+            return False
+        about = f"review:{name}:{step.reds}"
+        if not self._agreed(about, f"Is the work of {name} good?", f"`treadle fleet diff {step.order}` shows it"):
+            return False
+        if not self.record.answers[about].allow:
+            self._note(StepObjected(at=self.seen.now, step=name, why=self._said(about)))
+            return False
+        return True
+
+    # The budget...
+
+    def _room(self) -> bool:
+        """Whether another order may be placed. At a limit of the budget a person is asked."""
+        why = over_budget(self.record, self.plan, self.seen)
+        if not why:
+            return True
+        about = f"budget:{self.record.raised}"
+        if self._agreed(about, f"{why}. Allow as much again?"):
+            self._over(False, f"{why}; {self._said(about)}")
+        return False
+
+    # All of it...
+
+    def _conclude(self) -> None:
+        """Nothing is left: is the goal met?"""
+        record, now = self.record, self.seen.now
+        if record.judge or record.questions.keys() & {f"round:{record.round}"}:
+            return
+        if record.done is None or record.done.tip != self.seen.tip:
+            return self.found.append(RunDone())
+        agent = role_of(self.plan, "judge")[0]
+        if record.judged is None and agent not in ("none", PERSON):
+            if self._room():
+                self._note(JudgePlaced(at=now, order=new_id(f"{record.id} judges {record.round} {record.done.tip}")))
+            return
+        said = record.judged
+        if record.done.ok and (agent == "none" or said is not None and said.met):
+            return self._over(True, said.why if said is not None else f"{self.plan.done} passes")
+        wrong = f"`{self.plan.done}` {'passes' if record.done.ok else 'fails'} on {record.branch}"
+        text = f"{wrong}\n{said.why if said is not None else ''}\n{record.done.output}".strip()
+        about = f"round:{record.round}"
+        title = f"{'Is it met?' if agent == PERSON else 'The goal is not met.'}"
+        title = f"{title} Go on?" if not (agent == PERSON and record.done.ok) else title
+        if self._agreed(about, title, text):
+            allow = record.answers[about].allow
+            if agent == PERSON and record.done.ok:
+                self._over(allow, self._said(about) if not allow else f"{record.answers[about].by} agreed")
+            elif allow:
+                self._note(RoundBegun(at=now))
+            else:
+                self._over(False, f"not met: {said.why if said is not None and said.why else wrong}")
+
+
+def role_of(plan: GoalPlan, role: str) -> tuple[str, str]:
+    """The agent of a role and its model: `worker = "codex gpt-5"`. No agent is the settings' one."""
+    agent, _, model = plan.roles.get(role, "").partition(" ")
+    return agent, model.strip()
+
+
+def enough(record: GoalRecord) -> list[str]:
+    """Why no further round begins without a person."""
+    if record.round >= ROUNDS:
+        return [f"it was judged {record.round} times"]
+    if record.barren + (not record.landed) >= BARREN:
+        return [f"{BARREN} rounds have landed nothing"]
+    return []
+
+
+def waits_for(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, wave: Mapping[str, int]) -> str:
+    """What an order waits for before it is placed; empty when for nothing."""
+    steps = record.steps
+    if missing := [each for each in planned.after if steps[each].state not in MET]:
+        return f"{', '.join(missing)} to land"
+    needed = wave[planned.id] if "wave" in plan.gated else planned.wave
+    if earlier := [each for each in steps if wave[each] < needed and steps[each].state not in OVER]:
+        return f"wave {wave[earlier[0]]}: {', '.join(earlier)}"
+    for other in plan.order:
+        if other.id != planned.id and steps[other.id].state not in ("waiting", *OVER):
+            if any(overlaps(mine, theirs) for mine in planned.claims for theirs in other.claims):
+                return f"{other.id}, which claims the same files"
+    return ""
+
+
+def over_budget(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> str:
+    """The limit that is reached; empty when there is room."""
+    budget, times = plan.budget, 1 + record.raised
+    if budget is None:
+        return ""
+    hours = (seen.now - record.began - record.rested) / 3600
+    if budget.orders is not None and record.placed >= budget.orders * times:
+        return f"{record.placed} of {budget.orders * times} orders are used"
+    if budget.hours is not None and hours >= budget.hours * times:
+        return f"{hours:.2f} of {budget.hours * times:g} hours are over"
+    if budget.tokens is not None and seen.spent_tokens >= budget.tokens * times * FULL:
+        return f"{seen.spent_tokens} of {budget.tokens * times} tokens are used"
+    if budget.usd is not None and seen.spent_usd >= budget.usd * times * FULL:
+        return f"{seen.spent_usd:.2f} of {budget.usd * times:g} USD are used"
+    return ""
+
+
+def outlined(plan: GoalPlan) -> str:
+    """The plan for a person who is asked to agree: what is done when, by whom and for how much."""
+    found, _ = waves(plan)
+    orders = {order.id: order for order in plan.order}
+    lines = [f"{plan.goal}\n\ndone when: {plan.done}\nlands on: {plan.branch}"]
+    for wave in found:
+        lines.append(f"\nwave {wave.number}")
+        lines += [
+            f"- {name}: {orders[name].title or orders[name].task.strip().splitlines()[0]}" for name in wave.orders
+        ]
+    return "\n".join(lines)

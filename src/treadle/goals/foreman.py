@@ -1,0 +1,336 @@
+"""Carries goals out while its node schedules: looks at what became of their orders, and does what `deciding` says.
+
+Any number of foremen at once, killed at any moment, do no harm: what is decided is written down by compare-and-set
+before it is done, and doing it again changes nothing.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Sequence
+
+from treadle.errors import RemoteProtocolError, TreadleError
+from treadle.fleet import client, merging, results, reviews
+from treadle.fleet.engine import tasks
+from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
+from treadle.goals import briefing, deciding, store
+from treadle.goals.deciding import (
+    BoardTrain,
+    CancelOpen,
+    GoalMove,
+    GoalSeen,
+    Happened,
+    RunDone,
+    SubmitJudge,
+    SubmitQuestion,
+    SubmitReview,
+    SubmitWork,
+    TakeJudgement,
+    TakeReview,
+    TryAcceptance,
+)
+from treadle.goals.looking import last_words, look
+from treadle.landing import train as trains
+from treadle.landing.bench import Bench
+from treadle.receipts.trace import Check
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.reading import faults
+from treadle.wire.goal.records import (
+    AcceptanceTried,
+    AnyGoalEvent,
+    DoneChecked,
+    DoneSeen,
+    GoalPaused,
+    GoalRecord,
+    JudgeSaid,
+    PlanChanged,
+    QuestionPut,
+    ReviewGiven,
+    RoundBegun,
+    StepBoarded,
+    StepBriefed,
+)
+from treadle.wire.goal.verdicts import read_judgement, read_review
+from treadle.workspace import branch_moves, checkouts
+from treadle.workspace.exchange import lacks
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+OUTPUT = 3000
+
+
+class Foreman:
+    """Rides along with the scheduler and keeps one `GoalDrive` for each goal that is under way here."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    async def ride(self, bus: Bus) -> None:
+        try:
+            while True:
+                try:
+                    await self._start(bus)
+                except Unreachable as error:
+                    log.info("%s", error)
+                except Exception:  # one record that cannot be read must not stop all goals
+                    log.exception("goals cannot be carried out")
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            await tasks.end([*self._running.values()])
+
+    async def _start(self, bus: Bus) -> None:
+        for name, task in list(self._running.items()):
+            if task.done():
+                del self._running[name]
+        for name, record in (await store.goals(bus)).items():
+            # What another machine has is left to that one. A goal that is over may still have open orders.
+            if name not in self._running and os.path.isdir(record.root) and not _settled(record):
+                self._running[name] = asyncio.create_task(_drive(bus, name))
+
+
+def _settled(record: GoalRecord) -> bool:
+    return bool(record.ended) and time.time() - record.ended > 60
+
+
+async def _drive(bus: Bus, name: str) -> None:
+    """Carry one goal on. What cannot be got over pauses it, with the reason."""
+    try:
+        await GoalDrive(bus, name).run()
+    except Unreachable as error:
+        log.info("%s", error)
+    except (TreadleError, OSError) as error:
+        log.warning("goal %s: %s", name, error)
+        why = str(error)
+
+        def pause(record: GoalRecord) -> Sequence[AnyGoalEvent]:
+            return [GoalPaused(at=time.time(), by="goal", why=why)] if record.state == "running" else []
+
+        await store.happen(bus, name, pause)
+
+
+class GoalDrive:
+    """One goal, carried on by one process."""
+
+    def __init__(self, bus: Bus, name: str) -> None:
+        self.bus = bus
+        self.name = name
+        self._plan: tuple[int, GoalPlan] | None = None
+        self._long: dict[GoalMove, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Until the goal is over and nothing of it is open, or it is paused and nothing was heard."""
+        try:
+            while True:
+                try:
+                    if not await self._step():
+                        record, _ = await store.load(self.bus, self.name)
+                        if record.ended and not self._long:
+                            return
+                        await self._wait()
+                except Stale:
+                    continue  # another changed the record: read and decide again
+        finally:
+            await tasks.end([*self._long.values()])
+
+    async def _wait(self) -> None:
+        if self._long:
+            await asyncio.wait(self._long.values(), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _step(self) -> bool:
+        """Do one thing. False when there is nothing to do but wait."""
+        for move, task in list(self._long.items()):
+            if task.done():
+                del self._long[move]
+                task.result()
+        record, revision = await store.load(self.bus, self.name)
+        plan = await self._planned(record)
+        seen = await look(self.bus, record, plan)
+        for move in deciding.moves(record, plan, seen):
+            if isinstance(move, TryAcceptance | RunDone):
+                if move not in self._long:
+                    self._long[move] = asyncio.create_task(self._check(move, record, plan, seen))
+                continue
+            await self._do(move, record, revision, plan, seen)
+            return True
+        return False
+
+    async def _planned(self, record: GoalRecord) -> GoalPlan:
+        if self._plan is None or self._plan[0] != record.plan:
+            self._plan = (record.plan, await store.get_plan(self.bus, self.name, record.plan))
+        return self._plan[1]
+
+    async def _do(self, move: GoalMove, record: GoalRecord, revision: int, plan: GoalPlan, seen: GoalSeen) -> None:
+        match move:
+            case Happened():
+                await store.write(self.bus, record, revision, [move.event])
+                if record.raised != deciding_raised(record, move):
+                    await set_budget(self.bus, record.id, plan, record.raised + 1)
+            case SubmitQuestion():
+                await self._ask(record, move.about)
+            case SubmitWork():
+                await self._submit_work(record, revision, plan, move.step, seen)
+            case SubmitReview():
+                await self._submit_review(record, plan, move.step, seen)
+            case SubmitJudge():
+                await client.submit(self.bus, [briefing.judge(record, plan, seen)])
+            case TakeReview():
+                await self._take_review(record, revision, move.step, seen)
+            case TakeJudgement():
+                await self._take_judgement(record, revision, plan, seen)
+            case BoardTrain():
+                await self._board(record, revision, plan, move.step)
+            case CancelOpen():
+                for order in move.orders:
+                    await client.cancel(self.bus, order, why=f"the goal {record.id} is over", by="goal")
+                await asyncio.sleep(LOOK_SECONDS)
+
+    # Orders...
+
+    async def _ask(self, record: GoalRecord, about: str) -> None:
+        for event in reversed(await store.history(self.bus, self.name)):
+            if isinstance(event, QuestionPut) and event.about == about:
+                spec = briefing.question(record, event.order, event.title, event.text)
+                await client.submit(self.bus, [spec])
+                return
+
+    async def _submit_work(self, record: GoalRecord, revision: int, plan: GoalPlan, name: str, seen: GoalSeen) -> None:
+        step = record.steps[name]
+        if not step.fresh:
+            answer = record.answers.get(f"red:{name}:{step.reds}")
+            more = [answer.text] if answer is not None and answer.text else []
+            await client.send_back(self.bus, step.orders[-2], briefing.comments(step, [*more, *record.told]), by="goal")
+            return
+        user = await asyncio.to_thread(checkouts.around, record.root)
+        base = await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{record.branch}")
+        planned = _order_of(plan, name)
+        answers = [each for each in planned.after if record.steps[each].state == "answered"]
+        found = {each: await last_words(self.bus, record.steps[each].order) for each in answers}
+        spec = await asyncio.to_thread(briefing.work, record, plan, name, base, seen, found)
+        await client.submit(self.bus, [spec])
+        size = await asyncio.to_thread(briefing.size, record, plan, name, spec.task)
+        await store.write(self.bus, record, revision, [StepBriefed(at=time.time(), step=name, brief=size)])
+
+    async def _submit_review(self, record: GoalRecord, plan: GoalPlan, name: str, seen: GoalSeen) -> None:
+        order = await client.get_order(self.bus, record.steps[name].order)
+        commit, base = str(order.result["commit"]), str(order.result.get("base", ""))
+        user = await asyncio.to_thread(checkouts.around, record.root)
+        if await asyncio.to_thread(lacks, user, [commit]):  # it was made on another machine
+            await merging.bring(self.bus, order, user)
+        diff = (await results.diff(self.bus, order.id)).decode("utf-8", "replace")
+        await client.submit(self.bus, [briefing.review(record, plan, name, commit, base, diff, seen)])
+
+    async def _take_review(self, record: GoalRecord, revision: int, name: str, seen: GoalSeen) -> None:
+        step = record.steps[name]
+        order = seen.orders[step.review]
+        given = ReviewGiven(at=seen.now, by=step.review, step=name, verdict="none", used=order.used)
+        try:
+            if not order.ok:
+                raise RemoteProtocolError(order.why)
+            found = read_review(await last_words(self.bus, step.review))
+            said = [reviews.Comment(text=each.text, path=each.path, line=each.line) for each in found.comments]
+            patch = (await results.diff(self.bus, step.order)).decode("utf-8", "replace")
+            text = reviews.written(said, patch)
+            verdict = "approve" if found.verdict == "approve" else "object"
+            given = ReviewGiven(at=seen.now, by=step.review, step=name, verdict=verdict, comments=text, used=order.used)  # type: ignore[arg-type]
+        except RemoteProtocolError as error:
+            given = ReviewGiven(
+                at=seen.now, by=step.review, step=name, verdict="none", comments=str(error), used=order.used
+            )
+        await store.write(self.bus, record, revision, [given])
+
+    async def _take_judgement(self, record: GoalRecord, revision: int, plan: GoalPlan, seen: GoalSeen) -> None:
+        order = seen.orders[record.judge]
+        more: list[Write] = []
+        try:
+            if not order.ok:
+                raise RemoteProtocolError(order.why)
+            found = read_judgement(await last_words(self.bus, record.judge))
+        except RemoteProtocolError as error:
+            said = JudgeSaid(
+                at=seen.now, by=record.judge, met=None, why=f"the judge gave no verdict: {error}", used=order.used
+            )
+            await store.write(self.bus, record, revision, [said])
+            return
+        said = JudgeSaid(
+            at=seen.now, by=record.judge, met=found.met, why=found.why, more=len(found.orders), used=order.used
+        )
+        events: list[AnyGoalEvent] = [said]
+        if found.orders:
+            grown = _grown(plan, record, found.orders)
+            wrong = [*faults(grown)] or deciding.enough(record)
+            if wrong:
+                why = f"{found.why} It wants {len(found.orders)} more orders: {wrong[0]}"
+                events = [JudgeSaid(at=seen.now, by=record.judge, met=False, why=why, used=order.used)]
+            else:
+                steps = tuple(each.id for each in grown.order)
+                events += [
+                    PlanChanged(at=seen.now, by="judge", plan=record.plan + 1, steps=steps, why=found.why),
+                    RoundBegun(at=seen.now, by="judge"),
+                ]
+                more = [store.plan_write(record.id, record.plan + 1, grown)]
+        await store.write(self.bus, record, revision, events, *more)
+
+    async def _board(self, record: GoalRecord, revision: int, plan: GoalPlan, name: str) -> None:
+        train = await trains.ensure(self.bus, record.root, record.branch)
+        touched = record.answers.get(f"weaker:{name}:{record.steps[name].reds}")
+        await trains.board(self.bus, train, [record.steps[name].order], anyway=touched is not None and touched.allow)
+        await store.write(self.bus, record, revision, [StepBoarded(at=time.time(), step=name)])
+
+    # Checks, which may take long...
+
+    async def _check(self, move: TryAcceptance | RunDone, record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> None:
+        user = await asyncio.to_thread(checkouts.around, record.root)
+        bench = await asyncio.to_thread(Bench, trains.name_of(user.common, record.branch), user, record.branch)
+        tip = await asyncio.to_thread(bench.tip)
+        if isinstance(move, RunDone):
+            done = await bench.check(tip, plan.done, plan.setup, ())
+            result = DoneSeen(tip=tip, ok=done.ok, output=done.output_tail.strip()[-OUTPUT:])
+            event: AnyGoalEvent = DoneChecked(at=time.time(), seen=result)
+        else:
+            commands = _order_of(plan, move.step).accept
+            checks: list[Check] = []
+            for command in commands:  # one that fails is enough: it says that something is to be done
+                checks.append(await bench.check(tip, command, plan.setup, ()))
+                if not checks[-1].ok:
+                    break
+            event = AcceptanceTried(at=time.time(), step=move.step, passes=all(each.ok for each in checks))
+
+        def still(now: GoalRecord) -> Sequence[AnyGoalEvent]:
+            return [event] if not now.ended and now.plan == record.plan else []
+
+        await store.happen(self.bus, self.name, still)
+
+
+def deciding_raised(record: GoalRecord, move: Happened) -> int:
+    from treadle.goals.history import applied
+
+    return applied(record, move.event).raised
+
+
+def _order_of(plan: GoalPlan, name: str) -> PlannedOrder:
+    return next(each for each in plan.order if each.id == name)
+
+
+def _grown(plan: GoalPlan, record: GoalRecord, orders: Sequence[PlannedOrder]) -> GoalPlan:
+    """The plan with the judge's orders. One whose id is taken gets the round in its name."""
+    from msgspec.structs import replace
+
+    taken = set(record.steps)
+    names = {each.id: f"{each.id}-{record.round + 1}" if each.id in taken else each.id for each in orders}
+    fresh = [
+        replace(each, id=names[each.id], after=tuple(names.get(one, one) for one in each.after)) for each in orders
+    ]
+    return replace(plan, order=(*plan.order, *fresh))
+
+
+async def set_budget(bus: Bus, name: str, plan: GoalPlan, raised: int) -> None:
+    """Tell the fleet what all orders of the goal may use together."""
+    budget = plan.budget
+    if budget is not None and (budget.usd is not None or budget.tokens is not None):
+        usd = None if budget.usd is None else budget.usd * (1 + raised)
+        tokens = None if budget.tokens is None else budget.tokens * (1 + raised)
+        await client.set_budget(bus, f"project:{name}", usd=usd, tokens=tokens, by="goal")

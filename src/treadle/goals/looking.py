@@ -1,0 +1,120 @@
+"""What is seen of a goal's orders: where they stand, whether their work has landed, what their agents said."""
+
+import asyncio
+import time
+
+import msgspec
+
+from treadle.errors import TreadleError
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import PERSON, read_order, read_spec
+from treadle.goals.deciding import GoalSeen, OrderSeen
+from treadle.landing import train as trains
+from treadle.landing.bench import judges
+from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.train import LandedRecord, TrainRecord
+from treadle.wire.goal.plan import GoalPlan
+from treadle.wire.goal.records import OVER, GoalRecord
+from treadle.workspace import branch_moves, checkouts
+from treadle.workspace.user_repository import UserRepository
+
+
+async def look(bus: Bus, record: GoalRecord, plan: GoalPlan) -> GoalSeen:
+    user = await asyncio.to_thread(checkouts.around, record.root)
+    train = trains.name_of(user.common, record.branch)
+    names = _open_orders(record)
+    keys = [f"{kind}.{name}" for name in names for kind in ("order", "spec")]
+    landing = [step.order for step in record.steps.values() if step.state == "landing"]
+    keys += [trains.proof_key(order, train) for order in landing]
+    keys += ["control", f"train.{train}"]
+    found = await bus.named(keys)
+    row = found.get(f"train.{train}")
+    riding = trains.read_train(row.value) if row is not None else None
+    seen = {}
+    for name in names:
+        if f"spec.{name}" not in found:
+            seen[name] = OrderSeen(stored=False)
+            continue
+        entry = found.get(f"order.{name}")
+        if entry is None:  # no scheduler has seen it yet
+            seen[name] = OrderSeen()
+            continue
+        order = read_order(entry)
+        proof = found.get(trains.proof_key(name, train))
+        landed = msgspec.json.decode(proof.value, type=LandedRecord).commit if proof is not None else ""
+        spec = read_spec(found[f"spec.{name}"].value)
+        seen[name] = _seen(order, spec.agent == PERSON, landed, riding)
+    for name, step in record.steps.items():
+        if step.state in ("done", "approved") and (order_ := seen.get(step.order)) is not None and order_.changed:
+            entry = found[f"order.{step.order}"]
+            accept = next(each.accept for each in plan.order if each.id == name)
+            touched = await asyncio.to_thread(_touched, user, read_order(entry), accept)
+            seen[step.order] = msgspec.structs.replace(order_, touched=touched)
+    tip = ""
+    if all(step.state in OVER for step in record.steps.values()):
+        tip = await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{record.branch}")
+    budget = (await client.control(bus)).budgets.get(f"project:{record.id}")
+    usd, tokens = (budget.spent_usd, budget.spent_tokens) if budget is not None else (0.0, 0)
+    return GoalSeen(now=time.time(), tip=tip, orders=seen, spent_usd=usd, spent_tokens=tokens)
+
+
+def _open_orders(record: GoalRecord) -> list[str]:
+    names = [step.order for step in record.steps.values() if step.order and step.state not in OVER]
+    names += [step.review for step in record.steps.values() if step.review]
+    names += [*record.questions.values(), *([record.judge] if record.judge else [])]
+    return names
+
+
+def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) -> OrderSeen:
+    out = next((each for each in reversed(riding.left_out) if each.order == order.id), None) if riding else None
+    rides = riding is not None and order.id in _riding(riding)
+    if rides:
+        out = None  # it was queued again, or who can help works on it
+    if out is not None and out.kind == "there":
+        landed, out = landed or str(order.result.get("commit", "")), None
+    said = out.output.strip().splitlines()[-20:] if out is not None else []
+    return OrderSeen(
+        ended=order.ended,
+        ok=order.state == "done",
+        cancelled=order.state == "cancelled",
+        why=order.why or order.state,
+        used=order.used,
+        changed=bool(order.result.get("commit")),
+        landed=landed,
+        left_out="\n".join([out.why, *said]) if out is not None else "",
+        given_up=out is not None and out.kind in ("red", "conflict"),
+        retried_as="" if rides else order.retried_as,
+        allow=asked and order.result.get("decision") == "allow",
+        says=str(order.result.get("says") or "") if asked else "",
+        by=str(order.result.get("by") or "") if asked else "",
+    )
+
+
+def _riding(train: TrainRecord) -> set[str]:
+    """The orders whose work is in the train, or is being helped by it."""
+    queued = {name for each in train.queue for name in (each.order, each.first)}
+    return queued | {name for each in train.back for name in (each.order, each.first)}
+
+
+def _touched(user: UserRepository, order: Order, accept: tuple[str, ...]) -> tuple[str, ...]:
+    """Which files that were there before, and that its acceptance is made of, the order changed."""
+    named = {name for command in accept for name in judges(command)}
+    changed = [str(path) for path in order.result.get("changed") or ()]
+    near = [path for path in changed if path in named or any(path.startswith(f"{name}/") for name in named)]
+    base = str(order.result.get("base", ""))
+    known = [path for path in near if user.run("cat-file", "-e", f"{base}:{path}", check=False).code == 0]
+    return tuple(known)
+
+
+async def last_words(bus: Bus, name: str) -> str:
+    """The last message of an order's agent, whole; what its result holds of it where the events are gone."""
+    said = ""
+    try:
+        async for seen in client.events(bus, name):
+            event = seen.event if isinstance(seen.event, dict) else {}
+            if event.get("type") == "message" and event.get("kind", "text") == "text" and not event.get("parent"):
+                said = str(event.get("text", ""))
+    except TreadleError:
+        pass
+    return said or str((await client.get_order(bus, name)).result.get("says") or "")

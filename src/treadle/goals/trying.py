@@ -1,0 +1,49 @@
+"""`goal check --run`: a plan's commands tried on the branch as it is, each in a fresh directory, confined."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from treadle.goals.check import placed
+from treadle.landing import train as trains
+from treadle.landing.bench import Bench
+from treadle.wire.goal.plan import GoalPlan
+from treadle.wire.goal.reading import Mistake
+from treadle.workspace import checkouts
+
+NOT_FOUND = (126, 127)
+"""The shell's codes for a program that is not there or cannot be run."""
+
+
+async def tried(text: str, plan: GoalPlan, root: str) -> list[Mistake]:
+    """What is doubtful about the plan's commands, with its line. Nothing is kept of what they did."""
+    user = await asyncio.to_thread(checkouts.around, root)
+    bench = await asyncio.to_thread(Bench, trains.name_of(user.common, plan.branch), user, plan.branch)
+    found = [each async for each in _found(plan, bench)]
+    return sorted(placed(text, found))
+
+
+async def _found(plan: GoalPlan, bench: Bench) -> AsyncIterator[tuple[str, str, str]]:
+    tip = await asyncio.to_thread(bench.tip)
+
+    async def run(command: str) -> tuple[bool, int | None, str]:
+        done = await bench.check(tip, command, plan.setup, ())
+        return done.ok, done.exit_code, (done.output_tail.strip().splitlines() or [""])[-1][:200]
+
+    if plan.verify:
+        ok, _, said = await run(plan.verify)
+        if not ok:
+            yield "verify", f"verify fails on {plan.branch} as it is, so nothing could land: {said}", "fix that first"
+    if plan.done:
+        ok, code, said = await run(plan.done)
+        if ok:
+            yield "done", "done passes already", "it should prove what is not there yet"
+        elif code in NOT_FOUND:
+            yield "done", f"done cannot be run: {said}", "name a program that is there, or install it in setup"
+    for number, order in enumerate(plan.order):
+        for index, command in enumerate(order.accept):
+            place = f"order[{number}].accept[{index}]"
+            ok, code, said = await run(command)
+            if ok and not order.already:
+                yield place, f"{command} passes already", "it must fail before the work, or say already = true"
+            elif code in NOT_FOUND and not order.after:
+                yield place, f"{command} cannot be run: {said}", "if this order makes it, all is well"

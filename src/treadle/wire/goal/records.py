@@ -1,0 +1,318 @@
+"""What is stored of a goal that is carried out.
+
+    goal.ID          where it stands, changed only by compare-and-set
+    goallog.ID.N     what happened, one after the other; each is written together with the record that it led to
+    goalplan.ID.N    the plan, in every version that it had
+
+`goals/history.py` makes the record from the happenings, so reading them again gives the same record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from treadle.wire.fleet.records import Used
+
+GOAL_FORMAT = 1
+GoalState: TypeAlias = Literal["running", "paused", "met", "stopped"]
+StepState: TypeAlias = Literal[
+    "waiting", "working", "done", "reviewing", "approved", "landing", "landed", "answered", "red", "dropped"
+]
+StepMove: TypeAlias = Literal[
+    "place", "finish", "fail", "review", "approve", "object", "board", "land", "leave_out", "answer", "drop", "again"
+]
+OVER: tuple[StepState, ...] = ("landed", "answered", "dropped")
+MET: tuple[StepState, ...] = ("landed", "answered")
+"""What others may build on."""
+
+STEP: Mapping[tuple[StepState, StepMove], StepState] = {
+    ("waiting", "place"): "working",
+    ("working", "place"): "working",  # its order was tried again by a person
+    ("working", "finish"): "done",
+    ("working", "fail"): "red",
+    ("done", "review"): "reviewing",
+    ("reviewing", "review"): "reviewing",  # the answer was no verdict
+    ("reviewing", "approve"): "approved",
+    ("reviewing", "object"): "red",
+    ("done", "object"): "red",  # a person did not want it to land
+    ("approved", "object"): "red",
+    ("done", "board"): "landing",
+    ("approved", "board"): "landing",
+    ("done", "answer"): "answered",  # nothing to land
+    ("approved", "answer"): "answered",
+    ("landing", "land"): "landed",
+    ("landing", "leave_out"): "red",
+    ("landing", "place"): "working",  # a person had it done again
+    ("landing", "drop"): "dropped",  # the train gave it up
+    ("red", "place"): "working",
+    ("waiting", "drop"): "dropped",
+    ("working", "drop"): "dropped",
+    ("done", "drop"): "dropped",
+    ("red", "drop"): "dropped",
+    ("dropped", "again"): "waiting",
+    ("red", "again"): "waiting",
+}
+"""What is not in this table cannot happen to an order of a plan."""
+
+
+class GoalStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An order of the plan, as far as it has come."""
+
+    state: StepState = "waiting"
+    orders: tuple[str, ...] = ()
+    """The fleet's orders that worked on it, the latest last."""
+    fresh: bool = True
+    """Whether its latest order starts anew, and does not continue the one before it."""
+    review: str = ""
+    reviews: int = 0
+    reds: int = 0
+    """How often it failed, was objected to or was left out."""
+    comments: str = ""
+    """What the agent that works on it next is told about that."""
+    accept: Literal["", "fails", "passes"] = ""
+    """What its acceptance said before the work."""
+    commit: str = ""
+    why: str = ""
+    used: Used = Used()
+    brief: BriefSize | None = None
+
+    @property
+    def order(self) -> str:
+        return self.orders[-1] if self.orders else ""
+
+
+class BriefSize(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The tokens of the brief that an order was given, and of the same by restating the plan."""
+
+    shared: int
+    own: int
+    restated: int
+
+
+class GoalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    format: int = GOAL_FORMAT
+    id: str
+    goal: str = ""
+    root: str = ""
+    branch: str = ""
+    state: GoalState = "running"
+    why: str = ""
+    by: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+    paused: float = 0.0
+    """Since when it is paused."""
+    rested: float = 0.0
+    """For how many seconds it was paused before."""
+    events: int = 0
+    """How many happenings led here."""
+    plan: int = 0
+    """The version of the plan that holds."""
+    steps: dict[str, GoalStep] = {}
+    questions: dict[str, str] = {}
+    """What is asked now -> the order that asks it."""
+    answers: dict[str, GoalAnswer] = {}
+    asked: int = 0
+    placed: int = 0
+    """How many orders were given to agents."""
+    raised: int = 0
+    """How often people allowed the budget again."""
+    used: dict[str, Used] = {}
+    """By role."""
+    round: int = 1
+    """How often it was judged, and once more."""
+    barren: int = 0
+    """How many rounds in a row have landed nothing."""
+    landed: int = 0
+    """How many changes have landed in this round."""
+    done: DoneSeen | None = None
+    judge: str = ""
+    judged: JudgeSaid | None = None
+    told: tuple[str, ...] = ()
+    """What people said to all of it."""
+
+
+class GoalAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    allow: bool
+    text: str = ""
+    by: str = ""
+
+
+class DoneSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the command that proves the goal said, on this commit of the branch."""
+
+    tip: str
+    ok: bool
+    output: str = ""
+
+
+# What happens...
+
+
+class GoalEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
+    at: float
+    by: str = ""
+
+
+class GoalBegun(GoalEvent, tag="begun", frozen=True, kw_only=True):
+    goal: str
+    root: str
+    branch: str
+    steps: tuple[str, ...]
+    planner: Used = Used()
+    """What planning it took."""
+
+
+class PlanChanged(GoalEvent, tag="plan", frozen=True, kw_only=True):
+    plan: int
+    steps: tuple[str, ...]
+    why: str = ""
+
+
+class QuestionPut(GoalEvent, tag="asked", frozen=True, kw_only=True):
+    about: str
+    """What is asked: `plan`, `wave:2`, `red:writer:3`..."""
+    order: str
+    title: str
+    text: str
+
+
+class QuestionAnswered(GoalEvent, tag="answered", frozen=True, kw_only=True):
+    about: str
+    allow: bool
+    text: str = ""
+
+
+class AcceptanceTried(GoalEvent, tag="tried", frozen=True, kw_only=True):
+    step: str
+    passes: bool
+
+
+class StepPlaced(GoalEvent, tag="placed", frozen=True, kw_only=True):
+    step: str
+    order: str
+    fresh: bool = True
+    counts: bool = True
+    """False where the fleet placed it by itself."""
+
+
+class StepBriefed(GoalEvent, tag="briefed", frozen=True, kw_only=True):
+    step: str
+    brief: BriefSize
+
+
+class StepEnded(GoalEvent, tag="ended", frozen=True, kw_only=True):
+    step: str
+    ok: bool
+    why: str = ""
+    used: Used = Used()
+
+
+class ReviewPlaced(GoalEvent, tag="reviewing", frozen=True, kw_only=True):
+    step: str
+    order: str
+
+
+class ReviewGiven(GoalEvent, tag="reviewed", frozen=True, kw_only=True):
+    step: str
+    verdict: Literal["approve", "object", "none"]
+    comments: str = ""
+    used: Used = Used()
+
+
+class StepObjected(GoalEvent, tag="objected", frozen=True, kw_only=True):
+    step: str
+    why: str
+
+
+class StepBoarded(GoalEvent, tag="boarded", frozen=True, kw_only=True):
+    step: str
+
+
+class StepLanded(GoalEvent, tag="landed", frozen=True, kw_only=True):
+    step: str
+    commit: str = ""
+    """Empty when there was nothing to land."""
+
+
+class StepLeftOut(GoalEvent, tag="left_out", frozen=True, kw_only=True):
+    step: str
+    why: str
+
+
+class StepDropped(GoalEvent, tag="dropped", frozen=True, kw_only=True):
+    step: str
+    why: str
+
+
+class StepAgain(GoalEvent, tag="again", frozen=True, kw_only=True):
+    step: str
+
+
+class DoneChecked(GoalEvent, tag="checked", frozen=True, kw_only=True):
+    seen: DoneSeen
+
+
+class JudgePlaced(GoalEvent, tag="judging", frozen=True, kw_only=True):
+    order: str
+
+
+class JudgeSaid(GoalEvent, tag="judged", frozen=True, kw_only=True):
+    met: bool | None
+    """None when the answer was no verdict."""
+    why: str = ""
+    more: int = 0
+    """How many new orders it wants."""
+    used: Used = Used()
+
+
+class RoundBegun(GoalEvent, tag="round", frozen=True, kw_only=True):
+    pass
+
+
+class GoalPaused(GoalEvent, tag="paused", frozen=True, kw_only=True):
+    why: str = ""
+
+
+class GoalResumed(GoalEvent, tag="resumed", frozen=True, kw_only=True):
+    pass
+
+
+class GoalTold(GoalEvent, tag="told", frozen=True, kw_only=True):
+    text: str
+
+
+class GoalOver(GoalEvent, tag="over", frozen=True, kw_only=True):
+    met: bool
+    why: str = ""
+
+
+AnyGoalEvent: TypeAlias = (
+    GoalBegun
+    | PlanChanged
+    | QuestionPut
+    | QuestionAnswered
+    | AcceptanceTried
+    | StepPlaced
+    | StepBriefed
+    | StepEnded
+    | ReviewPlaced
+    | ReviewGiven
+    | StepObjected
+    | StepBoarded
+    | StepLanded
+    | StepLeftOut
+    | StepDropped
+    | StepAgain
+    | DoneChecked
+    | JudgePlaced
+    | JudgeSaid
+    | RoundBegun
+    | GoalPaused
+    | GoalResumed
+    | GoalTold
+    | GoalOver
+)

@@ -1,0 +1,250 @@
+"""Goals on a real fleet: placed, reviewed, landed and judged, once, whatever is killed on the way."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.conftest import Start
+from tests.fleet.repositories import git
+from treadle.fleet import client
+from treadle.fleet.engine import tasks
+from treadle.fleet.engine.bus import Bus
+from treadle.goals import commands, foreman, store
+from treadle.goals.foreman import Foreman
+from treadle.goals.history import replayed
+from treadle.landing import conductor
+from treadle.landing.conductor import Conductor
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreman, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(conductor, "LOOK_SECONDS", 0.05)
+
+
+@asynccontextmanager
+async def carried(bus: Bus, foremen: int = 1) -> AsyncIterator[None]:
+    riding = [asyncio.create_task(each.ride(bus)) for each in (Conductor(), *(Foreman() for _ in range(foremen)))]
+    try:
+        yield
+    finally:
+        await tasks.end(riding)
+
+
+def script(place: Path, name: str, *replies: str) -> str:
+    """A model that says these; each may be `WHEN => COMMAND`, which it runs when it is told WHEN."""
+    parts = []
+    for reply in replies:
+        when, arrow, command = reply.partition(" => ")
+        if arrow:
+            call = f"[[reply.call]]\nname = 'bash'\narguments = {{ command = '''{command}''' }}"
+            parts.append(f"[[reply]]\nwhen = '''{when}'''\ntext = 'I do it.'\n{call}")
+        else:
+            parts.append(f"[[reply]]\ntext = '''{reply}'''\nusage = {{ input = 1000, output = 10 }}")
+    path = place / f"{name}.toml"
+    path.write_text("\n".join(parts))
+    return f"native scripted:{path}"
+
+
+HEAD = """goal = "Three files"
+done = "test -e one.txt && test -e two.txt"
+verify = "! grep -rqs bad *.txt"
+mode = "full-auto"
+"""
+
+
+async def answering(bus: Bus, decision: str = "allow") -> None:
+    """A person who answers all that is asked, for as long as this runs."""
+    while True:
+        for ask in await client.approvals(bus):
+            if await bus.get(f"answer.{ask.order}.{ask.number}") is None:
+                await client.answer(bus, ask.order, decision, number=ask.number, by="ana")
+        await asyncio.sleep(0.05)
+
+
+async def test_orders_are_placed_when_what_they_need_has_landed_reviewed_sent_back_landed_and_judged(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    (repository / "RULES.md").write_text("# Rules\nNo bad words.\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "rules")
+    writer = script(
+        tmp_path,
+        "writer",
+        "YOUR TASK one => echo good > one.txt",
+        "YOUR TASK two => cat one.txt > two.txt",
+        "reviewer has looked => echo better > one.txt",
+        "It is done.",
+    )
+    comment = '{"path": "one.txt", "line": 1, "text": "Say better."}'
+    reviewer = f"native scripted:{tmp_path / 'reviewer.toml'}"
+    (tmp_path / "reviewer.toml").write_text(
+        "[[reply]]\nwhen = '[+]better'\ntimes = 'always'\ntext = '''Good. {\"verdict\": \"approve\"}'''\n"
+        "[[reply]]\nwhen = 'What was wanted .one'\ntimes = 'always'\n"
+        f"text = '''No: {{\"verdict\": \"changes\", \"comments\": [{comment}]}}'''\n"
+        "[[reply]]\ntimes = 'always'\ntext = '''```json\n{\"verdict\": \"approve\", \"comments\": []}\n```'''\n"
+    )
+    judge = script(tmp_path, "judge", 'All there. {"met": true, "why": "both files are there"}')
+    plan = (
+        HEAD
+        + f"""
+invariants = "RULES.md"
+budget = {{ tokens = 500000, hours = 1, orders = 20 }}
+gates = ["plan", "agent:reviewer"]
+roles = {{ worker = "{writer}", reviewer = "{reviewer}", judge = "{judge}" }}
+[[order]]
+id = "one"
+task = "Make one.txt."
+claims = ["one.txt"]
+accept = ["test -e one.txt"]
+[[order]]
+id = "two"
+task = "Make two.txt of one.txt."
+after = ["one"]
+claims = ["two.txt"]
+accept = ["test -e two.txt"]
+"""
+    )
+    await start_node(slots=3)
+    async with carried(bus, foremen=2):
+        name, new = await commands.begin(bus, plan, str(repository), by="ana")
+        assert new and await commands.begin(bus, plan, str(repository)) == (name, False), "it is begun once"
+        person = asyncio.create_task(answering(bus))
+        record = await commands.wait(bus, name, timeout=120)
+        await tasks.end([person])
+    assert (record.state, record.why) == ("met", "both files are there")
+    assert git(repository, "show", "main:one.txt") == git(repository, "show", "main:two.txt") == "better"
+    one, two = record.steps["one"], record.steps["two"]
+    assert (one.reviews, one.reds, len(one.orders)) == (2, 1, 2) and (two.reviews, len(two.orders)) == (1, 1)
+    first, second = [await client.get_spec(bus, order) for order in (one.orders[0], two.order)]
+    assert "Say better." in (await client.get_spec(bus, one.orders[1])).comments
+    assert "> good" in (await client.get_spec(bus, one.orders[1])).comments, "with the line that it is about"
+    assert second.base == one.commit, "the tip when it was placed"
+    assert (
+        "No bad words." in first.task and first.task.partition("YOUR TASK")[0] == second.task.partition("YOUR TASK")[0]
+    )
+    assert second.after == (one.orders[1],) and "test -e two.txt" in second.verify
+    assert record.used["worker"].tokens and record.used["reviewer"].tokens and record.used["judge"].tokens
+    assert one.brief is not None and one.brief.restated > one.brief.shared + one.brief.own > 0
+    assert replayed(name, await store.history(bus, name)) == record
+    budget = (await client.control(bus)).budgets[f"project:{name}"]
+    assert budget.spent_tokens == sum(used.tokens for used in record.used.values()) and budget.tokens == 500000
+
+
+RUN = """
+import asyncio, sys
+from treadle.fleet import client
+from treadle.goals import foreman
+foreman.LOOK_SECONDS = 0.02
+async def main():
+    async with client.connected("admin") as bus:
+        await foreman.Foreman().ride(bus)
+asyncio.run(main())
+"""
+
+
+async def test_killed_again_and_again_a_goal_goes_on_and_places_each_order_once(
+    bus: Bus, start_node: Start, repository: Path
+) -> None:
+    orders = "".join(
+        f'[[order]]\nid = "o{number}"\ntask = "t"\nagent = "null"\nland = false\n'
+        + (f'after = ["o{number - 2}"]\n' if number > 1 else "")
+        for number in range(8)
+    )
+    plan = f'goal = "g"\ndone = "true"\nverify = "true"\ngates = ["none"]\nroles = {{ judge = "none" }}\n{orders}'
+    await start_node(slots=4)
+    name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
+    kills = 0
+    while not (record := (await store.load(bus, name))[0]).ended:
+        process = subprocess.Popen([sys.executable, "-c", RUN], env=dict(os.environ))
+        try:
+            before = record.events
+            async with asyncio.timeout(60):  # it gets so far that something happened, and dies in the middle of more
+                while (record := (await store.load(bus, name))[0]).events < before + 3 and not record.ended:
+                    await asyncio.sleep(0.005)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+    assert record.state == "met" and kills > 3
+    assert [step.orders for step in record.steps.values()] == [(f"{name}-o{number}",) for number in range(8)]
+    assert record.placed == 8 and replayed(name, await store.history(bus, name)) == record
+
+
+async def test_acceptance_that_passes_before_is_asked_about_and_what_weakens_it_too(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    (repository / "check.sh").write_text("grep -q new a.txt\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "check")
+    writer = script(tmp_path, "writer", "YOUR TASK weak => echo true > check.sh; echo x > c.txt", "Done.")
+    plan = (
+        HEAD
+        + f"""
+gates = ["none"]
+roles = {{ worker = "{writer}", judge = "none" }}
+[[order]]
+id = "there"
+task = "It is there already."
+accept = ["test -e a.txt"]
+[[order]]
+id = "weak"
+task = "Make the check pass."
+accept = ["sh check.sh"]
+on_red = "drop"
+"""
+    )
+    await start_node(slots=2)
+    async with carried(bus):
+        name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
+        person = asyncio.create_task(answering(bus, "deny"))
+        record = await commands.wait(bus, name, timeout=90)
+        await tasks.end([person])
+    assert record.state == "stopped" and "test -e one.txt" in record.why
+    assert record.answers.keys() == {"accept:there", "weaker:weak:0", "round:1"}
+    assert {name: step.state for name, step in record.steps.items()} == {"there": "dropped", "weak": "dropped"}
+    assert git(repository, "show", "main:check.sh") == "grep -q new a.txt", "it did not land"
+
+
+async def test_people_pause_go_on_say_retry_and_stop(bus: Bus, start_node: Start, repository: Path) -> None:
+    orders = '[[order]]\nid = "o1"\ntask = "t"\nagent = "null:60:60"\nland = false\n'
+    plan = f'goal = "g"\ndone = "false"\nverify = "true"\ngates = ["plan"]\nroles = {{ judge = "none" }}\n{orders}'
+    await start_node(slots=2)
+    async with carried(bus):
+        name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
+        await commands.pause(bus, name, why="lunch", by="ana")
+        assert (await commands.explain(bus, name))[""] == "paused: lunch"
+        await commands.resume(bus, name, by="ana")
+        person = asyncio.create_task(answering(bus))
+        async with asyncio.timeout(60):
+            async for record in commands.follow(bus, name):
+                if record.steps["o1"].state == "working" and await bus.get(f"spec.{name}-o1") is not None:
+                    break
+        await tasks.end([person])
+        await commands.say(bus, name, "be careful", by="ana")
+        await client.cancel(bus, f"{name}-o1", by="ana")
+        async with asyncio.timeout(60):
+            async for record in commands.follow(bus, name):
+                if record.steps["o1"].state == "dropped" and record.questions:
+                    break
+        assert "cancelled by ana" in record.steps["o1"].why and list(record.questions) == ["round:1"]
+    again = await commands.retry(bus, name, "o1", by="ana")
+    assert again.steps["o1"].state == "waiting" and again.told == ("be careful",) and again.questions == {}
+    async with carried(bus):
+        async with asyncio.timeout(60):
+            async for record in commands.follow(bus, name):
+                if len(record.steps["o1"].orders) == 2 and await bus.get(f"spec.{record.steps['o1'].order}"):
+                    break
+                await asyncio.sleep(0.02)
+        assert "be careful" in (await client.get_spec(bus, record.steps["o1"].order)).task
+        await commands.stop(bus, name, why="enough", by="ana")
+        order = await client.wait(bus, record.steps["o1"].order, 60)
+    record, _ = await store.load(bus, name)
+    assert record.state == "stopped" and record.why == "stopped by ana: enough" and order.state == "cancelled"

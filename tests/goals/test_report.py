@@ -1,0 +1,60 @@
+"""The report says what was asked, what landed, for how much, and what was dropped and why."""
+
+from treadle.goals.report import markdown, page
+from treadle.wire.fleet.records import Used
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.records import (
+    BriefSize,
+    DoneSeen,
+    GoalRecord,
+    GoalStep,
+    QuestionAnswered,
+    QuestionPut,
+)
+
+PLAN = GoalPlan(
+    goal="a | b", done="make test", order=(PlannedOrder(id="one", task="Do <one>."), PlannedOrder(id="two", task="t"))
+)
+RECORD = GoalRecord(
+    id="g1",
+    goal="a | b",
+    state="met",
+    why="it is",
+    by="ana",
+    began=100.0,
+    ended=700.0,
+    rested=60.0,
+    branch="main",
+    done=DoneSeen(tip="c", ok=True),
+    steps={
+        "one": GoalStep(
+            state="landed",
+            orders=("g1-one",),
+            commit="abcdef0123456",
+            used=Used(input_tokens=90, output_tokens=10),
+            brief=BriefSize(shared=100, own=20, restated=320),
+        ),
+        "two": GoalStep(state="dropped", why="no one wanted it", brief=BriefSize(shared=100, own=30, restated=330)),
+    },
+    used={"worker": Used(input_tokens=90, output_tokens=10, usd=0.5), "judge": Used(input_tokens=5)},
+)
+EVENTS = (
+    QuestionPut(at=1.0, about="plan", order="q", title="Carry it out?", text="t"),
+    QuestionAnswered(at=2.0, by="ana", about="plan", allow=True, text="go"),
+)
+
+
+def test_it_has_orders_tokens_by_role_what_briefs_saved_and_what_was_asked() -> None:
+    text = markdown(RECORD, PLAN, EVENTS, {"g1-one": "codex"}, {"g1-one": "f" * 64})
+    assert "**met**: it is" in text and "9.0 minutes of work" in text and "`make test`: passes" in text
+    assert "| 1 | one | Do <one>. | landed | codex | 1 | 0 | abcdef0123 | 100 | ffffffffffff |" in text
+    assert "- two: no one wanted it" in text and "| worker | 90 | 0 | 10 | 0.5000 |" in text
+    assert "| judge | 5 | 0 | 0 | unknown |" in text and "- Carry it out?: yes, by ana (go)" in text
+    assert "2 briefs took 250 tokens" in text and "would have taken 650" in text
+    assert "160 against 380" in text, "100 + 10 + 50 against 300 + 30 + 50"
+
+
+def test_the_page_has_the_same_and_runs_nothing() -> None:
+    made = page(markdown(RECORD, PLAN, EVENTS, {}, {}), "a <b>")
+    assert "<h1>a | b</h1>" in made and "Do &lt;one&gt;." in made and "<title>a &lt;b&gt;</title>" in made
+    assert "<script" not in made and made.count("<table>") == made.count("</table>") == 2

@@ -1,0 +1,38 @@
+"""A plan's commands, tried before anything is done."""
+
+from pathlib import Path
+
+from tests.fleet.repositories import git
+from treadle.goals.check import check
+from treadle.goals.trying import tried
+
+PLAN = """goal = "g"
+done = "test -e a.txt"
+verify = "false"
+[[order]]
+id = "one"
+task = "t"
+accept = ["test -e a.txt", "no-such-program-here", "test -e new.txt; touch mess.txt; exit 1"]
+[[order]]
+id = "two"
+task = "t"
+already = true
+accept = ["test -e a.txt"]
+"""
+
+
+async def test_what_passes_already_fails_now_or_cannot_run_is_told_with_its_line_and_nothing_is_left(
+    repository: Path, nothing_left: None
+) -> None:
+    found = check(PLAN, str(repository), budget_required=False)
+    assert found.plan is not None and not found.mistakes
+    notes = [(note.line, note.place, note.what) for note in await tried(PLAN, found.plan, str(repository))]
+    assert [note[:2] for note in notes] == [
+        (2, "done"),
+        (3, "verify"),
+        (7, "order[0].accept[0]"),
+        (7, "order[0].accept[1]"),
+    ]
+    assert "passes already" in notes[0][2] and "nothing could land" in notes[1][2]
+    assert "passes already" in notes[2][2] and "cannot be run" in notes[3][2]
+    assert git(repository, "status", "--porcelain") == ""

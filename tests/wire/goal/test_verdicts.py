@@ -1,0 +1,57 @@
+"""A verdict is read exactly, wherever the agent's words around it end."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.errors import RemoteProtocolError
+from treadle.wire.goal.verdicts import LineComment, read_judgement, read_review
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"verdict": "approve"}',
+        'I read it {and liked it}.\n```json\n{"verdict": "approve", "comments": []}\n```\n',
+        'First I thought {"verdict": "changes"}, but: {"verdict": "approve"}',
+    ],
+)
+def test_the_object_at_the_end_counts(text: str) -> None:
+    assert read_review(text).verdict == "approve"
+
+
+def test_comments_are_on_lines() -> None:
+    found = read_review('No. {"verdict": "changes", "comments": [{"path": "a.py", "line": 3, "text": "Why {x}?"}]}')
+    assert found.comments == (LineComment(path="a.py", line=3, text="Why {x}?"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "I approve.",
+        '{"verdict": "maybe"}',
+        '{"verdict": "approve", "score": 9}',
+        '{"verdict": "changes"}',
+        '{"verdict": "approve"} and that is all',
+        '{"verdict": "approve"',
+    ],
+)
+def test_what_is_no_verdict_is_none(text: str) -> None:
+    with pytest.raises(RemoteProtocolError):
+        read_review(text)
+
+
+def test_a_judge_wants_more_orders_or_says_met_but_not_both() -> None:
+    found = read_judgement('{"met": false, "why": "no docs", "orders": [{"id": "docs", "task": "Write them."}]}')
+    assert found.orders[0].id == "docs" and not found.met
+    with pytest.raises(RemoteProtocolError, match="wants more orders"):
+        read_judgement('{"met": true, "why": "", "orders": [{"id": "docs", "task": "t"}]}')
+
+
+@given(st.text('{}[]":, averdictpo\n`', max_size=60))
+def test_any_text_is_a_verdict_or_refused(text: str) -> None:
+    try:
+        read_review(text)
+    except RemoteProtocolError:
+        pass
