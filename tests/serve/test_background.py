@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -15,13 +16,15 @@ from treadle.serve.tokens import Tokens, directory
 
 
 @pytest.fixture
-def page() -> Iterator[running.ServerNote]:
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[running.ServerNote]:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
     yield background.start()
     background.stop()
 
 
 def test_it_answers_when_it_was_started_is_started_once_and_ends(page: running.ServerNote) -> None:
     assert background.start() == page
+    assert b"canary" not in Path(f"/proc/{page.pid}/environ").read_bytes(), "it has no key of who started it"
     code = running.link(Tokens(), "watch").rpartition("#")[2]
     with httpx2.Client(base_url=page.address, trust_env=False, timeout=60) as browser:
         assert browser.get("/healthz").text == "ok\n"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from treadle.errors import ConfigError, LocalError, TreadleError
 from treadle.io.process.detached import detach, say_ready
+from treadle.policy.environment import inherited
 from treadle.serve import running
 from treadle.serve.tokens import Tokens, directory
 
@@ -18,7 +19,8 @@ def start() -> running.ServerNote:
         return found
     here = directory()
     argv = [sys.executable, "-P", "-m", "treadle.serve.background"]
-    detach(argv, cwd=here, log=os.path.join(here, "server.log"), ready=True)
+    env, _ = inherited(os.environ)  # the page asks no model, and runs for weeks
+    detach(argv, cwd=here, env=env, log=os.path.join(here, "server.log"), ready=True)
     found = running.find()
     if found is None:
         raise LocalError("the page ended right after it had started", hint=f"see {here}/server.log")

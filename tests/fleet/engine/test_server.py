@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,17 @@ async def test_stopping_leaves_no_process_and_a_free_store(fleet: places.Fleet) 
     found = server.running()
     assert found is not None and server.stop()
     assert not server.is_up() and not server.stop()
+
+
+async def test_it_runs_without_the_keys_of_who_started_it(fleet: places.Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.stop()
+    for name in ("ANTHROPIC_API_KEY", "SOME_TOKEN", "DATABASE_URL"):
+        monkeypatch.setenv(name, "canary")
+    server.start(fleet)
+    bus = await server.await_ready(fleet)
+    await bus.close()
+    found = server.running()
+    assert found is not None and b"canary" not in Path(f"/proc/{found.pid}/environ").read_bytes()
 
 
 async def test_a_server_that_cannot_start_says_why(state_home: object) -> None:

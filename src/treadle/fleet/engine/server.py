@@ -25,6 +25,7 @@ from treadle.io.process import table
 from treadle.io.process.detached import detach
 from treadle.io.process.programs import run_program
 from treadle.io.reading import read
+from treadle.policy.environment import reduced
 
 VERSION = (2, 12)
 """The oldest server with atomic batches and message expiry."""
@@ -136,7 +137,8 @@ def start(fleet: places.Fleet, *, sync: str = "") -> bool:
     try:
         # The lock belongs to the open file, so the server holds it as soon as it inherits that.
         log = os.path.join(directory(), "start.log")
-        pid = detach([program.path, "-c", config], cwd=directory(), log=log, fds=(holding.fd,))
+        env = reduced(os.environ)  # it needs no key, and runs for weeks
+        pid = detach([program.path, "-c", config], cwd=directory(), env=env, log=log, fds=(holding.fd,))
     finally:
         os.close(holding.fd)
     note = RunningServer(pid=pid, start=table.start_time(pid), started=time.time(), version=program.version)
