@@ -118,9 +118,9 @@ class Flood:
         process.wait()
         return time.perf_counter() - began
 
-    def plain_loop(self) -> float:
+    def plain_loop(self, number: int = EVENTS) -> float:
         """What one would write in an afternoon: read a line, parse it, check it, keep the event."""
-        process, run = self.start()
+        process, run = self.start(number)
         assert process.stdout
         began, trace = 0.0, []
         for line in process.stdout:
@@ -134,11 +134,11 @@ class Flood:
                 break
         seconds = time.perf_counter() - began
         process.wait()
-        assert len(trace) == EVENTS
+        assert len(trace) == number
         return seconds
 
-    def host(self) -> float:
-        """The whole control plane: handshake, policy, limits, trace, a journal of events on disk."""
+    def host(self, number: int = EVENTS) -> float:
+        """The whole control plane: handshake, policy, limits, trace, a journal of events on disk without secrets."""
         times: list[float] = []
 
         def heard(events: Sequence[AnyAgentEvent]) -> None:
@@ -147,10 +147,10 @@ class Flood:
             times[-1] = time.perf_counter()
 
         backend = Backend(name="flood", argv=self.argv)
-        job = Job(order=order(str(self.root), EVENTS), backend=backend, mode="pass_through")
+        job = Job(order=order(str(self.root), number), backend=backend, mode="pass_through")
         run = HostRun(job, ReceiptStore(), listener=heard)
         receipt = asyncio.run(run.run())
-        assert receipt.outcome == "complete" and run.observed.trace.seen == EVENTS, run.observed.error
+        assert receipt.outcome == "complete" and run.observed.trace.seen == number, run.observed.error
         return times[-1] - times[0]
 
     def first_event(self) -> tuple[float, float]:
@@ -212,6 +212,16 @@ def median_ratio(ones: list[float], others: list[float]) -> float:
     return statistics.median(one / other for one, other in zip(ones, others, strict=True))
 
 
+def cpu_per_event(measure: Callable[[int], object], few: int = 20_000, many: int = 120_000) -> float:
+    """Microseconds of this process's CPU time for one event more: without what a run costs once."""
+    took = []
+    for number in (few, many):
+        began = time.process_time()
+        measure(number)
+        took.append(time.process_time() - began)
+    return (took[1] - took[0]) / (many - few) * 1e6
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         os.environ["TREADLE_HOME"] = os.path.join(name, "home")
@@ -227,6 +237,9 @@ def main() -> None:
         ratio = median_ratio(host, plain)
         print(f"treadle host / plain json loop: {ratio:.2f} (goal: 3), a mix of 70 % deltas, 20 % tools, 10 % files")
         print(f"treadle host / cat:             {statistics.median(host) / statistics.median(cat):.3f}")
+        costs = [(cpu_per_event(flood.plain_loop), cpu_per_event(flood.host)) for _ in range(3)]
+        loop, full = (statistics.median(values) for values in zip(*costs, strict=True))
+        print(f"CPU for one event more: plain json loop {loop:.1f} us, treadle host {full:.1f} us: {loop / full:.2f}x")
         firsts = [flood.first_event() for _ in range(9)]
         bare, full = (statistics.median(values) for values in zip(*firsts, strict=True))
         print(f"run line to first event: bare pipe {bare:.2f} ms, control plane {full:.2f} ms, ratio {full / bare:.2f}")

@@ -52,6 +52,8 @@ class RedactedEvents:
 
     def _tree(self, event: dict[str, Any]) -> dict[str, Any]:
         """Each text by itself, and then the whole: a name beside a value says that the value is a secret."""
+        if self._redactor.surely_clean(_encoder.encode(event).decode()):
+            return event
         clean: dict[str, Any] = self._redactor.tree(event)
         text = _encoder.encode(clean).decode()
         found = self._redactor.text(text)
