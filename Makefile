@@ -7,7 +7,7 @@ comma  := ,
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: dist site newcomer eval demo test check check-page cover mutate bench soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
+.PHONY: dist site newcomer eval demo test check check-page check-clients cover mutate bench soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -86,6 +86,14 @@ check-page: setup
 	@if test -e $(PAGE_TYPES)/.ready; then node $(PAGE_TYPES)/node_modules/typescript/bin/tsc --noEmit --checkJs --allowJs \
 		--strict --target es2022 --module es2022 --moduleResolution bundler --lib es2023,dom,dom.iterable src/treadle/serve/web/*.js \
 		&& echo "the page's types are right"; else echo "the page's types are not checked: that needs node, npm and typescript from its registry"; fi
+
+# The types that a public generator makes of the HTTP interface, for clients in TypeScript; that it can, and that they are right.
+API_TYPES = $(VENV)/api-types
+check-clients: setup
+	@test -e $(API_TYPES)/.ready || { npm install --silent --no-fund --no-audit --prefix $(API_TYPES) typescript@5.9 openapi-typescript@7 && touch $(API_TYPES)/.ready; }
+	@$(BIN)/python -c 'import json; from treadle.serve.api.openapi import document; print(json.dumps(document()))' >$(API_TYPES)/openapi.json
+	@node $(API_TYPES)/node_modules/openapi-typescript/bin/cli.js $(API_TYPES)/openapi.json -o $(API_TYPES)/api.d.ts
+	@node $(API_TYPES)/node_modules/typescript/bin/tsc --noEmit --strict $(API_TYPES)/api.d.ts && echo "the generated types are right"
 
 # Wheel and sdist, built, installed in an environment of their own and tried there.
 package: setup

@@ -1,15 +1,16 @@
-"""Submits orders: stored on return, and the same key always gives the same order."""
+"""Submits orders: stored on return; the same key always gives the same order, and is refused for another."""
 
 import asyncio
+import hashlib
 import os
 import time
 from collections.abc import Sequence
 
 import msgspec
 
-from treadle.errors import StorageError
+from treadle.errors import LocalError, StorageError
 from treadle.fleet.engine.bus import STATE, TIMEOUT, Bus, Stale, Unreachable
-from treadle.fleet.orders import checked, encode, new_id
+from treadle.fleet.orders import checked, encode, new_id, read_spec
 from treadle.fleet.run import trees
 from treadle.fleet.run.sources import commit_of
 from treadle.wire.fleet.orders import OrderFields, OrderRequest, Spec
@@ -18,6 +19,12 @@ from treadle.workspace import checkouts, remotes
 IN_FLIGHT = 64
 SUBMIT_SECONDS = 20.0
 """How long submitting is tried: a cluster that lost a server stores nothing for some seconds."""
+
+
+class KeyUsed(LocalError):
+    """The idempotency key was used before, for another order."""
+
+    code = "key_used"
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +46,14 @@ def made(request: OrderRequest, *, by: str) -> Spec:
     fixed = root and not request.in_place and not request.land
     base = request.base or (commit_of(root) if fixed else "")
     more = {"id": new_id(request.key), "created": time.time(), "by": by, "root": root, "base": base}
+    more |= {"asked": _digest(request)} if request.key else {}
     return checked(Spec(**{**given, **more}))
+
+
+def _digest(request: OrderRequest) -> str:
+    """Of all that was asked for but the start time, which may have been given as a time from now."""
+    plain = msgspec.structs.replace(request, key="", not_before=0.0)
+    return hashlib.blake2b(msgspec.json.encode(plain, order="deterministic"), digest_size=16).hexdigest()
 
 
 async def submit(bus: Bus, specs: Sequence[Spec]) -> list[Given]:
@@ -65,6 +79,10 @@ async def _submit_one(bus: Bus, spec: Spec) -> Given:
             return Given(id=spec.id, new=True)
         except Stale:
             entry = await bus.get(f"spec.{spec.id}")
+            before = read_spec(entry.value).asked if entry is not None else ""
+            if before and spec.asked and before != spec.asked:
+                hint = "use another key; the same key is for submitting the same once more"
+                raise KeyUsed(f"this key was used before for another order, {spec.id}", hint=hint) from None
             # When an answer was lost on the way, what is stored may be ours, from the earlier try.
             return Given(id=spec.id, new=tried > 0 and entry is not None and entry.value == data)
         except Unreachable:

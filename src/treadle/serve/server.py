@@ -14,6 +14,7 @@ from starlette.routing import Route, WebSocketRoute
 from treadle.serve import files, local_ca
 from treadle.serve.api import all_calls, answer_links, calls, devices, metrics, openapi
 from treadle.serve.connections import SignalledServer, make_config
+from treadle.serve.envelope import broken, not_routed
 from treadle.serve.gate import Gate
 from treadle.serve.listening import Listening
 from treadle.serve.live import stream
@@ -45,7 +46,8 @@ class WebServer:
         self._authority = authority
         self._files = files.load()
         port = address.rpartition(":")[2] if address.rpartition(":")[2].isdigit() else "443"
-        app = Starlette(routes=self._routes(), lifespan=None)
+        refusing: Any = {404: not_routed, 405: not_routed, Exception: broken}
+        app = Starlette(routes=self._routes(), lifespan=None, exception_handlers=refusing)
         secure = address.startswith("https:")
         cookie = f"treadle_{port}"
         self.gate = Gate(app, self.site.tokens, names=names, public=self._public, cookie=cookie, secure=secure)

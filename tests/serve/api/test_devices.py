@@ -17,7 +17,7 @@ async def test_the_code_of_a_link_becomes_a_cookie_that_no_script_reads(alone: W
     assert "samesite=strict" in cookie.lower()
     alone.http.cookies.clear()
     again = await alone.http.post("/login", json={"code": code}, headers=nobody)
-    assert again.status_code == 401 and "used before" in again.json()["error"]["message"]
+    assert again.status_code == 401 and "used before" in again.json()["detail"]
     assert (await alone.http.post("/login", content=b"{", headers=nobody)).status_code == 400
 
 
@@ -26,7 +26,7 @@ async def test_what_a_device_may_do_is_what_its_token_says(alone: Web) -> None:
     assert (await alone.http.get("/api/v1/terminals", headers=watch)).status_code == 200
     for headers in (watch, answer):
         refused = await alone.http.post("/api/v1/terminals/t1/input", json={"text": "x"}, headers=headers)
-        assert refused.status_code == 403 and "'all'" in refused.json()["error"]["message"]
+        assert refused.status_code == 403 and "'all'" in refused.json()["detail"]
     listed = (await alone.http.get("/api/v1/devices")).json()
     assert {each["right"] for each in listed} == {"all", "watch", "answer"} and sum(each["you"] for each in listed) == 1
 

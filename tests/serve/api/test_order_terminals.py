@@ -43,4 +43,4 @@ async def test_the_terminal_of_an_order_is_seen_typed_into_and_has_a_shell_besid
 async def test_an_order_that_was_on_no_node_has_no_terminal(web: Web, bus: Bus) -> None:
     (name,) = await give(bus, spec())
     response = await web.http.get(f"/api/v1/terminals/fleet-{name}/screen")
-    assert response.status_code == 404 and "on no node" in response.json()["error"]["message"]
+    assert response.status_code == 404 and "on no node" in response.json()["detail"]

@@ -23,7 +23,7 @@ async def test_a_question_is_answered_once_and_the_second_is_told_who_was_first(
     assert watcher.status_code == 403
     await web.post(f"{path}/answer", {"decision": "allow", "number": ask["number"]})
     late = await web.http.post(f"/api/v1{path}/answer", json={"decision": "deny", "number": ask["number"]})
-    assert late.status_code == 409 and "answered by" in late.json()["error"]["message"]
+    assert late.status_code == 409 and "answered by" in late.json()["detail"]
     assert (await client.wait(bus, order.id, 90)).state == "done"
     diff = await web.http.get(f"/api/v1{path}/diff")
     assert diff.headers["content-type"].startswith("text/plain") and "+two" in diff.text
@@ -45,7 +45,7 @@ async def test_an_answer_can_be_withdrawn_until_the_runner_has_it(
     await web.post(f"/orders/{order.id}/answer", {"decision": "allow", "number": 1})
     await client.wait(bus, order.id, 90)
     taken = await web.http.post(f"/api/v1/orders/{order.id}/withdraw", json={"number": 1})
-    assert taken.status_code == 409 and "taken by the runner" in taken.json()["error"]["message"]
+    assert taken.status_code == 409 and "taken by the runner" in taken.json()["detail"]
 
 
 async def test_a_message_is_queued_changed_and_taken_back_until_it_is_delivered(web: Web, bus: Bus) -> None:

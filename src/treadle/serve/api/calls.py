@@ -20,8 +20,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from treadle.errors import NotFound, TreadleError
-from treadle.serve.envelope import RequestRefused, answer, failure
+from treadle.errors import TreadleError
+from treadle.serve.envelope import RequestRefused, answer, failure, fitted
 from treadle.serve.gate import BODY_SECONDS
 from treadle.serve.site import Site
 from treadle.serve.tokens import Device, Right, may
@@ -151,11 +151,11 @@ async def _do(site: Site, what: ApiCall, request: Request) -> Response:
         raise RequestRefused(403, "forbidden", f"this token may not do that: it needs the right {what.right!r}")
     for value in request.path_params.values():
         if not ID.fullmatch(value):
-            raise NotFound(f"{value[:80]!r} cannot be the name of anything here")
+            raise RequestRefused(400, "bad_request", f"{value[:80]!r} cannot be the name of anything here")
     query = _query(what.query, request) if what.query is not None else None
     body = await _body(what, request) if what.body is not None else None
     result = await what.handler(Asking(site, request, query, body))
-    return result if isinstance(result, Response) else answer(result, what.status)
+    return fitted(request, result if isinstance(result, Response) else answer(result, what.status))
 
 
 def _query(kind: type, request: Request) -> Any:

@@ -9,13 +9,14 @@ import msgspec
 import treadle
 from treadle.serve.api.all_calls import every
 from treadle.serve.api.calls import BASE, ApiCall
-from treadle.serve.envelope import ErrorAnswer
+from treadle.serve.envelope import JSON, PROBLEM, HttpProblem
 
 _FAILURES = {
     "400": "the request cannot be read",
     "401": "no token, or one that is not known",
     "403": "this token may not do that",
     "404": "there is no such thing",
+    "405": "this method is not possible here",
     "409": "it is not in a state for that, or somebody else was first",
     "422": "what is asked for makes no sense",
     "429": "too many requests",
@@ -25,10 +26,10 @@ _FAILURES = {
 
 @cache
 def document() -> dict[str, Any]:
-    kinds: list[Any] = [ErrorAnswer]
+    kinds: list[Any] = [HttpProblem]
     for each in every():
         kinds += [kind for kind in (each.query, each.body, each.returns) if kind is not None and kind is not bytes]
-    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    schemas, components = _readable(msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}"))
     by_kind = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for each in every():
@@ -46,6 +47,16 @@ def document() -> dict[str, Any]:
     }
 
 
+def _readable(schema: Any) -> Any:
+    """The same in the words that generators of clients know: no `items: false` after a tuple's items, since `maxItems`
+    says it, and `items` for every other array."""
+    if isinstance(schema, dict):
+        made = {key: _readable(value) for key, value in schema.items() if (key, value) != ("items", False)}
+        bare = made.get("type") == "array" and "items" not in made and "prefixItems" not in made
+        return {**made, "items": {}} if bare else made
+    return [_readable(each) for each in schema] if isinstance(schema, list | tuple) else schema
+
+
 def _operation(each: ApiCall, by_kind: dict[int, Any], components: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {
         "operationId": each.name,
@@ -57,17 +68,17 @@ def _operation(each: ApiCall, by_kind: dict[int, Any], components: dict[str, Any
             **{
                 status: {
                     "description": text,
-                    "content": {"application/json": {"schema": by_kind[id(ErrorAnswer)]}},
+                    "content": {PROBLEM: {"schema": by_kind[id(HttpProblem)]}},
                 }
                 for status, text in _FAILURES.items()
             },
         },
     }
     if each.body is not None:
-        content = {"application/json": {"schema": by_kind[id(each.body)]}}
+        content = {JSON: {"schema": by_kind[id(each.body)]}}
         made["requestBody"] = {"required": not each.optional_body, "content": content}
         for status, text in (("413", "the body is too large"), ("415", "the body is not application/json")):
-            failure = {"application/json": {"schema": by_kind[id(ErrorAnswer)]}}
+            failure = {PROBLEM: {"schema": by_kind[id(HttpProblem)]}}
             made["responses"][status] = {"description": text, "content": failure}
     if each.name == "submit_order":
         header = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}
@@ -79,7 +90,7 @@ def _operation(each: ApiCall, by_kind: dict[int, Any], components: dict[str, Any
 def _content(each: ApiCall, by_kind: dict[int, Any]) -> dict[str, Any]:
     if each.returns is bytes:
         return {"text/plain": {"schema": {"type": "string"}}}
-    return {"application/json": {"schema": by_kind[id(each.returns)]}}
+    return {JSON: {"schema": by_kind[id(each.returns)]}}
 
 
 def _parameters(each: ApiCall, components: dict[str, Any]) -> list[dict[str, Any]]:

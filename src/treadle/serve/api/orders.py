@@ -48,7 +48,7 @@ async def list_orders(asking: Asking) -> Listed:
 
 @call("POST", "/orders", right="all", body=OrderRequest, returns=Given, status=201)
 async def submit_order(asking: Asking) -> Any:
-    """Submit an order. Repeating the request with the same `Idempotency-Key` header returns the same order, always."""
+    """Submit an order. The same request with the same `Idempotency-Key` returns the same order, another one is 409."""
     request: OrderRequest = asking.body
     key = asking.request.headers.get("idempotency-key", "")
     if key and request.key and key != request.key:

@@ -41,9 +41,9 @@ async function request(method, path, body, headers = {}) {
     throw new Failed(0, "away", "the server does not answer: nothing was sent");
   }
   const text = await answer.text();
-  if (answer.headers.get("content-type")?.startsWith("application/json")) {
+  if (/^application\/(problem\+)?json/.test(answer.headers.get("content-type") ?? "")) {
     const value = JSON.parse(text);
-    if (!answer.ok) throw new Failed(answer.status, value.error?.code ?? "", value.error?.message ?? answer.statusText);
+    if (!answer.ok) throw new Failed(answer.status, value.code ?? "", value.detail ?? answer.statusText);
     return value;
   }
   if (!answer.ok) throw new Failed(answer.status, "", text || answer.statusText);

@@ -188,6 +188,8 @@ class Spec(OrderFields, frozen=True, kw_only=True):
     series: str = ""
     """The first order of a repeated series."""
     retry_of: str = ""
+    asked: str = ""
+    """A digest of what was asked for, by which the same key with something else is found out."""
     by: str = ""
     created: float = 0.0
 
