@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from treadle.fleet import client, node
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import runs
 from treadle.io.process import warm
+from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.messages import NodeBeat
 
 
 async def test_runners_are_copies_of_a_warm_parent_that_ends_when_it_is_dismissed(
@@ -30,6 +33,30 @@ async def test_runners_are_copies_of_a_warm_parent_that_ends_when_it_is_dismisse
     for name in (one, two):
         await client.cancel(bus, name)
         assert (await client.wait(bus, name, 60)).state == "cancelled"
+
+
+async def test_a_node_says_whose_runners_it_sees_and_not_one_that_is_stopped(bus: Bus, start_node: Start) -> None:
+    await start_node()
+    beats: asyncio.Queue[NodeBeat] = asyncio.Queue()
+
+    async def hear(subject: str, data: bytes) -> None:
+        beats.put_nowait(read_as(NodeBeat, data, subject))
+
+    async def until_seen(runs: list[tuple[str, int]]) -> None:
+        async with asyncio.timeout(60):
+            while (await beats.get()).runs != runs:
+                pass
+
+    listening = await bus.serve("fleet.beat.n1.node", hear)
+    (name,) = await give(bus, spec("null:60:60"))
+    pid = await runner_pid(name)
+    await until_seen([(name, 1)])
+    os.kill(pid, signal.SIGSTOP)
+    await until_seen([])
+    os.kill(pid, signal.SIGCONT)
+    await listening.unsubscribe()
+    await client.cancel(bus, name)
+    assert (await client.wait(bus, name, 60)).state == "cancelled"
 
 
 async def test_a_runner_outlives_the_warm_parent_it_came_from(

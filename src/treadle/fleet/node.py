@@ -31,7 +31,7 @@ from treadle.fleet.schedule.passengers import RidesAlong
 from treadle.fleet.schedule.scheduler import Scheduler
 from treadle.io import files
 from treadle.io.files import locked, write_atomic
-from treadle.io.process import child, warm
+from treadle.io.process import child, table, warm
 from treadle.io.process.detached import detach
 from treadle.io.process.private import hold_secrets
 from treadle.io.reading import read
@@ -89,6 +89,7 @@ class Node:
         self.bus: Bus
         self._runs: dict[tuple[str, int], int] = {}
         """Order and attempt -> a handle on its runner."""
+        self._pids: dict[tuple[str, int], int] = {}
         self._taking: set[tuple[str, int]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._reports: set[asyncio.Task[None]] = set()
@@ -209,6 +210,7 @@ class Node:
             limits=settings.limits,
             leaving=self.leaving or self._trouble(),
             version=__version__,
+            runs=[key for key, pid in self._pids.items() if _works(pid)],
         )
         subject, patience = f"fleet.beat.{self.name}.node", self.fleet.lease / 3
         with contextlib.suppress(Unreachable, RemoteProtocolError):
@@ -345,17 +347,24 @@ class Node:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
             return self._report_later(RunLost(order=order, attempt=attempt, why="its runner ended at once"))
-        self._runs[order, attempt] = handle
+        self._runs[order, attempt], self._pids[order, attempt] = handle, pid
         loop = asyncio.get_running_loop()
 
         def gone() -> None:
             loop.remove_reader(handle)
             os.close(handle)
             self._runs.pop((order, attempt), None)
+            self._pids.pop((order, attempt), None)
             # If the runner has reported its end, that report counts and this one does not.
             self._report_later(RunLost(order=order, attempt=attempt, why=_how_it_ended(directory)))
 
         loop.add_reader(handle, gone)
+
+
+def _works(pid: int) -> bool:
+    """Whether a process is alive and not stopped."""
+    found = table.look(pid)
+    return found is not None and found.state not in "TtZX"
 
 
 def _start_runner(directory: str) -> int:

@@ -99,6 +99,20 @@ def test_nobody_is_lost_in_a_silence_in_which_nobody_could_be_heard() -> None:
     assert book.rows["a"].order.attempts[0].outcome == "lost"
 
 
+def test_a_silent_runner_whose_process_is_seen_is_slow_and_not_lost_for_a_while() -> None:
+    book = book_with(spec("a"))
+    place_all(book, 1.0)
+    row = book.rows["a"]
+    book.started(row, 1.0)
+    for now in (10.0, 50.0):
+        row.seen = now
+        book.tick(now)
+        assert row.order.state == "running"
+    row.seen = 100.0
+    book.tick(100.0)
+    assert row.order.attempts[0].outcome == "lost", "it hangs, though it is there"
+
+
 def test_a_lost_attempt_is_paid_for_and_its_events_are_closed() -> None:
     book = book_with(spec("a"))
     place_all(book, 1.0)

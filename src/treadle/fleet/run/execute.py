@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from treadle.coordination.surfaces import Surface
 from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError, Unsupported, WorkspaceError
-from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
+from treadle.events import Answered, AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import frugal
 from treadle.fleet.engine import objects
 from treadle.fleet.run import agentless, continuing, evidence, null, reasons, sources, trees
@@ -120,6 +120,8 @@ class Execution:
 
     async def take(self, event: AnyEvent) -> None:
         """Handle each event of the agent's session; while we wait here, the agent is held back."""
+        if isinstance(event, Answered) and self.attempt.stopped is not None and event.request in self.questions.open:
+            return  # nobody answered: it was stopped, and the question waits for whoever goes on
         if not self.attempt.superseded.is_set():
             self.attempt.tell(event)
             await self._look(event)
@@ -257,9 +259,9 @@ class Execution:
             self.checkpoints.opened("terminal")
             self.checkpoints.start()
             words = continuing.told(self.attempt, self.before, self.brief)
-            ended = await interactive.run(self.attempt, words, self.seen_in_terminal)
+            ended = await interactive.run(self.attempt, words, self.seen_in_terminal, self.questions)
             await self.keep_result(ended.result)
-            return replace(ended, result=self.result, used=self.used)
+            return replace(ended, result=self.result, used=self.used, approvals=self.questions.given)
         self.messages.start()
         self.checkpoints.start()
         receipt = await self._run_once(agent)

@@ -9,6 +9,8 @@ from typing import Any
 from treadle.errors import TreadleError
 from treadle.fleet.run import terminals
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
+from treadle.fleet.run.questions import Questions
+from treadle.fleet.run.terminal_questions import TerminalQuestions
 from treadle.io.process.programs import run_program
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
@@ -33,7 +35,7 @@ def command(agent: str) -> list[str]:
     return [launch_of(card, settings.get(card.name), given).program()]
 
 
-async def run(attempt: RunningAttempt, words: str, seen: Seen) -> Ended:
+async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questions) -> Ended:
     """Start the agent in the worktree, type the task, and wait for its end."""
     from treadle.host.confine import confined_check
 
@@ -45,7 +47,7 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen) -> Ended:
     kept = await terminals.start(argv, place)
     try:
         await _type(place, words)
-        watching = asyncio.create_task(_watch(seen, place.sock))
+        watching = asyncio.create_task(_watch(seen, place.sock, TerminalQuestions(questions, place.sock)))
         stopping = asyncio.create_task(attempt.stopping.wait())
         ending = asyncio.create_task(kept.wait())
         await asyncio.wait({stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +77,7 @@ async def _type(place: Place, words: str) -> None:
     while time.monotonic() < deadline and not await asyncio.to_thread(_idle, place.sock):
         await asyncio.sleep(0.1)
     argv = terminals.treadle("send", place.id, "--enter", "--anyway", "--file", "-")
-    await asyncio.to_thread(run_program, argv, stdin=words.encode(), timeout=60.0)
+    await asyncio.to_thread(run_program, argv, stdin=words.rstrip().encode(), timeout=60.0)
 
 
 def _idle(path: str) -> bool:
@@ -87,16 +89,20 @@ def _idle(path: str) -> bool:
         return False
 
 
-async def _watch(seen: Seen, path: str) -> None:
-    """Report with each beat what the terminal's program seems to do."""
-    while True:
-        try:
-            detail = await asyncio.to_thread(_detail, path)
-            state = detail.get("state") or {}
-            seen(str(state.get("name") or "?"), float(detail.get("idle_ms") or 0.0) / 1000)
-        except TreadleError:
-            pass
-        await asyncio.sleep(LOOK_SECONDS)
+async def _watch(seen: Seen, path: str, asking: TerminalQuestions) -> None:
+    """Report what the terminal's program seems to do, with each beat, and what it asks, at once."""
+    try:
+        while True:
+            try:
+                detail = await asyncio.to_thread(_detail, path)
+                state = detail.get("state") or {}
+                seen(str(state.get("name") or "?"), float(detail.get("idle_ms") or 0.0) / 1000)
+                await asking.look(detail)
+            except TreadleError:
+                pass
+            await asyncio.sleep(LOOK_SECONDS)
+    finally:
+        await asking.close()
 
 
 def _detail(path: str) -> dict[str, Any]:

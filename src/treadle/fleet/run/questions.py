@@ -62,21 +62,25 @@ class Questions:
                 answer = await self._ask_people(asked)
             finally:
                 self.open.pop(asked.request, None)
-        self.given.append(
-            {
-                "text": asked.text,
-                "tool": asked.name,
-                "command": asked.command,
-                "decision": answer.decision,
-                "by": answer.by,
-                "said": answer.text,
-                "at": time.time(),
-            }
-        )
+        self._note(asked.text, asked.name, asked.command, answer)
         try:
             await self._answer(asked.request, answer)
         except TreadleError:
             pass  # the agent no longer waits for it
+
+    def _note(self, text: str, tool: str | None, command: str | None, answer: Answer) -> None:
+        told = {"text": text, "tool": tool, "command": command, "decision": answer.decision}
+        self.given.append({**told, "by": answer.by, "said": answer.text, "at": time.time()})
+
+    async def settle(self, content: AgentQuestion) -> Answer:
+        """Ask people something that is no event of a session. Cancelled when it is over without their answer."""
+        try:
+            answer = await self._put(content)
+        except asyncio.CancelledError:
+            await self._attempt.report(RunResumed, number=content.request, nth=self._count)
+            raise
+        self._note(content.words, content.tool, None, answer)
+        return answer
 
     def _by_rule(self, asked: Asked) -> Answer | None:
         """The answer of the first matching rule; deny rules come first."""
@@ -98,7 +102,6 @@ class Questions:
 
     async def _ask_people(self, asked: Asked) -> Answer:
         spec, root = self._attempt.spec, self._attempt.root
-        number = self._numbers[asked.request] = asyncio.get_running_loop().create_future()
         content = AgentQuestion(
             request=asked.request,
             kind=asked.kind,
@@ -117,10 +120,16 @@ class Questions:
             mode=spec.mode,
             args=asked.args,
         )
+        return await self._put(content)
+
+    async def _put(self, content: AgentQuestion) -> Answer:
+        """Report the question and wait for the answer that counts."""
+        spec, request = self._attempt.spec, str(content.request)
+        number = self._numbers[request] = asyncio.get_running_loop().create_future()
         again = await self._asked_before(content)
         self._count += 1
         nth = self._count
-        await self._attempt.report(RunAsked, ask=content, number=asked.request, again=again, nth=nth)
+        await self._attempt.report(RunAsked, ask=content, number=request, again=again, nth=nth)
         key = again or await self._key(number)
         parking = asyncio.create_task(self._park()) if spec.park is not None and self._attempt.can_resume else None
         try:
@@ -128,7 +137,7 @@ class Questions:
         finally:
             if parking is not None:
                 parking.cancel()
-        await self._attempt.report(RunResumed, number=asked.request, nth=nth)
+        await self._attempt.report(RunResumed, number=request, nth=nth)
         return Answer(decision=answer.decision, text=answer.text, scope=answer.scope, by=answer.by)
 
     async def _asked_before(self, content: AgentQuestion) -> str:

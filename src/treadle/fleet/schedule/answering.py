@@ -54,6 +54,10 @@ class Answering:
         view.leaving = beat.leaving or refused
         if view.free > max(free, 0):
             self.wake.set()
+        for order, attempt in beat.runs:
+            row = book.rows.get(order)
+            if row is not None and row.order.node == name and row.order.attempt == attempt:
+                row.seen = view.heard
         mine = [
             (row.spec.id, row.order.attempt)
             for each in view.at_work

@@ -19,7 +19,7 @@ from treadle.fleet.engine.bus import Write
 from treadle.fleet.orders import PERSON, ask_record, begun, encode, new_id
 from treadle.fleet.schedule import retrying
 from treadle.fleet.schedule.line import FairLine
-from treadle.fleet.schedule.liveness import stuck
+from treadle.fleet.schedule.liveness import silent, stuck
 from treadle.fleet.schedule.rows import NodeView, OpenOrder, Say, Unit, is_unlanded
 from treadle.fleet.schedules import due_again, first_due
 from treadle.wire.fleet.messages import (
@@ -432,7 +432,7 @@ class Book:
         for row in list(self.rows.values()):
             if row.order.state == "placed":
                 self._check_placed(row, now)
-            elif row.order.state in AT_WORK and row.order.node and now - row.heard > self.lease:
+            elif row.order.state in AT_WORK and row.order.node and silent(now, row.heard, row.seen, self.lease):
                 self.lost(row, f"its runner on {row.order.node} was not heard for {now - row.heard:.1f} s")
             elif row.order.state == "running":
                 self._check_stalled(row)

@@ -8,8 +8,16 @@ from treadle.wire.fleet.messages import RunActivity, Why
 
 STALLED_SECONDS = 300.0
 """So long without an event, an open tool, a question or CPU use is a stall."""
+BUSY_LEASES = 12
+"""How many leases a runner may be silent whose process its node sees alive."""
 LOOPS = 6
 """The same tool call so many times in a row is a loop."""
+
+
+def silent(now: float, heard: float, seen: float, lease: float) -> bool:
+    """Whether a runner was not heard for too long. One whose process its node sees may only be slow, as on a machine
+    with too much to do, and gets more time."""
+    return now - heard > (BUSY_LEASES if now - seen <= lease else 1) * lease
 
 
 def stuck(activity: RunActivity, stall: float = STALLED_SECONDS, now: float | None = None) -> str:

@@ -12,13 +12,15 @@ from treadle.wire.fleet.records import AskRecord, Order
 class OpenOrder:
     """An order that has not ended."""
 
-    __slots__ = ("spec", "order", "revision", "heard", "surfaces", "asks", "activity", "escalated")
+    __slots__ = ("spec", "order", "revision", "heard", "seen", "surfaces", "asks", "activity", "escalated")
 
     def __init__(self, spec: Spec, order: Order, revision: int, heard: float) -> None:
         self.spec = spec
         self.order = order
         self.revision = revision
         self.heard = heard
+        self.seen = 0.0
+        """When its node last saw the runner's process alive."""
         self.surfaces = [Surface(text) for text in spec.claims]
         self.asks: dict[str, AskRecord] = {}
         self.activity = RunActivity()

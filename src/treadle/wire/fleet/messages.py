@@ -268,6 +268,8 @@ class NodeBeat(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
     limits: dict[str, int] = {}
     leaving: str = ""
     version: str = ""
+    runs: list[tuple[str, int]] = []
+    """The orders and attempts whose runners it sees alive, as processes that are not stopped."""
 
 
 class NodeBeatAnswer(FleetMessage, frozen=True, kw_only=True, omit_defaults=False):
