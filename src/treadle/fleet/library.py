@@ -1,0 +1,172 @@
+"""The fleet for Python programs: submit orders, watch them, answer what they ask, read their receipts.
+
+    given = treadle.fleet.submit(treadle.fleet.OrderRequest(task="fix the test", root=".", verify="make test"))
+    for order in treadle.fleet.watch(given.id):
+        print(order.state, order.why)
+
+These functions connect for each call, and are for scripts and notebooks. A program with an event loop connects once:
+
+    async with treadle.fleet.connect() as fleet:
+        given = await fleet.submit("fix the test")
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Literal, TypeVar
+
+from treadle.errors import LocalError, NotFound
+from treadle.fleet import client, submitting
+from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.orders import read_order
+from treadle.fleet.submitting import Given
+from treadle.wire.fleet.orders import OrderRequest as OrderRequest
+from treadle.wire.fleet.records import AskRecord, Order, OrderReceipt
+
+T = TypeVar("T")
+Decision = Literal["allow", "deny"]
+AGAIN_SECONDS = 0.5
+
+
+class ConnectedFleet:
+    """A connection to this machine's fleet. Ids of orders may be shortened, as on the command line."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def submit(self, order: OrderRequest | str) -> Given:
+        """Submit an order, or a task for the defaults of one. Returns when it is stored; `key` makes it repeatable."""
+        request = OrderRequest(task=order) if isinstance(order, str) else order
+        spec = await asyncio.to_thread(submitting.made, request, by=client.me())
+        (given,) = await client.submit(self._bus, [spec])
+        return given
+
+    async def show(self, order: str) -> Order:
+        """Where an order stands."""
+        return await client.get_order(self._bus, await client.resolve(self._bus, order))
+
+    async def watch(self, order: str) -> AsyncGenerator[Order]:
+        """Where it stands now, and then each change until it has ended; also across an engine that was away."""
+        name, seen = await client.resolve(self._bus, order), 0
+        while True:
+            try:
+                async with aclosing(_changes(self._bus, name, seen)) as changes:
+                    async for found, at in changes:
+                        seen = at
+                        yield found
+                        if found.ended:
+                            return
+            except Unreachable:
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def wait(self, order: str, timeout: float | None = None) -> Order:
+        """Wait until it has ended. Raises TimedOut after so many seconds."""
+        return await client.wait(self._bus, await client.resolve(self._bus, order), timeout)
+
+    async def questions(self) -> list[AskRecord]:
+        """What orders ask and nobody has answered, the nearest deadline first."""
+        return await client.approvals(self._bus)
+
+    async def answer(self, order: str, decision: Decision, *, text: str = "") -> None:
+        """Answer what an order asks. A second answer is refused, and told who gave the first."""
+        name = await client.resolve(self._bus, order)
+        await client.answer(self._bus, name, decision, text=text, by=client.me())
+
+    async def cancel(self, order: str, *, why: str = "") -> None:
+        """End an order, with all that it has started."""
+        await client.cancel(self._bus, await client.resolve(self._bus, order), why=why, by=client.me())
+
+    async def receipt(self, order: str) -> OrderReceipt:
+        """The receipt of an order that has ended. Raises NotFound while it has not."""
+        found = await client.get_receipt(self._bus, await client.resolve(self._bus, order))
+        if found is None:
+            raise NotFound(f"the order {order!r} has no receipt yet", hint="`wait` returns when it has ended")
+        return found
+
+
+async def _changes(bus: Bus, name: str, seen: int) -> AsyncGenerator[tuple[Order, int]]:
+    """The order as it is, unless that was seen, and each change after it, with their revisions."""
+    start = await bus.last_revision() + 1
+    entry = await bus.get(f"order.{name}", latest=True)
+    if entry is None:
+        yield await client.get_order(bus, name), 0
+    elif entry.revision > seen:
+        yield read_order(entry), entry.revision
+    async with aclosing(client.changes(bus, pattern=f"order.{name}", start=start)) as stored:
+        async for entry in stored:
+            yield read_order(entry), entry.revision
+
+
+@asynccontextmanager
+async def connect() -> AsyncIterator[ConnectedFleet]:
+    """Connect to this machine's fleet, with the rights that its user has here."""
+    async with client.connected() as bus:
+        yield ConnectedFleet(bus)
+
+
+# Without async...
+
+
+def submit(order: OrderRequest | str) -> Given:
+    """Submit an order, or a task for the defaults of one. Returns when it is stored."""
+    return _run(lambda fleet: fleet.submit(order))
+
+
+def watch(order: str) -> Iterator[Order]:
+    """Where an order stands now, and then each change until it has ended."""
+    with _runner() as runner:
+        stack = connect()
+        fleet = runner.run(stack.__aenter__())
+        changes = fleet.watch(order)
+        try:
+            while True:
+                yield runner.run(anext(changes))
+        except StopAsyncIteration:
+            return
+        finally:
+            runner.run(changes.aclose())
+            runner.run(stack.__aexit__(None, None, None))
+
+
+def wait(order: str, timeout: float | None = None) -> Order:
+    """Wait until an order has ended. Raises TimedOut after so many seconds."""
+    return _run(lambda fleet: fleet.wait(order, timeout))
+
+
+def questions() -> list[AskRecord]:
+    """What orders ask and nobody has answered, the nearest deadline first."""
+    return _run(lambda fleet: fleet.questions())
+
+
+def answer(order: str, decision: Decision, *, text: str = "") -> None:
+    """Answer what an order asks."""
+    _run(lambda fleet: fleet.answer(order, decision, text=text))
+
+
+def cancel(order: str, *, why: str = "") -> None:
+    """End an order, with all that it has started."""
+    _run(lambda fleet: fleet.cancel(order, why=why))
+
+
+def receipt(order: str) -> OrderReceipt:
+    """The receipt of an order that has ended. Raises NotFound while it has not."""
+    return _run(lambda fleet: fleet.receipt(order))
+
+
+def _runner() -> asyncio.Runner:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.Runner()
+    raise LocalError("an event loop runs here already", hint="async with treadle.fleet.connect() as fleet: ...")
+
+
+def _run(work: Callable[[ConnectedFleet], Awaitable[T]]) -> T:
+    async def connected() -> T:
+        async with connect() as fleet:
+            return await work(fleet)
+
+    with _runner() as runner:
+        return runner.run(connected())

@@ -1,0 +1,62 @@
+"""The fleet for Python programs, with an event loop and without one."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import treadle.fleet
+from tests.fleet.conftest import Start
+from tests.fleet.repositories import bash, model, says
+from treadle.errors import LocalError, NotFound
+from treadle.fleet.engine.bus import Bus
+
+
+async def test_a_program_submits_watches_answers_and_reads_the_receipt(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    await start_node()
+    asks = model(tmp_path, says("", bash("touch made.txt")), says("Done."))
+    order = treadle.fleet.OrderRequest(task="make it", model=asks, root=str(repository), key="once")
+    async with treadle.fleet.connect() as fleet:
+        given = await fleet.submit(order)
+        assert given.new and not (await fleet.submit(order)).new
+        with pytest.raises(NotFound, match="no receipt yet"):
+            await fleet.receipt(given.id)
+        states = []
+        async with asyncio.timeout(90):
+            async for seen in fleet.watch(given.id[:8]):
+                states.append(seen.state)
+                if seen.state == "asking":
+                    (ask,) = await fleet.questions()
+                    assert ask.command == "touch made.txt"
+                    await fleet.answer(given.id, "allow", text="go on")
+        assert states[-1] == "done" and "asking" in states and states.count("done") == 1, states
+        receipt = await fleet.receipt(given.id)
+    assert receipt.outcome == "done" and receipt.approvals[0]["said"] == "go on"
+    assert receipt.result["changed"] == ["made.txt"]
+
+
+async def test_a_script_does_the_same_without_an_event_loop(bus: Bus, start_node: Start) -> None:
+    await start_node()
+
+    def script() -> list[str]:
+        given = treadle.fleet.submit(treadle.fleet.OrderRequest(task="nothing", agent="null:0.01:3"))
+        states = [order.state for order in treadle.fleet.watch(given.id)]
+        assert treadle.fleet.wait(given.id, 60).state == "done" and treadle.fleet.questions() == []
+        assert treadle.fleet.receipt(given.id).outcome == "done"
+        waits = treadle.fleet.submit(treadle.fleet.OrderRequest(task="later", agent="null", not_before=4e9))
+        treadle.fleet.cancel(waits.id, why="not needed")
+        assert treadle.fleet.wait(waits.id, 60).why.endswith("not needed")
+        return states
+
+    assert (await asyncio.to_thread(script))[-1] == "done"
+    with pytest.raises(LocalError, match="treadle.fleet.connect"):
+        treadle.fleet.submit("x")
+
+
+def test_importing_it_loads_nothing_of_the_fleet() -> None:
+    look = "import sys, treadle.fleet; print([name for name in sys.modules if name.startswith(('nats', 'asyncio'))])"
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout.strip() == "[]"
