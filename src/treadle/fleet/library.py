@@ -17,10 +17,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 from typing import Literal, TypeVar
 
+import msgspec
+
 from treadle.errors import LocalError, NotFound
 from treadle.fleet import client, submitting
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.orders import read_order
+from treadle.fleet.project_defaults import completed
 from treadle.fleet.submitting import Given
 from treadle.wire.fleet.orders import OrderRequest as OrderRequest
 from treadle.wire.fleet.records import AskRecord, Order, OrderReceipt
@@ -38,10 +41,14 @@ class ConnectedFleet:
 
     async def submit(self, order: OrderRequest | str) -> Given:
         """Submit an order, or a task for the defaults of one. Returns when it is stored; `key` makes it repeatable."""
-        request = OrderRequest(task=order) if isinstance(order, str) else order
+        tree = (
+            {"task": order} if isinstance(order, str) else msgspec.to_builtins(order)
+        )  # without what is at its default
+        ignored: list[str] = []
+        request = await asyncio.to_thread(completed, tree, "the order", ignored.append)
         spec = await asyncio.to_thread(submitting.made, request, by=client.me())
         (given,) = await client.submit(self._bus, [spec])
-        return given
+        return msgspec.structs.replace(given, ignored=tuple(ignored))
 
     async def show(self, order: str) -> Order:
         """Where an order stands."""

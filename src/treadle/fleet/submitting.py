@@ -32,6 +32,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     new: bool
+    ignored: tuple[str, ...] = ()
+    """What the repository's own file asked for and was not given."""
 
 
 def made(request: OrderRequest, *, by: str) -> Spec:

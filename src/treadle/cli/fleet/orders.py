@@ -18,7 +18,7 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import LATE, exit_code, tell_asking, with_bus
 from treadle.errors import ConfigError, TimedOut
 from treadle.io.reading import read
-from treadle.wire.fleet.orders import OrderRequest, Reads, declared, read_request
+from treadle.wire.fleet.orders import OrderRequest, Reads, declared
 
 
 def order_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,16 +108,21 @@ async def _with_names(bus: Any, spec: Any, bundle: bool) -> Any:
 
 
 def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
+    from treadle.fleet.project_defaults import completed
+
+    def tell(text: str) -> None:
+        click.echo(f"treadle: {text}", err=True)
+
     given = _given(options)
     if options["path"]:
         for where, table in _tables(options["path"]):
-            yield read_request({**given, **table} if isinstance(table, dict) else table, where)
+            yield completed({**given, **table} if isinstance(table, dict) else table, where, tell)
         return
     if options["prompt_file"]:
         options["task"] = read(options["prompt_file"]).decode()
     if not options["task"]:
         raise ConfigError("there is no task", hint="treadle fleet submit TEXT, or --prompt-file FILE, or --file FILE")
-    request = _in_a_checkout(read_request({**given, "task": options["task"]}, "the options"))
+    request = completed(_in_a_checkout({**given, "task": options["task"]}), "the options", tell)
     agents = [name.strip() for name in (options["racing"] or "").split(",") if name.strip()]
     agents = agents or [request.agent] * (options["best_of"] or 1)
     race = secrets.token_hex(6) if len(agents) > 1 else ""
@@ -126,18 +131,18 @@ def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
         yield msgspec.structs.replace(request, agent=agent, race=race, key=key)
 
 
-def _in_a_checkout(request: OrderRequest) -> OrderRequest:
+def _in_a_checkout(given: dict[str, Any]) -> dict[str, Any]:
     """The order with the checkout that the person is in, if it names no place itself; which one, is said."""
     from treadle.fleet.run import null
     from treadle.workspace import checkouts
 
-    if request.root or request.repo or request.continues or request.agent.partition(":")[0] == null.NAME:
-        return request
+    if given.get("root") or given.get("repo") or str(given.get("agent", "")).partition(":")[0] == null.NAME:
+        return given
     found = checkouts.find(os.getcwd())
     if found is None:
-        return request
+        return given
     click.echo(f"in {found.top}, the checkout that you are in (--root DIR: another)", err=True)
-    return msgspec.structs.replace(request, root=found.top)
+    return {**given, "root": found.top}
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.find.order_rows import Listed, OrderFilter
 from treadle.fleet.orders import begun
+from treadle.fleet.project_defaults import completed
 from treadle.fleet.schedule import liveness
 from treadle.fleet.submitting import made
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
@@ -49,13 +50,15 @@ async def list_orders(asking: Asking) -> Listed:
 @call("POST", "/orders", right="all", body=OrderRequest, returns=Given, status=201)
 async def submit_order(asking: Asking) -> Any:
     """Submit an order. The same request with the same `Idempotency-Key` returns the same order, another one is 409."""
-    request: OrderRequest = asking.body
+    tree = msgspec.json.decode(await asking.request.body())
+    ignored: list[str] = []
+    request = await asyncio.to_thread(completed, tree, "the body", ignored.append)
     key = asking.request.headers.get("idempotency-key", "")
     if key and request.key and key != request.key:
         raise ConfigError("the header Idempotency-Key and the field `key` differ - at `$.key`")
     spec = await asyncio.to_thread(made, replace(request, key=key or request.key), by=asking.by)
     (given,) = await client.submit(asking.bus, [spec])
-    return answer(given, 201 if given.new else 200)
+    return answer(replace(given, ignored=tuple(ignored)), 201 if given.new else 200)
 
 
 @call("POST", "/demo", right="all", returns=Given, status=201)

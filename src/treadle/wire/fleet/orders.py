@@ -176,6 +176,9 @@ class OrderRequest(OrderFields, frozen=True, kw_only=True):
     key: Annotated[
         str, said("The same key gives the same order, for ever.", "--idempotency-key", "KEY", max_length=1000)
     ] = ""
+    template: Annotated[
+        str, said("As [templates.NAME] in the repository's .treadle/fleet.toml says.", "--as", "NAME", max_length=100)
+    ] = ""
 
 
 class Spec(OrderFields, frozen=True, kw_only=True):
