@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.installed import treadle
-from treadle.cli.agents import agents
+from treadle.cli.agents import agents, installed
 from treadle.io.paths import config_file
+from treadle.settings.config import AgentSettings
 
 RECORDINGS = Path(__file__).parents[1] / "drivers"
 REPLAY = f"{sys.executable} -m treadle.testing.replay"
@@ -70,3 +71,13 @@ def test_an_agent_that_is_not_installed_is_named_with_the_line_that_installs_it(
     done = treadle("-p", "hi", "--agent", "codex", "--output-format", "json", env=env, cwd=tmp_path)
     assert done.returncode == 1 and "npm install -g @openai/codex" in done.stderr
     assert "npm install" in json.loads(done.stdout)["errors"][0]
+
+
+def test_agents_that_say_nothing_have_one_time_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("treadle.cli.agents.WHOLE_SECONDS", 0.5)
+    mute = tmp_path / "mute"
+    mute.write_text("#!/bin/sh\nexec sleep 600\n")
+    mute.chmod(0o755)
+    settings = {f"mute{number}": AgentSettings(speaks="acp", command=str(mute)) for number in range(7)}
+    silent = [each for each in installed(settings, greet=True) if each.name.startswith("mute")]
+    assert len(silent) == 7 and all(each.answers is False and "no answer within" in each.error for each in silent)

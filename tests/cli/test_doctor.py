@@ -101,3 +101,11 @@ def test_an_agent_that_does_not_speak_as_it_should_cannot_be_driven(
 def test_the_last_lines_say_what_to_do_next() -> None:
     shown = CliRunner().invoke(doctor, ["--offline"]).output
     assert "\nNext:\n" in shown and "TREADLE_MODEL" in shown.partition("\nNext:\n")[2]
+
+
+def test_in_a_pipe_it_says_what_may_take_long_before_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = CliRunner().invoke(doctor, [])
+    said = result.stderr.splitlines()
+    assert [line.partition(":")[0] for line in said] == ["trying models", "trying agents"]
+    assert CliRunner().invoke(doctor, ["--offline"]).stderr == ""

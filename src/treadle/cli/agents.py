@@ -1,8 +1,10 @@
 """`treadle agents`: which agents can be put to work here, how, and what is lost with each."""
 
 import asyncio
+import math
 import shutil
 import sys
+import time
 from collections.abc import Mapping
 
 import click
@@ -26,6 +28,7 @@ from treadle.settings.config import AgentSettings
 from treadle.wire.common.losses import NOTHING, WIRES, Row, rows
 
 SECONDS = 60.0
+WHOLE_SECONDS = 45.0
 AT_ONCE = 3
 QUESTION = "Answer with the single word ok. Use no tools."
 
@@ -104,8 +107,10 @@ def look_at(name: str | None, losses: str | None, over: str | None, ask: bool, a
 
 
 def installed(settings: Mapping[str, AgentSettings] | None = None, *, greet: bool = False) -> list[FoundAgent]:
-    """Look at every agent that is a program: ask for its version, and with `greet` also start and greet it."""
-    found = asyncio.run(_look(agent_settings() if settings is None else settings, None, False if greet else None))
+    """Look at every agent that is a program: ask for its version, and with `greet` also start and greet it. All of them
+    together take at most WHOLE_SECONDS."""
+    known = agent_settings() if settings is None else settings
+    found = asyncio.run(_look(known, None, False if greet else None, whole=WHOLE_SECONDS))
     return [each for each in found if each.name != "native"]
 
 
@@ -121,8 +126,10 @@ async def _look(
     ask: bool | None,
     cwd: str | None = None,
     seconds: float = SECONDS,
+    whole: float = math.inf,
 ) -> list[FoundAgent]:
-    """With `ask` None the agents are not even greeted."""
+    """With `ask` None the agents are not even greeted. `seconds` is for each of them, `whole` for all."""
+    until = time.monotonic() + whole
     names = [card.name for card in cards().values() if not card.prefix]
     names += [each for each in settings if each not in cards()]
     if name is not None:
@@ -132,7 +139,7 @@ async def _look(
 
     async def look(each: str) -> FoundAgent:
         async with turns:
-            return await _look_at(each, settings, ask, cwd or here(), seconds)
+            return await _look_at(each, settings, ask, cwd or here(), min(seconds, max(0.0, until - time.monotonic())))
 
     ours = [] if name not in (None, "native") or ask is None else [_native()]
     return [*ours, *await asyncio.gather(*(look(each) for each in names if each != "native"))]
@@ -182,7 +189,7 @@ async def _look_at(
             )
             return about if ask is None else await _greet(agent, about, ask, cwd)
     except TimeoutError:
-        return msgspec.structs.replace(about, answers=False, error=f"no answer within {seconds:g} s")
+        return msgspec.structs.replace(about, answers=False, error=f"no answer within {seconds:.0f} s")
     except AuthFailed as error:
         return msgspec.structs.replace(about, answers=False, account="", error=str(error))
     except TreadleError as error:

@@ -243,9 +243,11 @@ AREAS: dict[str, Callable[[bool], Iterator[Finding]]] = {
     "the machine": machine,
     "the state directory": state,
     "the settings": settings,
-    "models": models,
-    "agents": agents,
     "optional parts": parts,
     "the sandbox": sandbox,
     "the fleet": fleet,
+    "models": models,
+    "agents": agents,
 }
+"""What is tried, the quick first."""
+SLOW = {"models": "services are asked for their models", "agents": "each is started, all together for at most 45 s"}

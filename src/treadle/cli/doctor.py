@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.checks import AREAS, Finding
+from treadle.cli.checks import AREAS, SLOW, Finding
 from treadle.cli.render import printable
 
 
@@ -34,10 +34,13 @@ def doctor(offline: bool, as_json: bool) -> None:
 
 
 def _all(offline: bool) -> Iterator[Finding]:
-    """Yield each check as soon as it is done; a terminal shows meanwhile what is being tried."""
+    """Yield each check as soon as it is done, and say meanwhile what is being tried; in a pipe, only what may take
+    long."""
     for name, area in AREAS.items():
         if sys.stderr.isatty():
             click.echo(f"trying {name}...", err=True, nl=False)
+        elif name in SLOW and not offline:
+            click.echo(f"trying {name}: {SLOW[name]}", err=True)
         try:
             checks = list(area(offline))
         finally:
