@@ -177,6 +177,8 @@ async def test_comments_on_lines_are_sent_back_together_and_the_next_try_is_merg
     await client.wait(bus, order.id, 90)
     page = await open_page(web)
     await expect(page.locator(".diff .add code")).to_have_text("two")
+    await expect(page.locator(".diff .hunk")).to_have_count(1)
+    await expect(page.locator(".diff .hunk button")).to_have_count(0)  # there is nothing to comment on
     await page.get_by_role("button", name="Comment on line 1").click()
     await page.get_by_label("Comment on a.txt:1").fill("write three")
     await page.get_by_role("button", name="Add comment").click()

@@ -70,7 +70,7 @@ export function showChanges(where, detail) {
     for (const line of file.lines.slice(from, from + LINES_AT_ONCE)) {
       const number = line.now || line.old;
       const row = el("div", { class: `line ${line.kind}`, "data-at": `${file.path}:${line.now}` },
-        el("button", { type: "button", class: "number", disabled: !line.now || link.right !== "all", "aria-label": line.now ? `Comment on line ${line.now}` : `Removed line ${line.old}`, onclick: () => write(file, line.now, row) }, number ? String(number) : ""),
+        line.kind === "hunk" ? el("span", { class: "number", "aria-hidden": "true" }) : el("button", { type: "button", class: "number", disabled: !line.now || link.right !== "all", "aria-label": line.now ? `Comment on line ${line.now}` : `Removed line ${line.old}`, onclick: () => write(file, line.now, row) }, number ? String(number) : ""),
         el("span", { class: "sign", "aria-hidden": "true" }, line.kind === "add" ? "+" : line.kind === "del" ? "−" : " "), el("code", null, line.text));
       rows.append(row);
       for (const comment of comments.filter((each) => each.path === file.path && each.line === line.now && line.now)) row.after(noteOf(comment));
