@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,18 @@ def test_it_answers_when_it_was_started_is_started_once_and_ends(page: running.S
     assert table.look(page.pid) is None and not background.stop()
     with open(os.path.join(directory(), "server.log")) as log:
         assert log.read() == "", "nothing is logged, least of all a code"
+
+
+def test_it_keeps_its_port_or_says_why_it_has_another(page: running.ServerNote) -> None:
+    port = int(page.address.rpartition(":")[2])
+    background.stop()
+    assert background.start().address == page.address
+    background.stop()
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", port)):
+        url = background.started_link(said.append)
+    assert url is not None and not url.startswith(page.address + "/")
+    assert "on another port than before" in said[0] and f":{port}: Address already in use" in said[0]
 
 
 def test_one_of_a_person_takes_its_place_and_is_left_alone(page: running.ServerNote) -> None:

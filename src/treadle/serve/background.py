@@ -4,12 +4,18 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from treadle.errors import ConfigError, LocalError, TreadleError
+from treadle.io.files import write_atomic
 from treadle.io.process.detached import detach, say_ready
+from treadle.io.reading import read_if_there
 from treadle.policy.environment import inherited
 from treadle.serve import running
 from treadle.serve.tokens import Tokens, directory
+
+if TYPE_CHECKING:
+    from treadle.serve.listening import Listening
 
 
 def start() -> running.ServerNote:
@@ -30,11 +36,13 @@ def start() -> running.ServerNote:
 def started_link(say: Callable[[str], None]) -> str | None:
     """A link to the page, started unless it runs. Orders do not need the page, so it may fail."""
     try:
-        start()
+        note = start()
         url = running.link(Tokens(), "all")
     except TreadleError as error:
         say(f"page    not started: {error}")
         return None
+    if note.moved:
+        say(f"page    {note.moved}")
     say(f"page    {url}  (opens once, within ten minutes; `treadle serve --link` prints another)")
     return url
 
@@ -48,16 +56,32 @@ def stop() -> bool:
     return True
 
 
+def _listening() -> tuple["Listening", str]:
+    """On the port of last time, so that open pages and bookmarks go on; and why it is another one, if it is."""
+    from treadle.serve.listening import PORT, Listening
+
+    path = os.path.join(directory(), "port")
+    kept = (read_if_there(path) or b"").decode(errors="replace").strip()
+    before = int(kept) if kept.isascii() and kept.isdigit() and int(kept) < 65536 else PORT
+    for port in dict.fromkeys((before, PORT, 0)):
+        try:
+            found = Listening(port=port)
+        except ConfigError as error:
+            if port == 0:
+                raise
+            problem = error.message
+            continue
+        write_atomic(path, str(found.port).encode(), sync=False)
+        return found, "" if found.port == before else f"on another port than before, {found.port}: {problem}"
+    raise AssertionError("port 0 is always tried")
+
+
 async def serve() -> None:
-    from treadle.serve.listening import Listening
     from treadle.serve.server import WebServer, served
 
-    try:
-        listening = Listening()
-    except ConfigError:
-        listening = Listening(port=0)  # something else uses its usual port
+    listening, moved = _listening()
     async with served(WebServer(address=listening.address, names=listening.names), listening) as serving:
-        with running.noted(listening.address, listening.unix, background=True):
+        with running.noted(listening.address, listening.unix, background=True, moved=moved):
             say_ready()
             await serving
 

@@ -25,6 +25,8 @@ class ServerNote(msgspec.Struct, frozen=True, kw_only=True):
     unix: str = ""
     background: bool = False
     """Whether it belongs to the fleet, which ends it when it goes down."""
+    moved: str = ""
+    """Why it has another port than before."""
 
 
 def _path() -> str:
@@ -32,7 +34,7 @@ def _path() -> str:
 
 
 @contextmanager
-def noted(address: str, unix: str, *, background: bool = False) -> Iterator[None]:
+def noted(address: str, unix: str, *, background: bool = False, moved: str = "") -> Iterator[None]:
     """Note where this server is for as long as it runs."""
     mine = table.look(os.getpid())
     note = ServerNote(
@@ -41,6 +43,7 @@ def noted(address: str, unix: str, *, background: bool = False) -> Iterator[None
         address=address,
         unix=unix,
         background=background,
+        moved=moved,
     )
     write_atomic(_path(), msgspec.json.encode(note))
     try:
