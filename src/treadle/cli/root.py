@@ -52,6 +52,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Serve an agent on stdin and stdout to an editor that speaks the Agent Client Protocol.",
         ),
         "mcp": ("treadle.cli.mcp:mcp", "Serve agents on stdin and stdout as tools of an MCP server."),
+        "exec": (
+            "treadle.cli.exec:exec_",
+            "Run one prompt as `codex exec` does, for its SDK and scripts, with any agent.",
+        ),
         "worker": ("treadle.cli.worker:worker", "Serve an agent on stdin and stdout, one JSON object per line."),
         "sidecar": (
             "treadle.cli.sidecar:sidecar",

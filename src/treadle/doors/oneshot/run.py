@@ -1,4 +1,4 @@
-"""One prompt through any session, printed: text, json or stream-json, and an exit code.
+"""One prompt through any session, printed: text, json, stream-json or codex-json, and an exit code.
 
 The runner owns only the output and the exit code: it asks nobody, makes no provider, reads no arguments.
 """
@@ -31,7 +31,8 @@ from treadle.io.streams import Printing
 from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.sessions.abilities import can
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import TurnTotals
+from treadle.sessions.totals import Totals, TurnTotals
+from treadle.wire.codex.exec_records import ExecRecord, ExecRecords
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.common.losses import really_lost
 from treadle.wire.oneshot import records as wire
@@ -112,6 +113,7 @@ class OneShot:
         self._held: list[Any] = []
         """With json and further lines: the items of the single array."""
         self._between = Between()
+        self._codex = ExecRecords(session.id)
         self._tasks: dict[str, Task] = {}
         self._detached: set[str] = set()
 
@@ -153,7 +155,10 @@ class OneShot:
         reader = self.session.events(after=-1)
         try:
             self._between.begin()
-            if self._extra is not None and self.format != "text":
+            if self.format == "codex-json":
+                self._codex = ExecRecords(self.session.id)
+                await self._write(self._codex.begin())
+            elif self._extra is not None and self.format != "text":
                 await self._write(self._extra.begin())
             ending, structured = await self._answer(prompt, reader)
         finally:
@@ -310,6 +315,8 @@ class OneShot:
             self._turn_over.set_result(RunEnding(text=ended.text, error=failure(ended), turn=True))
 
     def _records(self, event: AnyEvent) -> list[wire.Record]:
+        if self.format == "codex-json":
+            return self._codex.lines(event)
         records = self._extra.lines(event) if self._extra is not None else []
         if self.format == "json":
             return records
@@ -323,6 +330,8 @@ class OneShot:
     async def _write(self, records: list[wire.Record]) -> None:
         if self.format == "json":
             self._held += records
+        elif self.format == "codex-json":
+            await self._out.write(b"".join(map(json_line, records)))
         elif records:
             await self._out.write(b"".join(map(self.wire.send, records)))
 
@@ -351,7 +360,11 @@ class OneShot:
             self.result.total_cost_usd, self.result.cost_unknown = self._unknown_cost, True
         if lost := really_lost(self.session.info.losses, None, self._seen):
             self.result.lost = [msgspec.to_builtins(row) for row in lost]
-        if self.format == "json" and self._extra is not None:
+        if self.format == "codex-json":
+            self.wire.send(self.result)
+            error = ending.error.message if ending.error else "interrupted" if ending.interrupted else None
+            await self._write(self._codex.end(ending.text, error, exec_usage(summary.usage)))
+        elif self.format == "json" and self._extra is not None:
             whole, self._held = [*self._held, self.result], []
             self.wire.send(self.result)
             await self._out.write(json_line(whole))
@@ -368,6 +381,17 @@ class OneShot:
     async def _complain(self, text: str) -> None:
         with contextlib.suppress(PeerClosed, StorageError):  # the exit code also says that something is wrong
             await self._err.write(text.encode(errors="replace"))
+
+
+def exec_usage(usage: Totals) -> ExecRecord:
+    """The tokens of a turn under the names that Codex gives them, whose input includes what was cached."""
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "cached_input_tokens": usage.cache_read_tokens,
+        "cache_write_input_tokens": usage.cache_write_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_output_tokens": usage.reasoning_tokens,
+    }
 
 
 class Between:

@@ -6,5 +6,6 @@ what happens as `items` and asks before commands and patches. The installed prog
 
     connection  one end of the conversation, and the methods that each end calls
     events      what items, usage and errors mean in our events
-    records     the lines of `codex exec --json`, for versions without an app-server
+    records     the lines of `codex exec --json`, read, for versions without an app-server
+    exec_records  the same lines, written for any agent
 """

@@ -31,7 +31,7 @@ from treadle.wire.common.timestamps import timestamp
 from treadle.wire.oneshot.arguments import to_theirs
 from treadle.wire.oneshot.names import THEIRS, USED
 
-OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+OutputFormat: TypeAlias = Literal["text", "json", "stream-json", "codex-json"]
 Record: TypeAlias = dict[str, Any]
 
 PROVIDER_CODES = ("provider_error", "rate_limited", "auth_failed", "context_overflow", "empty_reply")

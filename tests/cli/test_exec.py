@@ -1,0 +1,58 @@
+"""`treadle exec` in place of `codex exec`."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.installed import treadle
+from treadle.cli.exec import oneshot_arguments
+from treadle.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "arguments"),
+    [
+        ((), {}, ["-p", "--permission-mode", "suggest"]),
+        (("-",), {"as_json": True}, ["-p", "--permission-mode", "suggest", "--output-format", "codex-json"]),
+        (("--x",), {"sandbox": "workspace-write"}, ["-p", "--permission-mode", "full-auto", "--", "--x"]),
+        ((), {"full_auto": True}, ["-p", "--permission-mode", "full-auto"]),
+        ((), {"bypass": True, "sandbox": "read-only"}, ["-p", "--permission-mode", "yolo"]),
+        (("resume", "abc"), {}, ["-p", "--permission-mode", "suggest", "--resume", "abc"]),
+        (("resume", "go"), {"last": True}, ["-p", "--permission-mode", "suggest", "--continue", "--", "go"]),
+        (
+            (),
+            {"config": ('model_reasoning_effort="high"', "approval_policy=never"), "add_dir": ("/a",)},
+            ["-p", "--permission-mode", "suggest", "--add-dir", "/a", "--effort", "high"],
+        ),
+    ],
+)
+def test_what_codex_is_given_becomes_a_run(
+    words: tuple[str, ...], given: dict[str, object], arguments: list[str]
+) -> None:
+    assert oneshot_arguments(words, **given) == arguments  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("words", [("a", "b"), ("resume",)])
+def test_what_cannot_be_meant_is_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError):
+        oneshot_arguments(words)
+
+
+def test_a_setting_of_codex_that_is_not_used_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    oneshot_arguments((), config=("mcp_servers.x.command=y",))
+    assert "mcp_servers.x.command is not used" in capsys.readouterr().err
+
+
+def test_a_thread_is_begun_and_resumed_with_the_installed_command(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "s.toml").write_text("reply=[{text='Seen.', times='always'}]")
+    options = ("--experimental-json", "--model", "scripted:s.toml", "--cd", str(tmp_path))
+    first = [json.loads(line) for line in treadle("exec", *options, input="look").stdout.splitlines()]
+    assert [line["type"] for line in first] == ["thread.started", "turn.started", "item.completed", "turn.completed"]
+    again = treadle("exec", *options, "resume", first[0]["thread_id"], input="and again").stdout.splitlines()
+    assert json.loads(again[0]) == first[0] and json.loads(again[2])["item"]["text"] == "Seen."
+    failed = treadle("exec", "--json", "--model", "scripted:none", "--cd", str(tmp_path), "x")
+    assert failed.returncode == 1 and json.loads(failed.stdout)["type"] == "error"
+    assert treadle("exec", "--cd", "/no/such", "x").returncode == 1
