@@ -29,18 +29,6 @@ def test_it_prints_the_three_lines_and_the_summary_with_what_it_counted(heimdall
     assert cached.startswith("where a prompt's beginning is cached, at a tenth of the price, and briefs begin alike: ")
 
 
-def test_a_plan_of_ones_own_is_restated_and_its_rules_count_as_read(heimdall: Run, tmp_path: Path) -> None:
-    plan = (
-        "# Plan\n\n## 1. Why\n\n" + "A reason. " * 300 + "\n\n## 2. Rules for all\n\nNo floats.\n\n## 3. Tasks\n\nx\n"
-    )
-    (tmp_path / "plan.md").write_text(plan)
-    assert demo.rules(plan) == "2. Rules for all\n\nNo floats.\n"
-    lines = heimdall("protocol", "demo", "--plan", str(tmp_path / "plan.md")).stdout.splitlines()
-    base = sum(estimate(text) for text in demo.verbatim(plan).values())
-    assert f"verbatim): {base} tokens" in lines[0] and f"reads: {base} -> " in lines[4]
-    assert heimdall("protocol", "demo", "--plan", str(tmp_path / "none")).returncode == 1
-
-
 def test_no_figure_of_it_is_in_its_source() -> None:
     lines = list(demo.demo())
     figures = {number for line in lines for number in re.findall(r"\d{4,}", line)}

@@ -1,7 +1,11 @@
 """Who waits for whom."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.coordination.conftest import Run
+from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.coordination.waits import WAIT_SECONDS, Waits, told
 
@@ -31,3 +35,29 @@ def test_what_is_no_wait_is_left_alone(tmp_path: Path) -> None:
     waits.drop(BOB)
     waits.drop(BOB)
     assert waits.all() == []
+
+
+def test_a_wait_ends_when_the_holder_releases_or_time_is_over(installed: Run, heimdall: Run, project: Path) -> None:
+    heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=ANN)
+    over = heimdall("claim", "wait", "src/a", "--timeout", "0", HEIMDALL_HAID=BOB)
+    assert over.returncode == 3 and f"held by {ANN}" in over.stderr
+    claims = Claims(Planning(project=str(project)), str(project))
+    claims.waits.drop(BOB)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(installed, "claim", "wait", "src/a", "--timeout", "60", HEIMDALL_HAID=BOB)
+        end = time.monotonic() + 60
+        while "waits" not in str(claims.waits.on(ANN)) and time.monotonic() < end:
+            time.sleep(0.01)
+        heimdall("claim", "release", HEIMDALL_HAID=ANN)
+        done = waiting.result()
+    assert (done.returncode, done.stdout) == (0, "free: src/a\n")
+    assert claims.waits.all() == []
+
+
+def test_an_agent_that_was_refused_is_told_once_when_it_is_free(project: Path) -> None:
+    claims = Claims(Planning(project=str(project)), str(project))
+    claims.claim(ANN, ["src"], "T")
+    claims.waits.put(BOB, ["src/a"], "edit", [ANN])
+    assert claims.freed(BOB) == []
+    claims.release(ANN)
+    assert claims.freed(BOB) == ["src/a"] and claims.freed(BOB) == []

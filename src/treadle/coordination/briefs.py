@@ -28,6 +28,7 @@ def build(
     """
     if not task or not spec:
         raise ConfigError("a brief needs a task and its spec", hint='give --task ID and --spec "..."')
+    spec = spec_at(planning.project, spec)
     detail = f"task={task} symbols={symbols} capsules={capsules}"
     values = {name: Symbols(planning).find(name) for name in split_ids(symbols)}
     lost = [f"symbol {name}" for name, value in values.items() if value is None]
@@ -68,11 +69,16 @@ def indented(text: str) -> str:
 
 
 def invariants_fault(project: str, reference: str) -> str | None:
+    why = reference_fault(project, reference)
+    return why if why is None or why.startswith("heading") else f"invariants {why}"
+
+
+def reference_fault(project: str, reference: str) -> str | None:
     """Why `path` or `path#heading` cannot be found; None when it can."""
     name, _, anchor = reference.partition("#")
     text = read_text(os.path.join(project, name)) if not os.path.isdir(os.path.join(project, name)) else None
     if text is None:
-        return f"invariants file {name}"
+        return f"file {name}"
     if anchor and anchor not in anchors(text):
         return f"heading #{anchor} in {name}"
     return None
@@ -102,3 +108,28 @@ def headings(markdown: str) -> list[tuple[str, int, int]]:
             found.setdefault(f"{slug}-{number}", 0)
         rows.append((f"{slug}-{number}" if number else slug, row, len(head)))
     return rows
+
+
+def section(project: str, reference: str) -> str:
+    """The text at `path` or `path#heading`: the whole file, or the section up to the next heading of its level."""
+    name, _, anchor = reference.partition("#")
+    text = read_text(os.path.join(project, name)) or ""
+    if not anchor:
+        return text
+    lines, found = text.splitlines(), headings(text)
+    begin, level = next((row, level) for slug, row, level in found if slug == anchor)
+    ends = [row for _, row, other in found if row > begin and other <= level]
+    return "\n".join(lines[begin : ends[0] if ends else None])
+
+
+def spec_at(project: str, spec: str) -> str:
+    """The section that a spec names as `FILE.md#HEADING`; any other text is the spec itself.
+
+    Raises NotFound if it leads nowhere, because the agent that gets it could not notice.
+    """
+    name, mark, anchor = spec.partition("#")
+    if not mark or not anchor or not name.endswith(".md") or any(char.isspace() for char in spec):
+        return spec
+    if why := reference_fault(project, spec):
+        raise NotFound(f"the spec leads nowhere: there is no {why}", hint="a heading is named as in links on GitHub")
+    return section(project, spec)

@@ -294,6 +294,15 @@ class Claims:
         self.planning.note("claim", "check", f"{haid} overlaps={len(found)} {' '.join(surfaces)}")
         return found
 
+    def freed(self, haid: str) -> list[str]:
+        """What this identity has waited for and could take now; it is told once."""
+        mine = next((wait for wait in self.waits.all() if wait["haid"] == haid), None)
+        surfaces = [Surface(text, self.top) for text in mine["surfaces"]] if mine else []
+        if mine is None or self.held_by_others(self.seats.family(haid), surfaces):
+            return []
+        self.waits.drop(haid)
+        return [str(text) for text in mine["surfaces"]]
+
     # Under the lock...
 
     def _reap(self) -> list[Claim]:

@@ -12,6 +12,7 @@ from typing import Any
 from treadle.coordination import briefs
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.ledger import Ledger, change_percent, signed
+from treadle.coordination.plan_demo import CACHED, RULES
 from treadle.coordination.planning import Planning, write_text
 from treadle.coordination.setup import init
 from treadle.coordination.symbols import Symbols
@@ -94,12 +95,9 @@ TASKS: list[dict[str, Any]] = [
 ]
 
 
-def demo(keep: str = "", plan: str = "") -> Iterator[str]:
-    """The lines to print. With `keep`, everything that was counted is left in that directory.
-
-    `plan` is the text of another plan to use instead of the built-in one.
-    """
-    plan = plan or _read("plan.md")
+def demo(keep: str = "") -> Iterator[str]:
+    """The lines to print. With `keep`, everything that was counted is left in that directory."""
+    plan = _read("plan.md")
     import tempfile
 
     from treadle.sessions.tokens import estimate
@@ -108,8 +106,8 @@ def demo(keep: str = "", plan: str = "") -> Iterator[str]:
         planning = Planning(os.path.join(scratch, ".planning"), project=scratch)
         init(planning)
         ledger = Ledger(planning)
-        before, after = verbatim(plan), by_reference(planning)
-        write_text(os.path.join(scratch, "INVARIANTS.md"), rules(plan))
+        before, after = verbatim(), by_reference(planning)
+        write_text(os.path.join(scratch, "INVARIANTS.md"), rules())
         tasks = [WaveTask(task["task"], task["spec"], task["symbols"], task["capsules"]) for task in TASKS]
         wave = build_wave(planning, tasks, "INVARIANTS.md")
         base = sum(estimate(text) for text in before.values())
@@ -139,10 +137,7 @@ def _in_full(plan: str, before: dict[str, str], measured: int, wave: Wave, besid
     from treadle.sessions.tokens import estimate
 
     spawns, base = len(before), sum(estimate(text) for text in before.values())
-    shared, read = estimate(_restated(plan)), estimate(rules(plan))
-    if not read:
-        yield "the plan has no section on rules or invariants: what everybody has to read of it is not counted"
-        return
+    shared, read = estimate(_restated(plan)), estimate(rules())
     full = measured + spawns * read
     yield (
         f"with the invariants and rules that each spawn then reads: {base} -> {full} tokens"
@@ -158,17 +153,9 @@ def _in_full(plan: str, before: dict[str, str], measured: int, wave: Wave, besid
     )
 
 
-CACHED = 0.9
-"""The discount of a provider for the beginning of a prompt that it has just seen."""
-
-
-RULES = ("invariant", "rule", "how we work", "convention", "constraint")
-"""Words in the headings of sections that everybody who works on a plan has to read, whatever the task."""
-
-
-def rules(plan: str = "") -> str:
+def rules() -> str:
     """What a brief's `INVARIANTS REF` points to: the plan's invariants and working rules."""
-    sections = f"\n{plan or _read('plan.md')}".split("\n## ")[1:]
+    sections = f"\n{_read('plan.md')}".split("\n## ")[1:]
     return "\n## ".join(part for part in sections if any(word in part.partition("\n")[0].lower() for word in RULES))
 
 
@@ -177,9 +164,9 @@ def _restated(plan: str) -> str:
     return f"You are working on this plan.\n\n{plan}\n# What was done so far\n\n{_read('reports.md')}\n"
 
 
-def verbatim(plan: str = "") -> dict[str, str]:
+def verbatim() -> dict[str, str]:
     """What each spawned agent is told when everything is restated: the plan, what was done before, and the task."""
-    restated = _restated(plan or _read("plan.md"))
+    restated = _restated(_read("plan.md"))
     return {
         f"verbatim {task['task']}": f"{restated}"
         f"# Your task\n\nDo task {task['task']} of wave 2. {task['spec']}\nKeep every invariant of the plan, meet the"

@@ -64,7 +64,7 @@ def hook_command(name: str) -> str:
 
 
 def _server() -> dict[str, Any]:
-    return {"command": program("heimdall-ledger-mcp"), "args": []}
+    return {"command": program("heimdall-ledger-mcp"), "args": ["--extended"]}
 
 
 def _paragraph(path: str) -> Block:
@@ -89,7 +89,7 @@ def _codex(top: str, main: str, trust: bool = False) -> HostSetup:
     hooks = os.path.join(main, ".codex", "hooks.json")  # Codex looks there, whichever worktree it runs in
     entry = {"hooks": [{"type": "command", "command": hook_command("codex"), "timeout": HOOK_SECONDS}]}
     override = os.path.join(top, "AGENTS.override.md")
-    served = f"[mcp_servers.{SERVER}]\ncommand = {dumps(program('heimdall-ledger-mcp'))}\n"
+    served = f'[mcp_servers.{SERVER}]\ncommand = {dumps(program("heimdall-ledger-mcp"))}\nargs = ["--extended"]\n'
     edits: list[FileEdit] = [
         _toml(os.path.join(top, ".codex", "config.toml"), served),
         JsonEntry(hooks, ["hooks", "PreToolUse"], entry, MARK),
@@ -173,7 +173,7 @@ def _copilot(top: str) -> HostSetup:
 
 
 def _opencode(top: str) -> HostSetup:
-    served = {"type": "local", "command": [program("heimdall-ledger-mcp")], "enabled": True}
+    served = {"type": "local", "command": [program("heimdall-ledger-mcp"), "--extended"], "enabled": True}
     return HostSetup(
         [
             JsonEntry(os.path.join(top, "opencode.json"), ["mcp", SERVER], served),

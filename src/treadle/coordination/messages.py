@@ -54,6 +54,21 @@ class Inbox:
         self.planning.note("message", "read", f"{haid} count={len(found)}")
         return found
 
+    def thread(self, msg_id: str) -> list[dict[str, Any]]:
+        """A message, the one that it answers and so on, and everything that answers one of them, oldest first."""
+        entries = list(self._entries("message"))
+        wanted, size = {msg_id}, 0
+        while len(wanted) > size:
+            size = len(wanted)
+            for message in (entry["message"] for entry in entries):
+                linked = {message["msg_id"], message.get("reply_to", message["msg_id"])}
+                wanted |= linked if linked & wanted else set()
+        return [entry for entry in entries if entry["message"]["msg_id"] in wanted]
+
+    def search(self, text: str) -> list[dict[str, Any]]:
+        """The messages in which this text occurs, in upper or lower case, oldest first."""
+        return [entry for entry in self._entries("message") if text.lower() in dumps(entry["message"]).lower()]
+
     def acknowledge(self, haid: str, msg_ids: Iterable[str]) -> list[str]:
         """Mark these as dealt with. Returns those that could be acknowledged."""
         open_ids = {entry["message"]["msg_id"] for entry in self.read(haid)}

@@ -159,13 +159,15 @@ def identity(planning: Planning, call: OutsideCall) -> str:
 
 
 def _note(claims: Claims, haid: str, call: OutsideCall) -> str:
-    """Who waits for something that the agent holds. Each wait is reported once."""
+    """Who waits for something that the agent holds, and what it waited for itself and is free. Each is told once."""
     if call.program not in _READS_NOTES:
         return ""
     waiting = [wait for wait in claims.waits.on(haid) if haid not in wait.get("told", ())]
     for wait in waiting:
         claims.waits.mark_told(wait, haid)
     lines = [f"{told(wait)}. Release it as soon as you are done with it." for wait in waiting]
+    if free := claims.freed(haid):
+        lines.append(f"What you waited for is free now: {' '.join(free)}. Claim it before you change it.")
     return "\n".join(lines)
 
 

@@ -5,12 +5,11 @@ a wave need (the invariants themselves, the symbols, the capsules) comes first, 
 task's own part comes last. `briefs.build` briefs a single task and leaves out what it does not name.
 """
 
-import os
 from collections.abc import Sequence
 
-from treadle.coordination.briefs import UNRESOLVED, headings, indented, invariants_fault
+from treadle.coordination.briefs import UNRESOLVED, indented, invariants_fault, section
 from treadle.coordination.capsules import Capsules, compact, split_ids, within
-from treadle.coordination.planning import Planning, read_text
+from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
 from treadle.errors import ConfigError, NotFound
 
@@ -78,15 +77,3 @@ def lay_out(planning: Planning, tasks: Sequence[WaveTask], invariants: str = "",
 def _own(one: WaveTask) -> str:
     needs = ", ".join([*one.symbols, *one.capsules])
     return f"YOUR TASK {one.task}{f' (see {needs})' if needs else ''}:\n{indented(one.spec)}"
-
-
-def section(project: str, reference: str) -> str:
-    """The text at `path` or `path#heading`: the whole file, or the section up to the next heading of its level."""
-    name, _, anchor = reference.partition("#")
-    text = read_text(os.path.join(project, name)) or ""
-    if not anchor:
-        return text
-    lines, found = text.splitlines(), headings(text)
-    begin, level = next((row, level) for slug, row, level in found if slug == anchor)
-    ends = [row for _, row, other in found if row > begin and other <= level]
-    return "\n".join(lines[begin : ends[0] if ends else None])

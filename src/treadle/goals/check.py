@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from treadle import agents
-from treadle.coordination.briefs import invariants_fault
+from treadle.coordination.briefs import invariants_fault, section
 from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
-from treadle.coordination.waves import WaveTask, lay_out, section
+from treadle.coordination.waves import WaveTask, lay_out
 from treadle.errors import TreadleError
 from treadle.goals.waves import ClaimOverlap, PlanWave, waves
 from treadle.policy.patterns import parse

@@ -85,7 +85,7 @@ def test_the_reference_has_what_help_says(heimdall: Run, name: str) -> None:
     assert f"```text\n{heimdall(name, '--help').stdout}```" in (DOCS / "heimdall-commands.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["setup", "hook"])
+@pytest.mark.parametrize("name", ["setup", "hook", "allow", "message"])
 def test_the_reference_has_what_only_treadle_has(project: Path, name: str) -> None:
     told = subprocess.run([str(BIN / "treadle"), "coord", name, "--help"], capture_output=True, text=True, cwd=project)
     assert f"```text\n{told.stdout}```" in (DOCS / "heimdall-commands.md").read_text()

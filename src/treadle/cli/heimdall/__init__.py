@@ -27,6 +27,7 @@ OF_TREADLE = {
     "setup": "have Claude Code, Codex, Gemini CLI, opencode or Cursor claim, and be bound by claims",
     "who": "who is here, on what, since when, who waits for whom",
     "hook": "what their hooks run before a tool call",
+    "message": "typed messages between agents and people",
     "allow": "let an agent act against another's claim, once",
 }
 """Commands that exist only under `treadle coord`."""

@@ -5,6 +5,8 @@ heimdall-claim claim SURFACE... --task T [--ttl MINUTES] [--shared]
     a surface is a path (with all under it), a quoted glob such as 'src/**/*.ts', or file#symbol; --shared: only to read
 heimdall-claim release [SURFACE...] [--haid H] [--force --reason TEXT]
     give these up, or all; another's only with --force, and the reason is kept in decisions.md
+heimdall-claim wait SURFACE... [--timeout SECONDS]
+    until no one else holds any of them (exit 0), or so long (600 s; exit 3); the holders are told that you wait
 heimdall-claim heartbeat [--haid H]         renew it, before it ends
 heimdall-claim check SURFACE... [--shared] [--json]          exit 3 when somebody else holds any of them
 heimdall-claim check --diff [RANGE] [--json]
@@ -33,12 +35,18 @@ from treadle.coordination.claim import owns
 from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.identity import checked, spawn
 from treadle.coordination.planning import Planning, one_line
+from treadle.coordination.surfaces import Surface
 from treadle.coordination.waits import told
 from treadle.wire.common.jsontext import dumps
 
+WAIT_SECONDS = 0.2
+"""How often a wait looks again."""
+
 
 def main(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--task --ttl --haid --reason --role --mode", "--json --shared --force --diff")
+    args = Arguments(
+        arguments, "--task --ttl --haid --reason --role --mode --timeout", "--json --shared --force --diff"
+    )
     if not args.rest or args.rest[0] not in _COMMANDS:
         raise UsageError(f"expected one of {', '.join(_COMMANDS)}")
     command = args.rest.pop(0)
@@ -99,6 +107,28 @@ def _release(claims: Claims, args: Arguments) -> int:
         out(f"given up: {' '.join(map(one_line, released.given))}")
         if released.left:
             out(f"still held: {' '.join(map(one_line, released.left))}")
+    return 0
+
+
+def _wait(claims: Claims, args: Arguments) -> int:
+    import time
+
+    seconds = args.get("--timeout") or "600"
+    if not args.rest or not (seconds.isascii() and seconds.isdecimal()):
+        raise UsageError("expected surfaces, and --timeout as a number of seconds")
+    haid = _caller(claims, args, enter=True)
+    until, told = time.monotonic() + int(seconds), False
+    wanted = [Surface(text, claims.top) for text in args.rest]
+    while found := Claims(claims.planning, claims.top).overlaps(haid, wanted):
+        if not told:
+            claims.waits.put(haid, args.rest, "waits", [overlap.claim.haid for overlap in found])
+            err("\n".join(f"waiting: {overlap}" for overlap in found))
+            told = True
+        if time.monotonic() >= until:
+            raise Collision(found)
+        time.sleep(WAIT_SECONDS)
+    claims.waits.drop(haid)
+    out(f"free: {' '.join(map(one_line, args.rest))}")
     return 0
 
 
@@ -278,6 +308,7 @@ _COMMANDS: dict[str, Callable[[Claims, Arguments], int]] = {
     "claim": _claim,
     "release": _release,
     "check": _check,
+    "wait": _wait,
     "heartbeat": _heartbeat,
     "list": _list,
     "who": _who,

@@ -2,10 +2,12 @@
 
 heimdall-protocol init [--mcp]       make the planning directory; --mcp: and .mcp.json, for any MCP host
 heimdall-protocol log [N]            the last N lines of the trail (20)
-heimdall-protocol demo [--keep DIR] [--plan FILE]
+heimdall-protocol demo [--keep DIR]
     brief one wave verbatim and by reference, and count both, with and without what its readers then read; what was
-    counted can be kept to be read; --plan restates a plan of your own (its sections on rules and invariants count as
-    read by everybody)
+    counted can be kept to be read
+heimdall-protocol demo --plan FILE
+    the same for a plan of your own: each of its innermost sections is a task, briefed with the whole plan or alone,
+    with its sections on rules in both; also at the prices of a cached prompt, and with what the orchestrator writes
 heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, resolve, capsule, brief, blackboard,
                                      ledger, gate, claim, haid, ledger-mcp
 """
@@ -35,10 +37,18 @@ def _demo(rest: list[str]) -> int:
 
     args = Arguments(rest, "--keep --plan")
     args.exactly(0, "no arguments")
-    plan = read_text(args.get("--plan")) if args.get("--plan") else ""
-    if plan is None:
-        raise NotFound(f"there is no file {args.get('--plan')}")
-    for line in demo(args.get("--keep"), plan):
+    if name := args.get("--plan"):
+        from treadle.coordination.plan_demo import measure
+
+        if args.get("--keep"):
+            raise UsageError("--keep is for the built-in plan")
+        plan = read_text(name)
+        if plan is None:
+            raise NotFound(f"there is no file {name}")
+        lines = measure(plan, name)
+    else:
+        lines = demo(args.get("--keep"))
+    for line in lines:
         out(line)
     return 0
 
