@@ -31,8 +31,10 @@ WHERE = {
 def test_what_is_written_has_no_path_of_this_machine_and_goes_away_again(project: Path, name: str) -> None:
     shown = setup(project, name, "--dry-run").stdout
     assert git(project, "status", "--porcelain") == ""
+    assert "guard install" in setup(project, name, "--no-guard").stderr
+    assert setup(project, name, "--remove").returncode == 0
     done = setup(project, name)
-    assert done.returncode == 0 and "guard install" in done.stderr
+    assert done.returncode == 0 and f"installed {project / '.git/hooks/pre-commit'} (block)" in done.stdout
     for file in WHERE[name]:
         assert f"+++ {project / file}" in shown and str(project / file) in done.stdout
         text = (project / file).read_text()

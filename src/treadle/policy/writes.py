@@ -145,7 +145,8 @@ class _Seen:
         if risky and part.words[0].endswith("awk"):
             self.doubt("which files the awk program writes")
         elif risky:
-            self._writes(part, [word for word in programs.written(part.words) if word])
+            operands = [word for word in risky if not word.startswith("-")]  # such as the second of uniq
+            self._writes(part, [*filter(None, programs.written(part.words)), *operands])
 
     def _unknown(self, part: shell.Part, name: str, words: list[str]) -> None:
         code = name in programs.INTERPRETERS and any(_CODE.fullmatch(word) for word in words)

@@ -23,6 +23,7 @@ def test_a_write_to_what_another_holds_is_refused_and_any_other_goes_on_without_
     done = heimdall("hook", "claude", stdin=call(project))
     assert done.returncode == 0 and json.loads(done.stdout)["decision"] == "block" and bob in done.stdout
     heimdall("claim", "release", HEIMDALL_HAID=bob)
+    assert "free now: src/a/b.ts" in heimdall("hook", "claude", stdin=call(project)).stdout
     assert heimdall("hook", "claude", stdin=call(project)).stdout == ""
 
 

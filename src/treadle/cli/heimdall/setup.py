@@ -1,11 +1,12 @@
 """treadle coord setup: have an outside agent claim, and be bound by what others have claimed
 
-treadle coord setup claude|codex|gemini|qwen|copilot|opencode|cursor [--dry-run] [--trust]
+treadle coord setup claude|codex|gemini|qwen|copilot|opencode|cursor [--dry-run] [--trust] [--no-guard]
     in this repository: registers the MCP server, puts in a hook that refuses writes to what others hold, and adds a
-    paragraph to AGENTS.md (or CLAUDE.md, GEMINI.md)
+    paragraph to AGENTS.md (or CLAUDE.md, GEMINI.md); unless --no-guard, installs the hooks of `heimdall-claim guard`
     --dry-run shows what would change; --trust (codex): mark the hook as trusted, which Codex otherwise asks you about
 treadle coord setup PROGRAM --remove [--dry-run]
-    takes it all out again; what nobody has changed since is as it was before, byte for byte
+    takes it all out again; what nobody has changed since is as it was before, byte for byte;
+    the git hooks stay, for others: `heimdall-claim guard uninstall` removes them
 """
 
 import os
@@ -18,7 +19,7 @@ from treadle.coordination.planning import Planning
 
 
 def main(arguments: list[str]) -> int:
-    args = Arguments(arguments, flags="--dry-run --remove --trust")
+    args = Arguments(arguments, flags="--dry-run --remove --trust --no-guard")
     if len(args.rest) != 1 or args.rest[0] not in hosts.NAMES:
         raise UsageError(f"expected one of {', '.join(hosts.NAMES)}")
     name, dry = args.rest[0], "--dry-run" in args.flags
@@ -42,7 +43,8 @@ def main(arguments: list[str]) -> int:
         out(f"{'unchanged' if before == after else 'wrote' if before is None else 'changed'} {path}")
     for note in host.notes:
         out(note)
-    _advise(planning.project)
+    if found is not None:
+        _guard(planning.project, wanted="--no-guard" not in args.flags)
     return 0
 
 
@@ -72,12 +74,18 @@ def _show(plan: dict[str, tuple[str | None, str]]) -> None:
         )
 
 
-def _advise(project: str) -> None:
+def _guard(project: str, *, wanted: bool) -> None:
+    """The git hooks that refuse commits and pushes of what others hold, unless they are there or not wanted."""
     from treadle.coordination import hooks
     from treadle.errors import TreadleError
 
     try:
-        if "absent" in hooks.status(project).values():
-            err("commits are not checked yet: heimdall-claim guard install")
-    except TreadleError:
-        pass
+        if "absent" not in hooks.status(project).values():
+            return
+        if wanted:
+            for path in hooks.install(project, "block"):
+                out(f"installed {path} (block)")
+            return
+        err("commits are not checked yet: heimdall-claim guard install")
+    except TreadleError as error:
+        err(f"commits are not checked: {error}")
