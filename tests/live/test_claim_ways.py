@@ -39,7 +39,7 @@ async def test_none_of_them_takes_effect_and_each_is_told_why(
     for first in range(0, len(WAYS), AT_ONCE):
         calls = [PROGRAMS[name].tools.shell(way(number)) for number in range(first, min(first + AT_ONCE, len(WAYS)))]
         said = await run(name, home, top, *calls, fresh=first == 0 and name != "codex")
-        told += said.count("COLLISION: cannot change") + said.count("others hold files here, and it cannot be seen")
+        told += said.count("COLLISION: cannot change") + said.count("the command does not show")
     print(f"{name}: {len(WAYS)} ways, {len(changed(top))} took effect, {told} told: {changed(top)}")
     assert changed(top) == []
     assert told >= len(WAYS)

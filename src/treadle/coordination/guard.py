@@ -70,7 +70,7 @@ class Guarded:
         if judge.overlaps:
             return Decision(verdict="deny", reason=Collision(judge.overlaps, "change").message, by="claim")
         if judge.unseen and not self._confined:
-            reason = f"others hold files here, and it cannot be seen {judge.unseen}"
+            reason = f"others hold files here, and the command does not show {judge.unseen}"
             return Decision(verdict="ask", reason=reason, by="claim")
         return Decision(verdict="allow", by="claim")
 

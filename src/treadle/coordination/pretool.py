@@ -131,7 +131,7 @@ def refusal(claims: Claims, haid: str, call: OutsideCall) -> HookAnswer | None:
         )
     if judged.unseen:
         return HookAnswer(
-            f"others hold files here, and it cannot be seen {judged.unseen}. Name the files plainly in the command,"
+            f"others hold files here, and the command does not show {judged.unseen}. Name the files plainly in it,"
             f" or use the tool for editing files. You are {haid}.",
             asks=call.program in _ASK,
         )

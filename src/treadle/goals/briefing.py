@@ -9,8 +9,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from treadle.coordination.briefs import section
 from treadle.coordination.planning import Planning
-from treadle.coordination.waves import WaveTask, lay_out, section
+from treadle.coordination.waves import WaveTask, lay_out
 from treadle.fleet.orders import PERSON
 from treadle.goals.deciding import GoalSeen, role_of
 from treadle.goals.imported import to_toml
