@@ -76,7 +76,13 @@ async def test_an_agent_in_a_terminal_is_typed_into_from_elsewhere_and_ends_with
 ) -> None:
     await start_node()
     order = msgspec.structs.replace(
-        work(repository, "any"), agent="acp:sh", terminal=True, task="echo typed > task.txt", verify="test -e more.txt"
+        work(repository, "any"),
+        agent="acp:sh",
+        terminal=True,
+        task="echo typed > task.txt; echo left > .env",
+        setup="echo set >> .env",
+        bring=(".env",),
+        verify="test -e more.txt && test \"$(tr '\\n' ' ' < .env)\" = 'KEY=1 set ' && git diff --quiet HEAD -- a.txt",
     )
     await give(bus, order)
     await until_there(Path(runs.directory(order.id, 1)) / "work" / "task.txt")

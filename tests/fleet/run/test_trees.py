@@ -41,6 +41,20 @@ def test_a_tree_has_the_files_and_a_git_of_its_own_and_the_users_repository_is_u
     assert {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*")} == before
 
 
+def test_a_check_sees_the_result_and_what_the_user_brings_and_nothing_else_that_the_agent_left(
+    repository: Path, tmp_path: Path
+) -> None:
+    tree = prepared(repository, tmp_path, bring=(".env",))
+    work = Path(tree.root)
+    (work / "new.txt").write_text("new\n")
+    (work / ".env").unlink()
+    (work / ".env").write_text("KEY=agent\n")
+    (work / ".git" / "config").write_text("[core]\n\tfsmonitor = evil\n")
+    here = Path(trees.WorkTaker(tree, (".env",)).write_result(str(tmp_path / "check")))
+    assert sorted(path.name for path in here.iterdir()) == [".env", ".git", ".gitignore", "a.txt", "b.txt", "new.txt"]
+    assert (here / ".env").read_text() == "KEY=1\n" and git(here, "status", "--porcelain") == "?? new.txt"
+
+
 @confined
 def test_the_agents_own_commits_come_out_and_the_rest_is_on_top(repository: Path, tmp_path: Path) -> None:
     tree = prepared(repository, tmp_path)

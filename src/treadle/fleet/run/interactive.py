@@ -12,6 +12,8 @@ from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.questions import Questions
 from treadle.fleet.run.terminal_questions import TerminalQuestions
 from treadle.io.process.programs import run_program
+from treadle.io.removing import remove_tree
+from treadle.receipts.trace import Check
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 
@@ -37,8 +39,6 @@ def command(agent: str) -> list[str]:
 
 async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questions) -> Ended:
     """Start the agent in the worktree, type the task, and wait for its end."""
-    from treadle.host.confine import confined_check
-
     spec = attempt.spec
     place = terminals.place_of(spec.id, "agent")
     options = ["--foreground", "--id", place.id, "--workdir", attempt.root, "--linger", "0"]
@@ -57,7 +57,7 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
     finally:
         await kept.stop()
     stopped = attempt.stopped
-    check = await confined_check(spec.verify, attempt.root) if spec.verify and stopped is None else None
+    check = await _check(attempt) if spec.verify and stopped is None else None
     result = {"verified": None if check is None else check.ok, "exit_code": kept.exit_code, "terminal": True}
     if stopped is not None:
         outcome, why = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped)
@@ -69,6 +69,25 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
     else:
         outcome, why = "done", ""
     return Ended(outcome=outcome, why=why, result=result)
+
+
+async def _check(attempt: RunningAttempt) -> Check:
+    """The order's check of the result, in a directory that is written from it and not the agent's own."""
+    from treadle.host.confine import confined_check
+
+    spec, taker = attempt.spec, attempt.taker
+    if taker is None:  # there is no repository, or the order is to work in place
+        return await confined_check(spec.verify, attempt.root)
+    directory = os.path.join(attempt.directory, "verify")
+    try:
+        here = await asyncio.to_thread(taker.write_result, directory)
+        for command in filter(None, (spec.setup, spec.verify)):
+            done = await confined_check(command, here, shown=taker.shown())
+            if not done.ok:
+                break
+        return done
+    finally:
+        await asyncio.to_thread(remove_tree, directory)
 
 
 async def _type(place: Place, words: str) -> None:

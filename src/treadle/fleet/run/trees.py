@@ -19,7 +19,7 @@ from treadle.io.opening import opened
 from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
 from treadle.workspace import checkouts, exchange, private_git, remotes, taking
-from treadle.workspace.copied import bring_files
+from treadle.workspace.copied import bring_files, files_under
 from treadle.workspace.look import Look
 from treadle.workspace.store import LONG, Store
 from treadle.workspace.user_repository import UserRepository
@@ -124,6 +124,7 @@ class WorkTaker:
 
     def __init__(self, tree: WorkTree, brought: tuple[str, ...]) -> None:
         self.tree = tree
+        self._brought = brought
         self.store = Store.open(tree.store)
         self._start, self._base = self.store.borrow_tree(tree.start)
         self._lent = {entry.blob for entry in self._base.values()}
@@ -157,6 +158,18 @@ class WorkTaker:
         return taking.take(
             self.store, self.tree.top, base=self._base, earlier=self._look, excludes=self._excludes, lent=self._lent
         )
+
+    def write_result(self, directory: str) -> str:
+        """Write the files as they are now into a fresh directory, with a git directory at the start and what the order
+        brings from the user's checkout. Returns the directory in it that stands for the one worked on."""
+        write_files(self.store, self.files().files, directory)
+        origin = self.origin
+        here = os.path.normpath(os.path.join(directory, origin.inside))
+        os.makedirs(here, exist_ok=True)
+        source = os.path.normpath(os.path.join(origin.top, origin.inside))
+        bring_files(source, here, [path for name in self._brought for path in files_under(source, name)])
+        private_git.make(os.path.join(directory, ".git"), checkouts.around(origin.top), head=origin.commit)
+        return here
 
     def dirty(self) -> set[str]:
         """The files that differ from the start."""
