@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -104,6 +104,19 @@ async def test_the_commits_of_a_confined_run_are_on_its_branch(run: Runner, tmp_
     assert repository.git("rev-parse", f"{place['branch']}^{{tree}}").strip() == place["result_tree"]
     assert branches(repository) == {"main", place["branch"]} and not repository.git("tag")
     assert repository.git("log", "--format=%s", "main") == "start\n"
+
+
+@pytest.mark.parametrize("use", ["on", "off"])
+async def test_a_run_in_the_persons_own_directory_is_sealed_if_it_is_confined(
+    run: Runner, tmp_path: Path, use: Literal["on", "off"]
+) -> None:
+    if use == "on" and methods.available().method is None:
+        pytest.skip("nothing to confine with")
+    repository = make(tmp_path / "repo")
+    job = working(Path(repository.top), "echo 2 > two.txt", Confinement(use=use))
+    receipt, _ = await run("", replace(job, mode="pass_through"))
+    place = more(receipt)["workspace"]
+    assert place["mode"] == "pass_through" and place["sealed"] is (use == "on")
 
 
 async def test_the_commits_of_a_run_that_is_not_confined_are_not_read_and_that_is_said(

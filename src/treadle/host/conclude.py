@@ -42,7 +42,7 @@ def describe(
         "result_tree": observed.difference.after if observed.difference else None,
         "result_commit": observed.commit,
         "confined_by": observed.walls.method if observed.walls else None,
-        "sealed": sealed(workspace, observed),
+        "sealed": sealed(observed),
         "apply": apply,
         "kept": place.root if kept else None,
     }
@@ -69,9 +69,10 @@ def describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def sealed(workspace: Workspace, observed: Observed) -> bool:
-    """Whether what the receipt states could not be written by the run: it was confined, in a directory of its own."""
-    return observed.walls is not None and workspace.place.mode != "pass_through"
+def sealed(observed: Observed) -> bool:
+    """Whether the kernel kept the run from our record and from the person's repository. In the person's own directory,
+    too: there it had a private `.git`, or a read-only one."""
+    return observed.walls is not None
 
 
 def _applied(observed: Observed) -> bool:
