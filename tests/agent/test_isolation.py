@@ -3,15 +3,17 @@
 import asyncio
 import os
 import subprocess
+import sys
 import zlib
 from pathlib import Path
 
 import pytest
 
+from tests.agent.checkouts import Working
 from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.safety.own_git import SETS, canaries, script
-from treadle.agent.isolation import isolated
+from treadle.agent.isolation import isolated, take_over
 from treadle.errors import WorkspaceError
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
@@ -141,3 +143,48 @@ async def test_where_there_is_no_repository_or_no_commit_it_says_what_to_do(tmp_
     with pytest.raises(WorkspaceError, match="commit something first"):
         async with isolated(str(tmp_path), "x"):
             pass
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from treadle.agent.isolation import isolated
+
+async def main():
+    async with isolated(sys.argv[1], "A task") as place:
+        if sys.argv[2]:
+            Path(place.cwd, sys.argv[2]).write_text("left")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def killed(repository: Path, name: str) -> None:
+    words = [sys.executable, "-c", KILLED, str(repository), name]
+    assert subprocess.run(words, check=False, env=dict(os.environ)).returncode == -9
+
+
+async def test_the_work_of_a_task_that_was_killed_becomes_a_branch_and_is_told_once(repository: Path) -> None:
+    killed(repository, "new.txt")
+    killed(repository, "")
+    assert len(places()) == 2 and branches(repository) == ["main"]
+    async with isolated(str(repository), "alive") as living:
+        assert await take_over(str(repository / "elsewhere")) == []
+        [said] = await take_over(str(repository))
+        branch = next(name for name in branches(repository) if name.startswith("treadle/a-task-"))
+        assert said.startswith(f"a task was killed before it ended: its work is now the branch {branch}, and in ")
+        assert git(repository, "show", f"{branch}:new.txt") == "left" and len(places()) == 2
+        assert Path(living.cwd).exists() and await take_over(str(repository)) == []
+
+
+async def test_a_session_tells_what_a_killed_task_has_left(repository: Path) -> None:
+    if methods.available().method is None:
+        pytest.skip("nothing to confine with")
+    killed(repository, "new.txt")
+    agent = Working(repository)
+    try:
+        await agent.run("true")
+        assert len(agent.said) == 1 and "a task was killed" in agent.said[0]
+    finally:
+        agent.confining.close()

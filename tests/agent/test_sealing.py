@@ -1,5 +1,6 @@
 """An agent in a user's checkout: its commits arrive in the user's repository, and nothing else does."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from tests.agent.checkouts import ENV, Working, checkout, git
 from tests.io.sandbox.rooms import sh
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
+from treadle.io.sandbox.start import start
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 
@@ -460,3 +462,49 @@ async def test_a_name_that_other_systems_take_for_git_is_moved_aside_too(top: Pa
         "mkdir -p sub && git init -q sub && mv sub/.git sub/.GIT; mkdir low && git init -q low && mv low/.git low/git~1"
     )
     assert not (top / "sub" / ".GIT").exists() and not (top / "low" / "git~1").exists() and len(agent.said) == 2
+
+
+async def test_a_repository_that_the_user_makes_while_no_command_runs_is_left_where_it_is(
+    top: Path, agent: Working
+) -> None:
+    await agent.turn("true")
+    git(top, "init", "-q", "between-turns")
+    await agent.run("git init -q by-agent")
+    (top / "deep" / "er").mkdir(parents=True)
+    git(top, "clone", "-q", ".", "deep/er/between-commands")
+    git(top, "init", "-q", "--bare", "bare.git")
+    assert (await agent.run("true")).code == 0
+    await agent.turn(
+        "echo x >> between-turns/.git/config; git -C deep/er/between-commands commit -q --allow-empty -m x"
+    )
+    for place in ("between-turns/.git", "deep/er/between-commands/.git", "bare.git/HEAD"):
+        assert (top / place).exists(), place
+    assert git(top / "deep/er/between-commands", "log", "--format=%s") == "one"
+    assert "x\n" not in (top / "between-turns/.git/config").read_text()
+    assert not (top / "by-agent" / ".git").exists() and len(agent.said) == 1 and "by-agent" in agent.said[0]
+
+
+async def test_what_comes_while_a_command_runs_may_be_the_commands_and_is_moved_aside(
+    top: Path, agent: Working
+) -> None:
+    await agent.turn("true")
+    await agent.confining.ready(agent.said.append)
+    walls = agent.confining.now()
+    background = await start(walls, ["/bin/sh", "-c", "git init -q made; read x"], cwd=str(top), env=ENV, stdin="pipe")
+    async with background:
+        async with asyncio.timeout(30):
+            while not (top / "made" / ".git" / "config").exists():
+                await asyncio.sleep(0.01)
+        git(top, "init", "-q", "beside")
+        await agent.run("true")
+        await agent.confining.ready(agent.said.append)
+    await agent.confining.finish(agent.said.append)
+    assert not (top / "made" / ".git").exists() and not (top / "beside" / ".git").exists() and len(agent.said) == 2
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable for root")
+async def test_what_was_in_an_unreadable_directory_is_not_taken_for_the_users(top: Path, agent: Working) -> None:
+    await agent.turn("git init -q hidden/evil; chmod 0 hidden")
+    (top / "hidden").chmod(0o700)
+    await agent.turn("true")
+    assert not (top / "hidden" / "evil" / ".git").exists()

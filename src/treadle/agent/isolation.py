@@ -10,20 +10,25 @@ import os
 import re
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from treadle.agent.bundling import bundle_of
-from treadle.errors import TreadleError, WorkspaceError
+from treadle.errors import Busy, TreadleError, WorkspaceError
+from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.removing import remove_tree
 from treadle.workspace.checkouts import enclosing
+from treadle.workspace.in_place import OWNED
+from treadle.workspace.reopened import open_workspace
 from treadle.workspace.workspace import Workspace, prepare
 
 
 class IsolatedPlace:
     """Where an isolated task works. `cwd` is the directory there that matches the task's own."""
 
-    def __init__(self, workspace: Workspace, label: str) -> None:
+    def __init__(self, workspace: Workspace, label: str, held: locked) -> None:
+        """`held`: the lock on its directory, which tells others that the task lives."""
+        self._held = held
         self._workspace = workspace
         self._label = label
         self.cwd = workspace.root
@@ -39,6 +44,14 @@ class IsolatedPlace:
 
     async def release(self) -> None:
         """Make the branch and keep the directory, if anything changed; otherwise remove it."""
+        try:
+            await self._release()
+        finally:
+            self._held.__exit__(None, None, None)
+            with suppress(FileNotFoundError):
+                os.unlink(self._held.path)  # what is kept from now on is for a person
+
+    async def _release(self) -> None:
         try:
             if await asyncio.to_thread(self._workspace.holds_work):
                 await self._publish()
@@ -95,8 +108,58 @@ def _make(cwd: str, label: str) -> IsolatedPlace:
     if enclosing(cwd) is None:
         raise WorkspaceError(f"{cwd} is not in a git repository, so it has no worktrees", hint="run git init there")
     directory = private_dir(os.path.join(private_dir(os.path.join(state_dir(), "worktrees")), name))
+    held = locked(os.path.join(directory, OWNED), 0)
+    held.__enter__()
     try:
-        return IsolatedPlace(prepare("worktree", cwd, directory, name=name), label)
+        return IsolatedPlace(prepare("worktree", cwd, directory, name=name), label, held)
     except BaseException:
+        held.__exit__(None, None, None)
         remove_tree(directory)
         raise
+
+
+# What killed tasks have left...
+
+
+async def take_over(top: str) -> list[str]:
+    """Make branches of what tasks that were killed have left of the repository at `top`. Returns what to tell."""
+    base, said = os.path.join(state_dir(), "worktrees"), []
+    for name in sorted(await asyncio.to_thread(os.listdir, base)):
+        directory = os.path.join(base, name)
+        if os.path.exists(os.path.join(directory, OWNED)):  # one that is kept for a person has none
+            try:
+                said += await _take_over(directory, top)
+            except Busy:
+                continue  # it lives, or another session takes it over
+            except (TreadleError, OSError) as error:
+                said.append(f"a task was killed, and its work is only in {directory}: {error}")
+    return said
+
+
+async def _take_over(directory: str, top: str) -> list[str]:
+    held = locked(os.path.join(directory, OWNED), 0)
+    held.__enter__()
+    try:
+        workspace = await asyncio.to_thread(_left_here, directory, top)
+    except BaseException:
+        held.__exit__(None, None, None)
+        raise
+    if workspace is None:
+        held.__exit__(None, None, None)
+        return []
+    place = IsolatedPlace(workspace, os.path.basename(directory).rpartition("-")[0], held)
+    await place.release()
+    if not place.kept:
+        return []
+    made = f"is now the branch {place.branch}, and" if place.published else "is"
+    return [f"a task was killed before it ended: its work {made} in {place.top}", *place.problems]
+
+
+def _left_here(directory: str, top: str) -> Workspace | None:
+    """What is left in the directory of a task; None if it is about another checkout, or the task had not begun."""
+    workspace = open_workspace(directory)
+    if workspace is None:
+        remove_tree(directory)
+        return None
+    user = enclosing(workspace.place.source)
+    return workspace if user is not None and os.path.realpath(user.top) == os.path.realpath(top) else None

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,6 +21,7 @@ from treadle.io import opening, scratch
 from treadle.io.files import locked, read_at_most
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods, places
+from treadle.io.sandbox.activity import activity
 from treadle.io.sandbox.matches import Matches
 from treadle.io.within import within
 from treadle.session import Confinement, Mount
@@ -34,6 +37,18 @@ INSIDE_SECONDS = 60.0
 LARGEST = 1 << 30
 """Bytes of what comes out at once; larger work is kept where it is, and that is said."""
 ROOM = "/run/treadle"
+QUICK = 0.003
+"""Seconds. A look at the workspaces that takes longer is not repeated for every command."""
+
+
+class _RepositoryLook(NamedTuple):
+    """What a look at the workspaces has found."""
+
+    starts: int = -1
+    """How many programs of ours had been started there by then; -1 while one ran."""
+    found: AbstractSet[str] = frozenset()
+    unread: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 class Sealing:
@@ -53,7 +68,8 @@ class Sealing:
         self._home = ""
         self._nested = Matches(write, _is_repository)
         self._theirs: set[str] = set()
-        """The git directories below the workspaces that were there before."""
+        """The git directories below the workspaces that were there before, or that the user has made since."""
+        self._last = _RepositoryLook()
         self._lock = asyncio.Lock()
         self._taking = False
         """Whether what programs commit is taken over at all; what a check does to git is not."""
@@ -64,7 +80,7 @@ class Sealing:
     def begin(self) -> list[InPlace]:
         """Make the private repositories, the first time."""
         if self._made is None:
-            self._theirs = set(self._nested.find())
+            self._theirs = set(self._look())
             self._made = [*self._sealed()] if methods.available().method == "bubblewrap" else []
         return self._made
 
@@ -117,7 +133,27 @@ class Sealing:
         if self._made is None:
             return []
         mounted = {mount.target for mount in self.mounts()}
-        return [path for path in self._nested.find() if path not in self._theirs and path not in mounted]
+        return [path for path in self._look() if path not in self._theirs and path not in mounted]
+
+    def _look(self) -> list[str]:
+        """The git directories in the workspaces now. What came since the last look, while no program of ours ran, the
+        user has made. What came while one ran may be the program's."""
+        began, last = time.monotonic(), self._last
+        starts, running = activity(self._write)
+        found = self._nested.find()
+        if last.starts == starts and not running:
+            new = set(found) - last.found
+            self._theirs |= {path for path in new if not places.is_under(path, *last.unread)}
+        quiet = not running and methods.available().method == "bubblewrap"
+        took = time.monotonic() - began
+        self._last = _RepositoryLook(starts if quiet else -1, set(found), tuple(self._nested.unread), took)
+        return found
+
+    def _look_again(self, after: bool) -> None:
+        """Before or after a command, if that can tell us something and takes no time that a person would notice."""
+        last = self._last
+        if self._made is not None and (last.seconds < QUICK or not after and last.starts == activity(self._write)[0]):
+            self._look()
 
     async def ready(self) -> list[str]:
         """Before a command or a turn. Returns what a person should know."""
@@ -125,6 +161,7 @@ class Sealing:
         self._taking = True
         if self._wanted():
             async with self._lock:
+                await asyncio.to_thread(self._look_again, False)
                 if self._made is None:
                     said += await self._leftovers()
                 for place in self._made if self._made is not None else await asyncio.to_thread(self.begin):
@@ -137,12 +174,17 @@ class Sealing:
         return said
 
     async def _leftovers(self) -> list[str]:
-        """What sessions that were killed have committed in these workspaces becomes branches."""
-        if not os.path.isdir(os.path.join(state_dir(), "git")):
-            return []
-        from treadle.agent.leftovers import adopt
+        """What sessions and tasks that were killed have done with git in these workspaces becomes branches."""
+        said: list[str] = []
+        if os.path.isdir(os.path.join(state_dir(), "git")):
+            from treadle.agent.leftovers import adopt
 
-        return [note for place in self._write for note in await adopt(place)]
+            said += [note for place in self._write for note in await adopt(place)]
+        if os.path.isdir(os.path.join(state_dir(), "worktrees")):
+            from treadle.agent.isolation import take_over
+
+            said += [note for place in self._write for note in await take_over(place)]
+        return said
 
     async def settle(self) -> list[str]:
         """After a command or a turn. Returns what a person, and the agent, should know."""
@@ -152,6 +194,8 @@ class Sealing:
             for place in self._made or ():
                 if self._wanted():
                     said += await place.settle(partial(self._inside, place))
+            if self._wanted():
+                await asyncio.to_thread(self._look_again, True)
         return said
 
     async def _inside(self, place: InPlace, script: str, given: Mapping[str, bytes]) -> dict[str, bytes]:

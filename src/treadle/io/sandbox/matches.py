@@ -27,20 +27,24 @@ class Matches:
         self._skipped = skipped
         self._seen: dict[str, tuple[int, list[str], list[str]]] = {}
         """For each directory: its change time, the directories in it, and the names in it that match."""
+        self.unread: list[str] = []
+        """The directories that the last look could not read."""
 
     def find(self) -> list[str]:
         found: list[str] = []
-        seen = {}
+        seen, unread = {}, []
         there = [root for root in self._roots if os.path.lexists(root)]
         todo = [root for root in there if not self._matches(root)]
         found += [root for root in there if self._matches(root)]
         for directory in todo:
             look = self._look(directory)
-            if look is not None:
+            if look is None:
+                unread.append(directory)
+            else:
                 seen[directory] = look
                 todo += look[1]
                 found += look[2]
-        self._seen = seen
+        self._seen, self.unread = seen, unread
         return sorted(set(found))
 
     def _includes(self, entry: os.DirEntry[str]) -> bool:

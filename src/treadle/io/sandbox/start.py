@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as children
 from treadle.io.process.child import Child
-from treadle.io.sandbox import bubblewrap, landlock, methods, parted, places, seccomp, seen
+from treadle.io.sandbox import activity, bubblewrap, landlock, methods, parted, places, seccomp, seen
 from treadle.io.sandbox.outside import Outside
 from treadle.io.sandbox.passage import Granted, Passage
 from treadle.io.sandbox.proxy import VARIABLES, Proxy, relayed
@@ -74,6 +74,7 @@ async def _begin(
     alone: bool,
 ) -> Child:
     beside: list[Passage] = []
+    activity.starting(confinement.write)
     if confinement.network == "off" and confinement.hosts:
         beside.append(Proxy(confinement.hosts))
         command, env = relayed(command), {**env, **VARIABLES}
@@ -112,7 +113,7 @@ async def _begin(
     finally:
         os.close(ready)
         os.close(ours_go)
-    started.beside += [server.close for server in beside]
+    started.beside += [*(server.close for server in beside), activity.running(confinement.write)]
     return started
 
 
