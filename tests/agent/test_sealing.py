@@ -508,3 +508,23 @@ async def test_what_was_in_an_unreadable_directory_is_not_taken_for_the_users(to
     (top / "hidden").chmod(0o700)
     await agent.turn("true")
     assert not (top / "hidden" / "evil" / ".git").exists()
+
+
+async def test_what_hook_managers_run_cannot_be_changed_from_inside(tmp_path: Path, top: Path) -> None:
+    (top / ".husky" / "_").mkdir(parents=True)
+    (top / ".husky" / "pre-commit").write_text("exit 0\n")
+    (top / ".husky" / "_" / "pre-commit").write_text('#!/bin/sh\nexec sh "$(dirname "$0")/../pre-commit"\n')
+    (top / ".husky" / "_" / "pre-commit").chmod(0o755)
+    git(top, "config", "core.hooksPath", ".husky/_")
+    agent, ran = Working(top), tmp_path / "ran"
+    await agent.turn(f"echo 'touch {ran}' > .husky/pre-commit; rm -rf .husky; mv .husky h; true")
+    git(top, "commit", "-q", "--allow-empty", "-m", "mine")
+    assert not ran.exists() and (top / ".husky" / "pre-commit").read_text() == "exit 0\n"
+    agent.confining.close()
+    git(top, "config", "--unset", "core.hooksPath")
+    (top / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\nexec pre-commit run\n")
+    (top / ".pre-commit-config.yaml").write_text("repos: []\n")
+    agent = Working(top)
+    done = await agent.turn("echo evil > .pre-commit-config.yaml")
+    assert done.code != 0 and (top / ".pre-commit-config.yaml").read_text() == "repos: []\n"
+    agent.confining.close()

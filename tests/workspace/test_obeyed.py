@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import WorkspaceError
-from treadle.workspace.obeyed import obeyed
+from treadle.workspace.obeyed import obeyed, settings_files
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -81,3 +81,32 @@ def test_a_configuration_that_cannot_be_read_is_an_error_and_not_an_answer(top: 
     assert user is not None
     with pytest.raises(WorkspaceError):
         obeyed(user)
+
+
+def hook(top: Path, place: str, text: str) -> None:
+    (top / place).parent.mkdir(parents=True, exist_ok=True)
+    (top / place).write_text(text)
+
+
+def test_the_scripts_above_the_hooks_of_husky(top: Path) -> None:
+    git(top, "config", "core.hooksPath", ".husky/_")
+    hook(top, ".husky/_/pre-commit", '#!/usr/bin/env sh\n. "$(dirname "$0")/h"')
+    assert reasons(top, ".husky/pre-commit", ".husky/common.sh", ".husky/_/h", "package.json") == [True] * 3 + [False]
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("exec pre-commit hook-impl --hook-type=pre-commit", ".pre-commit-config.yaml"),
+        ("ARGS=(hook-impl --config=ci/hooks.yaml --hook-type=pre-commit)", "ci/hooks.yaml"),
+        ('call_lefthook run "pre-commit" "$@"; lefthook', "lefthook.yml"),
+        ("require 'overcommit'", ".overcommit.yml"),
+    ],
+)
+def test_what_a_manager_of_hooks_reads_if_its_hook_is_installed(top: Path, text: str, file: str) -> None:
+    hook(top, ".git/hooks/pre-push.sample", text)
+    assert reasons(top, file) == [False]
+    hook(top, ".git/hooks/pre-push", f"#!/bin/sh\n{text}\n")
+    assert reasons(top, file, "other.yaml") == [True, False]
+    user = UserRepository.at(str(top))
+    assert user is not None and str(top / file) in settings_files(user)

@@ -7,6 +7,8 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 
+from treadle.errors import LocalError
+from treadle.io.files import read_at_most
 from treadle.workspace.git_names import is_git
 from treadle.workspace.user_repository import UserRepository
 
@@ -19,6 +21,16 @@ _COMMAND = re.compile(
     re.I,
 )
 _CONFIGURATION = "is read by your git as its configuration"
+_HOOKS = "tells your git's hooks what to run"
+_MANAGERS = {
+    b"pre-commit": (".pre-commit-config.yaml",),
+    b"lefthook": tuple(
+        f"{dot}lefthook{local}.{end}" for dot in ("", ".") for local in ("", "-local") for end in ("yml", "yaml")
+    ),
+    b"overcommit": (".overcommit.yml",),
+}
+"""Programs that are installed as hooks, and the files in which they are told what to run."""
+HOOK_CAP = 64 << 10
 LINKS = 40
 """How many links are followed, as in the kernel."""
 
@@ -27,8 +39,9 @@ def obeyed(user: UserRepository) -> Callable[[str], str]:
     """A function that tells why a path, relative to the top of this checkout, must not be written without the person:
     the end of a sentence that begins with the path. It is empty for all other paths.
 
-    These are the directory of hooks that is configured, files that the configuration includes, programs in the checkout
-    that it names, and the links and directories that lead to any of them. Capitals make no difference, because they
+    These are the directory of hooks that is configured, files that say what an installed manager of hooks runs, files
+    that the configuration includes, programs in the checkout that it names, and the links and directories that lead to
+    any of them. What else a hook runs is not known. Capitals make no difference, because they
     make none to some file systems. Raises WorkspaceError if the configuration cannot be read.
     """
     top = os.path.realpath(user.top)
@@ -62,8 +75,10 @@ def obeyed_in(directory: str) -> Callable[[str], str]:
 
 
 def settings_files(user: UserRepository) -> list[str]:
-    """The files that the user's git reads as configuration, also included ones that do not exist, with their links."""
-    named = [place for place, why, _ in _named(user, os.path.realpath(user.top)) if why.startswith(_CONFIGURATION)]
+    """The files that the user's git or the managers of its hooks read as configuration, also those that do not exist,
+    with their links."""
+    known = (_CONFIGURATION, _HOOKS)
+    named = [place for place, why, _ in _named(user, os.path.realpath(user.top)) if why.startswith(known)]
     return [*dict.fromkeys(step for place in named for step in _steps(place))]
 
 
@@ -71,6 +86,7 @@ def _named(user: UserRepository, top: str) -> Iterator[tuple[str, str, bool]]:
     """The places that the configuration names, the reason to give, and whether it holds for all that is in them."""
     listed = user.run("config", "--list", "--includes", "--show-origin", "-z").stdout
     fields = listed.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    hooks = os.path.join(user.common, "hooks")
     for origin, entry in zip(fields[::2], fields[1::2], strict=False):
         key, _, value = entry.partition("\n")
         if not origin.startswith("file:") or not value:
@@ -78,12 +94,33 @@ def _named(user: UserRepository, top: str) -> Iterator[tuple[str, str, bool]]:
         file = os.path.join(user.common, origin.removeprefix("file:"))
         yield file, _CONFIGURATION, False
         if key.lower() == "core.hookspath":
-            yield _place(top, value), "is in the directory of your git's hooks (core.hooksPath)", True
+            hooks = _place(top, value)
+            yield hooks, "is in the directory of your git's hooks (core.hooksPath)", True
         elif _INCLUDED.fullmatch(key):
             yield _place(os.path.dirname(file), value), f"{_CONFIGURATION} ({key})", False
         elif _COMMAND.fullmatch(key):
             for word in _words(value):
                 yield _place(top, word), f"is run by your git ({key})", False
+    if os.path.basename(os.path.normpath(hooks)) == "_":  # husky: these run the scripts of the same name above them
+        yield os.path.dirname(os.path.normpath(hooks)), _HOOKS, True
+    for name in _managed(hooks):
+        yield os.path.join(top, name), _HOOKS, False
+
+
+def _managed(hooks: str) -> Iterator[str]:
+    """What the managers read whose scripts are in this directory."""
+    for name in os.listdir(hooks) if os.path.isdir(hooks) else ():
+        if name.endswith(".sample"):
+            continue
+        try:
+            text = read_at_most(os.path.join(hooks, name), HOOK_CAP)
+        except (LocalError, OSError):
+            continue  # a directory, for example
+        for manager, files in _MANAGERS.items():
+            if manager in text:
+                yield from files
+        for other in re.findall(rb"--config[= ]([\w./-]+)", text):
+            yield os.fsdecode(other)
 
 
 def _place(base: str, value: str) -> str:
