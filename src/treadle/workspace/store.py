@@ -349,7 +349,7 @@ class Store:
     @contextmanager
     def _batch(self, asked: bytes, lent: bool) -> Iterator[IO[bytes]]:
         with reading_program(
-            self._command(["cat-file", "--batch"]),
+            self._command(["cat-file", "--batch", "--buffer"]),
             cwd=self.directory,
             env=self._environment(lent),
             stdin=asked,

@@ -27,9 +27,9 @@ def write_files(store: Store, files: Mapping[str, TreeEntry], directory: str) ->
     Links come last, so that no path leads through one. A submodule becomes an empty directory. Raises WorkspaceError
     for a path that would leave the directory, an object that is missing, or one that is not what its name says.
     """
-    for path in files:
-        if any(is_forbidden(name) for name in path.split("/")):
-            raise WorkspaceError(f"{path!r} is not a path for a file")
+    if wrong := {name for name in {name for path in files for name in path.split("/")} if is_forbidden(name)}:
+        path = next(path for path in files if not wrong.isdisjoint(path.split("/")))
+        raise WorkspaceError(f"{path!r} is not a path for a file")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         if os.listdir(directory):
