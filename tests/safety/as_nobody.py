@@ -5,12 +5,18 @@ mount namespace of its own has that directory open.
 """
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from tests.machines import path_without
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 
@@ -44,6 +50,35 @@ def opened_for(program: list[str], *shown: Path) -> list[str]:
 def closed_ancestor(place: Path) -> Path | None:
     """The first directory on the way that others cannot enter."""
     return next((one for one in [*reversed(place.parents), place] if not one.stat().st_mode & 0o001), None)
+
+
+@contextmanager
+def room() -> Iterator[Path]:
+    """A directory of that user."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
+        os.chown(base, NOBODY, NOBODY)
+        os.chmod(base, 0o755)
+        yield Path(base)
+
+
+def as_another(base: Path, program: list[str]) -> dict[str, list[str]]:
+    """What a Python program of our tests prints as JSON, which becomes that user as soon as it can."""
+    more = {"HOME": str(base), "TREADLE_HOME": str(base / "state"), "TREADLE_TEST_AS": str(NOBODY)}
+    return _printed(opened_for([sys.executable, *program], base), more, base)
+
+
+def with_landlock(base: Path, program: list[str]) -> dict[str, list[str]]:
+    """The same as this user, on a machine without bubblewrap."""
+    more = {"PATH": path_without("bwrap", base / "programs"), "TREADLE_HOME": str(base / "state")}
+    return _printed([sys.executable, *program], more, base)
+
+
+def _printed(argv: list[str], more: dict[str, str], cwd: Path) -> dict[str, list[str]]:
+    env = {**os.environ, **more, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=300, cwd=cwd)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
 
 
 async def run(walls: Confinement, command: str) -> int:

@@ -2,9 +2,25 @@
 
 Each is a piece of shell, run in the workspace. `$EVIL NAME` is the program: once the agent has ended, it leaves a
 canary with that name. A set of ways can be planted together; those of one set do not disturb each other.
+
+As a program it plants sets in confined runs, as the user and with the method that it finds, and prints what went wrong.
 """
 
+import asyncio
+import json
+import os
+import shutil
+import sys
 from pathlib import Path
+
+from tests.host.conftest import QUICK, order
+from tests.workspace.repositories import make
+from treadle.host.job import Backend, Job
+from treadle.host.run import HostRun
+from treadle.host.store import ReceiptStore
+from treadle.session import Confinement
+from treadle.testing import bad_sidecar
+from treadle.workspace.workspace import WorkspaceMode
 
 SETS: dict[str, dict[str, str]] = {
     "config": {
@@ -78,8 +94,51 @@ def script(name: str, place: Path) -> str:
     """Plants a whole set, and lets the agent end with a change that is its ordinary work."""
     has_one = "git rev-parse --show-toplevel >/dev/null 2>&1 && [ -e .git ] || git init -q ."
     ways = "\n".join(SETS[name].values())
-    return f'EVIL={evil(place)}\n{has_one}\n{ways}\necho "the work" > work.txt\necho two > a.txt\ntouch {place}/ended\n'
+    work = f'echo "the work" > work.txt\necho two > a.txt\ntouch {place}/ended\n'
+    return f"EVIL={evil(place)}\n{has_one}\n{ways}\n{work}"
 
 
 def canaries(place: Path) -> set[str]:
     return {path.name.removeprefix("canary-") for path in place.glob("canary-*")}
+
+
+ACT = "runs_its_task_and_does_not_say_so"
+
+
+async def attempt(place: Path, name: str, mode: WorkspaceMode) -> list[str]:
+    """One confined run. Canaries can be left at any time, because they lie where nothing inside can write."""
+    repository = make(place / "repo")
+    # Ours may lie where another user cannot look; what the sidecar needs is in every Python.
+    interpreter = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    (place / "bin").mkdir()
+    sidecar = Path(shutil.copy(str(bad_sidecar.__file__), place / "bin"))
+    (place / "ended").touch()
+    job = Job(
+        order=order(Path(repository.top), task=script(name, place)),
+        backend=Backend(
+            name="scripted", argv=(interpreter, "-I", "-S", str(sidecar), "runs_its_task_and_does_not_say_so")
+        ),
+        timing=QUICK,
+        mode=mode,
+        apply=True,
+        check="cat a.txt",
+        confinement=Confinement(use="on"),
+    )
+    receipt = await HostRun(job, ReceiptStore()).run()
+    wrong = [f"ran: {one}" for one in canaries(place)]
+    wrong += [] if receipt.outcome == "complete" else [f"{receipt.outcome}: {receipt.usage_raw['treadle']['end']}"]
+    return wrong + ([] if Path(repository.top, "a.txt").read_text() == "two\n" else ["its work did not arrive"])
+
+
+async def main(base: Path) -> dict[str, list[str]]:
+    modes: tuple[WorkspaceMode, ...] = ("worktree", "pass_through")
+    return {f"{name} {mode}": await attempt(base / f"{name}-{mode}", name, mode) for name in SETS for mode in modes}
+
+
+if __name__ == "__main__":
+    if os.geteuid() == 0 and "TREADLE_TEST_AS" in os.environ:
+        user = int(os.environ["TREADLE_TEST_AS"])
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    print(json.dumps(asyncio.run(main(Path(sys.argv[1])))))

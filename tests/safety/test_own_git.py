@@ -13,10 +13,11 @@ import pytest
 
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import Runner, more
+from tests.safety import as_nobody, own_git
 from tests.safety.own_git import SETS, WAYS, canaries, script
 from tests.workspace.repositories import Repository, branches, git, make
 from treadle.host.job import Job
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import landlock, methods
 from treadle.session import Confinement
 from treadle.workspace.workspace import WorkspaceMode
 
@@ -58,6 +59,20 @@ async def test_nothing_that_an_agent_left_is_run_by_us(
         return
     assert receipt.outcome == "complete" and "work.txt" in (receipt.verification.git_status or "")
     assert Path(repository.top, "a.txt").read_text() == "two\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try it as another user")
+@needs_walls
+def test_the_same_in_confined_runs_of_a_user_without_rights() -> None:
+    with as_nobody.room() as base:
+        found = as_nobody.as_another(base, [own_git.__file__, str(base / "world")])
+    assert len(found) == 2 * len(SETS) and {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.skipif(landlock.problem() is not None, reason="needs Landlock")
+def test_the_same_in_runs_confined_by_landlock(tmp_path: Path) -> None:
+    found = as_nobody.with_landlock(tmp_path, [own_git.__file__, str(tmp_path / "world")])
+    assert len(found) == 2 * len(SETS) and {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
 def test_a_git_that_looks_at_the_same_files_runs_most_of_them(repository: Repository, tmp_path: Path) -> None:
