@@ -207,6 +207,18 @@ async def test_a_fork_goes_its_own_way(opened: Opened) -> None:
     assert len(Transcript.read(first.id).view()) == 2 and len(Transcript.read(fork.id).view()) == 4
 
 
+@pytest.mark.parametrize("fork", [False, True])
+async def test_what_was_denied_when_it_began_is_denied_when_it_goes_on(opened: Opened, fork: bool) -> None:
+    first = await opened(SAY, mode="full-auto", rules=Rules(deny=("Write",)))
+    await turn(first, "one")
+    await first.close()
+    again = await opened(WRITE + SAY, mode="full-auto", resume=first.id, fork=fork, rules=Rules(deny=("WebFetch",)))
+    events = await turn(again, "two")
+    [denied] = of(events, ToolDenied)
+    assert "the rule Write" in denied.reason and os.listdir(again.spec.cwd) == []
+    assert [*again.spec.rules.deny] == ["Write", "WebFetch"]
+
+
 async def test_an_open_session_is_not_opened_twice(opened: Opened) -> None:
     first = await opened(SAY)
     with pytest.raises(Busy):

@@ -47,8 +47,10 @@ class NativeAgent:
         spec = msgspec.structs.replace(spec, cwd=os.path.abspath(spec.cwd))
         if self._bind is not None:
             spec = self._bind(spec, {**self._env, **spec.env})
-        configuration = await Configuration.load(spec, self._env)
         old = _kept(spec)
+        if old is not None and old.header.denied:
+            spec = _still_denied(spec, old.header.denied)
+        configuration = await Configuration.load(spec, self._env)
         model = spec.model or (old.model if old else None) or configuration.settings.model
         provider = configuration.provider(model)
         transcript = _transcript(spec, old, model or provider.model)
@@ -71,6 +73,11 @@ def _kept(spec: SessionSpec) -> Transcript | None:
     return Transcript.read(find_session(spec.start.resume, spec.cwd))
 
 
+def _still_denied(spec: SessionSpec, rules: tuple[str, ...]) -> SessionSpec:
+    deny = tuple(dict.fromkeys((*rules, *spec.rules.deny)))
+    return msgspec.structs.replace(spec, rules=msgspec.structs.replace(spec.rules, deny=deny))
+
+
 def _transcript(spec: SessionSpec, old: Transcript | None, model: str) -> Transcript:
     if old is not None and not spec.start.fork:
         return Transcript.open(old.header.id)
@@ -81,4 +88,5 @@ def _transcript(spec: SessionSpec, old: Transcript | None, model: str) -> Transc
         name=spec.start.name,
         persist=spec.start.persist,
         forked=old,
+        denied=spec.rules.deny,
     )

@@ -24,6 +24,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="s
     version: str
     name: str | None = None
     forked_from: str | None = None
+    denied: tuple[str, ...] = ()
+    """The deny rules that it began with, besides those of the settings. They hold when it is resumed or forked."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):

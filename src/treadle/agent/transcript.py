@@ -82,6 +82,7 @@ class Transcript:
         name: str | None = None,
         persist: bool = True,
         forked: Transcript | None = None,
+        denied: tuple[str, ...] = (),
     ) -> Transcript:
         session_id = session_id or str(uuid.uuid4())
         header = Header(
@@ -93,6 +94,7 @@ class Transcript:
             version=__version__,
             name=name,
             forked_from=forked.header.id if forked else None,
+            denied=denied,
         )
         directory = directory_of(session_id) if persist else scratch.make("session")
         inherited: list[Record] = []
