@@ -46,6 +46,11 @@ def test_limits_follow_size_and_what_is_left(tmp_path: Path) -> None:
     assert briefing.limits(record(tmp_path), GoalPlan(goal="g", order=ORDERS), "s", GoalSeen(now=1)).tokens is None
 
 
+def test_who_cannot_be_held_to_a_policy_looks_without_one() -> None:
+    assert briefing.looking("native", "")["policy"].deny_write == ("**",)
+    assert briefing.looking("codex", "gpt-5")["policy"].deny_write == ()
+
+
 def test_reviewers_and_judges_may_not_write(tmp_path: Path) -> None:
     seen = GoalSeen(now=100.0)
     reviewed = record(tmp_path, steps={"one": GoalStep(state="reviewing", orders=("g-one",), review="r1")})

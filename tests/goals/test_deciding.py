@@ -19,6 +19,7 @@ from treadle.wire.goal.records import (
     DoneChecked,
     DoneSeen,
     GoalBegun,
+    GoalOver,
     GoalRecord,
     JudgeSaid,
     PlanChanged,
@@ -268,3 +269,23 @@ def test_an_order_that_people_tried_again_is_followed() -> None:
     world.orders[first] = OrderSeen(ended=True, retried_as="other")
     world._do(next(moves(world.record, world.plan, world.seen())))
     assert world.record.steps["model"].orders == (first, "other")
+
+
+def test_what_no_node_can_begin_is_asked_about_at_once() -> None:
+    world = World(plan(order=(replace(ORDERS[0], accept=()),)), 1, kind=True)
+    world.turn()
+    world.turn()
+    order = world.record.steps["model"].order
+    world.orders[order] = OrderSeen(ended=True, unable=True, why="the program is not installed")
+    world.turn()
+    world.turn()
+    assert list(world.record.questions) == ["red:model:1"]
+
+
+def test_a_goal_that_is_stopped_takes_its_questions_back() -> None:
+    world = World(plan(gates=("plan",)), 1)
+    world._do(next(moves(world.record, world.plan, world.seen())))
+    (question,) = world.record.questions.values()
+    world.orders[question] = OrderSeen()
+    world.happen(GoalOver(at=9.0, met=False, why="stopped by ana"))
+    assert [*moves(world.record, world.plan, world.seen())] == [deciding.CancelOpen(orders=(question,))]

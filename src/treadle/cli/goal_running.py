@@ -165,7 +165,7 @@ def show(name: str, as_json: bool) -> None:
         for each in wave.orders:
             step = record.steps[each]
             click.echo(f"  {each:{width}}  {told(step).splitlines()[0]}{f'  {step.order}' if step.order else ''}")
-    for about, order in record.questions.items():
+    for about, order in record.questions.items() if not record.ended else ():
         click.echo(f"\nasks about {about}: `treadle fleet answer {order} allow|deny`")
 
 

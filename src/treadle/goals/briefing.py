@@ -28,6 +28,7 @@ DIFF_MAX = 60_000
 FOUND_MAX = 2000
 QUESTION_SECONDS = 86_400.0
 LOOKS = OrderPolicy(deny_write=("**",))
+"""For our own agent, which can be held to it. Others look in a copy of their own, of which nothing is kept."""
 
 
 def work(record: GoalRecord, plan: GoalPlan, name: str, base: str, seen: GoalSeen, found: Mapping[str, str]) -> Spec:
@@ -153,8 +154,14 @@ def review(record: GoalRecord, plan: GoalPlan, name: str, commit: str, base: str
 
 
 def _looking(record: GoalRecord, agent: str, model: str) -> dict[str, Any]:
-    looks = {"policy": LOOKS, "mode": "full-auto", "root": record.root}
-    return {**_common(record), **looks, "agent": agent or "native", "model": model or None}
+    return {**_common(record), **looking(agent or "native", model), "root": record.root}
+
+
+def looking(agent: str, model: str) -> dict[str, Any]:
+    """An order that only looks: in a confined copy whose changes are never taken, and unable to write where that can be
+    kept."""
+    policy = LOOKS if agent == "native" else OrderPolicy()
+    return {"agent": agent, "model": model or None, "mode": "full-auto", "policy": policy}
 
 
 JUDGE = """You judge whether a goal is met, on the branch as it is now; change nothing.

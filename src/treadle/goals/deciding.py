@@ -53,6 +53,8 @@ class OrderSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: bool = False
     ok: bool = False
     cancelled: bool = False
+    unable: bool = False
+    """Whether no node could even begin with it."""
     why: str = ""
     used: Used = Used()
     changed: bool = False
@@ -189,7 +191,8 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
         elif step.state == "working" and found.cancelled:
             yield Happened(event=StepDropped(at=seen.now, step=name, why=found.why))
         elif step.state == "working" and found.ended:
-            yield Happened(event=StepEnded(at=seen.now, step=name, ok=found.ok, why=found.why, used=found.used))
+            told = {"ok": found.ok, "unable": found.unable, "why": found.why, "used": found.used}
+            yield Happened(event=StepEnded(at=seen.now, step=name, **told))  # type: ignore[arg-type]
         elif step.state == "reviewing" and step.review:
             review = seen.orders.get(step.review, nothing)
             if not review.stored:
@@ -293,7 +296,7 @@ class _Deciding:
         name = planned.id
         if planned.on_red == "drop":
             return self._note(StepDropped(at=self.seen.now, step=name, why=step.why))
-        if planned.on_red == "person" or step.reds > SENT_BACK:
+        if planned.on_red == "person" or step.reds > SENT_BACK or step.unable:
             about = f"red:{name}:{step.reds}"
             if not self._agreed(about, f"{name}: {step.why[:200]} Try again?", step.comments):
                 return

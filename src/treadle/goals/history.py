@@ -87,7 +87,7 @@ def _applied(record: GoalRecord, event: AnyGoalEvent) -> GoalRecord:
             return replace(record, told=(*record.told, event.text)[-TOLD_MAX:])
         case GoalOver():
             state: Any = "met" if event.met else "stopped"
-            return replace(record, state=state, why=event.why, ended=event.at, questions={})
+            return replace(record, state=state, why=event.why, ended=event.at)
         case _:
             return _step(record, event)
 
@@ -132,6 +132,7 @@ def _step(record: GoalRecord, event: StepEvent) -> GoalRecord:
             step = replace(step, used=step.used.plus(event.used))
             record = _spent(record, "worker", event.used)
             step = _move(step, "finish", why="") if event.ok else _red(step, "fail", event.why)
+            step = replace(step, unable=event.unable)
         case ReviewPlaced():
             step = _move(step, "review", review=event.order)
             record = replace(record, placed=record.placed + 1)

@@ -12,7 +12,7 @@ from treadle.fleet.orders import PERSON, read_order, read_spec
 from treadle.goals.deciding import GoalSeen, OrderSeen
 from treadle.landing import train as trains
 from treadle.landing.bench import judges
-from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.records import NOT_HERE, Order
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
 from treadle.wire.goal.plan import GoalPlan
 from treadle.wire.goal.records import OVER, GoalRecord
@@ -78,6 +78,7 @@ def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) ->
         ended=order.ended,
         ok=order.state == "done",
         cancelled=order.state == "cancelled",
+        unable=bool(order.attempts) and order.attempts[-1].outcome == NOT_HERE,
         why=order.why or order.state,
         used=order.used,
         changed=bool(order.result.get("commit")),

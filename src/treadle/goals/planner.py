@@ -6,6 +6,7 @@ plan for a text from outside names it as its source, so a person always agrees b
 
 import asyncio
 import time
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from treadle.errors import LocalError, RemoteProtocolError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
-from treadle.goals.briefing import LOOKS
+from treadle.goals.briefing import looking
 from treadle.goals.check import check
 from treadle.goals.imported import to_toml
 from treadle.goals.looking import last_words
@@ -80,9 +81,12 @@ async def plan(
     user = await asyncio.to_thread(checkouts.around, root)
     ref = await asyncio.to_thread(user.head)
     base = await asyncio.to_thread(branch_moves.tip, user, ref)
-    asked = {"agent": agent, "model": model or None, "mode": "full-auto", "policy": LOOKS}
-    told = {"title": f"plan: {goal.strip().splitlines()[0][:80]}", "task": TASK.format(goal=goal.strip())}
-    spec = Spec(id=new_id(), root=user.top, base=base, by=client.me(), created=time.time(), **told, **asked)  # type: ignore[arg-type]
+    asked = looking(agent, model)
+    told: dict[str, Any] = {
+        "title": f"plan: {goal.strip().splitlines()[0][:80]}",
+        "task": TASK.format(goal=goal.strip()),
+    }
+    spec = Spec(id=new_id(), root=user.top, base=base, by=client.me(), created=time.time(), **told, **asked)
     await client.submit(bus, [spec])
     name, used = spec.id, Used()
     for tries in range(1, TRIES + 1):

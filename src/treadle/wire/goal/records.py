@@ -70,6 +70,8 @@ class GoalStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reviews: int = 0
     reds: int = 0
     """How often it failed, was objected to or was left out."""
+    unable: bool = False
+    """Whether its agent could not even begin, as when its program is not installed."""
     comments: str = ""
     """What the agent that works on it next is told about that."""
     accept: Literal["", "fails", "passes"] = ""
@@ -207,6 +209,7 @@ class StepBriefed(GoalEvent, tag="briefed", frozen=True, kw_only=True):
 class StepEnded(GoalEvent, tag="ended", frozen=True, kw_only=True):
     step: str
     ok: bool
+    unable: bool = False
     why: str = ""
     used: Used = Used()
 
