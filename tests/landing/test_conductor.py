@@ -130,3 +130,16 @@ async def test_a_branch_without_a_check_stands_still_until_it_has_one(
         assert found.paused is not None and "no check is set for main" in found.paused.what
         await train.ensure(bus, str(repository), "main", verify="true")
         await until(bus, repository, 1)
+
+
+async def test_a_mark_that_cannot_be_read_is_removed_and_keeps_no_other_from_landing(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    await bus.put("boards.aaa", b"{}")
+    await bus.put("steers.aaa", b"nothing")
+    async with driving(bus):
+        await marked(bus, finished, "one", {"one.txt": "x\n"})
+        await until(bus, repository, 1)
+        async with asyncio.timeout(60):
+            while await bus.keys("boards.*") or await bus.keys("steers.*"):
+                await asyncio.sleep(0.05)

@@ -50,18 +50,17 @@ def land() -> None:
 )
 @click.option("--verify", default="", metavar="COMMAND", help="The check; kept for the branch until another is given.")
 @click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
+@click.option(
+    "--forge", default="", metavar="FORGE", help="Land REMOTE:BRANCH by pull requests: github[:OWNER/NAME[@API]]."
+)
+@click.option(
+    "--token", default="", metavar="VARIABLE", help="The variable with the forge's token. Default: GITHUB_TOKEN."
+)
 @click.option("--slots", default=0, metavar="N", help="Checks at once. Default: 2, or what was given before.")
 @click.option("--reconciler", default="", metavar="AGENT", help="Who resolves what authors could not; kept too.")
 @json_option
 def now(
-    names: tuple[str, ...],
-    root: str,
-    branch: str,
-    verify: str,
-    setup: str,
-    slots: int,
-    reconciler: str,
-    as_json: bool,
+    names: tuple[str, ...], root: str, as_json: bool, forge: str, token: str, reconciler: str, **options: Any
 ) -> None:
     """Land these orders, and all that waits in the train before them. Without ORDER: what waits.
 
@@ -74,13 +73,16 @@ def now(
 
         from treadle.errors import ConfigError
         from treadle.fleet.client import resolve
+        from treadle.landing import queue
         from treadle.landing import train as trains
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
         wanted = [await resolve(bus, name) for name in names]
-        train = await trains.ensure(bus, root, branch, verify=verify, setup=setup, slots=slots)
+        train = await trains.ensure(bus, root, **options)
         if reconciler:
             await trains.change(bus, train, lambda found: replace(found, reconciler=reconciler))
+        if forge or token:
+            await trains.change(bus, train, lambda found: queue.by_forge(found, forge, token))
         idle = await trains.board(bus, train, wanted)
         record, _ = await trains.load(bus, train)
         chosen = [each for each in wanted if each not in idle] or [each.order for each in record.queue]

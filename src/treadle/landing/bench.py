@@ -20,7 +20,8 @@ from treadle.io.files import locked
 from treadle.io.opening import write
 from treadle.io.paths import private_dir, state_dir
 from treadle.landing import trailers
-from treadle.landing.branch import branch_of
+from treadle.landing.forge.choosing import branch_of
+from treadle.landing.forge.requested import RequestedBranch
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import merges, remotes
@@ -45,7 +46,7 @@ class BuiltCar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bench:
-    def __init__(self, name: str, user: UserRepository, branch: str) -> None:
+    def __init__(self, name: str, user: UserRepository, branch: str, *, forge: str = "", token: str = "") -> None:
         self.user = user
         self.ref = f"refs/heads/{remotes.split(branch)[1]}"
         self.name = name
@@ -54,7 +55,13 @@ class Bench:
             self.store = self._store(os.path.join(directory, "store"))
         places = dict.fromkeys((*self.store.lenders, *user.object_places()))
         self.store.lenders = tuple(filter(os.path.isdir, places))  # several clones of one remote may take turns
-        self.branch = branch_of(user, branch, self.store, f"treadle: train {name}")
+        self.branch_name = branch
+        self.move_by(forge, token)
+
+    def move_by(self, forge: str, token: str) -> None:
+        """Let this forge move the branch, or ourselves if there is none."""
+        self.moved_by = (forge, token)
+        self.branch = branch_of(self.user, self.branch_name, self.store, self.name, forge=forge, token=token)
 
     def _store(self, place: str) -> Store:
         try:
@@ -160,6 +167,10 @@ class Bench:
     def move(self, old: str, new: str) -> list[str]:
         """Move the branch, by compare-and-set. Returns the checkouts whose files could not follow."""
         return self.branch.move(old, new)
+
+    def give_up(self, new: str) -> bool:
+        """Withdraw what only a forge can still land. False when it has landed."""
+        return not isinstance(self.branch, RequestedBranch) or self.branch.give_up(new)
 
     def look(self, old: str, new: str) -> None:
         """Raise WorkspaceError if a checkout of the branch stands in the way."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from treadle.workspace import branch_moves, remotes
-from treadle.workspace.remotes import Remote, RemoteBranch
+from treadle.workspace import branch_moves
+from treadle.workspace.remotes import RemoteBranch
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
@@ -77,10 +77,3 @@ class PushedBranch:
         self._seen = ("", 0.0)  # whatever becomes of the push, the branch is read again
         self.there.move(old, new)
         return []
-
-
-def branch_of(user: UserRepository, name: str, store: Store, why: str) -> LandingBranch:
-    remote, branch = remotes.split(name)
-    if not remote:
-        return OwnBranch(user, branch, store, why)
-    return PushedBranch(RemoteBranch(Remote(user, remote), branch, store))

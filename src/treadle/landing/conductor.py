@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import time
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from treadle.errors import NotFound, TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.engine.bus import Bus, Entry, Unreachable
 from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import train as trains
 from treadle.landing.train import Train
@@ -27,6 +28,7 @@ from treadle.wire.fleet.train import Boarding, TrainRecord, TrainWish
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
+T = TypeVar("T")
 
 
 class Conductor:
@@ -51,8 +53,8 @@ class Conductor:
     async def _take_up(self, bus: Bus) -> None:
         """Queue what has ended and is to land in a repository of this machine."""
         for key, entry in sorted((await bus.named(["boards.*"])).items()):
-            mark = msgspec.json.decode(entry.value, type=Boarding)
-            if not os.path.isdir(mark.root):
+            mark = await _read(bus, entry, Boarding)
+            if mark is None or not os.path.isdir(mark.root):
                 continue  # the repository is on another machine
             try:
                 await self._board(bus, mark)
@@ -79,7 +81,8 @@ class Conductor:
     async def _steer(self, bus: Bus) -> None:
         """Pause and resume as people wish who may not write a train's record themselves."""
         for key, entry in (await bus.named(["steers.*"])).items():
-            wish = msgspec.json.decode(entry.value, type=TrainWish)
+            if (wish := await _read(bus, entry, TrainWish)) is None:
+                continue
             note = Note(at=time.time(), by=wish.by, what=wish.pause) if wish.pause else None
             with contextlib.suppress(NotFound):
                 await trains.change(bus, key.partition(".")[2], lambda found, note=note: replace(found, paused=note))  # type: ignore[misc]
@@ -104,3 +107,13 @@ class Conductor:
         except (TreadleError, OSError) as error:
             note = Note(at=time.time(), by="train", what=str(error))
             await trains.change(bus, name, lambda found: replace(found, paused=note))
+
+
+async def _read(bus: Bus, entry: Entry, kind: type[T]) -> T | None:
+    """What someone left for us. People may write it themselves, so what is none must not keep others from landing."""
+    try:
+        return msgspec.json.decode(entry.value, type=kind)
+    except msgspec.MsgspecError as error:
+        log.warning("%s is removed, because it cannot be read: %s", entry.key, error)
+        await bus.purge(entry.key)
+        return None

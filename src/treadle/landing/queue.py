@@ -79,7 +79,9 @@ def _next_car(train: TrainRecord, free: int) -> BuildCar | None:
 
 
 def _size(train: TrainRecord, waiting: int, able: int, free: int) -> int:
-    """How many changes the next car holds."""
+    """How many changes the next car holds. A forge judges it too, and its verdict is to be about one change."""
+    if train.forge:
+        return 1
     if waiting < 2 * train.slots and train.slots > 1:
         return 1
     by_reds = int(REDS_IN_A_CAR / (train.red / train.seen)) or 1
@@ -97,6 +99,13 @@ def configured(train: TrainRecord, verify: str, setup: str, slots: int) -> Train
         paused = None if train.paused is not None and not train.verify else train.paused
         train = replace(train, verify=verify, setup=setup, row=(), apart=(), queue=queue, paused=paused)
     return replace(train, slots=slots or train.slots)
+
+
+def by_forge(train: TrainRecord, forge: str, token: str) -> TrainRecord:
+    """From now on the branch is moved by this forge, and its token is in the variable of this name. A train that
+    stopped by itself goes on: most likely its branch is protected."""
+    paused = None if train.paused is not None and train.paused.by == "train" else train.paused
+    return replace(train, forge=forge or train.forge, forge_token=token or train.forge_token, paused=paused)
 
 
 def joined(train: TrainRecord, change: QueuedChange) -> TrainRecord:
@@ -202,6 +211,18 @@ def started_landing(train: TrainRecord) -> TrainRecord:
         raise ValueError("only the first car, built on the tip and found green, lands")
     intent = LandingIntent(old=head.on, new=head.commit, tree=head.tree, orders=head.orders, verify=train.verify)
     return replace(train, landing=intent)
+
+
+def refused_there(train: TrainRecord, why: str, output: str, now: float) -> TrainRecord:
+    """The forge's checks or a reviewer say no to what was to land, and it was withdrawn there."""
+    intent = train.landing
+    if intent is None:
+        raise ValueError("nothing was landing")
+    train = replace(train, landing=None, red=train.red + 1, seen=train.seen + 1)
+    if len(intent.orders) > 1:
+        row = tuple(car for car in train.row if car.commit != intent.new)
+        return _in_one_row(_marked(replace(train, row=row), intent.orders, "must"))
+    return left_out(train, LeftOut(order=intent.orders[0], kind="red", why=why, at=now, output=output))
 
 
 def moved(train: TrainRecord, now: float) -> TrainRecord:

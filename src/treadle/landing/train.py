@@ -24,6 +24,7 @@ from treadle.fleet.orders import encode
 from treadle.landing import driving, queue, returned
 from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.driving import DriverSeat
+from treadle.landing.forge.interface import ForgeRed, NotYet
 from treadle.landing.queue import BuildCar, CheckCar, LandCar
 from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
@@ -161,12 +162,13 @@ class Train:
         self.name = name
         self.say = say
         user = checkouts.repository(root if root and ":" in record.branch else record.repository)
-        self.bench = Bench(name, user, record.branch)
+        self.bench = Bench(name, user, record.branch, forge=record.forge, token=record.forge_token)
         self.sending = SendingBack(bus, name, self.bench, say)
         self.record = record
         self.revision = 0
         self._checks: dict[str, asyncio.Task[Check]] = {}
         self._behind: list[str] = []
+        self._waits = ""
         self._looked = 0.0
 
     async def run(self, until: Callable[[TrainRecord], bool]) -> TrainRecord:
@@ -205,6 +207,8 @@ class Train:
 
     async def _step(self) -> bool:
         """Do one thing. False when there is nothing to do but wait."""
+        if (wanted := (self.record.forge, self.record.forge_token)) != self.bench.moved_by:
+            self.bench.move_by(*wanted)
         if await self._recover():
             return True
         if self.record.landing is not None and self.record.paused is None:
@@ -434,7 +438,21 @@ class Train:
         assert intent is not None
         try:
             self._behind = await asyncio.to_thread(self.bench.move, intent.old, intent.new)
+        except NotYet as error:
+            if self._waits != str(error):
+                self._waits = str(error)
+                self.say(f"waits    {error}")
+            await asyncio.sleep(error.seconds)
         except BranchMoved:
             return
+        except ForgeRed as error:
+            await self._withdraw(error)
         except WorkspaceError as error:  # a checkout was changed since it was looked at
             await self._stop(f"{error}; then `treadle land resume {self.name}`")
+
+    async def _withdraw(self, error: ForgeRed) -> None:
+        """The forge's verdict is red: its request is closed first, so that no one can carry the intent out any more."""
+        intent = self.record.landing
+        assert intent is not None
+        if await asyncio.to_thread(self.bench.give_up, intent.new):
+            await self._store(queue.refused_there(self.record, str(error), error.output[-OUTPUT:], time.time()))

@@ -12,7 +12,16 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode, read_order
 from treadle.landing import train as trains
 from treadle.wire.fleet.records import Note, Order, Used
-from treadle.wire.fleet.train import Boarding, Car, LandedRecord, LeftOut, QueuedChange, TrainRecord, TrainWish
+from treadle.wire.fleet.train import (
+    Boarding,
+    Car,
+    LandedRecord,
+    LeftOut,
+    QueuedChange,
+    ReturnedChange,
+    TrainRecord,
+    TrainWish,
+)
 
 SHOWN = 50
 """How many landings and how many changes that were left out are shown of a train."""
@@ -63,6 +72,8 @@ class TrainView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     row: tuple[Car, ...] = ()
     apart: tuple[Car, ...] = ()
     queue: tuple[QueuedChange, ...] = ()
+    back: tuple[ReturnedChange, ...] = ()
+    """What went to who can help, and is not queued again yet."""
     left_out: tuple[LeftOutRow, ...] = ()
     history: tuple[LandedRow, ...] = ()
 
@@ -102,6 +113,7 @@ def _view(
         row=record.row,
         apart=record.apart,
         queue=record.queue,
+        back=record.back,
         left_out=tuple(_left_out(each, orders) for each in left),
         history=tuple(_landed(each, orders.get(each.order)) for each in landed),
     )

@@ -156,6 +156,10 @@ class RemoteBranch:
                 raise PushRefused(f"{self.remote.name} refuses to move {branch}: {why}{f' ({said})' if said else ''}")
             raise WorkspaceError(f"{self.remote.name} could not be pushed to: {self._complaint(done)}")
 
+    def delete(self, branch: str) -> None:
+        """Remove a branch of ours there."""
+        self._run("push", *_PUSH, "--end-of-options", self.remote.pushed, f":refs/heads/{branch}")
+
     # Running git...
 
     def _run(self, *words: str) -> Finished:

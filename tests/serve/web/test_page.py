@@ -352,7 +352,19 @@ async def test_what_an_agent_says_can_only_be_read_and_widens_nothing(web: Web, 
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     orders = [f"order/{name}{part}" for name in (order.id, long.id) for part in ("", "/why")]
-    for view in (*orders, "orders", "search?q=evil", "claims", "", "terminals", "nodes", "money", "new", "settings"):
+    for view in (
+        *orders,
+        "orders",
+        "search?q=evil",
+        "claims",
+        "trains",
+        "",
+        "terminals",
+        "nodes",
+        "money",
+        "new",
+        "settings",
+    ):
         await page.goto(f"{web.address}/#/{view}")
         await expect(page.locator("#pill")).to_have_text("live")
         if view.endswith(order.id):

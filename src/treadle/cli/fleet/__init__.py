@@ -2,7 +2,7 @@
 
 import click
 
-from treadle.cli.fleet import away, keeping, looking, machines, orders, results, steering, terminals
+from treadle.cli.fleet import away, keeping, landed, looking, machines, orders, results, steering, terminals
 
 
 @click.group()
@@ -23,6 +23,6 @@ def fleet() -> None:
     """
 
 
-for group in (machines, orders, looking, steering, results, terminals, away, keeping):
+for group in (machines, orders, looking, steering, results, terminals, away, keeping, landed):
     for command in group.COMMANDS:
         fleet.add_command(command)

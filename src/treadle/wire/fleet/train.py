@@ -111,6 +111,10 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     branch: str
     verify: str = ""
     setup: str = ""
+    forge: str = ""
+    """The forge whose pull requests move the branch: `github`. Empty: it is moved by us."""
+    forge_token: str = ""
+    """The name of the variable that holds the forge's token. The token itself is nowhere."""
     slots: int = 2
     """How many checks run at once."""
     tip: str = ""

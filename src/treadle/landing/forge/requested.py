@@ -1,0 +1,147 @@
+"""A branch that a forge moves: what was built and checked is pushed beside it and becomes a pull request, and when its
+checks there are green it lands, by a push where the forge allows that, else merged by the forge.
+
+A pull request is opened after the intent is stored, and closed before the intent is given up, so a request that someone
+merges by hand is what the train wanted. All functions block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from treadle.errors import WorkspaceError
+from treadle.landing.branch import PushedBranch
+from treadle.landing.forge.interface import (
+    Forge,
+    ForgeCheck,
+    ForgeRed,
+    ForgeRefused,
+    ForgeReviews,
+    LandingRequest,
+    NotYet,
+)
+from treadle.workspace.branch_moves import BranchMoved
+from treadle.workspace.remotes import PushRefused, RemoteBranch
+
+T = TypeVar("T")
+POLL_SECONDS = 15.0
+"""Each look asks five times, and an hour has a limit of 5000."""
+LOOKED_AT = 100
+BEGIN_SECONDS = 30.0
+"""How long after a push a forge may take to begin its checks. A forge without any then has none."""
+
+
+class RequestedBranch(PushedBranch):
+    def __init__(self, there: RemoteBranch, forge: Forge, name: str) -> None:
+        super().__init__(there)
+        self.forge = forge
+        self.beside = f"treadle/land-{there.branch}-{name[:8]}"
+        self._pushed = ("", 0.0)
+
+    def contains(self, commit: str) -> bool:
+        """Also when someone let the forge make one commit of it: since then one has the tree that was checked."""
+        if super().contains(commit):
+            return True
+        if self.there.store.ref(f"refs/train/{commit}") is None:
+            return False  # not built by us
+        old = self.there.store.ref(f"{commit}^1")
+        words = ("log", "--first-parent", f"-{LOOKED_AT}", "--format=%T", f"{old}..{self.there.here}")
+        trees = self.there.user.run(*words, check=False).stdout.decode().split() if old else []
+        return self.there.store.tree_of(commit) in trees
+
+    def move(self, old: str, new: str) -> list[str]:
+        self._seen = ("", 0.0)
+        if self.there.tip() != old:
+            raise BranchMoved(f"{self.there.branch} is no longer at {old[:12]}")
+        request = self._request(new)
+        if not self._verdict(request, new):
+            raise NotYet(f"{request.url} waits for its checks", POLL_SECONDS)
+        try:
+            self.there.move(old, new)
+        except PushRefused:
+            self._merge(request, new)
+        with contextlib.suppress(WorkspaceError):
+            self.there.delete(self.beside)
+        return []
+
+    def give_up(self, new: str) -> bool:
+        """Close the request. False when it was merged meanwhile."""
+        request = self._ask(self.forge.find(self.beside, self.there.branch))
+        if request is not None and request.head == new:
+            request = self._ask(self.forge.close(request.number))
+        return request is None or request.state != "merged"
+
+    # Steps...
+
+    def _request(self, new: str) -> LandingRequest:
+        """Push it beside the branch, and have an open request that says what it is."""
+        if self._pushed[0] != new:
+            self.there.push(new, f"refs/heads/{self.beside}")
+            self._pushed = (new, time.monotonic())
+        title, body = self._words(new)
+        found = self._ask(self.forge.find(self.beside, self.there.branch))
+        if found is None:
+            return self._ask(self.forge.open(self.beside, self.there.branch, title, body))
+        if (found.title, found.body.replace("\r\n", "\n").strip()) != (title, body.strip()):
+            return self._ask(self.forge.update(found.number, title, body))
+        return found
+
+    def _words(self, new: str) -> tuple[str, str]:
+        """What people read: the commit's own words, which name orders, agents, receipts and the tree, and its files."""
+        message = self.there.store.git("log", "-1", "--format=%B", new, lent=True).stdout.decode("utf-8", "replace")
+        stat = self.there.store.git("diff", "--stat", f"{new}^1", new, lent=True).stdout.decode("utf-8", "replace")
+        title, _, rest = message.strip().partition("\n")
+        return title[:250], f"{rest.strip()}\n\n```\n{stat.strip()[:20_000]}\n```\n\n{self.about}\n"
+
+    about = "Built, checked and landed by a Treadle train: what is merged is the tree that was checked."
+
+    def _verdict(self, request: LandingRequest, new: str) -> bool:
+        """Whether the forge's checks are green. Raises ForgeRed when one is not, or a reviewer asked for changes."""
+        reviews = self._ask(self.forge.reviews(request.number, new))
+        if reviews.refused_by:
+            raise ForgeRed(f"{', '.join(reviews.refused_by)} asked for changes in {request.url}", _remarks(reviews))
+        checks = self._ask(self.forge.checks(new))
+        red = [each for each in checks if each.state == "red"]
+        if red:
+            raise ForgeRed(f"{', '.join(each.name for each in red)} failed in {request.url}", _failures(red))
+        if not checks:
+            return time.monotonic() - self._pushed[1] > BEGIN_SECONDS
+        return all(each.state == "green" for each in checks)
+
+    def _merge(self, request: LandingRequest, new: str) -> None:
+        """Have the forge merge it. It looks at the request's commit only, so we look at what came of it."""
+        message = self.there.store.git("log", "-1", "--format=%B", new, lent=True).stdout.decode("utf-8", "replace")
+        try:
+            made = self._ask(self.forge.merge(request.number, new, message))
+        except ForgeRefused as error:
+            raise NotYet(f"{request.url}: {error}", POLL_SECONDS) from error
+        self._compare(made, new)
+
+    def _compare(self, made: str, new: str) -> None:
+        self.there.tip()
+        tree = self.there.user.run("rev-parse", "--verify", f"{made}^{{tree}}").stdout.decode().strip()
+        if tree != self.there.store.tree_of(new):
+            raise WorkspaceError(
+                f"the forge merged {new[:12]} as {made[:12]} on top of what another pushed at that moment, and that was"
+                " not checked",
+                hint="check the branch; let the forge require branches to be up to date",
+            )
+
+    def _ask(self, asking: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run(asking)
+
+
+def _failures(red: list[ForgeCheck]) -> str:
+    return "\n".join(f"{each.name}: {each.text or 'failed'} {each.url}".rstrip() for each in red)
+
+
+def _remarks(reviews: ForgeReviews) -> str:
+    rows = []
+    for each in reviews.comments:
+        place = f"{each.path}:{each.line}: " if each.path and each.line else f"{each.path}: " if each.path else ""
+        rows.append(f"{each.by}: {place}{each.text}")
+    return "\n".join(rows)
