@@ -15,6 +15,7 @@ import pytest
 from tests.conftest import need
 from tests.io.sandbox.rooms import shown_place
 from tests.safety.receipts.corpus import Attack, World, attacks, carry_out, false_statements
+from treadle.errors import StorageError
 from treadle.io.removing import remove_tree
 from treadle.io.sandbox import methods
 from treadle.workspace.workspace import WorkspaceMode
@@ -56,7 +57,12 @@ async def test_no_statement_is_false(world: World, one: tuple[Attack, WorkspaceM
     need("git")
     if confined and methods.available().method != "bubblewrap":
         pytest.skip("needs bubblewrap")
-    receipt, run, job = await carry_out(world, attack, mode, confined)
+    try:
+        receipt, run, job = await carry_out(world, attack, mode, confined)
+    except StorageError as error:
+        # Who is not confined can put a receipt where ours belongs; then the host says so and writes none.
+        assert not confined and "has a receipt already" in str(error)
+        return
     assert list(false_statements(world, attack, receipt, run, job, confined)) == []
 
 
