@@ -138,6 +138,11 @@ soak-terminals: setup
 soak-fleet: setup
 	$(if $(MINUTES),SOAK_SECONDS=$$(( $(MINUTES) * 60 ))) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_fleet.py
 
+# 300 orders, or ORDERS=N, land while the train, nodes, runners and engine are killed and a person pushes; prints its figures, beside the serial policy.
+.PHONY: soak-train
+soak-train: setup
+	$(if $(ORDERS),SOAK_ORDERS=$(ORDERS)) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_train.py
+
 bench: setup
 	$(BIN)/python -m benchmarks
 

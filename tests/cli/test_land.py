@@ -18,6 +18,7 @@ from tests.fleet.test_merging import finished as finished
 from treadle.cli.root import treadle
 from treadle.errors import NotFound
 from treadle.fleet.engine.bus import Bus
+from treadle.landing import explaining
 
 CHECK = "! grep -qs bad *.txt"
 
@@ -79,6 +80,20 @@ async def test_a_paused_train_stands_still_and_says_who_paused_it(bus: Bus, fini
 async def test_a_train_that_is_not_there_is_said_so(bus: Bus) -> None:
     with pytest.raises(NotFound, match="0 trains fit 'main'"):
         await land("show", "main")
+
+
+async def test_a_train_is_set_and_status_tells_the_age_of_its_oldest(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    assert (await land("--verify", "true"))[0] == 0 and (await land("pause", "main"))[0] == 0
+    words = ("--slots", "3", "--policy", "serial", "--checks", "nodes", "--reconciler", "codex", "--verify", "false")
+    assert (await land("set", "main", *words))[0] == 0 and (await land(one))[0] == 3
+    (row,) = await as_json("ls")
+    told = [row[name] for name in ("slots", "policy", "checks_on", "reconciler", "verify")]
+    assert told == [3, "serial", "nodes", "codex", "false"]
+    (standing,) = await explaining.standing(bus)
+    assert (standing["waiting"], standing["paused"], standing["oldest"]) == (1, "paused", row["oldest"])
 
 
 async def test_explain_says_why_it_waits_who_helps_and_what_landed(

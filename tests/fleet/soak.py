@@ -21,6 +21,9 @@ LEASE = 2.0
 class Soak:
     """`orders` orders on `nodes` nodes, each a process, with a fault about every `pause` seconds."""
 
+    program = up.NODE
+    slots_each = 4
+
     def __init__(self, bus: Bus, *, orders: int, nodes: int = 2, pause: float = 1.0, seed: int = 1) -> None:
         self.bus = bus
         self.count = orders
@@ -37,7 +40,7 @@ class Soak:
 
     async def run(self, seconds: float) -> dict[str, Any]:
         for name in self.names:
-            up.start_node(node.NodeSettings(name=name, slots=4))
+            self._start(name)
         began = time.monotonic()
         await self._submit()
         while await self._left() and time.monotonic() - began < seconds:
@@ -113,10 +116,13 @@ class Soak:
         """Nodes that were killed are started again, as a service manager would; who sleeps is woken after a while."""
         for name, process in up.local_nodes():
             if process is None:
-                up.start_node(node.NodeSettings(name=name, slots=4))
+                self._start(name)
         for stopped in list(self.stopped):
             if time.monotonic() > stopped[2]:
                 self._wake(stopped)
+
+    def _start(self, name: str) -> None:
+        up.start_node(node.NodeSettings(name=name, slots=self.slots_each), self.program)
 
     def _wake(self, stopped: tuple[int, int, float]) -> None:
         self.stopped.remove(stopped)

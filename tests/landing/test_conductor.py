@@ -71,6 +71,22 @@ async def test_two_conductors_at_once_land_it_once(bus: Bus, finished: Finished,
     assert git(repository, "log", "--format=%B", "main").count("Order: one\n") == 1
 
 
+async def test_a_mark_that_was_not_removed_does_not_queue_again_what_was_sent_back(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    async with driving(bus):
+        await marked(bus, finished, "one", {"one.txt": "x\n"}, verify="false")
+        name = train.name_of(str(repository / ".git"), "main")
+        async with asyncio.timeout(60):
+            while not (found := (await train.trains(bus)).get(name)) or not any(each.by for each in found.back):
+                await asyncio.sleep(0.05)
+        await bus.put("boards.one", encode(Boarding(order="one", root=str(repository), branch="main")))
+        async with asyncio.timeout(60):
+            while await bus.keys("boards.*"):
+                await asyncio.sleep(0.05)
+        assert (await train.trains(bus))[name].back == found.back and not found.queue
+
+
 async def test_one_that_is_replaced_leaves_the_rest_to_the_next(bus: Bus, finished: Finished, repository: Path) -> None:
     gate = repository / ".git/objects/info"
     async with driving(bus):

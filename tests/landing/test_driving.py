@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fleet.test_merging import Finished
@@ -15,6 +14,7 @@ from treadle.landing import train
 from treadle.landing.driving import DriverSeat
 from treadle.landing.train import Train
 from treadle.receipts.trace import Check
+from treadle.wire.fleet.train import Car
 
 
 async def test_of_two_trains_at_once_one_checks_and_both_tell(bus: Bus, finished: Finished, repository: Path) -> None:
@@ -22,9 +22,9 @@ async def test_of_two_trains_at_once_one_checks_and_both_tell(bus: Bus, finished
     said: list[str] = []
 
     class Counting(Train):
-        async def _check(self, commit: str, orders: Sequence[str]) -> Check:
-            checked.append(commit)
-            return await super()._check(commit, orders)
+        async def _check(self, car: Car) -> Check:
+            checked.append(car.commit)
+            return await super()._check(car)
 
     names = [await finished.order(f"o{number}", {f"new{number}.txt": "x\n"}) for number in range(3)]
     name = await train.ensure(bus, str(repository), "main", verify=CHECK)

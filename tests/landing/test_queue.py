@@ -146,10 +146,23 @@ def test_a_check_that_fails_once_costs_one_more_run_and_throws_nothing_out() -> 
     class Once(World):
         def check(self, step: CheckCar) -> None:
             green = step.car.reds > 0 or step.car.orders != ("o0",)
-            self.train = queue.judged(self.train, step.car.commit, green, 0.0)
+            self.train = queue.judged(self.train, step.car.commit, green, 0.0, "FAILED test_a.py::test_b - no")
 
     world = Once(1).run()
     assert world.landed == ["o0"] and world.train.flaky == 1 and world.train.checks == 2
+    assert world.train.flaky_tests == {"test_a.py::test_b": 1}
+
+
+def test_the_serial_policy_checks_one_change_at_a_time_on_the_tip() -> None:
+    class OneByOne(World):
+        def check(self, step: CheckCar) -> None:
+            assert len(step.car.orders) == 1 and step.car.on == self.branch and len(self.train.row) == 1
+            super().check(step)
+
+    world = OneByOne(20, bad=[3, 4, 5, 6, 7], slots=4)
+    world.train = replace(world.train, policy="serial")
+    world.run()
+    assert len(world.landed) == 15 and world.train.checks == 15 + 2 * 5
 
 
 def test_a_red_car_of_several_leaves_the_row_and_its_good_members_land() -> None:

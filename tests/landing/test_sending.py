@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git, model, read, says, work, write
 from tests.landing.test_train import proof
+from treadle.cli.root import treadle
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import train
@@ -119,6 +121,9 @@ async def test_a_person_is_asked_with_everything_and_says_how_it_goes_on(
         while not (asked := [each for each in await client.approvals(bus) if each.order == entry.by]):
             await asyncio.sleep(0.02)
     assert f"{bad.id} (a file) cannot land on main: its check failed twice" in asked[0].text
+    shown = await asyncio.to_thread(CliRunner().invoke, treadle, ["fleet", "approvals"])
+    assert "Allow: its agent tries again, with what you write here." in shown.output
+    git(repository, "gc", "-q", "--prune=now")  # takes nothing that is needed
     await client.answer(bus, entry.by, decision, text="write good")
     record = await landed(bus, repository, until=settled)
     assert record.landed == (decision == "allow") and (repository / "c.txt").exists() == (decision == "allow")

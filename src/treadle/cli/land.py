@@ -144,6 +144,10 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
         "landed": record.landed,
         "checks": record.checks,
         "flaky": record.flaky,
+        "flaky_tests": record.flaky_tests,
+        "slots": record.slots,
+        "policy": record.policy,
+        "checks_on": record.checks_on,
         "paused": record.paused,
         "back": record.back,
         "reconciler": record.reconciler,
@@ -163,6 +167,8 @@ def show(name: str, as_json: bool) -> None:
     click.echo(
         f"check    {record.verify or 'none'}, {record.slots} at once; {record.checks} so far, {record.flaky} flaky"
     )
+    for test, count in sorted(record.flaky_tests.items(), key=lambda each: -each[1])[:5]:
+        click.echo(f"flaky    {test}: {count} times")
     if record.paused:
         click.echo(f"paused   by {record.paused.by}: {record.paused.what}")
     for title, cars in (("row", record.row), ("alone", record.apart)):
@@ -218,6 +224,78 @@ def explain(order: str, as_json: bool) -> None:
     for each in told or [{"lines": ["it is in no train: `treadle land ORDER` lands it"]}]:
         for line in each["lines"]:
             click.echo(line)
+
+
+@land.command("set")
+@click.argument("name", metavar="TRAIN|BRANCH")
+@click.option("--verify", default="", metavar="COMMAND", help="The check.")
+@click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
+@click.option("--slots", default=0, metavar="N", help="Checks at once.")
+@click.option("--policy", type=click.Choice(["auto", "serial"]), help="serial: one after the other.")
+@click.option("--checks", type=click.Choice(["here", "nodes"]), help="Where checks run; nodes: as orders, on any node.")
+@click.option("--reconciler", metavar="AGENT", help="Who resolves what authors could not; empty: the author's agent.")
+def set_train(
+    name: str, verify: str, setup: str, slots: int, policy: str | None, checks: str | None, reconciler: str | None
+) -> None:
+    """Change how a train checks and who helps. What was checked in another way is checked again."""
+    from msgspec.structs import replace
+
+    async def work(bus: Bus) -> None:
+        from treadle.landing import queue
+        from treadle.landing import train as trains
+
+        train, _ = await _find(bus, name)
+        given = {"policy": policy, "checks_on": checks, "reconciler": reconciler}
+        fields = {key: value for key, value in given.items() if value is not None}
+
+        def changed(record: TrainRecord) -> TrainRecord:
+            return replace(queue.configured(record, verify, setup, slots), **fields)
+
+        await trains.change(bus, train, changed)
+
+    with_bus(work)
+
+
+@land.command("revert")
+@click.argument("names", metavar="ORDER...", nargs=-1, required=True)
+@click.option("--branch", default="", metavar="NAME", help="Where they landed, if on several.")
+@click.option(
+    "--agent", default="", metavar="AGENT", help="Let this agent do it: for what cannot be taken back simply."
+)
+@json_option
+def revert(names: tuple[str, ...], branch: str, agent: str, as_json: bool) -> None:
+    """Take back what these orders landed, latest first: one new order, checked and landed like anything else.
+
+    Exits with 0 when that is on the branch.
+    """
+
+    async def work(bus: Bus) -> tuple[str, str]:
+        from treadle.errors import LocalError
+        from treadle.fleet import client
+        from treadle.landing import reverting
+        from treadle.landing import train as trains
+
+        say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
+        train, made = await reverting.revert(
+            bus, [await client.resolve(bus, name) for name in names], branch=branch, agent=agent
+        )
+        say(f"reverts  as {made}")
+        order = await client.wait(bus, made)
+        if order.state != "done":
+            hint = "it cannot be taken back simply: --agent NAME lets an agent do it" if not agent else ""
+            raise LocalError(f"the order {made} {order.state}: {order.why}", hint=hint)
+        await trains.board(bus, train, [made])
+        record, _ = await trains.load(bus, train)
+        done = await trains.Train(bus, train, record, say=say).run(lambda found: _is_out(found, made))
+        return made, await trains.fate(bus, train, done, made)
+
+    made, fate = with_bus(work)
+    show_json({"order": made, "fate": fate}) if as_json else click.echo(f"{made}  {fate}")
+    sys.exit(0 if fate.startswith("landed") else FAILED)
+
+
+def _is_out(record: TrainRecord, order: str) -> bool:
+    return record.paused is not None or all(each.order != order for each in record.queue)
 
 
 @land.command("pause")

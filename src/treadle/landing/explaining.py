@@ -38,6 +38,24 @@ async def explained(bus: Bus, order: str) -> list[dict[str, Any]]:
     return found
 
 
+async def standing(bus: Bus) -> list[dict[str, Any]]:
+    """Every train in a few numbers. The age of the oldest that waits tells whether all is well."""
+    return [
+        {
+            "train": name,
+            "branch": record.branch,
+            "repository": record.repository,
+            "waiting": len(record.queue),
+            "oldest": min([*(each.at for each in record.queue), *(each.at for each in record.back)], default=None),
+            "back": sum(each.to != "person" for each in record.back),
+            "asking": sum(each.to == "person" for each in record.back),
+            "landed": record.landed,
+            "paused": record.paused.what if record.paused is not None else "",
+        }
+        for name, record in (await train.trains(bus)).items()
+    ]
+
+
 def _landed(proof: LandedRecord) -> list[str]:
     by = f", as the work of {proof.by}" if proof.by else ""
     ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(proof.at))

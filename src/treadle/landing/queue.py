@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.landing import returned
+from treadle.landing.flaky import failed_tests
 from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import Car, LandingIntent, LeftOut, QueuedChange, TrainRecord
 
@@ -56,10 +57,17 @@ def steps(train: TrainRecord) -> list[TrainStep]:
     if train.row and train.row[0].on == train.tip and train.row[0].verdict == "green":
         found.append(LandCar(train.row[0]))
     unchecked = [car for car in (*train.row, *train.apart) if not car.verdict]
-    found += [CheckCar(car) for car in unchecked[: train.slots]]
-    if (car := _next_car(train, train.slots - len(unchecked))) is not None:
+    slots = _slots(train)
+    found += [CheckCar(car) for car in unchecked[:slots]]
+    if train.policy == "serial" and train.row:
+        return found
+    if (car := _next_car(train, slots - len(unchecked))) is not None:
         found.append(car)
     return found
+
+
+def _slots(train: TrainRecord) -> int:
+    return 1 if train.policy == "serial" else train.slots
 
 
 def _next_car(train: TrainRecord, free: int) -> BuildCar | None:
@@ -67,7 +75,7 @@ def _next_car(train: TrainRecord, free: int) -> BuildCar | None:
         return None
     taken = {order for car in (*train.row, *train.apart) for order in car.orders}
     waiting = [change for change in train.queue if change.order not in taken]
-    first = train.red / train.seen > CHECK_FIRST
+    first = train.red / train.seen > CHECK_FIRST and train.policy != "serial"
     able = [change for change in waiting if change.alone == "green" or change.alone != "must" and not first]
     end = train.row[-1].commit if train.row else train.tip
     able = [change for change in able if change.blocked_on != end or end == train.tip]  # then it is judged by the tip
@@ -85,7 +93,8 @@ def _size(train: TrainRecord, waiting: int, able: int, free: int) -> int:
     if waiting < 2 * train.slots and train.slots > 1:
         return 1
     by_reds = int(REDS_IN_A_CAR / (train.red / train.seen)) or 1
-    return max(1, min(CAR_MAX, by_reds, math.ceil(able / free)))
+    most = 1 if train.policy == "serial" else CAR_MAX
+    return max(1, min(most, by_reds, math.ceil(able / free)))
 
 
 # What becomes of the record...
@@ -168,9 +177,21 @@ def judged(train: TrainRecord, commit: str, green: bool, now: float, output: str
             car, verdict="green" if green else "red", reds=car.reds + (not green), output="" if green else output
         )
 
-    flaky = sum(green and car.commit == commit and car.reds > 0 for car in (*train.row, *train.apart))
+    passed = [car for car in (*train.row, *train.apart) if green and car.commit == commit and car.reds > 0]
+    train = _counted_flaky(train, passed)
     train = replace(train, row=tuple(map(said, train.row)), apart=tuple(map(said, train.apart)))
-    return settled(replace(train, flaky=train.flaky + flaky), now)
+    return settled(train, now)
+
+
+def _counted_flaky(train: TrainRecord, passed: Iterable[Car]) -> TrainRecord:
+    """These cars failed once and have passed now."""
+    counts = dict(train.flaky_tests)
+    for car in passed:
+        train = replace(train, flaky=train.flaky + 1)
+        for name in failed_tests(car.output):
+            if name in counts or len(counts) < REMEMBERED:
+                counts[name] = counts.get(name, 0) + 1
+    return replace(train, flaky_tests=counts)
 
 
 def settled(train: TrainRecord, now: float) -> TrainRecord:

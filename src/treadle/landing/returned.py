@@ -58,6 +58,7 @@ def begun(change: QueuedChange, kind: Literal["red", "conflict"], why: str, outp
         output=output,
         at=change.at,
         tries=change.tries,
+        told=(*change.told, f"{change.order}: {why}") if change.told else (),
     )
 
 
@@ -93,8 +94,9 @@ def taken_up(train: TrainRecord, change: QueuedChange) -> tuple[TrainRecord, Que
     """A change that is queued: is it the work of a helper, then it takes the place of what was sent back."""
     for entry in train.back:
         if entry.by == change.order:
-            told = replace(change, base=entry.tip, first=entry.first, tries=entry.tries, at=entry.at)
-            return closed(train, entry), told
+            told = (*entry.told, f"{entry.to} ({change.order}) changed it")
+            known = {"base": entry.tip, "first": entry.first, "tries": entry.tries, "at": entry.at, "told": told}
+            return closed(train, entry), replace(change, **known)
         if change.order in (entry.order, entry.first):
             return closed(train, entry), change
     return train, change

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import LocalError, NotFound
+from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.fleet import bundles, client, merging
-from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.orders import PERSON, new_id
 from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import queue, returned, sides
@@ -22,7 +23,7 @@ from treadle.landing.returned import Helper
 from treadle.landing.sides import HelpStart
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
-from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.fleet.train import LandedRecord, QueuedChange, ReturnedChange, TrainRecord
 
 ANSWER_SECONDS = 14 * 86400.0
 TITLES = 8
@@ -39,13 +40,27 @@ class SendingBack:
 
     async def step(self, record: TrainRecord) -> TrainRecord | None:
         """The record after one thing was done; None when nothing is to be done now."""
+        for each in record.back:
+            if await self._has_landed(each):  # its work came onto the branch another way
+                await call_off(self.bus, [each])
+                return returned.closed(record, each)
         if (entry := returned.waiting(record)) is not None:
-            return await self._send(record, entry)
+            try:
+                return await self._send(record, entry)
+            except Unreachable:
+                raise
+            except TreadleError as error:  # its order was removed, or its commits: that must not stop the others
+                await self._give_up(entry, f"{entry.why}; no one can be asked to help: {error}")
+                return returned.closed(record, entry)
         for entry in record.back:
             order = await self._latest(entry.by)
             if order.ended:
                 return await self._taken_up(record, replace(entry, by=order.id), order)
         return None
+
+    async def _has_landed(self, entry: ReturnedChange) -> bool:
+        found = await self.bus.get(f"landed.{entry.first}.{self.name}", latest=True)
+        return found is not None and msgspec.json.decode(found.value, type=LandedRecord).at > entry.at
 
     async def _latest(self, name: str) -> Order:
         """An order, or its latest retry: a person may have tried it again."""
@@ -62,8 +77,7 @@ class SendingBack:
         first = await client.get_spec(self.bus, entry.first)
         to = returned.next_helper(entry, first, record.reconciler)
         if to is None:
-            what = f"did not land on {record.branch}: {entry.why}"
-            await client.note_result(self.bus, entry.first, what, {"not_landed": entry.why}, by=TRAIN)
+            await self._give_up(entry, entry.why)
             return returned.closed(record, entry)
         start = await self._start(entry)
         by = await self._make(record, entry, first, to, start)
@@ -72,6 +86,9 @@ class SendingBack:
         what = f"did not land on {record.branch}, went to {_named(to)} as {by}: {entry.why}"
         await client.note_result(self.bus, entry.first, what, {key: by}, by=TRAIN)
         return returned.sent(record, entry, to, by, start.tip)
+
+    async def _give_up(self, entry: ReturnedChange, why: str) -> None:
+        await client.note_result(self.bus, entry.first, f"did not land: {why}", {"not_landed": why}, by=TRAIN)
 
     async def _start(self, entry: ReturnedChange) -> HelpStart:
         await bring(self.bus, self.bench, entry.order, entry.commit)
@@ -162,7 +179,7 @@ class SendingBack:
         if order.state == "done" and order.result.get("decision") == "allow":
             return returned.answered(record, entry, words)
         why = f"{entry.why}; {order.result.get('by') or 'a person'} left it out" + (f": {words}" if words else "")
-        await client.note_result(self.bus, entry.first, why, {"not_landed": why}, by=TRAIN)
+        await self._give_up(entry, why)
         return returned.closed(record, entry)
 
     async def _keep_decisions(self, entry: ReturnedChange, order: Order, commit: str) -> None:
@@ -182,6 +199,8 @@ def _named(to: str) -> str:
 async def call_off(bus: Bus, entries: Iterable[ReturnedChange]) -> None:
     """No help is wanted any more."""
     for entry in entries:
+        if not entry.by:
+            continue
         with contextlib.suppress(LocalError, NotFound):  # it has ended already
             await client.cancel(bus, entry.by, why="its work was taken out of the train", by=TRAIN)
 

@@ -21,7 +21,7 @@ from treadle.errors import LocalError, NotFound, StorageError, TreadleError, Wor
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.orders import encode
-from treadle.landing import driving, queue, returned
+from treadle.landing import checking, driving, queue, returned
 from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.driving import DriverSeat
 from treadle.landing.forge.interface import ForgeRed, NotYet
@@ -29,7 +29,7 @@ from treadle.landing.queue import BuildCar, CheckCar, LandCar
 from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.records import Note
-from treadle.wire.fleet.train import TRAIN_FORMAT, LandedRecord, LandingIntent, LeftOut, QueuedChange, TrainRecord
+from treadle.wire.fleet.train import TRAIN_FORMAT, Car, LandedRecord, LandingIntent, LeftOut, QueuedChange, TrainRecord
 from treadle.workspace import branch_moves, checkouts, remotes
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.remotes import Remote
@@ -398,12 +398,15 @@ class Train:
             if commit not in self._checks:
                 again = " again" if car.reds else " alone" if car.apart else ""
                 self.say(f"checks   {', '.join(car.orders)}{again}, on {car.on[:10]}")
-                self._checks[commit] = asyncio.create_task(self._check(commit, car.orders))
+                self._checks[commit] = asyncio.create_task(self._check(car))
 
-    async def _check(self, commit: str, orders: Sequence[str]) -> Check:
-        specs = [await client.get_spec(self.bus, order) for order in orders]
+    async def _check(self, car: Car) -> Check:
+        record = self.record
+        specs = [await client.get_spec(self.bus, order) for order in car.orders]
         bring = tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
-        return await self.bench.check(commit, self.record.verify, self.record.setup, bring)
+        if record.checks_on == "nodes":
+            return await checking.check(self.bus, self.bench, self.name, record, car, bring)
+        return await self.bench.check(car.commit, record.verify, record.setup, bring)
 
     async def _take_verdict(self) -> bool:
         for commit, task in list(self._checks.items()):

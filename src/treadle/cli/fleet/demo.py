@@ -1,4 +1,4 @@
-"""The fleet's demo: four orders, one that has to wait, a question, a killed runner, all of it landed; then a goal."""
+"""The fleet's demo: four orders, a wait, a question, a killed runner, a conflict, all of it landed; then a goal."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import click
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
+    from treadle.wire.fleet.train import TrainRecord
 
 SECONDS = 300.0
 
@@ -107,7 +108,7 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-    say("landing the work of all four, each checked before the branch moves:")
+    say("landing the work of all four, each checked before the branch moves; dollars and discount changed one line:")
     landed = await _land(bus, repository, by_id, say)
     checked = await asyncio.to_thread(_check, repository)
     say(f"{CHECK}: {checked}")
@@ -131,8 +132,12 @@ async def _land(bus: Bus, repository: Path, by_id: dict[str, str], say: Callable
     name = await train.ensure(bus, str(repository), "", verify="python3 -m compileall -q .")
     await train.board(bus, name, by_id)
     record, _ = await train.load(bus, name)
-    record = await train.Train(bus, name, record, say=told).run(lambda found: bool(found.paused) or not found.queue)
+    record = await train.Train(bus, name, record, say=told).run(_is_over)
     return record.landed == len(by_id)
+
+
+def _is_over(record: TrainRecord) -> bool:
+    return record.paused is not None or not record.queue and not record.back
 
 
 async def _submit(bus: Bus, repository: Path) -> dict[str, str]:

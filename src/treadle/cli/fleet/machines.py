@@ -91,11 +91,21 @@ def status(as_json: bool) -> None:
 
     page = running.find()
     found = asyncio.run(machine.status()) | {"page": page.address if page else None}
+    if found.get("scheduler"):
+        found["trains"] = asyncio.run(_trains())
     if as_json:
         show_json(found)
     else:
         _show_status(found)
     sys.exit(0 if found.get("scheduler") else 1)
+
+
+async def _trains() -> list[dict[str, Any]]:
+    from treadle.fleet import client
+    from treadle.landing import explaining
+
+    async with client.connected() as bus:
+        return await explaining.standing(bus)
 
 
 def _show_status(found: dict[str, Any]) -> None:
@@ -125,6 +135,11 @@ def _show_status(found: dict[str, Any]) -> None:
     orders = found.get("orders") or {}
     told = ", ".join(f"{count} {state}" for state, count in sorted(orders.items())) or "none at work or waiting"
     click.echo(f"orders     {told}")
+    for train in found.get("trains") or ():
+        oldest = f", the oldest for {age(train['oldest'])}" if train["oldest"] else ""
+        state = f"; stands still: {train['paused']}" if train["paused"] else ""
+        helped = f"{train['back']} sent back, {train['asking']} asking, {train['landed']} landed"
+        click.echo(f"train      {train['branch']}: {train['waiting']} waiting{oldest}, {helped}{state}")
     if found.get("problem"):
         click.echo(f"problem    {found['problem']}")
 

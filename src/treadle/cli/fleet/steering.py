@@ -175,7 +175,9 @@ def approvals(as_json: bool) -> None:
     for ask in asks:
         left = max(0.0, ask.deadline - time.time())
         click.echo(f"{ask.order}  asked {age(ask.asked_at)} ago by {ask.agent}: {one_line(ask.title)}")
-        click.echo(f"    {printable(ask.words)}")
+        asked = ask.text if ask.kind == "question" and ask.text else ask.words  # a question is shown whole
+        for line in asked.splitlines():
+            click.echo(f"    {printable(line)}")
         click.echo(f"    treadle fleet answer {ask.order} allow|deny   ({ask.default} by itself in {left:.0f} s)")
 
 

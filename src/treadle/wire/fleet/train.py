@@ -15,6 +15,8 @@ from treadle.wire.fleet.records import Note
 
 TRAIN_FORMAT = 1
 Verdict: TypeAlias = Literal["", "green", "red"]
+Policy: TypeAlias = Literal["auto", "serial"]
+ChecksOn: TypeAlias = Literal["here", "nodes"]
 Alone: TypeAlias = Literal["", "must", "green"]
 
 
@@ -41,6 +43,8 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The order that it all began with, when this is that one's work after it was sent back."""
     tries: int = 0
     """How often it was sent back."""
+    told: tuple[str, ...] = ()
+    """What was tried, one line each."""
 
 
 class Car(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,6 +121,10 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The name of the variable that holds the forge's token. The token itself is nowhere."""
     slots: int = 2
     """How many checks run at once."""
+    policy: Policy = "auto"
+    """`serial`: one change after the other, each checked alone on the tip."""
+    checks_on: ChecksOn = "here"
+    """Where checks run: where the train does, or as orders on any node."""
     tip: str = ""
     """The branch as the train last saw it."""
     landed: int = 0
@@ -131,6 +139,8 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     checks: int = 0
     flaky: int = 0
     """Checks that failed once and passed when they were run again."""
+    flaky_tests: dict[str, int] = {}
+    """How often each test was what failed then, as far as the output names it."""
     paused: Note | None = None
     back: tuple[ReturnedChange, ...] = ()
     reconciler: str = ""

@@ -1,0 +1,65 @@
+"""What has landed is taken back by an order that lands like anything else."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.conftest import Start, give, spec
+from tests.fleet.conftest import start_node as start_node
+from tests.fleet.repositories import git
+from tests.fleet.test_merging import clean
+from tests.landing.test_train import CHECK, empty, run
+from treadle.errors import NotFound
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
+from treadle.landing import reverting, train
+from treadle.landing.train import Train
+
+
+async def changes(bus: Bus, repository: Path, *commands: str) -> list[str]:
+    """Orders without an agent that have done this, on the branch as it is."""
+    base = git(repository, "rev-parse", "main")
+    made = [spec(root=str(repository), base=base, setup=command) for command in commands]
+    await give(bus, *made)
+    assert [(await client.wait(bus, each.id, 60)).state for each in made] == ["done"] * len(made)
+    return [each.id for each in made]
+
+
+async def taken_back(bus: Bus, *orders: str) -> int:
+    name, made = await reverting.revert(bus, list(orders))
+    order = await client.wait(bus, made, 60)
+    assert order.state == "done", order.why
+    await train.board(bus, name, [made])
+    record, _ = await train.load(bus, name)
+    async with asyncio.timeout(60):
+        return (await Train(bus, name, record).run(empty)).landed
+
+
+async def test_one_of_two_that_landed_together_is_taken_back_and_what_came_later_stays(
+    bus: Bus, repository: Path, start_node: Start
+) -> None:
+    await start_node()
+    both = await changes(bus, repository, "echo x > one.txt", "echo x > two.txt")
+    assert (await run(bus, repository, *both, slots=1)).landed == 2
+    assert git(repository, "log", "--first-parent", "--format=%h").count("\n") == 1, "both in one commit"
+    (repository / "later.txt").write_text("mine\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "a person's")
+    assert await taken_back(bus, both[0]) == 3
+    there = {path.name for path in repository.glob("*.txt")}
+    assert there == {"a.txt", "b.txt", "two.txt", "later.txt"} and clean(repository)
+
+
+async def test_several_are_taken_back_at_once_and_what_never_landed_is_refused(
+    bus: Bus, repository: Path, start_node: Start
+) -> None:
+    await start_node()
+    (one,) = await changes(bus, repository, "echo two >> a.txt")
+    assert (await run(bus, repository, one)).landed == 1
+    (two,) = await changes(bus, repository, "echo three >> a.txt")
+    assert (await run(bus, repository, two)).landed == 2
+    assert await taken_back(bus, one, two) == 3 and (repository / "a.txt").read_text() == "one\n"
+    with pytest.raises(NotFound, match="bad has not landed on any branch"):
+        await reverting.revert(bus, ["bad"])
+    assert (await train.load(bus, train.name_of(str(repository / ".git"), "main")))[0].verify == CHECK

@@ -1,0 +1,29 @@
+"""`make soak-train`: 300 orders (ORDERS=N) land under kills while a person pushes; then the serial policy beside it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.conftest import bus, fleet, nothing_left  # noqa: F401
+from tests.landing.soak import TrainSoak
+from treadle.fleet.engine import places
+from treadle.fleet.engine.bus import Bus
+from treadle.wire.fleet.train import Policy
+
+ORDERS = int(os.environ.get("SOAK_ORDERS", "300"))
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize(("policy", "orders"), [("auto", ORDERS), ("serial", max(10, ORDERS // 3))])
+async def test_at_least_nine_in_ten_land_without_a_person_and_the_branch_is_never_red(
+    fleet: places.Fleet,  # noqa: F811
+    bus: Bus,  # noqa: F811
+    tmp_path: Path,
+    policy: Policy,
+    orders: int,
+) -> None:
+    found = await TrainSoak(bus, tmp_path, orders=orders, policy=policy).run(seconds=24 * 3600)
+    print(json.dumps(found), flush=True)
+    assert found["problems"] == [] and found["landed"] >= 0.9 * orders
