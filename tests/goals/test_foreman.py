@@ -120,6 +120,7 @@ accept = ["test -e two.txt"]
         record = await commands.wait(bus, name, timeout=120)
         await tasks.end([person])
     assert (record.state, record.why) == ("met", "both files are there")
+    assert record.answers.keys() == {"plan"}, "what it made itself and was sent back for is no acceptance of before"
     assert git(repository, "show", "main:one.txt") == git(repository, "show", "main:two.txt") == "better"
     one, two = record.steps["one"], record.steps["two"]
     assert (one.reviews, one.reds, len(one.orders)) == (2, 1, 2) and (two.reviews, len(two.orders)) == (1, 1)

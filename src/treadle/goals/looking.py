@@ -49,7 +49,7 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan) -> GoalSeen:
         if step.state in ("done", "approved") and (order_ := seen.get(step.order)) is not None and order_.changed:
             entry = found[f"order.{step.order}"]
             accept = next(each.accept for each in plan.order if each.id == name)
-            touched = await asyncio.to_thread(_touched, user, read_order(entry), accept)
+            touched = await asyncio.to_thread(_touched, user, record.branch, read_order(entry), accept)
             seen[step.order] = msgspec.structs.replace(order_, touched=touched)
     tip = ""
     if all(step.state in OVER for step in record.steps.values()):
@@ -98,13 +98,14 @@ def _riding(train: TrainRecord) -> set[str]:
     return queued | {name for each in train.back for name in (each.order, each.first)}
 
 
-def _touched(user: UserRepository, order: Order, accept: tuple[str, ...]) -> tuple[str, ...]:
-    """Which files that were there before, and that its acceptance is made of, the order changed."""
+def _touched(user: UserRepository, branch: str, order: Order, accept: tuple[str, ...]) -> tuple[str, ...]:
+    """Which files that the branch has, and that its acceptance is made of, the order changed."""
     named = {name for command in accept for name in judges(command)}
     changed = [str(path) for path in order.result.get("changed") or ()]
     near = [path for path in changed if path in named or any(path.startswith(f"{name}/") for name in named)]
-    base = str(order.result.get("base", ""))
-    known = [path for path in near if user.run("cat-file", "-e", f"{base}:{path}", check=False).code == 0]
+    # An order that continues another starts from that one's work, so its own base says nothing.
+    ref = f"refs/heads/{branch}"
+    known = [path for path in near if user.run("cat-file", "-e", f"{ref}:{path}", check=False).code == 0]
     return tuple(known)
 
 
