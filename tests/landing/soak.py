@@ -44,7 +44,7 @@ class TrainSoak(Soak):
     """30 % of the orders append to one file, 10 % are red alone, 5 % red only together with another, 2 % of the checks
     are flaky. Of what is sent back, authors fix 80 %, and a reconciler the rest."""
 
-    program = "treadle.landing.node"
+    program = "treadle.goals.node"
 
     def __init__(
         self,
