@@ -48,6 +48,15 @@ def remove(path: str) -> None:
         os.close(fd)
 
 
+def remove_all() -> None:
+    """Remove what this process still holds, and what processes left that were killed."""
+    import tempfile
+
+    for path in list(_held):
+        remove(path)
+    _remove_left(tempfile.gettempdir())
+
+
 def _remove_tree(path: str) -> None:
     from treadle.io.removing import remove_tree
 

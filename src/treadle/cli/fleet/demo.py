@@ -39,6 +39,7 @@ def run() -> int:
 async def _demo(place: Path) -> int:
     from treadle.cli.fleet import demo_goal
     from treadle.fleet import client, sample, up
+    from treadle.io import scratch
 
     began = time.monotonic()
     repository = sample.make_repository(place / "shop")
@@ -55,6 +56,7 @@ async def _demo(place: Path) -> int:
             return code
     finally:
         await up.down(say=say)
+        scratch.remove_all()  # also what the runners left that were killed
         say(f"Over after {time.monotonic() - began:.0f} s; nothing is left behind.")
 
 
