@@ -119,7 +119,6 @@ TAKEN: dict[str, str | None] = {
     "runs_its_task_and_does_not_say_so": None,
     "answers_pings_only_after_the_run": None,
     "noisy_on_stderr": None,
-    "flood": None,
 }
 OWN_TEST = {
     "no_hello",
@@ -138,6 +137,7 @@ OWN_TEST = {
     "says_it_failed",
     "good_and_then_hangs",
     "works_for_a_while",
+    "flood",
 }
 
 Runner = Callable[..., Any]

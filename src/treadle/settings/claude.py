@@ -132,7 +132,8 @@ def _file(path: str, project: str | None) -> ClaudeFile | None:
     try:
         table = msgspec.json.decode(data) if data.strip() else {}
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{path} is not valid JSON: {error}") from None
+        hint = "correct it; or leave it out, with what it forbids: --setting-sources project,local"
+        raise ConfigError(f"{path} is not valid JSON: {error}", hint=None if project else hint) from None
     base = project or os.path.dirname(path)
     return ClaudeFile(path=path, project=project, settings=parse(table, path, base))
 
