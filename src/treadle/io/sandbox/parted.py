@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from treadle.errors import LocalError
-from treadle.io import scratch
+from treadle.io import paths
 from treadle.io.process import view
 from treadle.io.sandbox import places
 from treadle.io.sandbox.matches import SpecialFiles
@@ -84,14 +84,9 @@ class MachineView:
             self._steps.append((kind if os.path.isdir(one) else view.BIND, one, os.fsdecode(view.ROOT) + one))
 
 
-_places: list[str] = []
-
-
 def _place() -> str:
-    """The directory in which this process's views are made, each in a mount namespace where it looks different."""
-    if not _places or not os.path.isdir(_places[-1]):
-        _places.append(scratch.make("view"))
-    return _places[-1]
+    """The directory in which views are made: one for all, because each is in a mount namespace of its own."""
+    return paths.private_dir(os.path.join(paths.state_dir(), "view"))
 
 
 def _names(path: str) -> list[str]:
