@@ -13,7 +13,7 @@ GOOD = '{"type":"question","from":"a","msg_id":"m","question":"?"}'
 
 
 def trail(project: Path) -> list[list[str]]:
-    return [line.split("\t") for line in (project / ".planning/protocol.log").read_text().splitlines()]
+    return [line.split("\t") for line in (project / ".git/heimdall/protocol.log").read_text().splitlines()]
 
 
 # Messages...

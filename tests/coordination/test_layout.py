@@ -40,6 +40,80 @@ def test_no_claim_is_lost_whatever_git_does_to_the_worktree(claims: Claims, proj
     assert held(project) == [(ANN, 2), (BOB, 1)]
 
 
+REMOVALS = [["clean", "-fdq"], ["clean", "-fdxq"], ["stash", "-q", "-u"], ["stash", "-q", "-a"]]
+
+
+@pytest.mark.parametrize("words", REMOVALS, ids=" ".join)
+def test_facts_symbols_and_capsules_survive_and_the_next_change_puts_their_files_back(
+    heimdall: Run, project: Path, words: list[str]
+) -> None:
+    heimdall("blackboard", "set", "port", "5173")
+    heimdall("resolve", "set", "F1", "src/a.py")
+    heimdall("capsule", "write", "w1", "--what", "one")
+    heimdall("capsule", "write", "w2", "--what", "two", "--depends", "w1")
+    git(project, *words)
+    assert not (project / ".planning/blackboard.json").exists()
+    assert heimdall("blackboard", "get", "port").stdout == "5173\n"
+    assert heimdall("resolve", "--reverse", "src/a.py").stdout == "F1\n"
+    assert "WHAT: one" in heimdall("capsule", "hydrate", "w2").stdout
+    assert heimdall("capsule", "list").stdout == "w1\nw2\n"
+    heimdall("blackboard", "set", "node", "20")
+    heimdall("capsule", "write", "w3", "--what", "three")
+    facts = json.loads((project / ".planning/blackboard.json").read_text())["facts"]
+    assert facts == {"port": "5173", "node": "20"}
+    assert {path.stem for path in (project / ".planning/protocol/capsules").iterdir()} == {"w1", "w2", "w3"}
+
+
+def test_a_stash_of_facts_that_were_only_read_meanwhile_can_be_popped(heimdall: Run, project: Path) -> None:
+    heimdall("blackboard", "set", "port", "5173")
+    git(project, "stash", "-q", "-u")
+    assert heimdall("blackboard", "get", "port").stdout == "5173\n"
+    git(project, "stash", "pop", "-q")
+    assert heimdall("blackboard", "get", "port").stdout == "5173\n"
+
+
+def test_of_a_record_and_its_copy_the_newer_counts(heimdall: Run, project: Path) -> None:
+    heimdall("blackboard", "set", "port", "1")
+    path = project / ".planning/blackboard.json"
+    path.write_text(path.read_text().replace('"1"', '"2"'))  # by hand, or by git
+    assert heimdall("blackboard", "get", "port").stdout == "2\n"
+    heimdall("blackboard", "set", "port", "3")
+    path.write_text(path.read_text().replace('"3"', '"1"'))
+    os.utime(path, (1_000_000_000, 1_000_000_000))  # as from a backup
+    assert heimdall("blackboard", "get", "port").stdout == "3\n"
+    heimdall("blackboard", "set", "node", "20")
+    assert json.loads(path.read_text())["facts"] == {"port": "3", "node": "20"}
+
+
+def test_a_capsule_that_is_removed_on_purpose_stays_away(heimdall: Run, project: Path) -> None:
+    for name in ("w1", "w2"):
+        heimdall("capsule", "write", name, "--what", "one")
+    assert heimdall("capsule", "remove", "w1").returncode == 0
+    heimdall("capsule", "write", "w3", "--what", "three")
+    assert heimdall("capsule", "list").stdout == "w2\nw3\n"
+    assert heimdall("capsule", "remove", "w1").returncode == 1
+
+
+def test_a_capsule_from_git_is_kept_too(heimdall: Run, project: Path) -> None:
+    heimdall("capsule", "write", "w1", "--what", "one")
+    capsules = project / ".planning/protocol/capsules"
+    (capsules / "pulled.md").write_text("---\nid: pulled\ndepends: \n---\nWHAT: elsewhere\n")
+    heimdall("capsule", "write", "w2", "--what", "two")
+    git(project, "clean", "-fdxq")
+    assert "WHAT: elsewhere" in heimdall("capsule", "show", "pulled").stdout
+
+
+def test_a_list_writes_nothing_to_the_worktree(heimdall: Run, project: Path) -> None:
+    for name in ("blackboard", "resolve", "capsule", "claim", "haid"):
+        assert heimdall(name, "list").returncode == 0
+    assert not (project / ".planning").exists()
+    heimdall("blackboard", "set", "port", "1")
+    git(project, "clean", "-fdxq")
+    for name in ("blackboard", "resolve", "capsule", "claim", "haid"):
+        heimdall(name, "list")
+    assert not (project / ".planning").exists()
+
+
 def test_all_worktrees_see_the_same_and_outlive_one_another(claims: Claims, project: Path, tmp_path: Path) -> None:
     git(project, "worktree", "add", "-q", str(tmp_path / "two"), "-b", "two")
     other = Claims(Planning(project=str(tmp_path / "two")), str(tmp_path / "two"))

@@ -2,8 +2,9 @@
 
 import os
 
-from treadle.coordination.planning import Planning, read_text, write_text
+from treadle.coordination.planning import Planning, is_newer, read_newer, write_both
 from treadle.errors import ConfigError, NotFound
+from treadle.io.files import storage_error
 
 MAX_LINES = 10
 _ID_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -27,6 +28,7 @@ class Capsules:
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
         self.directory = planning.path("protocol", "capsules")
+        self.copies = planning.kept_path("protocol", "capsules")
 
     def write(
         self, name: str, what: str, where: str = "", decision: str = "", gotcha: str = "", depends: str = ""
@@ -45,7 +47,9 @@ class Capsules:
             raise ConfigError(
                 f"capsule {name} would have {lines} lines and may have {MAX_LINES}", hint="say it in fewer lines"
             )
-        write_text(self._path(name), text)
+        with self.planning.lock("protocol-capsules"):
+            write_both(self.path(name), self._copy(name), text)
+            self._settle()
         self.planning.log("capsule", "write", f"{name} depends={','.join(needs)} lines={lines}")
         return lines
 
@@ -56,13 +60,29 @@ class Capsules:
             raise self._missing({name: None})
         return text
 
+    def remove(self, name: str) -> None:
+        """Remove a capsule and its copy: a file that is merely deleted comes back."""
+        check_id(name)
+        with self.planning.lock("protocol-capsules"):
+            removed = [_unlink(path) for path in (self._copy(name), self.path(name)) if path]
+        if not any(removed):
+            raise self._missing({name: None})
+        self.planning.log("capsule", "remove", name)
+
     def ids(self) -> list[str]:
-        try:
-            names = sorted(name.removesuffix(".md") for name in os.listdir(self.directory) if name.endswith(".md"))
-        except FileNotFoundError:
-            names = []
+        names = self._names()
         self.planning.note("capsule", "list", str(len(names)))
         return names
+
+    def _names(self) -> list[str]:
+        return sorted(_ids_in(self.directory) | (_ids_in(self.copies) if self.copies else set()))
+
+    def _settle(self) -> None:
+        """Put back every capsule that git removed, and copy those that came from git or another tool."""
+        for name in self._names() if self.copies else []:
+            path, copy = self.path(name), self._copy(name)
+            if is_newer(copy, path) or not os.path.exists(copy):
+                write_both(path, copy, self.listed(name))
 
     def deps(self, name: str) -> list[str]:
         """The ids of the closure, prerequisites first, the capsule itself last."""
@@ -108,15 +128,39 @@ class Capsules:
             raise self._missing(missing)
         return {name: texts[name] for name in _in_order(names, needs)}
 
-    def _path(self, name: str) -> str:
+    def path(self, name: str) -> str:
         return os.path.join(self.directory, f"{name}.md")
 
+    def listed(self, name: str) -> str:
+        """The text of one of `ids()`, which another tool may have named as we would not."""
+        return read_newer(self.path(name), self._copy(name)) or ""
+
     def _text(self, name: str) -> str | None:
-        return read_text(self._path(check_id(name)))
+        return read_newer(self.path(check_id(name)), self._copy(name))
+
+    def _copy(self, name: str) -> str:
+        return os.path.join(self.copies, f"{name}.md") if self.copies else ""
 
     def _missing(self, missing: dict[str, str | None]) -> NotFound:
         named = ", ".join(f"{name} (needed by {by})" if by else name for name, by in sorted(missing.items()))
         return NotFound(f"no such capsule: {named}", hint="`heimdall-capsule list` shows what there is")
+
+
+def _ids_in(directory: str) -> set[str]:
+    try:
+        return {name.removesuffix(".md") for name in os.listdir(directory) if name.endswith(".md")}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+
+
+def _unlink(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise storage_error(error, path, "remove") from error
+    return True
 
 
 def depends_of(text: str) -> list[str]:

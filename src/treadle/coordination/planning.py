@@ -77,19 +77,25 @@ class Planning:
     def live_path(self, *names: str) -> str:
         return os.path.join(self.live, *names)
 
+    def kept_path(self, *names: str) -> str:
+        """Where a record's copy is, which git never removes; empty where the live state is among the records."""
+        return self.live_path("kept", *names) if self.live != self.root else ""
+
     def now(self) -> str:
         return timestamp(self.clock())
 
     def log(self, actor: str, action: str, detail: str = "") -> None:
         """Add one line to the audit trail, whatever the detail contains."""
-        make_dirs(self.live)
-        append_line(self.live_path("protocol.log"), self._line(actor, action, detail), mode=0o644)
+        self._append(actor, action, detail)
         self.link()
 
     def note(self, actor: str, action: str, detail: str = "") -> None:
-        """The same for read-only commands: if nothing can be written, reading still works."""
+        """The same for commands that only read: they work where nothing can be written, and do not touch the worktree.
+
+        A file made there while a stash holds one of its name would stop `git stash pop`.
+        """
         try:
-            self.log(actor, action, detail)
+            self._append(actor, action, detail)
         except StorageError:
             pass
 
@@ -100,8 +106,10 @@ class Planning:
 
             layout.link(self.root, self.live)
 
-    def _line(self, actor: str, action: str, detail: str) -> bytes:
-        return "\t".join([self.now(), *map(one_line, (actor, action, detail))]).encode(errors="backslashreplace")
+    def _append(self, actor: str, action: str, detail: str) -> None:
+        line = "\t".join([self.now(), *map(one_line, (actor, action, detail))]).encode(errors="backslashreplace")
+        make_dirs(self.live)
+        append_line(self.live_path("protocol.log"), line, mode=0o644)
 
     def lock(self, name: str) -> locked:
         directory = self.live_path(".locks")
@@ -176,6 +184,31 @@ def write_text(path: str, text: str) -> None:
     write_atomic(path, text.encode(errors="surrogateescape"), 0o644, keep_mode=True, sync=False)
 
 
+def read_newer(path: str, copy: str) -> str | None:
+    """The content of a record, or of its copy if git removed the record or an older one is in its place."""
+    first, second = (copy, path) if copy and is_newer(copy, path) else (path, copy)
+    text = read_text(first)
+    return read_text(second) if text is None and second else text
+
+
+def write_both(path: str, copy: str, text: str) -> None:
+    """Write a record and its copy. The copy is written first: after a crash between the two it is the newer one."""
+    if copy:
+        write_text(copy, text)
+    write_text(path, text)
+
+
+def is_newer(path: str, other: str) -> bool:
+    return _modified(path) > _modified(other)
+
+
+def _modified(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except (FileNotFoundError, NotADirectoryError):
+        return -1
+
+
 class Document:
     """A JSON object in a file that people, git and the original tools also read. Replaced whole, under a lock."""
 
@@ -189,7 +222,9 @@ class Document:
         *,
         live: bool = False,
     ) -> None:
-        self.path = (planning.live_path if live else planning.path)(*name.split("/"))
+        names = name.split("/")
+        self.path = (planning.live_path if live else planning.path)(*names)
+        self.copy = "" if live else planning.kept_path(*names)
         self.field = field
         self.version = version
         self.lock = lock or (lambda: planning.lock(name.replace("/", "-")))
@@ -203,15 +238,16 @@ class Document:
         with self.lock():
             document = self._load()
             edit(self._inside(document))
-            write_text(self.path, dumps(document, 2) + "\n")
+            write_both(self.path, self.copy, dumps(document, 2) + "\n")
 
     def create(self) -> None:
         with self.lock():
             if not os.path.exists(self.path):
-                write_text(self.path, dumps({"version": self.version, self.field: {}}) + "\n")
+                empty = dumps({"version": self.version, self.field: {}}) + "\n"
+                write_both(self.path, self.copy, read_newer(self.path, self.copy) or empty)
 
     def _load(self) -> dict[str, Any]:
-        text = read_text(self.path)
+        text = read_newer(self.path, self.copy)
         if text is None:
             return {"version": self.version, self.field: {}}
         try:

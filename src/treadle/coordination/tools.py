@@ -95,23 +95,26 @@ def _read_capsules(
     claims: Claims, haid: str, id: str = "", limit: float = CAPSULES_PAGE, after: str = ""
 ) -> dict[str, Any]:
     planning = claims.planning
-    found = []
-    places = (("completed", planning.path("ledger", "completed")), ("protocol", planning.path("protocol", "capsules")))
-    for source, directory in places:
-        names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
-        for name in names:
-            stem, extension = os.path.splitext(name)
-            if extension == ".md" and name != "README.md" and id in ("", stem):
-                path = os.path.join(directory, name)
-                found.append({"id": stem, "source": source, "path": path})
+    found: list[dict[str, str]] = []
+    capsules, completed = Capsules(planning), planning.path("ledger", "completed")
+    for name in sorted(os.listdir(completed)) if os.path.isdir(completed) else []:
+        stem, extension = os.path.splitext(name)
+        if extension == ".md":
+            found.append({"id": stem, "source": "completed", "path": os.path.join(completed, name)})
+    found += [{"id": name, "source": "protocol", "path": capsules.path(name)} for name in capsules.ids()]
+    found = [row for row in found if row["id"] != "README" and id in ("", row["id"])]
     start = next((place + 1 for place, row in enumerate(found) if f"{row['source']}/{row['id']}" == after), 0)
-    page = [{**row, "body": read_text(row["path"]) or ""} for row in found[start : start + int(limit)]]
+    page = [{**row, "body": _body(capsules, row)} for row in found[start : start + int(limit)]]
     left = len(found) - start - len(page)
     planning.note("mcp", "read_capsules", f"{haid} count={len(page)}")
     answer: dict[str, Any] = {"capsules": page, "count": len(page)}
     if left:
         answer |= {"total": len(found), "next": f"{page[-1]['source']}/{page[-1]['id']}"}
     return answer
+
+
+def _body(capsules: Capsules, row: dict[str, str]) -> str:
+    return capsules.listed(row["id"]) if row["source"] == "protocol" else read_text(row["path"]) or ""
 
 
 def _append_decision(claims: Claims, haid: str, title: str, body: str) -> dict[str, Any]:

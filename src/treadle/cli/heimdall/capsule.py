@@ -8,6 +8,7 @@ heimdall-capsule hydrate ID... [--budget TOKENS]
 heimdall-capsule deps ID             print only the ids of that
 heimdall-capsule show ID             print one
 heimdall-capsule list [--json]       print all ids
+heimdall-capsule remove ID           remove one for good; one whose file is deleted, by git or by hand, comes back
 """
 
 from treadle.cli.heimdall import Arguments, UsageError, out, put
@@ -32,10 +33,13 @@ def main(arguments: list[str]) -> int:
             put("".join(f"{need}\n" for need in capsules.deps(name)))
         case ["show", name]:
             put(capsules.show(name))
+        case ["remove", name]:
+            capsules.remove(name)
+            out(f"removed capsule {name}")
         case ["list"]:
             _list(capsules.ids(), "--json" in args.flags)
         case _:
-            raise UsageError("expected write ID, hydrate ID..., deps ID, show ID or list")
+            raise UsageError("expected write ID, hydrate ID..., deps ID, show ID, remove ID or list")
     return 0
 
 
