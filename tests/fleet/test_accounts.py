@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give, until_state
 from tests.fleet.repositories import DONE, model, work
@@ -126,3 +127,11 @@ def test_what_has_no_price_is_held_where_only_money_bounds_it() -> None:
         book.spend(row, Used(input_tokens=50))
     held = {row.spec.id: over_budget(book, row) for row in book.at_work()}
     assert "nobody knows the price" in held["free"] and held["bounded"] == ""
+
+
+def test_an_order_needs_of_a_budget_only_what_is_left_of_its_limit() -> None:
+    """One that was parked at its limit and was given more goes on in what is left."""
+    budget, limits = Budget(tokens=1000, spent_tokens=700), OrderLimits(tokens=600)
+    assert accounts.unfit(budget, limits, Used(input_tokens=350)) == ""
+    assert accounts.unfit(budget, limits, Used()) == "700 tokens spent and 0 reserved of 1000"
+    assert accounts.overspent(budget) == "" and "1001 of 1000" in accounts.overspent(replace(budget, spent_tokens=1001))

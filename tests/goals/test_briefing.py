@@ -39,11 +39,12 @@ def test_the_briefs_of_a_wave_begin_with_the_same_bytes_and_end_with_what_is_new
 
 
 def test_limits_follow_size_and_what_is_left(tmp_path: Path) -> None:
-    small = briefing.limits(record(tmp_path), PLAN, "s", GoalSeen(now=100.0))
-    large = briefing.limits(record(tmp_path), PLAN, "l", GoalSeen(now=3700.0, spent_tokens=400, spent_usd=9.5))
+    small = briefing.limits(record(tmp_path), PLAN, "s", GoalSeen(now=100.0), 9999.0)
+    large = briefing.limits(record(tmp_path), PLAN, "l", GoalSeen(now=3700.0, spent_tokens=400, spent_usd=9.5), 9999.0)
     assert (small.tokens, small.seconds) == (300, 7200.0) and small.usd is not None and 2.99 < small.usd <= 3.0
     assert (large.tokens, large.seconds) == (600, 3600.0) and large.usd is not None and large.usd <= 0.5
-    assert briefing.limits(record(tmp_path), GoalPlan(goal="g", order=ORDERS), "s", GoalSeen(now=1)).tokens is None
+    without = briefing.limits(record(tmp_path), GoalPlan(goal="g", order=ORDERS), "s", GoalSeen(now=1), 600.0)
+    assert (without.tokens, without.seconds) == (None, 600.0), "no agent is waited for forever"
 
 
 def test_who_cannot_be_held_to_a_policy_looks_without_one() -> None:

@@ -289,3 +289,26 @@ def test_a_goal_that_is_stopped_takes_its_questions_back() -> None:
     world.orders[question] = OrderSeen()
     world.happen(GoalOver(at=9.0, met=False, why="stopped by ana"))
     assert [*moves(world.record, world.plan, world.seen())] == [deciding.CancelOpen(orders=(question,))]
+
+
+def test_what_its_budget_keeps_from_going_on_is_asked_about_while_it_waits() -> None:
+    world = World(plan(order=(replace(ORDERS[0], accept=()),), budget=GoalBudget(tokens=1000)), 1, kind=True)
+    world.turn()
+    world.turn()
+    order = world.record.steps["model"].order
+    world.orders[order] = OrderSeen(short="t needs up to 400 tokens, and 900 tokens spent and 0 reserved of 1000")
+    world._do(next(moves(world.record, world.plan, world.seen())))
+    (question,) = world.record.questions.values()
+    assert list(world.record.questions) == ["budget:0"] and world.record.asked == 1
+    world.orders[question] = OrderSeen(ended=True, ok=True, allow=False, by="ana")
+    world._do(next(moves(world.record, world.plan, world.seen())))
+    world._do(next(moves(world.record, world.plan, world.seen())))
+    assert world.record.state == "stopped" and "needs up to 400 tokens" in world.record.why
+
+
+def test_a_budget_that_the_fleet_was_not_told_of_is_told_before_anything_else() -> None:
+    """As when the process that raised it was killed at once."""
+    world = World(plan(budget=GoalBudget(tokens=1000)), 1)
+    seen = GoalSeen(now=2.0, budget_told=False)
+    assert next(moves(replace(world.record, raised=1), world.plan, seen)) == deciding.TellBudget()
+    assert deciding.allowance(world.plan, 1) == (None, 2000)

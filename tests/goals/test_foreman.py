@@ -249,3 +249,26 @@ async def test_people_pause_go_on_say_retry_and_stop(bus: Bus, start_node: Start
         order = await client.wait(bus, record.steps["o1"].order, 60)
     record, _ = await store.load(bus, name)
     assert record.state == "stopped" and record.why == "stopped by ana: enough" and order.state == "cancelled"
+
+
+async def test_an_order_whose_limit_no_longer_fits_is_asked_about_and_goes_on_with_more(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    writer = script(tmp_path, "writer", "It is done.")
+    orders = "".join(f'[[order]]\nid = "o{number}"\ntask = "t{number}"\nland = false\n' for number in range(4))
+    head = 'goal = "g"\ndone = "true"\nverify = "true"\ngates = ["none"]\nbudget = { tokens = 4000 }\n'
+    plan = f'{head}roles = {{ worker = "{writer}", judge = "none" }}\n{orders}'
+    await start_node(slots=4)
+    async with carried(bus):
+        name, _ = await commands.begin(bus, plan, str(repository))
+        async with asyncio.timeout(60):
+            async for record in commands.follow(bus, name):
+                if record.questions:
+                    break
+        spent = (await client.control(bus)).budgets[f"project:{name}"].spent_tokens
+        assert list(record.questions) == ["budget:0"] and spent == 3030, "three of four fitted, 1500 reserved for each"
+        person = asyncio.create_task(answering(bus))
+        record = await commands.wait(bus, name, timeout=60)
+        await tasks.end([person])
+    assert record.state == "met" and record.raised == 1
+    assert (await client.control(bus)).budgets[f"project:{name}"].tokens == 8000

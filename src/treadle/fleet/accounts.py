@@ -43,11 +43,31 @@ class Needs(NamedTuple):
         return self.tokens <= left if self.own_tokens else left > 0
 
 
-def needs(budget: Budget, limits: OrderLimits) -> Needs:
-    """Its own limits; where it has none and the budget has, the budget's default share."""
+def needs(budget: Budget, limits: OrderLimits, used: Used) -> Needs:
+    """What is left of its own limits; where it has none and the budget has, of the budget's default share."""
     usd = (budget.usd or 0.0) * budget.share if limits.usd is None else limits.usd
     tokens = math.ceil((budget.tokens or 0) * budget.share) if limits.tokens is None else limits.tokens
-    return Needs(usd, tokens, limits.usd is not None, limits.tokens is not None)
+    left_usd, left_tokens = max(0.0, usd - (used.usd or 0.0)), max(0, tokens - used.tokens)
+    return Needs(left_usd, left_tokens, limits.usd is not None, limits.tokens is not None)
+
+
+def unfit(budget: Budget, limits: OrderLimits, used: Used, usd: float = 0.0, tokens: int = 0) -> str:
+    """Why an order cannot be placed within the budget while so much of it is reserved; empty when it can."""
+    need = needs(budget, limits, used)
+    if budget.usd is not None and not need.fit_usd(budget.usd - budget.spent_usd - usd):
+        return f"{budget.spent_usd:.2f} USD spent and {usd:.2f} reserved of {budget.usd:.2f}"
+    if budget.tokens is not None and not need.fit_tokens(budget.tokens - budget.spent_tokens - tokens):
+        return f"{budget.spent_tokens} tokens spent and {tokens} reserved of {budget.tokens}"
+    return ""
+
+
+def overspent(budget: Budget) -> str:
+    """How much more than the budget was spent, so that what runs is held; empty when it was not."""
+    if budget.usd is not None and budget.spent_usd > budget.usd:
+        return f"{budget.spent_usd:.2f} of {budget.usd:.2f} USD"
+    if budget.tokens is not None and budget.spent_tokens > budget.tokens:
+        return f"{budget.spent_tokens} of {budget.tokens} tokens"
+    return ""
 
 
 def beyond(limits: OrderLimits, used: Used, next_call: Used) -> str:

@@ -26,6 +26,9 @@ MARGIN = 1.5
 """An order may use so many times its share of the budget."""
 DIFF_MAX = 60_000
 FOUND_MAX = 2000
+WORK_SECONDS = 4 * 3600.0
+LOOK_SECONDS = 1800.0
+"""How long an agent that works and one that only looks may take at most, also where the budget has no hours."""
 QUESTION_SECONDS = 86_400.0
 LOOKS = OrderPolicy(deny_write=("**",))
 """For our own agent, which can be held to it. Others look in a copy of their own, of which nothing is kept."""
@@ -51,7 +54,7 @@ def work(record: GoalRecord, plan: GoalPlan, name: str, base: str, seen: GoalSee
         setup=plan.setup,
         on_red=planned.on_red,
         **_common(record),
-        limits=limits(record, plan, planned.size, seen),
+        limits=limits(record, plan, planned.size, seen, WORK_SECONDS),
     )
 
 
@@ -92,20 +95,20 @@ def size(record: GoalRecord, plan: GoalPlan, name: str, task: str) -> BriefSize:
     return BriefSize(shared=estimate(shared), own=own, restated=whole + own)
 
 
-def limits(record: GoalRecord, plan: GoalPlan, weight: str, seen: GoalSeen) -> OrderLimits:
-    """Its share of the budget by its size, and never more than what is left."""
+def limits(record: GoalRecord, plan: GoalPlan, weight: str, seen: GoalSeen, seconds: float) -> OrderLimits:
+    """Its share of the budget by its size, never more than what is left, and at most so long."""
     budget, times = plan.budget, 1 + record.raised
     if budget is None:
-        return OrderLimits()
+        return OrderLimits(seconds=seconds)
     share = MARGIN * WEIGHTS[weight] / max(1, sum(WEIGHTS[each.size] for each in plan.order))
-    tokens = usd = seconds = None
+    tokens = usd = None
     if budget.tokens is not None:
         tokens = max(1, int(min(share * budget.tokens, budget.tokens * times - seen.spent_tokens)))
     if budget.usd is not None:
         usd = max(0.0001, min(share * budget.usd, budget.usd * times - seen.spent_usd) * 0.999)
     if budget.hours is not None:
         spent = seen.now - record.began - record.rested
-        seconds = max(60.0, budget.hours * times * 3600 - spent)
+        seconds = min(seconds, max(60.0, budget.hours * times * 3600 - spent))
     return OrderLimits(tokens=tokens, usd=usd, seconds=seconds)
 
 
@@ -149,7 +152,7 @@ def review(record: GoalRecord, plan: GoalPlan, name: str, commit: str, base: str
         task=REVIEW.format(name=name, task=planned.task.strip(), accept=accept, base=base, diff=cut),
         **_looking(record, agent, model),
         base=commit,
-        limits=limits(record, plan, "s", seen),
+        limits=limits(record, plan, "s", seen, LOOK_SECONDS),
     )
 
 
@@ -197,7 +200,7 @@ def judge(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Spec:
         ),
         **_looking(record, agent, model),
         base=record.done.tip,
-        limits=limits(record, plan, "s", seen),
+        limits=limits(record, plan, "s", seen, LOOK_SECONDS),
     )
 
 

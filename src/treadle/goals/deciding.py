@@ -55,6 +55,8 @@ class OrderSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancelled: bool = False
     unable: bool = False
     """Whether no node could even begin with it."""
+    short: str = ""
+    """Why the goal's budget keeps it from going on, whatever else ends."""
     why: str = ""
     used: Used = Used()
     changed: bool = False
@@ -77,6 +79,8 @@ class GoalSeen(msgspec.Struct, frozen=True, kw_only=True):
     orders: Mapping[str, OrderSeen] = {}
     spent_usd: float = 0.0
     spent_tokens: int = 0
+    budget_told: bool = True
+    """Whether the fleet knows what all orders of the goal may use together."""
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +129,10 @@ class RunDone(msgspec.Struct, frozen=True, kw_only=True):
     pass
 
 
+class TellBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell the fleet what all orders of the goal may use together."""
+
+
 class CancelOpen(msgspec.Struct, frozen=True, kw_only=True):
     orders: tuple[str, ...]
 
@@ -140,6 +148,7 @@ GoalMove: TypeAlias = (
     | TryAcceptance
     | BoardTrain
     | RunDone
+    | TellBudget
     | CancelOpen
 )
 
@@ -151,6 +160,8 @@ def moves(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Iterator[GoalMo
         if open_:
             yield CancelOpen(orders=open_)
         return
+    if not seen.budget_told:  # whoever begun the goal or raised its budget came to no end of it
+        yield TellBudget()
     yield from _heard(record, seen)
     if record.state == "running":
         yield from _Deciding(record, plan, seen).decided()
@@ -227,6 +238,8 @@ class _Deciding:
         return self.found
 
     def _go_on(self) -> None:
+        if short := next((each.short for each in self.seen.orders.values() if each.short), ""):
+            self._ask_for_more(short)
         for planned in self.plan.order:
             step = self.record.steps[planned.id]
             if step.state == "waiting":
@@ -346,12 +359,14 @@ class _Deciding:
     def _room(self) -> bool:
         """Whether another order may be placed. At a limit of the budget a person is asked."""
         why = over_budget(self.record, self.plan, self.seen)
-        if not why:
-            return True
+        if why:
+            self._ask_for_more(why)
+        return not why
+
+    def _ask_for_more(self, why: str) -> None:
         about = f"budget:{self.record.raised}"
         if self._agreed(about, f"{why}. Allow as much again?"):
             self._over(False, f"{why}; {self._said(about)}")
-        return False
 
     # All of it...
 
@@ -430,6 +445,14 @@ def over_budget(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> str:
     if budget.usd is not None and seen.spent_usd >= budget.usd * times * FULL:
         return f"{seen.spent_usd:.2f} of {budget.usd * times:g} USD are used"
     return ""
+
+
+def allowance(plan: GoalPlan, raised: int) -> tuple[float | None, int | None]:
+    """The money and the tokens that all orders may use together, after it was raised so often."""
+    budget, times = plan.budget, 1 + raised
+    if budget is None:
+        return None, None
+    return None if budget.usd is None else budget.usd * times, None if budget.tokens is None else budget.tokens * times
 
 
 def outlined(plan: GoalPlan) -> str:

@@ -28,6 +28,7 @@ from treadle.goals.deciding import (
     SubmitWork,
     TakeJudgement,
     TakeReview,
+    TellBudget,
     TryAcceptance,
 )
 from treadle.goals.looking import last_words, look
@@ -167,8 +168,9 @@ class GoalDrive:
         match move:
             case Happened():
                 await store.write(self.bus, record, revision, [move.event])
-                if record.raised != deciding_raised(record, move):
-                    await set_budget(self.bus, record.id, plan, record.raised + 1)
+            case TellBudget():
+                await set_budget(self.bus, record.id, plan, record.raised)
+                await asyncio.sleep(LOOK_SECONDS)  # the scheduler takes it up
             case SubmitQuestion():
                 await self._ask(record, move.about)
             case SubmitWork():
@@ -305,12 +307,6 @@ class GoalDrive:
         await store.happen(self.bus, self.name, still)
 
 
-def deciding_raised(record: GoalRecord, move: Happened) -> int:
-    from treadle.goals.history import applied
-
-    return applied(record, move.event).raised
-
-
 def _order_of(plan: GoalPlan, name: str) -> PlannedOrder:
     return next(each for each in plan.order if each.id == name)
 
@@ -329,8 +325,6 @@ def _grown(plan: GoalPlan, record: GoalRecord, orders: Sequence[PlannedOrder]) -
 
 async def set_budget(bus: Bus, name: str, plan: GoalPlan, raised: int) -> None:
     """Tell the fleet what all orders of the goal may use together."""
-    budget = plan.budget
-    if budget is not None and (budget.usd is not None or budget.tokens is not None):
-        usd = None if budget.usd is None else budget.usd * (1 + raised)
-        tokens = None if budget.tokens is None else budget.tokens * (1 + raised)
+    usd, tokens = deciding.allowance(plan, raised)
+    if usd is not None or tokens is not None:
         await client.set_budget(bus, f"project:{name}", usd=usd, tokens=tokens, by="goal")

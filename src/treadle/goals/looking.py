@@ -6,10 +6,11 @@ import time
 import msgspec
 
 from treadle.errors import TreadleError
-from treadle.fleet import client
+from treadle.fleet import accounts, client
+from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON, read_order, read_spec
-from treadle.goals.deciding import GoalSeen, OrderSeen
+from treadle.goals.deciding import GoalSeen, OrderSeen, allowance
 from treadle.landing import train as trains
 from treadle.landing.bench import judges
 from treadle.wire.fleet.records import NOT_HERE, Order
@@ -24,6 +25,8 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan) -> GoalSeen:
     user = await asyncio.to_thread(checkouts.around, record.root)
     train = trains.name_of(user.common, record.branch)
     names = _open_orders(record)
+    budget = (await client.control(bus)).budgets.get(f"project:{record.id}", Budget())
+    allowed = _allowed(record, plan, budget)
     keys = [f"{kind}.{name}" for name in names for kind in ("order", "spec")]
     landing = [step.order for step in record.steps.values() if step.state == "landing"]
     keys += [trains.proof_key(order, train) for order in landing]
@@ -45,6 +48,8 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan) -> GoalSeen:
         landed = msgspec.json.decode(proof.value, type=LandedRecord).commit if proof is not None else ""
         spec = read_spec(found[f"spec.{name}"].value)
         seen[name] = _seen(order, spec.agent == PERSON, landed, riding)
+        if allowed is not None and spec.agent != PERSON:
+            seen[name] = msgspec.structs.replace(seen[name], short=_short(order, allowed))
     for name, step in record.steps.items():
         if step.state in ("done", "approved") and (order_ := seen.get(step.order)) is not None and order_.changed:
             entry = found[f"order.{step.order}"]
@@ -54,9 +59,31 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan) -> GoalSeen:
     tip = ""
     if all(step.state in OVER for step in record.steps.values()):
         tip = await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{record.branch}")
-    budget = (await client.control(bus)).budgets.get(f"project:{record.id}")
-    usd, tokens = (budget.spent_usd, budget.spent_tokens) if budget is not None else (0.0, 0)
-    return GoalSeen(now=time.time(), tip=tip, orders=seen, spent_usd=usd, spent_tokens=tokens)
+    return GoalSeen(
+        now=time.time(),
+        tip=tip,
+        orders=seen,
+        spent_usd=budget.spent_usd,
+        spent_tokens=budget.spent_tokens,
+        budget_told=allowed is None or (allowed.usd, allowed.tokens) == (budget.usd, budget.tokens),
+    )
+
+
+def _allowed(record: GoalRecord, plan: GoalPlan, told: Budget) -> Budget | None:
+    """The budget that holds now, with what was spent of it; None where the goal has none in money or tokens."""
+    usd, tokens = allowance(plan, record.raised)
+    if usd is None and tokens is None:
+        return None
+    return msgspec.structs.replace(told, usd=usd, tokens=tokens)
+
+
+def _short(order: Order, allowed: Budget) -> str:
+    """Why an order stands still until the budget is raised: its limit no longer fits, or more than all was spent."""
+    if order.state == "queued":
+        why = accounts.unfit(allowed, order.limits, order.used)
+        return f"{order.title or order.id} needs up to {accounts.amount(order.limits)}, and {why}" if why else ""
+    why = accounts.overspent(allowed) if not order.ended else ""
+    return f"{why} are used" if why else ""
 
 
 def _open_orders(record: GoalRecord) -> list[str]:

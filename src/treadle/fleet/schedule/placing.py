@@ -76,10 +76,8 @@ def over_budget(book: Book, row: OpenOrder) -> str:
         budget = book.control.budgets.get(scope)
         if budget is None:
             continue
-        if budget.usd is not None and budget.spent_usd > budget.usd:
-            return f"the budget of {scope} is spent: {budget.spent_usd:.2f} of {budget.usd:.2f} USD"
-        if budget.tokens is not None and budget.spent_tokens > budget.tokens:
-            return f"the budget of {scope} is spent: {budget.spent_tokens} of {budget.tokens} tokens"
+        if spent := accounts.overspent(budget):
+            return f"the budget of {scope} is spent: {spent}"
         limits, counted = row.order.limits, row.order.counted
         unbounded = budget.tokens is None and limits.tokens is None and limits.usd is None
         if budget.usd is not None and unbounded and counted.usd is None and counted.tokens:
@@ -94,12 +92,7 @@ def _budget(book: Book, row: OpenOrder) -> Wait | None:
         if budget is None or budget.usd is None and budget.tokens is None:
             continue
         usd, tokens = reserved(book, scope)
-        needs = accounts.needs(budget, row.order.limits)
-        if budget.usd is not None and not needs.fit_usd(budget.usd - budget.spent_usd - usd):
-            text = f"{budget.spent_usd:.2f} USD spent and {usd:.2f} reserved of {budget.usd:.2f}"
-            return Wait(kind="budget", text=f"the budget of {scope}: {text}")
-        if budget.tokens is not None and not needs.fit_tokens(budget.tokens - budget.spent_tokens - tokens):
-            text = f"{budget.spent_tokens} tokens spent and {tokens} reserved of {budget.tokens}"
+        if text := accounts.unfit(budget, row.order.limits, row.order.used, usd, tokens):
             return Wait(kind="budget", text=f"the budget of {scope}: {text}")
     return None
 
@@ -226,11 +219,9 @@ def reserved(book: Book, scope: str) -> tuple[float, int]:
     budget = book.control.budgets.get(scope, Budget())
     for row in book.at_work():
         if scope in budget_scopes(row.spec):
-            used, now = row.order.used, row.order.counted
-            spent_usd, spent_tokens = (used.usd or 0.0) + (now.usd or 0.0), used.tokens + now.tokens
-            needs = accounts.needs(budget, row.order.limits)
-            usd += max(0.0, needs.usd - spent_usd)
-            tokens += max(0, needs.tokens - spent_tokens)
+            needs = accounts.needs(budget, row.order.limits, row.order.used.plus(row.order.counted))
+            usd += needs.usd
+            tokens += needs.tokens
     return usd, tokens
 
 
