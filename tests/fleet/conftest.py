@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.fleet import client, node, up
+from treadle.fleet import client, node, session_keys, up
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
@@ -54,7 +54,10 @@ def nothing_left(state_home: Path) -> Iterator[None]:
 
 def make_fleet(lease: float = 2.0, users: tuple[str, ...] = ("admin", "submit", "watch")) -> places.Fleet:
     made = places.Fleet(
-        url=f"nats://127.0.0.1:{server.free_port()}", users={role: f"secret-{role}" for role in users}, lease=lease
+        url=f"nats://127.0.0.1:{server.free_port()}",
+        users={role: f"secret-{role}" for role in users},
+        lease=lease,
+        session_key=session_keys.new(),
     )
     places.save(made)
     return made

@@ -113,7 +113,8 @@ class Node:
         if self.fleet.private:
             await invitations.serve(self.bus)
             self._tasks.append(asyncio.create_task(self._keep_tunnels()))
-        scheduler = Scheduler(self.bus, self.name, self.fleet.lease, self._passengers)
+        key = await asyncio.to_thread(places.session_key) if self.settings.schedule else ""
+        scheduler = Scheduler(self.bus, self.name, self.fleet.lease, self._passengers, key)
         if self.settings.schedule:
             self._tasks.append(asyncio.create_task(scheduler.run()))
         self._tasks += [asyncio.create_task(task) for task in (self._beat(), self._take_work(), self._record())]

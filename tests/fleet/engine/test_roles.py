@@ -49,7 +49,8 @@ async def test_who_may_watch_sees_all_and_changes_nothing(fleet: places.Fleet, b
     try:
         assert (await client.get_order(watching, given.id)).state == "done"
         assert len([each async for each in client.events(watching, given.id)]) == 3
-        for subject in ("$KV.fleet.spec.x", "fleet.in.wish.cancel", f"fleet.ev.{given.id}.1.n1"):
+        keys = f"fleet.beat.n1.{given.id}.1.keys"
+        for subject in ("$KV.fleet.spec.x", "fleet.in.wish.cancel", f"fleet.ev.{given.id}.1.n1", keys):
             with pytest.raises(Denied):
                 await watching.request(subject, b"{}", timeout=1)
     finally:
@@ -62,6 +63,7 @@ async def test_a_worker_reports_only_as_itself(fleet: places.Fleet, bus: Bus) ->
         await worker.publish("fleet.in.node.n2.rate", b"{}")
         await worker.publish("fleet.ev.o.1.n2", b"{}")
         others = ("fleet.in.node.n1.ended", "fleet.ev.o.1.n1", "fleet.beat.n1.node", "fleet.in.wish.cancel")
+        others += ("fleet.beat.n1.o.1.keys",)  # what the sessions of orders on n1 open with
         keys = ("order.o", "receipt.o", "answer.o.1", "spec.o", "lease.scheduler", "control", "node.n1", "work.n2.o")
         for subject in (*others, *(f"$KV.fleet.{key}" for key in keys)):
             with pytest.raises(Denied):

@@ -9,8 +9,9 @@ import pytest
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import bash, git, model, read, says, work
-from treadle.fleet import client
-from treadle.fleet.engine import objects
+from tests.installed import treadle
+from treadle.fleet import client, session_keys
+from treadle.fleet.engine import objects, places
 from treadle.fleet.engine.bus import EVENTS, STATE, Bus
 from treadle.fleet.engine.layout import OBJECTS
 from treadle.fleet.engine.pull import Pull
@@ -115,12 +116,19 @@ async def test_no_canary_of_any_shape_is_in_anything_that_is_kept(
     assert "[redacted]" in str(seen)
 
     stored = await everything_stored(bus)
-    session = stored.pop(objects.owned("n1", f"{checkpoints.KIND}.{order.id}.1"))
-    assert canaries_in(session) <= set(NEEDLES)  # the agent's own history, which resume needs as it was
-    kept = files_kept(
-        ("sessions/", "fleet/engine/", f"fleet/runs/{order.id}.1/work/", f"fleet/runs/{order.id}.1/store/")
-    )
-    told: dict[str, Any] = {**stored, **kept, "show": str(await client.show(bus, order.id)).encode()}
+    assert objects.owned("n1", f"{checkpoints.KIND}.{order.id}.1") in stored
+    key = session_keys.of_order(places.session_key(), order.id)
+    session = await checkpoints.fetch(bus, "n1", order.id, 1, key)
+    assert session is not None
+    (history,) = session.files.values()
+    assert len(canaries_in(history) - set(VALUES)) >= 17, "the agent's own history, which resume needs as it was"
+    # Not looked at: the agent's own history on its own machine, and the work itself.
+    kept = files_kept(("sessions/", f"fleet/runs/{order.id}.1/work/", f"fleet/runs/{order.id}.1/store/"))
+    assert any(name.startswith("fleet/engine/") for name in kept)
+    said = treadle("fleet", "logs", order.id, "--json", timeout=60).stdout + treadle("fleet", "logs", order.id).stdout
+    assert "[redacted]" in said
+    shown = str(await client.show(bus, order.id))
+    told: dict[str, Any] = {**stored, **kept, "show": shown.encode(), "fleet logs": said.encode()}
     leaks = {name: found for name, data in told.items() if (found := canaries_in(data))}
     assert leaks == {}
     assert any(name.startswith("$KV.fleet.receipt") for name in told)

@@ -12,8 +12,8 @@ import pytest
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.repositories import DONE, bash, git, model, read, says, work, write
 from treadle.errors import ConfigError
-from treadle.fleet import client
-from treadle.fleet.engine import objects
+from treadle.fleet import client, session_keys
+from treadle.fleet.engine import objects, places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.layout import OBJECTS
 from treadle.fleet.run import checkpoints, runs, trees
@@ -36,10 +36,14 @@ async def until_written(order: Spec, name: str, attempt: int = 1) -> None:
             await asyncio.sleep(0.02)
 
 
+def order_key(order: str) -> bytes:
+    return session_keys.of_order(places.session_key(), order)
+
+
 async def until_kept(bus: Bus, order: Spec, attempt: int = 1) -> checkpoints.Checkpoint:
     async with asyncio.timeout(60):
         while True:
-            kept = await checkpoints.fetch(bus, "n1", order.id, attempt)
+            kept = await checkpoints.fetch(bus, "n1", order.id, attempt, order_key(order.id))
             if kept is not None and kept.session and kept.files and kept.commit != kept.start:
                 return kept
             await asyncio.sleep(0.05)

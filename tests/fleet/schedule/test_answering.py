@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from tests.fleet.schedule.test_book import book_with, spec
+from treadle.fleet import session_keys
 from treadle.fleet.schedule.answering import Answering
 from treadle.fleet.schedule.placing import place_all
 from treadle.wire.fleet.messages import FLEET_FORMAT, CancelOrder
@@ -33,6 +34,17 @@ async def test_only_the_attempt_that_the_order_is_at_holds_it() -> None:
     assert answers.book.rows["a"].activity.doing == "model"
     for stranger in ("n1.a.2", "n2.a.1", "n1.unknown.1"):
         assert await beat(answers, stranger) == {"holds": False}
+
+
+async def test_the_key_of_an_order_s_sessions_is_given_only_to_the_attempt_that_has_it() -> None:
+    book = book_with(spec("a", continues="before"), spec("b"), slots=1)
+    place_all(book, 0.0)
+    answers = Answering(book, "n1", 1.0, asyncio.Event(), session_keys.new())
+    given = await beat(answers, "n1.a.1.keys")
+    assert set(given["keys"]) == {"a", "before"} and given["keys"]["a"] != given["keys"]["before"]
+    for stranger in ("n1.a.2", "n2.a.1", "n1.b.1", "n1.unknown.1"):
+        assert await beat(answers, f"{stranger}.keys") == {}
+    assert answers.book.rows["a"].activity.doing == "", "asking for keys is no beat"
 
 
 async def test_a_runner_is_paused_with_its_node_and_told_of_a_cancel() -> None:

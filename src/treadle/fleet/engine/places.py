@@ -8,14 +8,17 @@ state/fleet/
 """
 
 import os
+from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from treadle.errors import NotFound, StorageError
+from treadle.fleet import session_keys
 from treadle.fleet.engine.bus import Address
-from treadle.io.files import write_atomic
+from treadle.io.files import locked, write_atomic
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.reading import read_if_there
+from treadle.io.reading import read, read_if_there
 
 FORMAT = 1
 
@@ -34,6 +37,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     creds: str = ""
     users: dict[str, str] = {}
     """Role, or node:NAME -> password."""
+    session_key: str = ""
+    """What the keys of orders' sessions are made from (`session_keys`); only machines that schedule have it."""
 
     @property
     def joined(self) -> bool:
@@ -83,3 +88,29 @@ def load() -> Fleet:
 
 def save(fleet: Fleet) -> None:
     write_atomic(os.path.join(inside(), "fleet.json"), msgspec.json.format(msgspec.json.encode(fleet), indent=2))
+
+
+def _password(url: str) -> str:
+    return urlsplit(url.partition(",")[0]).password or ""
+
+
+def changing() -> locked:
+    """Held by who reads this machine's file of the fleet and writes it changed."""
+    return locked(os.path.join(inside(), "users.lock"), 30)
+
+
+def session_key() -> str:
+    """The fleet's key for sessions, made where a machine that schedules has none yet.
+
+    On a server that is not ours any machine can become the scheduler: those that log in with the same file or password
+    have the same key.
+    """
+    with changing():
+        fleet = load()
+        login = read(fleet.creds).decode() if fleet.creds else _password(fleet.url)
+        if login and not fleet.private and not fleet.session_key:
+            return session_keys.from_secret(login.strip())
+        if not fleet.session_key:
+            fleet = replace(fleet, session_key=session_keys.new())
+            save(fleet)
+    return fleet.session_key

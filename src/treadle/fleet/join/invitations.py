@@ -19,7 +19,7 @@ from treadle.errors import ConfigError, Denied, LocalError, TreadleError
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.io.files import locked, write_atomic
+from treadle.io.files import write_atomic
 from treadle.io.reading import read_if_there
 from treadle.wire.fleet.messages import EnrolAnswer
 
@@ -63,7 +63,7 @@ def invite(name: str, *, url: str = "", seconds: float = VALID_SECONDS, may: str
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not a valid name for a node", hint="letters, digits, - and _, at most 40")
-    with _changing():
+    with places.changing():
         fleet = places.load()
         if not fleet.private:
             raise LocalError(
@@ -103,10 +103,6 @@ def _path() -> str:
     return os.path.join(places.inside(), "invitations.json")
 
 
-def _changing() -> locked:
-    return locked(os.path.join(places.inside(), "users.lock"), 30)
-
-
 def _open() -> dict[str, Open]:
     data = read_if_there(_path())
     return {} if data is None else msgspec.json.decode(data, type=dict[str, Open])
@@ -126,7 +122,7 @@ def _set_users(fleet: places.Fleet, users: dict[str, str]) -> places.Fleet:
 
 def enrol(id: str) -> Credentials:
     """Exchange a code, once, for the worker's credentials."""
-    with _changing():
+    with places.changing():
         found = _open().get(id)
         if found is None or found.used or found.until < time.time():
             raise Denied("this code was used already or its time is up", hint="`treadle fleet invite` makes another")
@@ -141,7 +137,7 @@ def enrol(id: str) -> Credentials:
 
 def forget_codes() -> None:
     """Remove the users of codes that were used or have expired."""
-    with _changing():
+    with places.changing():
         past = {id for id, found in _open().items() if found.used or found.until < time.time()}
         fleet = places.load()
         if past:
@@ -151,7 +147,7 @@ def forget_codes() -> None:
 
 def remove(name: str) -> bool:
     """Remove a worker's credentials: its connections are closed, and it can do nothing more."""
-    with _changing():
+    with places.changing():
         fleet = places.load()
         left = {role: word for role, word in fleet.users.items() if role != f"worker:{name}"}
         if len(left) != len(fleet.users):

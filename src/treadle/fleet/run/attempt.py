@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.errors import TreadleError
+from treadle.errors import RemoteProtocolError, TreadleError
 from treadle.events import AnyEvent
 from treadle.fleet.engine import objects, places
 from treadle.fleet.engine.bus import Bus, Unreachable
@@ -18,7 +18,7 @@ from treadle.fleet.run import runs, trees
 from treadle.host.event_file import RedactedEvents
 from treadle.redact import Redactor
 from treadle.settings import secrets
-from treadle.wire.fleet.messages import RunReport
+from treadle.wire.fleet.messages import RunReport, SessionKeys
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import NOT_HERE, Used
 from treadle.wire.fleet.states import Fault
@@ -72,6 +72,7 @@ class RunningAttempt:
         self.redactor = Redactor.of_environment(os.environ, _known_here())
         """Knows every secret that this node has: they stay here, whatever an agent prints."""
         self._events = RedactedEvents(self.redactor)
+        self._session_keys: dict[str, bytes] = {}
 
     def prepare(
         self, source: str, path: str = "", left: trees.Left | None = None, bundle: bytes = b""
@@ -83,6 +84,22 @@ class RunningAttempt:
     def object_name(self, kind: str) -> str:
         """Where this attempt stores an object of a kind: only its own node may write there."""
         return objects.owned(self.job.node, f"{kind}.{self.spec.id}.{self.job.attempt}")
+
+    async def session_key(self, order: str) -> bytes | None:
+        """What an order's sessions are encrypted with, from the scheduler; None while it gives none."""
+        subject = f"fleet.beat.{self.job.node}.{self.spec.id}.{self.job.attempt}.keys"
+        deadline = time.monotonic() + 3 * self.job.lease
+        while not self._session_keys and not self.superseded.is_set():
+            try:
+                answer = await self.bus.ask(subject, SessionKeys, timeout=self.job.lease)
+            except (Unreachable, RemoteProtocolError):
+                answer = SessionKeys()
+            self._session_keys = answer.keys
+            if time.monotonic() > deadline:
+                break
+            if not answer.keys:
+                await asyncio.sleep(0.2)
+        return self._session_keys.get(order)
 
     async def report(self, kind: type[RunReport], **content: Any) -> None:
         """Send something that is kept until the scheduler has dealt with it; waits while the engine is away."""
@@ -118,9 +135,10 @@ class RunningAttempt:
 
 
 def _known_here() -> list[str]:
-    """What the environment does not say: keys in settings, and the fleet's own passwords."""
+    """What the environment does not say: keys in settings, and the fleet's own passwords and key."""
     try:
-        passwords = list(places.load().users.values())
+        fleet = places.load()
+        passwords = [*fleet.users.values(), *filter(None, [fleet.session_key])]
     except TreadleError:
         passwords = []
     return [*secrets.known(), *passwords]

@@ -1,7 +1,8 @@
 """Keeps how far an attempt has come while it runs, so that the next one continues from there.
 
 On the node, `state.json` in the run's directory names its session and worktree. In the object store,
-`NODE/checkpoint.ORDER.ATTEMPT` holds what another machine needs: the worktree as a commit, and the agent's session.
+`NODE/checkpoint.ORDER.ATTEMPT` holds what another machine needs: the worktree as a commit, and the agent's session,
+encrypted with the order's key (`session_keys`).
 """
 
 import asyncio
@@ -10,9 +11,11 @@ import os
 import time
 
 import msgspec
+from msgspec.structs import replace
 
 from treadle.errors import NotFound, StorageError, TreadleError
 from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded
+from treadle.fleet import session_keys
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.run import transcripts, trees
@@ -23,6 +26,8 @@ from treadle.io.reading import read_if_there
 log = logging.getLogger(__name__)
 
 FORMAT = 1
+PLAIN, CHECKPOINT = 1, 2
+"""Release 0.1 stored the session as it was, which is still read; since then it is encrypted."""
 KIND = "checkpoint"
 SECONDS = 5.0
 """Seconds between two checkpoints of a run."""
@@ -40,7 +45,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    format: int = FORMAT
+    format: int = CHECKPOINT
     agent: str
     cwd: str
     session: str = ""
@@ -52,23 +57,43 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     bundle: bytes = b""
     """The commits since `start`."""
     files: dict[str, bytes] = {}
-    """The session's files, as the agent keeps them."""
+    """The session's files, as the agent keeps them; never stored like this since format 2."""
+    sealed: bytes = b""
+    """The same, encrypted with the order's key under the checkpoint's name."""
     words: str = ""
     done: tuple[str, ...] = ()
     """Its last tool calls, for the brief of an agent that cannot resume a session."""
 
 
-async def fetch(bus: Bus, node: str, order: str, attempt: int) -> Checkpoint | None:
-    """What an attempt left in the object store; None when there is nothing we can read."""
+async def fetch(bus: Bus, node: str, order: str, attempt: int, key: bytes | None) -> Checkpoint | None:
+    """What an attempt left in the object store; None when there is nothing we can read.
+
+    Without the right key it comes without the session.
+    """
     plain = f"{KIND}.{order}.{attempt}"
     for name in (objects.owned(node, plain), plain):  # release 0.1 stored it without its node
         try:
             data = await objects.get(bus, name)
-            found = msgspec.msgpack.decode(data, type=Checkpoint)
-        except (NotFound, StorageError, msgspec.MsgspecError):
+            return _opened(data, plain, key)
+        except NotFound:
             continue
-        return found if found.format == FORMAT else None
+        except (StorageError, msgspec.MsgspecError) as error:
+            log.warning("%s is not used: %s", name, error)
     return None
+
+
+def _opened(data: bytes, name: str, key: bytes | None) -> Checkpoint | None:
+    found = msgspec.msgpack.decode(data, type=Checkpoint)
+    if found.format not in (PLAIN, CHECKPOINT):
+        return None
+    if found.format == PLAIN or not found.sealed or key is None:
+        return found
+    try:
+        session = session_keys.unseal(key, found.sealed, name)
+    except StorageError as error:
+        log.warning("the files are taken over and the session is not: %s", error)
+        return found
+    return replace(found, files=msgspec.msgpack.decode(session, type=dict[str, bytes]), sealed=b"")
 
 
 def read_state(directory: str) -> RunState | None:
@@ -133,8 +158,11 @@ class Checkpoints:
             try:
                 began = time.monotonic()
                 taker = self._attempt.taker
+                key = await self._attempt.session_key(self._attempt.spec.id)
+                if key is None:
+                    log.warning("the checkpoint is without the session: the scheduler gave no key for it")
                 head = await taker.head() if taker is not None else ""
-                data = msgspec.msgpack.encode(await asyncio.to_thread(self._made, self._attempt.tree, head))
+                data = msgspec.msgpack.encode(await asyncio.to_thread(self._made, self._attempt.tree, head, key))
                 if len(data) > MOST:
                     log.warning("the checkpoint has %d bytes, which are too many", len(data))
                     return False
@@ -146,10 +174,12 @@ class Checkpoints:
                 log.warning("no checkpoint: %s", error)
                 return False
 
-    def _made(self, tree: trees.WorkTree, head: str) -> Checkpoint:
+    def _made(self, tree: trees.WorkTree, head: str, key: bytes | None) -> Checkpoint:
         spec, taker = self._attempt.spec, self._attempt.taker
         # The session first: an agent may find more done than it remembers, but never less.
         files = transcripts.collect(spec.agent, self.session, tree.root, os.environ)
+        name = f"{KIND}.{spec.id}.{self._attempt.job.attempt}"
+        sealed = session_keys.seal(key, msgspec.msgpack.encode(files), name) if key is not None and files else b""
         commit, bundle = "", b""
         if taker is not None:
             commit = taker.commit(head, "as it was when the attempt was cut off").commit
@@ -164,7 +194,7 @@ class Checkpoints:
             head=head,
             commit=commit,
             bundle=bundle,
-            files=files,
+            sealed=sealed,
             words=self._words,
             done=tuple(self._done),
         )

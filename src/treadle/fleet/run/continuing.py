@@ -48,7 +48,8 @@ async def prepare(attempt: RunningAttempt, source: str) -> Before:
     for order, number, node in await _earlier(attempt):
         if (found := await _from_this_machine(attempt, order, number, source)) is not None:
             return found
-        if (kept := await fetch(attempt.bus, node, order, number)) is not None:
+        key = await attempt.session_key(order)
+        if (kept := await fetch(attempt.bus, node, order, number, key)) is not None:
             return await _from_store(attempt, kept, source)
     tree = await asyncio.to_thread(attempt.prepare, source)
     return Before(how="brief" if attempt.earlier else "", tree=tree)

@@ -4,11 +4,12 @@ import asyncio
 import time
 from itertools import islice
 
+from treadle.fleet import session_keys
 from treadle.fleet.control import scopes
 from treadle.fleet.orders import encode
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import explain_wait, over_budget
-from treadle.fleet.schedule.rows import NodeView
+from treadle.fleet.schedule.rows import NodeView, OpenOrder
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.messages import (
     FLEET_FORMAT,
@@ -18,6 +19,7 @@ from treadle.wire.fleet.messages import (
     NodeBeatAnswer,
     RunActivity,
     RunBeatAnswer,
+    SessionKeys,
     Wait,
     Why,
 )
@@ -28,17 +30,23 @@ WHYS_AT_WORK, WHYS_WAITING = 500, 100
 
 
 class Answering:
-    def __init__(self, book: Book, scheduler: str, since: float, wake: asyncio.Event) -> None:
+    def __init__(self, book: Book, scheduler: str, since: float, wake: asyncio.Event, session_key: str = "") -> None:
         self.book = book
         self.scheduler = scheduler
         self.since = since
         self.wake = wake
+        self._session_key = session_key
 
     async def beat(self, subject: str, data: bytes) -> bytes | None:
-        """Handle `fleet.beat.NODE.node` or `fleet.beat.NODE.ORDER.ATTEMPT`."""
+        """Handle `fleet.beat.NODE.node`, `fleet.beat.NODE.ORDER.ATTEMPT` or `fleet.beat.NODE.ORDER.ATTEMPT.keys`.
+
+        The engine lets no one but a node send on the node's subject.
+        """
         parts = subject.split(".")
         if parts[3] == "node":
             return encode(self._node(parts[2], read_as(NodeBeat, data, subject)))
+        if parts[5:] == ["keys"]:
+            return encode(self._keys(parts[2], parts[3], int(parts[4])))
         return encode(self._runner(parts[2], parts[3], int(parts[4]), read_as(RunActivity, data, subject)))
 
     def _node(self, name: str, beat: NodeBeat) -> NodeBeatAnswer:
@@ -66,9 +74,8 @@ class Answering:
         return NodeBeatAnswer(scheduler=self.scheduler, holds=mine, refused=refused)
 
     def _runner(self, node: str, order: str, attempt: int, activity: RunActivity) -> RunBeatAnswer:
-        book = self.book
-        row = book.rows.get(order)
-        if row is None or row.order.node != node or row.order.attempt != attempt or row.order.state not in AT_WORK:
+        book, row = self.book, self._held(node, order, attempt)
+        if row is None:
             return RunBeatAnswer(holds=False)
         row.heard = time.monotonic()
         row.activity = activity
@@ -85,6 +92,20 @@ class Answering:
             claims=book.claims_of_others(row),
             collisions=book.collisions(row),
         )
+
+    def _held(self, node: str, order: str, attempt: int) -> OpenOrder | None:
+        """The order, if this attempt on this node has it."""
+        row = self.book.rows.get(order)
+        if row is None or row.order.node != node or row.order.attempt != attempt or row.order.state not in AT_WORK:
+            return None
+        return row
+
+    def _keys(self, node: str, order: str, attempt: int) -> SessionKeys:
+        row = self._held(node, order, attempt)
+        if row is None or not self._session_key:
+            return SessionKeys()
+        names = (order, row.spec.continues) if row.spec.continues else (order,)
+        return SessionKeys(keys={name: session_keys.of_order(self._session_key, name) for name in names})
 
     async def ask(self, subject: str, data: bytes) -> bytes | None:
         """Answer `fleet.ask.why.ORDER`, `fleet.ask.all`, `fleet.ask.nodes` or `fleet.ask.status`."""

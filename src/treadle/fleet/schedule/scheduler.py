@@ -62,11 +62,14 @@ _FOLLOWED = 20
 class Scheduler:
     """A candidate. `run` waits until it is elected, leads until it is not, and starts over."""
 
-    def __init__(self, bus: Bus, name: str, lease: float, passengers: Sequence[RidesAlong] = ()) -> None:
+    def __init__(
+        self, bus: Bus, name: str, lease: float, passengers: Sequence[RidesAlong] = (), session_key: str = ""
+    ) -> None:
         self.bus = bus
         self.name = name
         self.lease = lease
         self.passengers = passengers
+        self._session_key = session_key
         self.leading = asyncio.Event()
         self.book = Book(lease, time.time)
         self.cleaning = Cleaning(bus, self.book)
@@ -132,7 +135,7 @@ class Scheduler:
     async def _lead(self) -> None:
         self.book = await self._load()
         self.cleaning = Cleaning(self.bus, self.book)
-        answers = Answering(self.book, self.name, self.since, self.wake)
+        answers = Answering(self.book, self.name, self.since, self.wake, self._session_key)
         inputs = [
             Pull(self.bus, STATE, durable="intake", batch=500, arrived=self.wake),
             Pull(self.bus, INBOX, durable="inbox", batch=500, arrived=self.wake),

@@ -320,6 +320,12 @@ class RunBeatAnswer(FleetMessage, frozen=True, kw_only=True, omit_defaults=True)
     collisions: dict[str, list[str]] = {}
 
 
+class SessionKeys(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
+    """To fleet.beat.NODE.ORDER.ATTEMPT.keys: what the sessions of the order, and of the one it continues, open with."""
+
+    keys: dict[str, bytes] = {}
+
+
 # Questions to the scheduler: fleet.ask.WHAT...
 
 
