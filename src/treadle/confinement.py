@@ -31,7 +31,8 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     use: Literal["auto", "possible", "on", "off"] = "auto"
     """auto: in auto-edit and full-auto, if the machine can; possible: in all modes but yolo, if it can; on: always, or
     refuse to run; off: never."""
-    network: Literal["on", "off"] = "on"
+    network: Literal["auto", "on", "off"] = "auto"
+    """auto: as the settings say."""
     hosts: tuple[str, ...] = ()
     """With the network off: hosts that can still be reached, through our proxy; `pypi.org`, `*.example.com`."""
     write: tuple[str, ...] = ()

@@ -19,6 +19,8 @@ def test_it_says_what_is_to_be_decided_and_not_which_mode_asks(tmp_path: Path) -
     assert headline(permission(name="edit", tool_kind="write", paths=("old.txt",)), root) == "May old.txt be changed?"
     assert headline(permission(name="edit", tool_kind="write", paths=(f"{root}/new",)), root) == "May new be made?"
     assert headline(permission(name="fetch", tool_kind="network"), root) == "May fetch be used?"
+    reaches = permission(name="network", tool_kind="network", text="a command wants to reach a.example")
+    assert headline(reaches, root) == "a command wants to reach a.example" and reason(reaches, root) == ""
     assert headline(Asked(request="r", kind="question", text="Which colour?"), root) == "Which colour?"
 
 

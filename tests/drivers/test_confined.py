@@ -99,7 +99,7 @@ def test_a_project_whose_settings_are_not_asked_for_decides_nothing(tmp_path: Pa
     (tmp_path / ".treadle" / "config.toml").write_text("sandbox = false\nnetwork = 'off'\n")
     asked = SessionSpec(cwd=str(tmp_path), mode="full-auto", trusted=True, instructions=Instructions(sources=sources))
     found = decided(asked, os.environ).confinement
-    assert (found.use, found.network) == (use, "on" if sources else "off")
+    assert (found.use, found.network) == (use, "auto" if sources else "off")
 
 
 @pytest.mark.parametrize(

@@ -161,14 +161,19 @@ NETWORK: list[tuple[Confinement, dict[str, list[str]], tuple[str, tuple[str, ...
     (ON, {"deny_network": ["*"]}, ("off", ()), {"deny_network": "kernel"}),
     (ON, {"deny_network": ["*"], "allow_network": ["a.org"]}, ("off", ()), dict.fromkeys(HOSTS, "kernel")),
     (ON, {"allow_network": ["a.org", "*.b.org"]}, ("off", ("a.org", "*.b.org")), {"allow_network": "kernel"}),
-    (ON, {"allow_network": ["*"]}, ("on", ()), {"allow_network": "observed"}),
-    (ON, {"allow_network": ["a?.org"]}, ("on", ()), {"allow_network": "observed"}),
-    (ON, {"deny_network": ["a.org"]}, ("on", ()), {"deny_network": "observed"}),
+    (ON, {"allow_network": ["*"]}, ("auto", ()), {"allow_network": "observed"}),
+    (ON, {"allow_network": ["a?.org"]}, ("auto", ()), {"allow_network": "observed"}),
+    (ON, {"deny_network": ["a.org"]}, ("auto", ()), {"deny_network": "observed"}),
     (LIMITED, {"allow_network": ["a.org", "*.b.org"]}, ("off", ("a.org", "x.b.org:8080")), {"allow_network": "kernel"}),
     (LIMITED, {"deny_network": ["c.org"]}, ("off", LIMITED.hosts), {"deny_network": "observed"}),
     (OFF, {"allow_network": ["a.org"], "deny_network": ["b.org"]}, ("off", ()), dict.fromkeys(HOSTS, "kernel")),
-    (ON, {"deny_read": ["a"], "disallowed_tools": ["Bash"]}, ("on", ()), {"deny_read": "kernel", **TOOLS}),
-    (Confinement(use="off"), {"deny_network": ["*"], "deny_read": ["a"]}, ("on", ()), dict.fromkeys(FREE, "observed")),
+    (ON, {"deny_read": ["a"], "disallowed_tools": ["Bash"]}, ("auto", ()), {"deny_read": "kernel", **TOOLS}),
+    (
+        Confinement(use="off"),
+        {"deny_network": ["*"], "deny_read": ["a"]},
+        ("auto", ()),
+        dict.fromkeys(FREE, "observed"),
+    ),
 ]
 
 

@@ -23,6 +23,8 @@ def headline(asked: Asked, cwd: str) -> str:
         return asked.text
     if asked.command:
         return "May this command run?"
+    if asked.name == "network":  # a command at work wants to reach a host
+        return asked.text
     if asked.tool_kind == "write" and asked.paths:
         names = ", ".join(nearer(path, cwd) for path in asked.paths)
         new = not any(os.path.lexists(os.path.join(cwd, path)) for path in asked.paths)

@@ -17,7 +17,7 @@ from treadle.io.process.programs import distrust
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
-from treadle.policy.network import parse_network
+from treadle.policy.network import named, parse_network, permitted, refusal
 from treadle.policy.protected import PACKAGES, begins
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Holding, Mode, SessionSpec, Watching
@@ -35,7 +35,7 @@ def settled(asked: Confinement, settings: Settings) -> Confinement:
     readable = (*asked.readable, *map(os.path.expanduser, sandbox.read))
     sockets = (*asked.sockets, *filter(os.path.isabs, map(_expanded, sandbox.sockets)))
     asked = msgspec.structs.replace(asked, readable=readable, sockets=sockets)
-    if asked.network == "on" and settings.network is not None:
+    if asked.network == "auto" and settings.network is not None:
         network, hosts = parse_network(settings.network)
         asked = msgspec.structs.replace(asked, network=network, hosts=hosts)
     return asked
@@ -78,6 +78,8 @@ class Confining:
         self._obeyed = Matches(self._write, _is_obeyed, PACKAGES)
         self._allowed: Callable[[str], bool] = lambda path: False
         """Whether a person's rule allows this protected file to be written."""
+        self.granted: set[str] = set()
+        """Hosts that a person has allowed for the rest of the session."""
         self._mode: Mode | None = None
         self._told = False
         self._closed = False
@@ -114,10 +116,34 @@ class Confining:
         """The limits of a command that is started now, in words; empty when it is not confined."""
         if not self.wanted:
             return ""
-        network = "network open" if self.asked.network == "on" else "no network"
-        if self.asked.hosts:
-            network = f"network only to {', '.join(self.asked.hosts)}"
+        network = "no network" if self.is_limited else "network open"
+        if self.is_limited and self.hosts:
+            network = f"network only to {', '.join(self.hosts)}"
         return f"by {methods.available().method}: writes only to {', '.join(self._write)} and a private /tmp; {network}"
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether only `hosts` can be reached."""
+        return self.asked.network == "off"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (*self.asked.hosts, *sorted(self.granted))
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person who is there is asked about other hosts. Who says `off` wants no questions."""
+        return self.is_limited and bool(self.asked.hosts)
+
+    def unreachable(self, url: str) -> str:
+        """Why this address may not be fetched, by the list that holds for commands; empty when it may."""
+        if not self.is_limited or not self.wanted:
+            return ""
+        try:
+            name, port = named(url)
+        except ValueError:
+            return ""  # the tool takes it apart in the same way, and says what is wrong with it
+        return "" if permitted(self.hosts, name, port) else refusal(self.hosts, name)
 
     def unkept(self) -> str:
         """What the sandbox of this mode cannot enforce on this machine; recorded once."""
@@ -137,6 +163,8 @@ class Confining:
         held = {path: why for path, why in self.held().items() if path not in kept}
         return msgspec.structs.replace(
             self.asked,
+            network="off" if self.is_limited else "on",
+            hosts=self.hosts,
             write=tuple(dict.fromkeys((*self._write, *self.asked.write))),
             mounts=(*self.asked.mounts, *self.sealing.mounts()),
             read_only=(*kept, *held),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,11 +17,13 @@ from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
 from treadle.io.disk import DISK
 from treadle.io.paths import config_file, state_dir
+from treadle.policy.network import is_host, named, shown
 from treadle.policy.profile import Profile, as_rules, build_guard
 from treadle.session import Access, Answer, Decision, HookVerdict, Mode, Rules
 from treadle.sessions.session import new_id
 
 NO_VERDICT = HookVerdict()
+KEPT = "For good: add it to network in the settings, or to --network"
 
 
 class Permissions:
@@ -48,6 +51,8 @@ class Permissions:
         self._confining = confining
         self._parent = parent
         self._event = event
+        if parent is not None:
+            confining.granted = parent._confining.granted
         self.guard = self._build(configuration, parent.remembered if parent is not None else ())
         confining.obey(self.guard.rules, self.mode)
 
@@ -65,6 +70,7 @@ class Permissions:
             private=(state_dir(), config_file()),
             disk=DISK,
             looks_freely=configuration.spec.looks_freely,
+            unreachable=self._confining.unreachable,
         )
         guard.remembered.update(remembered)
         return guard
@@ -93,6 +99,37 @@ class Permissions:
         """Why this address may not be fetched; empty when it may."""
         decision = self.guard(Access(tool="web_fetch", kind="network", url=url))
         return "" if decision.verdict == "allow" else decision.reason
+
+    def reaching(self, call: str) -> Callable[[str, int], Awaitable[bool]] | None:
+        """Asks whether a command may reach a host that is not in the list; None when that is not to be asked."""
+        return partial(self._reach, call) if self._ask is not None and self._confining.asks else None
+
+    async def _reach(self, call: str, host: str, port: int) -> bool:
+        name = shown(host, port)
+        if self._ask is None or not is_host(host):
+            return False
+        if name in self._confining.granted:
+            return True
+        answer = await self._ask(
+            Asked(
+                request=new_id("ask"),
+                kind="permission",
+                text=f"a command wants to reach {name}, which is not among the hosts that may be reached",
+                call=call,
+                name="network",
+                args={"host": host, "port": port},
+                tool_kind="network",
+                deadline=self._deadline(),
+            )
+        )
+        if answer.decision == "allow" and answer.scope != "once":
+            self._grant(host, port)
+        return answer.decision == "allow" and answer.changed_args is None
+
+    def _grant(self, host: str, port: int) -> None:
+        if is_host(host):  # and not a pattern, which would cover more than the person has read
+            self._confining.granted.add(shown(host, port))
+            self._emit(Warned(message=f"{shown(host, port)} can be reached for the rest of this session. {KEPT}"))
 
     async def permit(
         self,
@@ -158,6 +195,8 @@ class Permissions:
         if answer.scope != "once":
             for permissions in (self, self._parent or self):
                 permissions.guard.remember(access)
+            if access.url is not None and self._confining.asks and self._confining.unreachable(access.url):
+                self._grant(*named(access.url))
             if answer.scope == "always":
                 self._allow_always(access)
         return Decision(verdict="allow", reason=f"allowed by {answer.by}", by="person"), args

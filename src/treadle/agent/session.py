@@ -107,6 +107,7 @@ class NativeSession(HostedSession):
         self._task = task
         self._loop: TurnLoop | None = None
         self._memory: dict[str, Any] = {}
+        self._about_git = partial(self._warn, code="git")
         self.forget()
         self._child_env, self._withheld = configuration.child_env, [] if parent else configuration.withheld
         started: dict[str, Any] = {"env": self._child_env, "warn": self._warn, "confinement": self.confining.now}
@@ -207,9 +208,6 @@ class NativeSession(HostedSession):
 
     def _warn(self, message: str, code: str = "") -> None:
         self.emit(Warned(message=message, code=code))
-
-    def _about_git(self, message: str) -> None:
-        self.emit(Warned(message=message, code="git"))
 
     # A turn
 
@@ -365,6 +363,7 @@ class NativeSession(HostedSession):
             resolve=Resolved(cwd),
             hidden=self.permissions.guard.hides,
             confinement=self._confinement,
+            reaching=self.permissions.reaching(call),
             keep_image=self.transcript.keep_image if self.provider.sees else None,
             refused=self.permissions.refused,
         )

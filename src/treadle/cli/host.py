@@ -23,7 +23,7 @@ from treadle.cli.host_show import (
     show_probe,
     show_receipt,
 )
-from treadle.cli.options import confinement
+from treadle.cli.options import NETWORK, confinement
 from treadle.cli.render import one_line, printable
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.errors import Busy, Cancelled, ConfigError, NotFound
@@ -77,7 +77,7 @@ def host() -> None:
     default=None,
     help="Confine it and the check to the workspace, or never; without it: where possible.",
 )
-@click.option("--network", metavar="WHAT", help="In the sandbox: on, off, or hosts with commas between.")
+@click.option("--network", metavar="WHAT", help=NETWORK)
 @click.option("--backend", metavar="NAME", help="A backend from backplane.toml or the settings.")
 @config_option
 @click.option(

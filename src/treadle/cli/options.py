@@ -40,7 +40,9 @@ if TYPE_CHECKING:  # the options exist before the settings are read
 F = TypeVar("F", bound=Callable[..., Any])
 SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
 SMALL = "Use the profile for small models, or never; without it: by the model's name and context size."
-NETWORK = "What confined commands may reach: on, off, or hosts with commas between."
+NETWORK = (
+    "What confined commands may reach: on, off, or hosts and groups (npm, pypi, crates, go, registries), with commas."
+)
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,7 +213,8 @@ def confinement(sandbox: bool | None, network: str | None = None) -> Confinement
     """
     from treadle.policy.network import parse_network
 
-    reach, hosts = parse_network(network or "on")
+    reach: Literal["auto", "on", "off"]
+    reach, hosts = parse_network(network) if network is not None else ("auto", ())
     if reach == "off":
         if sandbox is False:
             raise ConfigError("with --no-sandbox nothing can limit the network", hint="leave out --network")

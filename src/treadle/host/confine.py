@@ -79,7 +79,7 @@ class Cage:
         return Walls(
             method=str(found.method),
             covers=covers,
-            network=self.asked.network,
+            network="off" if self.asked.network == "off" else "on",
             hosts=self.asked.hosts,
             hidden=tuple([*hidden, "/tmp and the sockets of the machine"] if found.method == "bubblewrap" else hidden),
             cannot=found.cannot,
@@ -113,7 +113,7 @@ class Cage:
         if not self._check.wanted:
             return ["--no-sandbox"]
         reach = ",".join(self.asked.hosts) or self.asked.network
-        return ["--sandbox", *(["--network", reach] if reach != "on" else [])]
+        return ["--sandbox", *(["--network", reach] if reach != "auto" else [])]
 
     def close(self) -> None:
         self._check.close()
@@ -151,7 +151,7 @@ def narrowed(asked: Confinement, policy: PolicyProfile) -> Confinement:
 
 def _kept_off(asked: Confinement, policy: PolicyProfile) -> set[str]:
     """The lists about the network that this sandbox keeps."""
-    if asked.network == "on":
+    if asked.network != "off":
         return set()
     if not asked.hosts:
         return {"deny_network", "allow_network"}

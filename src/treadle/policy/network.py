@@ -1,11 +1,20 @@
-"""`--network on|off|HOST,...`: what programs in the sandbox may reach."""
+"""`--network on|off|HOST,GROUP,...`: what programs in the sandbox may reach."""
 
 import re
 from typing import Literal
+from urllib.parse import urlsplit
 
 from treadle.errors import ConfigError
 
 _HOST = r"(?i)(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*(:\d{1,5})?"
+_PACKAGES = {
+    "npm": ("registry.npmjs.org", "registry.yarnpkg.com"),
+    "pypi": ("pypi.org", "files.pythonhosted.org"),
+    "crates": ("crates.io", "index.crates.io", "static.crates.io"),
+    "go": ("proxy.golang.org", "sum.golang.org"),
+}
+GROUPS = {**_PACKAGES, "registries": tuple(host for hosts in _PACKAGES.values() for host in hosts)}
+"""Names that stand for several hosts: the package registries, each kind and all of them."""
 
 
 def parse_network(text: str) -> tuple[Literal["on", "off"], tuple[str, ...]]:
@@ -17,9 +26,10 @@ def parse_network(text: str) -> tuple[Literal["on", "off"], tuple[str, ...]]:
     if wrong or not hosts:
         raise ConfigError(
             f"{wrong[0] if wrong else text!r} is not a host",
-            hint="write on, off, or hosts with commas between, as in pypi.org,*.example.com",
+            hint="write on, off, or hosts and groups with commas between, as in npm,*.example.com; "
+            f"the groups are {', '.join(GROUPS)}",
         )
-    return "off", hosts
+    return "off", tuple(dict.fromkeys(one for host in hosts for one in GROUPS.get(host, (host,))))
 
 
 def permitted(hosts: tuple[str, ...], name: str, port: int) -> bool:
@@ -32,3 +42,34 @@ def permitted(hosts: tuple[str, ...], name: str, port: int) -> bool:
         if name == wanted or wanted.startswith("*.") and name.endswith(wanted[1:]):
             return True
     return False
+
+
+def is_host(name: str) -> bool:
+    """Whether it is the plain name of one host, or its IPv4 address."""
+    return re.fullmatch(_HOST, name) is not None and "*" not in name and ":" not in name
+
+
+def named(url: str) -> tuple[str, int]:
+    """The host and port that an address leads to. Raises ValueError for what is none."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def shown(name: str, port: int) -> str:
+    """As a person writes it in a list."""
+    return name if port in (80, 443) else f"{name}:{port}"
+
+
+def refusal(hosts: tuple[str, ...], *names: str) -> str:
+    """Why these hosts are not reached, and how a person allows them."""
+    reached = f"only {', '.join(hosts)} can be reached" if hosts else "the network is off"
+    return f"{', '.join(names)} may not be reached: {reached}. {allowing(hosts, *names)}"
+
+
+def allowing(hosts: tuple[str, ...] = (), *names: str) -> str:
+    """How a person allows these hosts beside those in the list."""
+    groups = [next((group for group, members in GROUPS.items() if name in members), name) for name in names]
+    what = ",".join(dict.fromkeys(groups)) or "HOSTS"
+    if hosts:
+        return f"A person can add {what} to --network, or to network in the settings; on allows everything"
+    return f'A person can allow it with --network {what}, or network = "{what}" in the settings; on allows everything'

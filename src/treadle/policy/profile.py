@@ -19,6 +19,10 @@ def _never() -> bool:
     return False
 
 
+def _anywhere(url: str) -> str:
+    return ""
+
+
 class Profile:
     """A Guard that remembers a person's answers. Called with an Access; the strictest of all its parts wins."""
 
@@ -35,11 +39,14 @@ class Profile:
         private: Iterable[str] = (),
         disk: Disk,
         looks_freely: bool = False,
+        unreachable: Callable[[str], str] = _anywhere,
     ) -> None:
         """`contained`: whether commands can reach only the workspace, so that the mode need not ask about them.
+        `unreachable`: why an address is not among those that this session reaches; a rule that allows it goes before.
         `private`: Treadle's own files. Without a mode, which would ask, they are denied unless a rule names them."""
         self.contained = contained
         self.looks_freely = looks_freely
+        self.unreachable = unreachable
         self.private = [*map(disk.real, private)]
         self.mode = mode
         self.rules = RuleSet(rules, disk.real(cwd), disk)
@@ -68,6 +75,8 @@ class Profile:
         decisions += [one for one in map(self.judge, _redirected(access)) if not (named and one.by == "mode")]
         if self.mode == "plan":
             decisions.append(modes.judge(access, "plan"))
+        if access.url is not None and ruled is None and (why := self.unreachable(access.url)):
+            decisions.append(Decision(verdict="ask", reason=why))
         if access.outside:
             decisions.append(Decision(verdict="ask", reason=f"to run outside of the sandbox: {access.outside}"))
         if self.mode is not None and not self.rules.names_paths(access):
@@ -167,6 +176,7 @@ def build_guard(
     private: Iterable[str] = (),
     disk: Disk,
     looks_freely: bool = False,
+    unreachable: Callable[[str], str] = _anywhere,
 ) -> Profile:
     """With `mode` None, whatever no rule forbids is allowed. `readable`: further directories that may only be read."""
     return Profile(
@@ -180,6 +190,7 @@ def build_guard(
         private=private,
         disk=disk,
         looks_freely=looks_freely,
+        unreachable=unreachable,
     )
 
 

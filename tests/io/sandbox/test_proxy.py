@@ -7,14 +7,15 @@ import sys
 from pathlib import Path
 
 from tests.io.sandbox.rooms import room, sh
+from tests.waiting import until
 from treadle.io.sandbox import bubblewrap, methods
-from treadle.io.sandbox.proxy import Proxy
+from treadle.io.sandbox.proxy import Proxy, variables
 
 FETCH = "python3 -c 'import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())' "
 
 TWO_ADDRESSES = """
 import asyncio, socket
-from treadle.io.sandbox.proxy import Proxy
+from treadle.io.sandbox.proxy import Proxy, variables
 
 async def main():
     first, last = dict.fromkeys(one[4][0] for one in socket.getaddrinfo("localhost", 80))
@@ -102,10 +103,41 @@ async def test_what_is_not_a_request_is_refused_and_the_next_one_is_served() -> 
     try:
         for junk in (b"\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"CONNECT x HTTP/1.1\r\n\r\n", b"\0" * 100_000, b"GET"):
             assert b"403" in await ask(proxy, junk)
-        assert b"not among the hosts" in await ask(proxy, b"CONNECT evil.com:443 HTTP/1.1\r\n\r\n")
-        assert b"not among the hosts" in await ask(proxy, b"CONNECT example.com.evil.com:443 HTTP/1.1\r\n\r\n")
+        assert b"may not be reached" in await ask(proxy, b"CONNECT evil.com:443 HTTP/1.1\r\n\r\n")
+        assert b"may not be reached" in await ask(proxy, b"CONNECT example.com.evil.com:443 HTTP/1.1\r\n\r\n")
     finally:
         proxy.close()
+
+
+async def test_whether_another_host_is_reached_is_asked_and_a_slow_answer_is_waited_for() -> None:
+    server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    asked: list[tuple[str, int]] = []
+    decided = asyncio.Event()
+
+    async def reaching(host: str, port: int) -> bool:
+        asked.append((host, port))
+        await decided.wait()
+        return host == "127.0.0.1"
+
+    proxy = Proxy(("example.com",), reaching)
+    await proxy.start()
+    try:
+        async with server:
+            waiting = asyncio.create_task(ask(proxy, f"GET http://127.0.0.1:{port}/x HTTP/1.1\r\n\r\n".encode()))
+            await until(lambda: bool(asked))
+            decided.set()
+            assert b"GET /x HTTP/1.1" in await waiting
+            answer = await ask(proxy, f"GET http://localhost:{port}/x HTTP/1.1\r\n\r\n".encode())
+            assert b"403" in answer and b"add localhost to --network" in answer
+            assert asked == [("127.0.0.1", port), ("localhost", port)]
+    finally:
+        proxy.close()
+
+
+def test_servers_inside_are_reached_without_it_unless_the_list_means_those_outside() -> None:
+    assert variables(("pypi.org",))["no_proxy"] == "localhost,127.0.0.1,::1"
+    assert variables(("pypi.org", "localhost:80"))["NO_PROXY"] == ""
 
 
 async def test_a_listed_name_that_leads_into_the_local_network_opens_nothing() -> None:

@@ -85,6 +85,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rules forbid reading this path: a tool that looks at many files must leave it out."""
     confinement: Callable[[], Confinement | None] = _unconfined
     """What a program that is started now must be confined to; None: nothing."""
+    reaching: Callable[[str, int], Awaitable[bool]] | None = None
+    """Whether a command may reach a host that is not in the list of its confinement; None: it may not."""
     keep_image: Callable[[bytes, str], str] | None = None
     """Stores an image for the model and returns its name; None: the model cannot be shown images."""
     images: list[Image] = []

@@ -18,9 +18,11 @@ import msgspec
 from msgspec import Meta
 
 from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.hosts import HostQuestions
 from treadle.agent.tools.output import Output
 from treadle.errors import LocalError, ToolError
-from treadle.events import CommandRun, ToolKind, ToolOutput
+from treadle.events import CommandRun, ToolKind, ToolOutput, Warned
+from treadle.policy.network import allowing, refusal
 from treadle.session import Access, Confinement
 
 if TYPE_CHECKING:
@@ -31,8 +33,14 @@ GRACE = 2.0
 LINGER = 0.3
 """Seconds after the shell's exit in which others may finish writing, as in `cmd > >(tee log)`."""
 MAX_TIMEOUT = 3600.0
-WALLS = ("Read-only file system", "Device or resource busy", "Permission denied", "Could not resolve host", "EROFS")
+WALLS = ("Read-only file system", "Device or resource busy", "Permission denied", "EROFS")
 """What programs say when a sandbox stops them."""
+OFFLINE = (
+    *("Could not resolve host", "name resolution", "Name or service not known", "EAI_AGAIN", "ENOTFOUND"),
+    *("Network is unreachable", "ENETUNREACH", "Connection refused", "ECONNREFUSED", "dial tcp", "Failed to connect"),
+)
+"""What they say without a network."""
+TOLD = "network_told"
 SHOWN = 5
 
 
@@ -102,6 +110,7 @@ class ShellRun:
         self.notes: list[str] = []
         self.exit_code: int | None = None
         self._live = Live(context)
+        self._hosts = HostQuestions(context.reaching)
 
     async def result(self) -> str:
         from shutil import which  # imported here because most sessions begin without a command
@@ -117,6 +126,7 @@ class ShellRun:
                 cwd=str(self.context.cwd),
                 stderr="stdout",
                 linger=True,
+                reaching=self._hosts.reach if self.context.reaching is not None or self._listed else None,
             )
         except LocalError as error:
             raise ToolError(error.message, hint=error.hint) from error
@@ -125,6 +135,7 @@ class ShellRun:
                 await self._follow(child)
         finally:
             self._live.close()
+            self._hosts.close()
             self.context.emit(
                 CommandRun(
                     command=self.command, exit_code=self.exit_code, output=self.output.text(), call=self.context.call
@@ -176,7 +187,27 @@ class ShellRun:
             self.notes.append(f"[ended by signal {_signal_name(-self.exit_code)}]")
         elif self.exit_code:
             self.notes.append(f"[exit code {self.exit_code}]")
+        self._tell_network()
         self._tell_sandbox()
+
+    @property
+    def _listed(self) -> bool:
+        return self.confinement is not None and self.confinement.network == "off" and bool(self.confinement.hosts)
+
+    def _tell_network(self) -> None:
+        """Which hosts were not reached, or that there is no network: programs report it in many ways."""
+        if self.confinement is None or self.confinement.network != "off":
+            return
+        if self._hosts.refused:
+            told = refusal(self.confinement.hosts, *self._hosts.refused)
+        elif self.exit_code and any(sign in self.output.text() for sign in OFFLINE):
+            told = f"commands have no network here, not even that of this machine. {allowing(self.confinement.hosts)}"
+        else:
+            return
+        self.notes.append(f"[{told}]")
+        if not self.context.state.get(TOLD):  # the first time, the person learns it too
+            self.context.state[TOLD] = True
+            self.context.emit(Warned(message=told, code="network"))
 
     def _tell_sandbox(self) -> None:
         """A command that failed because of the sandbox reports an error that does not mention it."""

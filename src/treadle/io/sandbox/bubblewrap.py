@@ -57,7 +57,7 @@ class Mounts:
         self.keeps_capability = places.needs_override(self.write)
         """If so, no user namespace is made: inside one, the capability would not apply to other users' files."""
         shown = [*filter(_is_private, places.running()), *self.read_only]
-        self.view = parted.MachineView(self.outside(shown), scope=confinement.network == "on") if divided else None
+        self.view = parted.MachineView(self.outside(shown), scope=confinement.network != "off") if divided else None
 
     def outside(self, places_: list[str] | None = None) -> list[str]:
         """Those of the places, or of what is shown read-only, that are not in what may be written."""

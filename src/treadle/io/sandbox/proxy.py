@@ -10,21 +10,23 @@ import contextlib
 import os
 import socket
 import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from treadle.io.sandbox.passage import Passage, pump
 from treadle.policy import addresses
-from treadle.policy.network import permitted
+from treadle.policy.network import permitted, refusal
 
 PLACE = "/run/treadle-proxy"
 """The path of the socket inside."""
 PORT = 3128
 HEAD_CAP = 64 * 1024
 SECONDS = 30.0
-VARIABLES = {
-    name: f"http://127.0.0.1:{PORT}"
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
-} | {"NODE_USE_ENV_PROXY": "1", "no_proxy": "", "NO_PROXY": ""}
+VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
+LOCAL = ("localhost", "127.0.0.1", "::1")
+Reaching: TypeAlias = Callable[[str, int], Awaitable[bool]]
+"""Whether a host and port may be reached although they are not in the list."""
 
 
 FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
@@ -43,10 +45,19 @@ def relayed(argv: list[str]) -> list[str]:
     return [sys.executable, "-I", "-S", relay, PLACE, str(PORT), *argv]
 
 
+def variables(hosts: tuple[str, ...]) -> dict[str, str]:
+    """What makes programs use it. Servers inside are reached directly, unless the list means those of this machine."""
+    outside = any(host.partition(":")[0] in LOCAL for host in hosts)
+    local = "" if outside else ",".join(LOCAL)
+    used = dict.fromkeys(VARIABLES, f"http://127.0.0.1:{PORT}")
+    return {**used, "NODE_USE_ENV_PROXY": "1", "no_proxy": local, "NO_PROXY": local}
+
+
 class Proxy(Passage):
-    def __init__(self, hosts: tuple[str, ...]) -> None:
+    def __init__(self, hosts: tuple[str, ...], reaching: Reaching | None = None) -> None:
         super().__init__(PLACE, "proxy", limit=HEAD_CAP)
         self.hosts = hosts
+        self._reaching = reaching
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -61,17 +72,19 @@ class Proxy(Passage):
             head = await reader.readuntil(b"\r\n\r\n")
             method, target, first = _first_line(head)
             if method == "CONNECT":
-                host, _, port = target.rpartition(":")
-                host = host.strip("[]")
-                there = await self._connect(host, int(port))
-                hello = b""
+                host, _, given = target.rpartition(":")
+                host, port, hello = host.strip("[]"), int(given), b""
             else:
                 parts = urlsplit(target)
                 if parts.scheme != "http" or not parts.hostname:
                     raise Refused(f"this proxy takes CONNECT and http:// addresses, not {target[:200]}")
-                there = await self._connect(parts.hostname, parts.port or 80)
+                host, port = parts.hostname, parts.port or 80
                 path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 hello = _origin_form(head, method, path, first)
+        if not permitted(self.hosts, host, port) and not (self._reaching and await self._reaching(host, port)):
+            raise Refused(refusal(self.hosts, host))
+        async with asyncio.timeout(SECONDS):
+            there = await self._connect(host, port)
         if hello:
             there[1].write(hello)
         else:
@@ -82,8 +95,6 @@ class Proxy(Passage):
             there[1].close()
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if not permitted(self.hosts, host, port):
-            raise Refused(f"{host}:{port} is not among the hosts that may be reached: {', '.join(self.hosts)}")
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         # A person who lists an address, or this machine, means it; a name must not lead there unexpectedly.
         named = host == "localhost" or _is_address(host)

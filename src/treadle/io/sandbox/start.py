@@ -22,7 +22,7 @@ from treadle.io.process.child import Child
 from treadle.io.sandbox import activity, bubblewrap, landlock, methods, parted, places, seccomp, seen
 from treadle.io.sandbox.outside import Outside
 from treadle.io.sandbox.passage import Granted, Passage
-from treadle.io.sandbox.proxy import VARIABLES, Proxy, relayed
+from treadle.io.sandbox.proxy import Proxy, Reaching, relayed, variables
 from treadle.io.within import within
 from treadle.session import Confinement
 
@@ -41,8 +41,11 @@ async def start(
     stderr: int | Literal["pipe", "stdout", "tail"] | None = "tail",
     limits: Iterable[tuple[int, int, int]] = (),
     linger: bool = False,
+    reaching: Reaching | None = None,
 ) -> Child:
     """Start `argv` as `confinement` says and wait until it runs; the rest is as in `child.start`.
+
+    `reaching` decides about hosts that are not in the list of a confinement whose network is off.
 
     `linger`: what the command leaves running may go on writing for a moment; what is then stopped is named on its
     stdout. Give pipes, not files, as standard streams: a file could be reopened from inside, even for writing.
@@ -55,9 +58,9 @@ async def start(
     command = [find_program(argv[0], env, cwd), *argv[1:]]
     alone = stdin == "pipe" and stdout == "pipe"
     try:
-        return await _begin(launch, confinement, command, cwd, env, linger, alone)
+        return await _begin(launch, confinement, command, cwd, env, linger, alone, reaching)
     except _Vanished:
-        return await _begin(launch, confinement, command, cwd, env, linger, alone)
+        return await _begin(launch, confinement, command, cwd, env, linger, alone, reaching)
 
 
 class _Vanished(LocalError):
@@ -72,12 +75,13 @@ async def _begin(
     env: dict[str, str],
     linger: bool,
     alone: bool,
+    reaching: Reaching | None,
 ) -> Child:
     beside: list[Passage] = []
     activity.starting(confinement.write)
-    if confinement.network == "off" and confinement.hosts:
-        beside.append(Proxy(confinement.hosts))
-        command, env = relayed(command), {**env, **VARIABLES}
+    if confinement.network == "off" and (confinement.hosts or reaching is not None):
+        beside.append(Proxy(confinement.hosts, reaching))
+        command, env = relayed(command), {**env, **variables(confinement.hosts)}
     if confinement.relay is not None and methods.available().method == "bubblewrap":
         beside.append(Outside(confinement.relay))
     if methods.available().divides:

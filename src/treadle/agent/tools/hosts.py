@@ -1,0 +1,35 @@
+"""The hosts that one command wants to reach and that are not in its list: each is asked about once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from treadle.policy.network import shown
+
+
+class HostQuestions:
+    def __init__(self, ask: Callable[[str, int], Awaitable[bool]] | None) -> None:
+        """`ask` None: nobody is asked, and none is reached."""
+        self._ask = ask
+        self._answers: dict[tuple[str, int], asyncio.Task[bool]] = {}
+        self.refused: list[str] = []
+        """As a person writes them in a list."""
+
+    async def reach(self, host: str, port: int) -> bool:
+        """A program that tries again, or gives up waiting, gets or leaves the one answer."""
+        at = host.lower(), port
+        if at not in self._answers:
+            self._answers[at] = asyncio.create_task(self._decide(*at))
+        return await asyncio.shield(self._answers[at])
+
+    async def _decide(self, host: str, port: int) -> bool:
+        if self._ask is not None and await self._ask(host, port):
+            return True
+        name = shown(host, port)
+        if name not in self.refused:
+            self.refused.append(name)
+        return False
+
+    def close(self) -> None:
+        """The command is over: open questions are withdrawn."""
+        for answer in self._answers.values():
+            answer.cancel()
