@@ -8,8 +8,9 @@ import msgspec
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, work
-from treadle.fleet import bundles, client, merging
+from treadle.fleet import bundles, client
 from treadle.fleet.engine.bus import Bus
+from treadle.landing import merging
 
 
 async def test_a_repository_travels_to_a_node_that_has_no_copy(

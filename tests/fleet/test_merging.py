@@ -13,12 +13,13 @@ import pytest
 
 from tests.fleet.repositories import git
 from treadle.errors import WorkspaceError
-from treadle.fleet import client, merging
+from treadle.fleet import client
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.fleet.run import terminals
 from treadle.io.sandbox import methods
+from treadle.landing import merging, train
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 from treadle.workspace import branch_moves, checkouts
@@ -87,7 +88,7 @@ def waiting_verify(repository: Path) -> tuple[str, Path, Path]:
 
 async def begun_check(tmp_path: Path) -> None:
     async with asyncio.timeout(60):
-        while not any((tmp_path / "temp").glob("treadle-tmp-merging-*/merged/begun")):
+        while not any((tmp_path / "temp").glob("treadle-tmp-car-*/car/begun")):
             await asyncio.sleep(0.02)
 
 
@@ -244,6 +245,26 @@ async def test_a_bundle_that_is_not_what_the_order_says_is_refused(
     await objects.put(bus, f"bundle.{one}.1", await objects.get(bus, f"bundle.{two}.1"))
     (step,) = await merging.merge(bus, [one], str(repository))
     assert not step.merged and "and not" in step.why and git(repository, "rev-parse", "HEAD") == finished.base
+
+
+async def test_a_merge_needs_no_train_waits_for_none_and_sends_nothing_back(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    line = await train.ensure(bus, str(repository), "main", verify="false")
+    waiting = await finished.order("waiting", {"b.txt": "two\n"})
+    await train.board(bus, line, [waiting])
+    before, _ = await train.load(bus, line)
+    one = await finished.order("one", {"a.txt": "two\n"})
+    red = await finished.order("red", {"new.txt": "red\n"})
+    marked = await finished.order("marked", {"more.txt": "<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n"})
+    (step,) = await merging.merge(bus, [one], str(repository))
+    assert step.merged, step
+    assert "Verified-Tree" not in git(repository, "log", "-1", "--format=%B"), "nothing was checked"
+    (step,) = await merging.merge(bus, [red], str(repository), verify="test ! -e new.txt")
+    assert not step.merged and step.why.startswith("test ! -e new.txt fails with it"), step
+    (step,) = await merging.merge(bus, [marked], str(repository))
+    assert not step.merged and step.why == "it adds conflict markers"
+    assert await train.trains(bus) == {line: before}, "the branch's own train was left alone"
 
 
 async def test_verify_is_confined_and_gets_what_the_order_brings(

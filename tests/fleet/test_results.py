@@ -5,9 +5,10 @@ from pathlib import Path
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, git, work
-from treadle.fleet import client, merging, results
+from treadle.fleet import client, results
 from treadle.fleet.engine.bus import Bus
 from treadle.io.sandbox import methods
+from treadle.landing import merging
 
 
 async def test_work_comes_back_as_a_branch_and_a_patch_and_is_merged_in_order(

@@ -13,9 +13,8 @@ import pytest
 from tests.fleet.repositories import git
 from tests.fleet.test_merging import Finished, clean
 from treadle.errors import LocalError, NotFound
-from treadle.fleet import merging
 from treadle.fleet.engine.bus import Bus, Write
-from treadle.landing import train
+from treadle.landing import merging, train
 from treadle.landing.driving import DriverSeat
 from treadle.landing.train import Train
 from treadle.wire.fleet.train import LandedRecord, TrainRecord

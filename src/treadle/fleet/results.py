@@ -1,4 +1,4 @@
-"""The work of finished orders: a diff to read, or to throw away. `merging.py` merges it."""
+"""The work of finished orders: a diff to read, its commits, or to throw away. `landing` brings it onto a branch."""
 
 import asyncio
 import os
@@ -9,8 +9,11 @@ from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import runs, trees
 from treadle.fleet.run.checkpoints import read_state
+from treadle.io import scratch
+from treadle.io.files import write_atomic
 from treadle.wire.fleet.records import Order
 from treadle.workspace import checkouts
+from treadle.workspace.user_repository import UserRepository
 
 
 async def diff(bus: Bus, name: str) -> bytes:
@@ -21,6 +24,33 @@ async def diff(bus: Bus, name: str) -> bytes:
             f"the order {name} has left no changes" if order.ended else f"the order {name} has not ended yet"
         )
     return await objects.get(bus, str(patch))
+
+
+async def bundle_of(bus: Bus, order: Order, user: UserRepository) -> tuple[bytes, str]:
+    """The order's commits, and the ref that they have in the bundle."""
+    name = str(order.result.get("bundle", ""))
+    try:
+        if not name:
+            raise NotFound(f"the order {order.id} has left no bundle")
+        return await objects.get(bus, name), trees.bundled(order.result)
+    except NotFound:  # results are not kept for ever, but the branch may still be here
+        branch = f"refs/heads/{trees.branch_name(order.id)}"
+        without = f"^{order.result.get('base', '')}"
+        done = await asyncio.to_thread(user.run, "bundle", "create", "--quiet", "-", branch, without, check=False)
+        if done.code != 0:
+            raise
+        return done.stdout, branch
+
+
+async def bring(bus: Bus, order: Order, user: UserRepository) -> None:
+    """Bring an order's commits into the user's repository, if they are not there: they were made on another machine."""
+    data, _ = await bundle_of(bus, order, user)
+    commit = str(order.result["commit"])
+    with scratch.directory("bundle") as here:
+        path = os.path.join(here, "made.bundle")
+        write_atomic(path, data, sync=False)
+        await asyncio.to_thread(user.run, "bundle", "unbundle", path, timeout=600)
+    await asyncio.to_thread(user.run, "update-ref", f"refs/treadle/{commit}", commit)
 
 
 async def discard(bus: Bus, name: str, *, by: str = "") -> None:

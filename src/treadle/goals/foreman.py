@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from treadle.errors import RemoteProtocolError, TreadleError
-from treadle.fleet import client, merging, results, reviews
+from treadle.fleet import client, results, reviews
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
 from treadle.goals import briefing, deciding, store
@@ -221,7 +221,7 @@ class GoalDrive:
         commit, base = str(order.result["commit"]), str(order.result.get("base", ""))
         user = await asyncio.to_thread(checkouts.around, record.root)
         if await asyncio.to_thread(lacks, user, [commit]):  # it was made on another machine
-            await merging.bring(self.bus, order, user)
+            await results.bring(self.bus, order, user)
         diff = (await results.diff(self.bus, order.id)).decode("utf-8", "replace")
         await client.submit(self.bus, [briefing.review(record, plan, name, commit, base, diff, seen)])
 

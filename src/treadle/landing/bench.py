@@ -10,11 +10,11 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from treadle.errors import NotFound, WorkspaceError
-from treadle.fleet import merging
 from treadle.io import scratch
 from treadle.io.files import locked
 from treadle.io.opening import write
@@ -26,6 +26,7 @@ from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import merges, remotes
 from treadle.workspace.changes import Delta
+from treadle.workspace.copied import bring_files
 from treadle.workspace.exchange import lacks
 from treadle.workspace.obeyed import obeyed
 from treadle.workspace.store import Store, TreeMerge, lending
@@ -46,11 +47,14 @@ class BuiltCar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bench:
-    def __init__(self, name: str, user: UserRepository, branch: str, *, forge: str = "", token: str = "") -> None:
+    def __init__(
+        self, name: str, user: UserRepository, branch: str, *, forge: str = "", token: str = "", place: str = ""
+    ) -> None:
+        """`place`: a directory for the store. By default it has one that stays, for its name."""
         self.user = user
         self.ref = f"refs/heads/{remotes.split(branch)[1]}"
         self.name = name
-        directory = private_dir(os.path.join(private_dir(os.path.join(state_dir(), "landing")), name))
+        directory = place or private_dir(os.path.join(private_dir(os.path.join(state_dir(), "landing")), name))
         with locked(os.path.join(directory, "lock"), LOCK_SECONDS):  # two trains may begin at once
             self.store = self._store(os.path.join(directory, "store"))
         places = dict.fromkeys((*self.store.lenders, *user.object_places()))
@@ -127,9 +131,8 @@ class Bench:
                 head = self._commit(tree, [head, change.commit], "one step of a car")
         if not members:
             return BuiltCar(car=None, blocked=tuple(blocked), refused=refused)
-        commit = self._commit(
-            tree, [on, *(each.commit for each in members)], trailers.message(self.name, members, tree)
-        )
+        message = trailers.message(self.name, members, tree if verify else "")
+        commit = self._commit(tree, [on, *(each.commit for each in members)], message)
         self.store.set_ref(f"refs/train/{commit}", commit)
         car = Car(orders=tuple(each.order for each in members), on=on, commit=commit, tree=tree, apart=apart)
         return BuiltCar(car=car, blocked=tuple(blocked), refused=refused)
@@ -161,7 +164,7 @@ class Bench:
             here = os.path.join(directory, "car")
             on = await asyncio.to_thread(self.tip)
             await asyncio.to_thread(merges.check_out, self.store, self.user, self.ref, commit, on, here)
-            return await merging.verify_in(here, self.user, verify, setup=setup, bring=bring)
+            return await _check_in(here, self.user, verify, setup=setup, bring=bring)
 
     # Landing...
 
@@ -181,6 +184,19 @@ class Bench:
         """Let go of what has landed or was left out."""
         for name in refs:
             self.store.git("update-ref", "-d", f"refs/train/{name}", check=False)
+
+
+async def _check_in(here: str, user: UserRepository, command: str, *, setup: str, bring: Sequence[str]) -> Check:
+    """Run a check, confined, in a fresh directory of the user's repository, with what is brought along from there."""
+    from treadle.host.confine import confined_check
+
+    await asyncio.to_thread(partial(bring_files, user.top, here, bring, linked=True))
+    shown = user.object_places()
+    if setup:
+        done = await confined_check(setup, here, shown=shown)
+        if not done.ok:
+            return done
+    return await confined_check(command, here, shown=shown)
 
 
 def lent_ref(commit: str) -> str:

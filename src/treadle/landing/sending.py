@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import LocalError, NotFound, TreadleError
-from treadle.fleet import bundles, client, merging
+from treadle.fleet import bundles, client, results
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.orders import PERSON, new_id
 from treadle.fleet.run.continuing import TRAIN
@@ -226,5 +226,5 @@ async def bring(bus: Bus, bench: Bench, name: str, commit: str) -> None:
     order = await client.get_order(bus, name)
     if order.result.get("commit") != commit:
         return  # a helper has ended without one: what it was to help is here
-    bundle = await merging.bundle_of(bus, order, bench.user)
+    bundle = await results.bundle_of(bus, order, bench.user)
     await asyncio.to_thread(bench.keep, name, commit, bundle, str(order.result.get("base", "")))

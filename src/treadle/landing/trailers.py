@@ -6,7 +6,7 @@ The orders stand in the order of the commit's parents after the first, each foll
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -33,17 +33,23 @@ class CommitTrailers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 def message(train: str, members: Sequence[QueuedChange], tree: str) -> str:
-    """The message of a car: what `git log` shows, and the trailers."""
+    """The message of a car: what `git log` shows, and the trailers. Without a train a person merges an order; without a
+    tree nothing was checked."""
     if len(members) == 1:
-        head = f"Land {members[0].order}: {_line(members[0].title)}".rstrip(": ")
+        head = f"{'Land' if train else 'Merge order'} {members[0].order}: {_line(members[0].title)}".rstrip(": ")
     else:
         rows = [f"- {each.order}: {_line(each.title)}".rstrip(": ") for each in members]
         head = f"Land {len(members)} orders\n\n" + "\n".join(rows)
-    return head + "\n\n" + "".join(_of_change(each) for each in members) + f"Train: {train}\nVerified-Tree: {tree}\n"
+    own = {"Train": train, "Verified-Tree": tree}
+    return head + "\n\n" + "".join(_of_change(each) for each in members) + _lines(own)
 
 
 def _of_change(change: QueuedChange) -> str:
     known = {"Order": change.order, "Goal": change.goal, "Agent": change.agent, "Receipt": change.receipt}
+    return _lines(known)
+
+
+def _lines(known: Mapping[str, str]) -> str:
     return "".join(f"{name}: {_line(value)}\n" for name, value in known.items() if _line(value))
 
 

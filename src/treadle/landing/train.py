@@ -21,6 +21,7 @@ from treadle.errors import LocalError, NotFound, StorageError, TreadleError, Wor
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.orders import encode
+from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import checking, driving, queue, returned
 from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.driving import DriverSeat
@@ -155,14 +156,24 @@ class Train:
     """One process at work on a train. `say` hears each step, for a person."""
 
     def __init__(
-        self, bus: Bus, name: str, record: TrainRecord, *, root: str = "", say: Say = lambda text: None
+        self,
+        bus: Bus,
+        name: str,
+        record: TrainRecord,
+        *,
+        root: str = "",
+        say: Say = lambda text: None,
+        bench: Bench | None = None,
     ) -> None:
         """`root`: a clone of the same remote on this machine, instead of the one that the record names."""
         self.bus = bus
         self.name = name
         self.say = say
-        user = checkouts.repository(root if root and ":" in record.branch else record.repository)
-        self.bench = Bench(name, user, record.branch, forge=record.forge, token=record.forge_token)
+        self.by = TRAIN
+        if bench is None:
+            user = checkouts.repository(root if root and ":" in record.branch else record.repository)
+            bench = Bench(name, user, record.branch, forge=record.forge, token=record.forge_token)
+        self.bench = bench
         self.sending = SendingBack(bus, name, self.bench, say)
         self.record = record
         self.revision = 0
@@ -193,9 +204,7 @@ class Train:
                     continue  # another changed the record: read and decide again
         finally:
             await seat.leave()
-            for task in self._checks.values():
-                task.cancel()
-            await asyncio.gather(*self._checks.values(), return_exceptions=True)
+            await self._keep_checks([])
 
     async def _wait(self) -> None:
         if self._checks:
@@ -214,7 +223,7 @@ class Train:
         if self.record.landing is not None and self.record.paused is None:
             await self._carry_forward()
             return True
-        if not self.record.verify and self.record.queue and self.record.paused is None:
+        if self._lacks_check and self.record.queue and self.record.paused is None:
             await self._stop(f"no check is set for {self.record.branch}: `treadle land --verify COMMAND` gives it one")
             return True
         found = queue.steps(self.record)
@@ -228,6 +237,10 @@ class Train:
                 await self._build(step)
                 return True
         return await self._help()
+
+    @property
+    def _lacks_check(self) -> bool:
+        return not self.record.verify
 
     async def _help(self) -> bool:
         """See to what was sent back. Looks at its orders now and then, and finds helpers at once."""
@@ -327,7 +340,7 @@ class Train:
                 if (await client.get_order(self.bus, name)).result.get("landed") != landed:
                     by = f", by {order}" if name != order else ""
                     what = f"landed on {self.record.branch} as {commit[:12]}{by}"
-                    await client.note_result(self.bus, name, what, {"merged": commit, "landed": landed}, by="train")
+                    await client.note_result(self.bus, name, what, {"merged": commit, "landed": landed}, by=self.by)
 
     async def _forget(self, intent: LandingIntent) -> None:
         await asyncio.to_thread(self.bench.forget, [*intent.orders, intent.new])
@@ -341,7 +354,7 @@ class Train:
         """Someone else brought it onto the branch: a person, with git."""
         if not (await client.get_order(self.bus, order)).result.get("merged"):
             what = f"{self.record.branch} has it already"
-            await client.note_result(self.bus, order, what, {"merged": self.record.tip}, by="train")
+            await client.note_result(self.bus, order, what, {"merged": self.record.tip}, by=self.by)
 
     # Building...
 
@@ -427,10 +440,13 @@ class Train:
         try:
             await asyncio.to_thread(self.bench.look, step.car.on, step.car.commit)
         except WorkspaceError as error:
-            await self._stop(f"{error}; then `treadle land resume {self.name}`")
+            await self._stop(self._until_resumed(error))
             return True
         await self._store(queue.started_landing(self.record))
         return True
+
+    def _until_resumed(self, error: WorkspaceError) -> str:
+        return f"{error}; then `treadle land resume {self.name}`"
 
     async def _carry_forward(self) -> None:
         """Move the branch to what was intended. Whether that happened is read from the branch afterwards.
@@ -451,7 +467,7 @@ class Train:
         except ForgeRed as error:
             await self._withdraw(error)
         except WorkspaceError as error:  # a checkout was changed since it was looked at
-            await self._stop(f"{error}; then `treadle land resume {self.name}`")
+            await self._stop(self._until_resumed(error))
 
     async def _withdraw(self, error: ForgeRed) -> None:
         """The forge's verdict is red: its request is closed first, so that no one can carry the intent out any more."""

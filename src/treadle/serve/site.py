@@ -9,7 +9,7 @@ from starlette.websockets import WebSocket
 
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
-from treadle.fleet.merging import Merging
+from treadle.landing.merging import Merging
 from treadle.serve.api.board import Board
 from treadle.serve.api.order_terminals import TerminalFinder
 from treadle.serve.api.screens import Screens

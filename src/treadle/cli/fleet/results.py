@@ -77,11 +77,13 @@ def review(name: str, path: str | None, as_json: bool) -> None:
 def merge(names: tuple[str, ...], into: str, verify: str, as_json: bool) -> None:
     """Merge the work of finished orders, one after the other; stops at the first that conflicts or fails.
 
-    Each merge is built and verified beside, in a fresh directory with the order's setup and what it brings; only then
-    does the branch move, in one step. A commit that you make meanwhile stays, and the merge is built again on it. The
-    checkout follows if it has no uncommitted changes; otherwise nothing is merged, and the reason is told.
+    Each is a `treadle land` of one order that waits behind no other and sends nothing back. It is built and verified
+    beside, in a fresh directory with the order's setup and what it brings; a check that fails is run once more; only
+    then does the branch move, in one step. A commit that you make meanwhile stays, and the merge is built again on it.
+    The checkout follows if it has no uncommitted changes; otherwise nothing is merged, and the reason is told.
     """
-    from treadle.fleet import client, merging
+    from treadle.fleet import client
+    from treadle.landing import merging
 
     async def work(bus: Any) -> list[Any]:
         orders = [await client.resolve(bus, name) for name in names]

@@ -9,10 +9,11 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from treadle.errors import ConfigError, NotFound, TreadleError
-from treadle.fleet import client, merging, results, reviews
+from treadle.fleet import client, results, reviews
 from treadle.fleet.client import Given
-from treadle.fleet.merging import Merging
 from treadle.fleet.reviews import Comment
+from treadle.landing import merging
+from treadle.landing.merging import Merging
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
 
 MERGES_KEPT = 50
