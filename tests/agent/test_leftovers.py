@@ -11,6 +11,7 @@ import pytest
 from tests.agent.checkouts import Working, checkout, git
 from treadle.agent import leftovers
 from treadle.cli import checks
+from treadle.errors import Busy
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
 
@@ -21,7 +22,7 @@ from pathlib import Path
 from tests.agent.checkouts import ENV, Working
 from tests.io.sandbox.rooms import sh
 from treadle.workspace import staging
-from treadle.workspace.in_place import LOCK
+from treadle.workspace.takeover import LOCK
 
 async def main():
     agent = Working(Path(sys.argv[1]), session="killed")
@@ -133,3 +134,109 @@ async def test_refs_that_are_a_link_lead_nowhere(top: Path) -> None:
     killed(top, "git commit -q --allow-empty -m two; mv .git/refs .git/r; ln -s / .git/refs")
     [left] = leftovers.find()
     assert leftovers._ids(left.private) <= {git(top, "rev-parse", "HEAD")}
+
+
+MERGING = (
+    "git switch -qc a; echo a > file.txt; git commit -qam a; git switch -q main; echo b > file.txt; git commit -qam b;"
+    " git merge a"
+)
+
+
+async def left_by(top: Path, command: str) -> leftovers.Leftover:
+    """What a session leaves that ends in the middle of something."""
+    agent = Working(top)
+    await agent.run(command)
+    agent.confining.close()
+    [left] = leftovers.find()
+    return left
+
+
+async def test_a_person_takes_over_an_unfinished_merge_and_ends_it_with_their_own_git(top: Path) -> None:
+    left = await left_by(top, f"{MERGING}; git branch other")
+    assert git(top, "log", "--format=%s") == "one" and git(top, "branch", "--list", "other") == ""
+    [seen] = await leftovers.look()
+    assert (seen.unfinished, seen.conflicts, seen.branches) == (("MERGE_HEAD",), 1, ("a", "main", "other"))
+    marked = (top / "file.txt").read_bytes()
+    notes, whole = await leftovers.hand_over(left)
+    assert whole and notes == [
+        "the merge is now in your repository: resolve 1 file and git add, then git commit, or git merge --abort"
+    ]
+    assert git(top, "status", "--porcelain") == "UU file.txt" and (top / "file.txt").read_bytes() == marked
+    assert git(top, "rev-parse", "MERGE_HEAD") == git(top, "rev-parse", "a") and b"<<<<<<<" in marked
+    assert git(top, "rev-parse", "other") == git(top, "rev-parse", "main") and kept() == []
+    (top / "file.txt").write_text("c\n")
+    git(top, "add", ".")
+    git(top, "commit", "-q", "--no-edit")
+    assert git(top, "log", "-1", "--format=%s %P").split()[:3] == ["Merge", "branch", "'a'"]
+    assert git(top, "fsck", "--strict", "--no-dangling") == "" and git(top, "status", "--porcelain") == ""
+
+
+async def test_a_killed_sessions_merge_is_taken_over_too(top: Path) -> None:
+    killed(top, MERGING)
+    agent = Working(top, session="next")
+    await agent.ok("true")
+    assert "`treadle git adopt killed` takes it over" in agent.said[-1]
+    agent.confining.close()
+    [left] = leftovers.find()
+    assert (await leftovers.hand_over(left))[1] and git(top, "status", "--porcelain") == "UU file.txt"
+
+
+@pytest.mark.parametrize("act", ["commit", "stage", "merge"])
+async def test_when_the_user_has_gone_on_the_commits_are_a_branch_and_the_rest_is_kept(top: Path, act: str) -> None:
+    left = await left_by(top, MERGING)
+    if act == "commit":
+        git(top, "commit", "-q", "--allow-empty", "-m", "mine")
+    elif act == "stage":
+        (top / "mine.txt").write_text("mine")
+        git(top, "add", "mine.txt")
+    else:
+        (top / ".git" / "MERGE_HEAD").write_text(git(top, "rev-parse", "HEAD"))
+    before = git(top, "rev-parse", "HEAD"), git(top, "ls-files", "--stage"), (top / "file.txt").read_bytes()
+    for _ in range(2):
+        notes, whole = await leftovers.hand_over(left)
+        assert not whole and "kept as the branch treadle/s1, and nothing else was changed" in notes[-1]
+    after = git(top, "rev-parse", "HEAD"), git(top, "ls-files", "--stage"), (top / "file.txt").read_bytes()
+    assert after == before and git(top, "log", "-1", "--format=%s", "treadle/s1") == "b" and len(kept()) == 1
+    await leftovers.drop(left)
+    assert kept() == []
+
+
+async def test_of_a_rebase_the_commands_are_not_taken_over(top: Path) -> None:
+    left = await left_by(
+        top,
+        "git switch -qc a; echo a > file.txt; git commit -qam a; git switch -q main; echo b > file.txt;"
+        " git commit -qam b; git rebase --exec 'touch ran' a",
+    )
+    notes, whole = await leftovers.hand_over(left)
+    assert whole and "rebase-merge was not taken over, because its steps can name programs" in notes
+    assert git(top, "status", "--porcelain") == "UU file.txt" and git(top, "branch", "--show-current") == ""
+    assert not any((top / ".git" / name).exists() for name in ("rebase-merge", "rebase-apply", "sequencer"))
+
+
+async def test_what_a_merge_names_must_be_a_commit(top: Path) -> None:
+    left = await left_by(top, f"{MERGING}; git rev-parse HEAD^{{tree}} > .git/MERGE_HEAD")
+    notes, whole = await leftovers.hand_over(left)
+    assert not whole and "the agent's MERGE_HEAD is not a commit" in notes[-1]
+    assert not (top / ".git" / "MERGE_HEAD").exists()
+
+
+async def test_a_branch_that_adds_a_submodule_is_kept_until_a_person_asks_for_it(top: Path) -> None:
+    adds = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub && git commit -qm sub"
+    left = await left_by(top, f"git switch -qc links && {adds} && git switch -q main")
+    assert git(top, "branch", "--list", "links") == ""
+    notes, whole = await leftovers.hand_over(left)
+    assert whole and git(top, "log", "-1", "--format=%s", "links") == "sub"
+    assert notes == ["look at links before you switch to it: it adds the submodule sub, which your git would enter"]
+
+
+async def test_a_session_that_lives_keeps_what_it_has(top: Path) -> None:
+    agent = Working(top)
+    await agent.run(MERGING)
+    [seen] = await leftovers.look()
+    assert seen.at_work and seen.unfinished == ("MERGE_HEAD",)
+    [left] = leftovers.find(living=True)
+    with pytest.raises(Busy):
+        await leftovers.hand_over(left)
+    with pytest.raises(Busy):
+        await leftovers.drop(left)
+    agent.confining.close()

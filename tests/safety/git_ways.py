@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from tests.agent.checkouts import Working, checkout, git
-from treadle.agent import sealing
+from treadle.agent import inside
 
 CONFIG = {
     "monitor": "git config core.fsmonitor 'touch CANARY;'",
@@ -279,7 +279,7 @@ class World:
         return wrong
 
 
-sealing.INSIDE_SECONDS = 5.0
+inside.INSIDE_SECONDS = 5.0
 
 
 async def main(base: Path, names: list[str], *, confined: bool = True) -> dict[str, list[str]]:

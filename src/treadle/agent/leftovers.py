@@ -1,16 +1,23 @@
-"""The private repositories of sessions that were killed: what they committed and was not taken over becomes branches.
+"""The private repositories of sessions that have ended with something in them that was not taken over.
 
 A session locks its directory in STATE/git while it lives. The next one in the same checkout looks for those without an
-owner. Their git may run what the agent's settings say, so it runs only inside a sandbox.
+owner, and makes branches of their commits. What is unfinished there is left to a person: `look` says what there is,
+`hand_over` puts it into their repository. Such a git may run what the agent's settings say, so it runs only inside a
+sandbox.
 """
+
+from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import msgspec
 
 from treadle.agent.bundling import bundle_inside
+from treadle.agent.inside import run_inside
 from treadle.errors import Busy, TreadleError, WorkspaceError
 from treadle.io import scratch
 from treadle.io.files import locked, read_at_most
@@ -20,11 +27,13 @@ from treadle.io.sandbox import methods
 from treadle.session import Confinement, Mount
 from treadle.workspace import staging
 from treadle.workspace.exchange import lacks, receive_bundle
-from treadle.workspace.in_place import LOCK, OWNED, RECORD, PlaceRecord
-from treadle.workspace.listing import STATES, ref_files
+from treadle.workspace.in_place import OWNED, RECORD, PlaceRecord
+from treadle.workspace.listing import STATES, BadListing, ref_files
+from treadle.workspace.takeover import LOCK, Inside, Takeover
 from treadle.workspace.user_repository import ID, UserRepository
 
 REFS_CAP = 16 << 20
+SHOWN = ("refs/heads/", "refs/tags/", "refs/notes/")
 KNOWN = 200
 """How many commits of the user's refs a bundle leaves out by name."""
 
@@ -40,8 +49,25 @@ class Leftover(NamedTuple):
         return os.path.join(self.directory, "git")
 
 
-def find() -> list[Leftover]:
-    """All that is kept of sessions that no longer live."""
+class GitLeft(msgspec.Struct, frozen=True, kw_only=True):
+    """What one session has left in its own repository."""
+
+    session: str
+    checkout: str
+    repository: str
+    at_work: bool = False
+    """Whether the session lives: then it is the agent's still."""
+    unfinished: tuple[str, ...] = ()
+    conflicts: int = 0
+    branches: tuple[str, ...] = ()
+    """Branches and tags that it made or moved."""
+    stashes: int = 0
+    problem: str = ""
+    """Why more is not known."""
+
+
+def find(*, living: bool = False) -> list[Leftover]:
+    """All that is kept of sessions that no longer live; with `living`, of the others."""
     base = os.path.join(state_dir(), "git")
     found: list[Leftover] = []
     for home in sorted(os.listdir(base)) if os.path.isdir(base) else ():
@@ -50,9 +76,9 @@ def find() -> list[Leftover]:
             continue  # it is being made, or was left by an earlier release
         try:
             with locked(os.path.join(home, OWNED), 0):
-                found += _places(home)
+                found += _places(home) if not living else []
         except Busy:
-            continue
+            found += _places(home) if living else []
     return found
 
 
@@ -101,9 +127,106 @@ async def _adopt(left: Leftover) -> list[str]:
         said.append(
             f"session {left.record.session} ended before its commits were taken over: they are now {', '.join(made)}"
         )
-    if not unfinished(left):
+    if stopped := unfinished(left):
+        name = left.record.session
+        said.append(
+            f"session {name} left work unfinished in its own repository ({', '.join(stopped)}):"
+            f" `treadle git adopt {name}` takes it over, `treadle git drop {name}` removes it"
+        )
+    else:
         await asyncio.to_thread(_remove, left)
     return said
+
+
+# What a person asks for...
+
+
+async def look() -> list[GitLeft]:
+    """What there is, in all checkouts. A session that lives is listed if it has something unfinished."""
+    living = [left for left in await asyncio.to_thread(lambda: find(living=True)) if unfinished(left)]
+    found = [_left(left, at_work=True) for left in living]
+    for left in await asyncio.to_thread(find):
+        try:
+            with locked(os.path.join(left.home, OWNED), 0):
+                found.append(await _look(left))
+        except (TreadleError, BadListing, OSError) as error:
+            found.append(_left(left, problem=str(error)))
+    return found
+
+
+def _left(left: Leftover, *, at_work: bool = False, problem: str = "") -> GitLeft:
+    return GitLeft(
+        session=left.record.session,
+        checkout=left.record.top,
+        repository=left.private,
+        at_work=at_work,
+        unfinished=tuple(unfinished(left)),
+        problem=problem,
+    )
+
+
+async def _look(left: Leftover) -> GitLeft:
+    async with _reopened(left) as (taking, inside):
+        found = await taking.left(inside)
+    moved = [name for name, at in found.refs.items() if taking.refs.get(name) != at and name.startswith(SHOWN)]
+    return GitLeft(
+        session=left.record.session,
+        checkout=left.record.top,
+        repository=left.private,
+        unfinished=found.unfinished,
+        conflicts=len({path for path, _, _ in found.conflicts}),
+        branches=tuple(sorted(name.removeprefix("refs/heads/").removeprefix("refs/") for name in moved)),
+        stashes=len(found.stashes),
+    )
+
+
+async def hand_over(left: Leftover) -> tuple[list[str], bool]:
+    """Put what a session left into the user's repository, each ref only from the value that the session knew. Returns
+    what the user should know, and whether that was all, so that nothing is kept any more. Raises Busy for a session
+    that lives."""
+    with locked(os.path.join(left.home, OWNED), 0):
+        try:
+            async with _reopened(left) as (taking, inside):
+                await asyncio.to_thread(staging.release, os.path.join(left.directory, LOCK))
+                notes = await taking.adopt(inside)
+        except BadListing as error:
+            raise WorkspaceError(f"session {left.record.session} left what cannot be taken over: {error}") from error
+        if not taking.stale:
+            await asyncio.to_thread(_remove, left)
+    return notes, not taking.stale
+
+
+async def drop(left: Leftover) -> None:
+    """Remove what a session left. Raises Busy for one that lives."""
+    with locked(os.path.join(left.home, OWNED), 0):
+        await asyncio.to_thread(_remove, left)
+
+
+@asynccontextmanager
+async def _reopened(left: Leftover) -> AsyncIterator[tuple[Takeover, Inside]]:
+    user = await asyncio.to_thread(UserRepository.at, left.record.top)
+    if user is None:
+        raise WorkspaceError(f"{left.record.top} is no longer a checkout")
+    taking = Takeover(user, left.directory, left.record.session)
+    await asyncio.to_thread(taking.recall)
+    with scratch.directory("adopting") as temp, scratch.directory("no-files") as nothing:
+        walls = _walls(left, temp)
+        env = {"GIT_DIR": left.private, "GIT_WORK_TREE": nothing}
+
+        async def inside(script: str, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
+            return await run_inside(walls, left.private, script, given, env)
+
+        yield taking, inside
+
+
+def _walls(left: Leftover, temp: str) -> Confinement:
+    mounts = tuple(Mount(source=source, target=target) for source, target in left.record.objects)
+    walls = Confinement(use="on", network="off", write=(left.private,), mounts=mounts, temp=temp)
+    methods.wanted(walls, None)
+    return walls
+
+
+# What the next session does...
 
 
 def _ids(private: str) -> set[str]:
@@ -121,11 +244,8 @@ def _ids(private: str) -> set[str]:
 async def _branches(left: Leftover, user: UserRepository, missing: list[str]) -> list[str]:
     refs = (await asyncio.to_thread(user.refs)).values()
     known = [f"^{at}" for at in dict.fromkeys(refs) if ID.fullmatch(at)][:KNOWN]
-    mounts = tuple(Mount(source=source, target=target) for source, target in left.record.objects)
     with scratch.directory("bundling") as temp:
-        walls = Confinement(use="on", network="off", write=(left.private,), mounts=mounts, temp=temp)
-        methods.wanted(walls, None)
-        bundle = await bundle_inside(walls, left.private, ["--all", *missing, *known])
+        bundle = await bundle_inside(_walls(left, temp), left.private, ["--all", *missing, *known])
     return await asyncio.to_thread(_take, left, user, bundle, missing)
 
 

@@ -14,29 +14,19 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec.structs import replace
-
-from treadle.errors import LocalError, TimedOut, TreadleError
-from treadle.io import opening, scratch
-from treadle.io.files import locked, read_at_most
+from treadle.errors import TreadleError
+from treadle.io import scratch
+from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.activity import activity
 from treadle.io.sandbox.matches import Matches
-from treadle.io.within import within
 from treadle.session import Confinement, Mount
 from treadle.workspace.git_names import is_git
 
 if TYPE_CHECKING:
     from treadle.workspace.in_place import InPlace
 
-LOOK_SECONDS = 15.0
-"""For a look at the agent's repository: all that a person waits for after they have stopped a run."""
-INSIDE_SECONDS = 60.0
-"""For what moves objects or refs."""
-LARGEST = 1 << 30
-"""Bytes of what comes out at once; larger work is kept where it is, and that is said."""
-ROOM = "/run/treadle"
 QUICK = 0.003
 """Seconds. A look at the workspaces that takes longer is not repeated for every command."""
 
@@ -199,32 +189,11 @@ class Sealing:
         return said
 
     async def _inside(self, place: InPlace, script: str, given: Mapping[str, bytes]) -> dict[str, bytes]:
-        from treadle.io.sandbox.start import start
+        from treadle.agent.inside import run_inside
 
         walls = self._walls()
         assert walls is not None
-        with scratch.directory("inside") as room:
-            into, out = os.path.join(room, "in"), os.path.join(room, "out")
-            os.mkdir(into)
-            os.mkdir(out)
-            for name, data in given.items():
-                opening.write(os.path.join(into, name), data)
-            shown = (Mount(source=into, target=f"{ROOM}/in"), Mount(source=out, target=f"{ROOM}/out", write=True))
-            walls = replace(walls, network="off", hosts=(), sockets=(), relay=None, mounts=(*walls.mounts, *shown))
-            env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
-            said, seconds = b"", INSIDE_SECONDS if given else LOOK_SECONDS
-            try:
-                async with within(seconds):
-                    child = await start(walls, ["/bin/sh", "-c", script], cwd=place.user.top, env=env, stderr="stdout")
-                    async with child:
-                        while data := await child.stdio.read():
-                            said = (said + data)[-4096:]
-                        code = await child.wait()
-            except TimeoutError as error:
-                raise TimedOut(f"git did not end within {seconds:g} s") from error
-            if code:
-                raise LocalError(f"git says: {said.decode(errors='replace').strip()[-500:] or f'exit code {code}'}")
-            return await asyncio.to_thread(_files, out)
+        return await run_inside(walls, place.user.top, script, given)
 
     def close(self) -> None:
         """Remove the private repositories, unless something in them was not taken over."""
@@ -258,17 +227,3 @@ def _is_repository(path: str) -> bool:
 
 def _kept(path: str) -> str:
     return path if is_git(os.path.basename(path)) else os.path.dirname(path)
-
-
-def _files(directory: str) -> dict[str, bytes]:
-    """What a program left here. Links are not followed, and anything but files is left out."""
-    found = {}
-    for name in os.listdir(directory):
-        try:
-            data = read_at_most(os.path.join(directory, name), LARGEST + 1, follow=False)
-        except OSError:
-            continue
-        if len(data) > LARGEST:
-            raise LocalError(f"it is larger than {LARGEST >> 20} MiB")
-        found[name] = data
-    return found

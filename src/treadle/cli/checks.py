@@ -75,7 +75,7 @@ def _kept_repositories() -> Iterator[Finding]:
         fix = f"start treadle in {top}: the commits of session {session} become branches"
         if stopped := leftovers.unfinished(left):
             says += f" (unfinished: {', '.join(stopped)})"
-            fix = f"remove {left.directory} when you no longer need what session {session} left unfinished"
+            fix = f"treadle git adopt {session} (or treadle git drop {session}, if you do not need it)"
         yield Finding(area="state", name="kept repository", ok=False, says=says, fix=fix)
 
 

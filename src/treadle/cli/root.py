@@ -44,6 +44,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.sessions:sessions",
             "Kept sessions: list them (the latest first), show, search, export, remove.",
         ),
+        "git": (
+            "treadle.cli.git:git_",
+            "What sessions left unfinished in their own git repositories: list it, take it over, remove it.",
+        ),
         "trust": ("treadle.cli.trust:trust", "Trust the project in DIR (default: here) as its files are now."),
     },
     "Offer an agent to another program, or run another's": {

@@ -14,6 +14,7 @@ from treadle.workspace.user_repository import ID, REF
 MODES = {"100644", "100755", "120000", "160000"}
 STATES = {"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply", "sequencer"}
 _ENTRY = re.compile(rb"(?:([A-Za-z?]) )?(\d{6}) ([0-9a-f]{40,64}) ([0-3])\t(.+)", re.S)
+HEADS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_MSG")
 MOST_STASHES = 50
 
 
@@ -71,6 +72,13 @@ class GitListing(NamedTuple):
         """The commit that HEAD or a branch is at; None for a branch without commits."""
         return self.refs.get(head) if REF.fullmatch(head) else head
 
+    def commits(self, name: str) -> list[str]:
+        """What a file of an unfinished merge names, such as MERGE_HEAD; an octopus has several."""
+        lines = os.fsdecode(self.heads.get(name, b"")).split()
+        if any(not ID.fullmatch(one) for one in lines):
+            raise BadListing(f"its {name} is {' '.join(lines)[:100]!r}")
+        return lines
+
 
 def read_listing(files: Mapping[str, bytes]) -> GitListing:
     head = os.fsdecode(files.get("head", b"")).strip()
@@ -89,7 +97,7 @@ def read_listing(files: Mapping[str, bytes]) -> GitListing:
         conflicts=conflicts,
         unfinished=tuple([name for name in states if name in STATES] or (["conflicts"] if conflicts else [])),
         stashes=tuple(one for one in stashes[:MOST_STASHES] if ID.fullmatch(one)),
-        heads={name: data for name, data in files.items() if name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "MERGE_MSG")},
+        heads={name: data for name, data in files.items() if name in HEADS},
     )
 
 

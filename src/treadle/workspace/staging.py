@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from treadle.workspace.listing import Staged, read_entries
 from treadle.workspace.user_repository import UserRepository
 
 Entries: TypeAlias = dict[bytes, Staged]
+Conflicts: TypeAlias = Sequence[tuple[bytes, Staged, str]]
 PATIENCE = 3.0
 """Seconds to wait for a git of the user to be done with the index."""
 _WHOLE = ["-c", "core.splitIndex=false", "-c", "index.sparse=false"]
@@ -64,12 +65,16 @@ class HeldIndex:
         if os.path.exists(self._index):
             copy_file(self._index, self._copy)
 
-    def change(self, old: Entries, new: Entries) -> None:
-        """Make the copy's entries those of `new`, given that they are those of `old`. Flags that git has are kept."""
+    def change(self, old: Entries, new: Entries, conflicts: Conflicts = ()) -> None:
+        """Make the copy's entries those of `new`, given that they are those of `old`. Flags that git has are kept.
+
+        `conflicts`: the entries of files that are not merged yet, each with its stage.
+        """
         zero = "0" * len(next(iter({**old, **new}.values())).id) if old or new else ""
         gone = [b"0 %s\t%s\0" % (zero.encode(), path) for path in old if path not in new]
         put = [(path, entry) for path, entry in new.items() if old.get(path) != entry]
         lines = [b"%s %s 0\t%s\0" % (entry.mode.encode(), entry.id.encode(), path) for path, entry in put]
+        lines += [b"%s %s %s\t%s\0" % (e.mode.encode(), e.id.encode(), at.encode(), path) for path, e, at in conflicts]
         self._changed = bool(gone or lines)
         if not self._changed:
             return
