@@ -330,6 +330,37 @@ HOSTILE = (
 )
 
 
+async def test_the_board_is_grouped_by_project_filtered_and_says_once_that_prices_are_unknown(
+    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
+) -> None:
+    await start_node()
+    used = work(repository, edits(tmp_path, "x", "a.txt", "two"), project="loom", title="Weave")
+    other = work(repository, edits(tmp_path, "y", "a.txt", "three"), project="loom", title="Spin")
+    await give(bus, used, other)
+    for each in (used, other):
+        await client.wait(bus, each.id, 90)
+    waiting = [("Dye", "shop"), ("Sell", "shop"), ("Write", "docs")]
+    await give(bus, *(spec(title=title, project=project, labels=("none",)) for title, project in waiting))
+    page = await open_page(web)
+    part = page.locator(".part.waiting")
+    await expect(part.locator(".row")).to_have_count(3)
+    await expect(part.locator(".group")).to_have_count(2)
+    assert sorted(await part.locator(".group").all_inner_texts()) == ["docs 1", "shop 2"]
+    await expect(page.get_by_text("Price unknown: 2 of these orders")).to_be_visible()
+    await expect(page.locator(".row", has_text="price unknown")).to_have_count(0)
+    await page.get_by_label("Filter the board").fill("shop dy")
+    await expect(part.locator(".row")).to_have_count(1)
+    await expect(part.locator("h2")).to_contain_text("1 of 3")
+    await expect(page.locator(".part.needs")).to_contain_text("None fits the filter.")
+    await page.get_by_label("Filter the board").fill("")
+    await expect(part.locator(".row")).to_have_count(3)
+    await page.get_by_role("button", name="By project").click()
+    await expect(part.locator(".group")).to_have_count(0)
+    await page.reload()
+    await expect(part.locator(".row")).to_have_count(3)
+    await expect(part.locator(".group")).to_have_count(0)
+
+
 async def test_what_an_agent_says_can_only_be_read_and_widens_nothing(web: Web, bus: Bus, open_page: Open) -> None:
     text = "\n".join(HOSTILE)
     order = spec(title=text[:200], project=HOSTILE[0], labels=(HOSTILE[1],))

@@ -1,20 +1,34 @@
-// The left column: who needs you, what works, what waits, what is done.
+// The left column: who needs you, what works, what waits, what is done; by project, and as much of it as the filter lets through.
 
-import { board } from "./store.js";
+import { board, keep, setting } from "./store.js";
 import { el, fill, setText } from "./text.js";
-import { badge, cost, nowOf, stateOf } from "./words.js";
+import { badge, hasPrice, nowOf, stateOf, used } from "./words.js";
 
 const TITLES = { needs: "Needs you", working: "Working", waiting: "Waiting", done: "Done" };
+const KEPT = ["needs"];  // by urgency, whatever the project
 const NOTHING = { needs: "Nothing needs you.", working: "Nobody is at work.", waiting: "No order waits.", done: "Nothing has ended yet." };
 /** @type {Map<string, HTMLElement>} */
 const made = new Map();
+/** @type {Map<string, HTMLElement>} */
+const heads = new Map();
 /** @type {Record<string, any>} */
 const parts = {};
+const filter = el("input", { type: "search", placeholder: "Filter: title, project, agent, node", "aria-label": "Filter the board" });
+const unpriced = el("p", { class: "more unpriced" });
+let grouped = setting("group", "project") === "project";
 let selected = "";
 let held = false;
 
 /** @param {HTMLElement} where */
 export function showList(where) {
+  const group = el("button", { type: "button", class: "quiet", "aria-pressed": String(grouped), onclick: () => {
+    grouped = !grouped;
+    keep("group", grouped ? "project" : "none");
+    group.setAttribute("aria-pressed", String(grouped));
+    arrange(true);
+  } }, "By project");
+  filter.addEventListener("input", () => arrange(true));
+  where.append(el("div", { class: "list-bar" }, filter, group));
   for (const [name, title] of Object.entries(TITLES)) {
     const count = el("b", { class: "count" });
     const rows = el("div", { class: "rows" });
@@ -26,6 +40,7 @@ export function showList(where) {
     parts[name] = { box, count, rows, more, chip };
     where.append(box);
   }
+  where.append(unpriced);
   where.addEventListener("pointermove", () => { held = true; });
   where.addEventListener("pointerleave", () => { held = false; arrange(true); });
   board.changed.add(() => arrange(false));
@@ -42,22 +57,50 @@ export function select(id) {
 
 export const selectedId = () => selected;
 /** All rows in the order in which they are shown. @returns {string[]} */
-export const order = () => ["needs", "working", "waiting", "done"].flatMap((name) => board.sections[name] ?? []);
+export const order = () => Object.keys(TITLES).flatMap((name) => entries(name).filter((key) => made.has(key)));
 /** @param {string} id */
 export const reveal = (id) => made.get(id)?.scrollIntoView({ block: "nearest" });
+
+/** @param {any} row what the fleet is fair between: its project, or its repository */
+const projectOf = (row) => row.project || String(row.place ?? "").replace(/^.*\/(?=.)/, "") || "no project";
+
+/** Every word of the filter is in what the row says. @param {any} row */
+function fits(row) {
+  const said = [row.title, projectOf(row), row.agent, row.node, stateOf(row)[1], row.id].join(" ").toLowerCase();
+  return filter.value.toLowerCase().split(/\s+/).every((/** @type {string} */ word) => said.includes(word));
+}
+
+/** The rows of a section, and before those of each project its heading where there is more than one. @param {string} name @returns {string[]} */
+function entries(name) {
+  const ids = (board.sections[name] ?? []).filter((id) => fits(board.rows.get(id) ?? {}));
+  /** @type {Map<string, string[]>} */
+  const projects = new Map();
+  for (const id of ids) { const of = projectOf(board.rows.get(id)); projects.set(of, [...projects.get(of) ?? [], id]); }
+  if (!grouped || KEPT.includes(name) || projects.size < 2) return ids;
+  return [...projects].flatMap(([project, its]) => [headOf(name, project, its.length), ...its]);
+}
+
+/** @param {string} name @param {string} project @param {number} count */
+function headOf(name, project, count) {
+  const key = `${name} ${project}`;
+  const head = heads.get(key) ?? el("h3", { class: "group", "data-id": key }, el("span", null, project), " ", el("b", { class: "count" }));
+  heads.set(key, head);
+  setText(/** @type {Element} */ (head.lastElementChild), String(count));
+  return key;
+}
 
 /** Rows do not move under the pointer or the focus: what is new waits behind a chip. @param {boolean} now */
 function arrange(now) {
   const focus = document.activeElement;
   for (const [name, part] of Object.entries(parts)) {
-    const wanted = board.sections[name] ?? [];
-    const total = wanted.length + (board.more[name] ?? 0);
-    setText(part.count, total ? String(total) : "");
-    for (const id of wanted) update(id);
+    const all = board.sections[name] ?? [], wanted = entries(name);
+    const total = all.length + (board.more[name] ?? 0), fitting = all.filter((id) => wanted.includes(id)).length;
+    setText(part.count, !total ? "" : filter.value ? `${fitting} of ${total}` : String(total));
+    for (const id of all) update(id);
     const shown = [...part.rows.children].map((/** @type {any} */ row) => row.dataset.id).filter(Boolean);
     const same = shown.length === wanted.length && shown.every((id, place) => id === wanted[place]);
     if (!same && !now && shown.length && (held || part.rows.contains(focus))) {
-      const fresh = wanted.filter((id) => !shown.includes(id)).length;
+      const fresh = wanted.filter((id) => !shown.includes(id) && made.has(id)).length;
       const gone = shown.filter((id) => !wanted.includes(id));
       for (const id of gone) made.get(id)?.classList.add("gone");
       part.chip.hidden = !fresh;
@@ -67,10 +110,13 @@ function arrange(now) {
     part.chip.hidden = true;
     if (!same) place(part.rows, wanted);
     for (const id of wanted) made.get(id)?.classList.remove("gone");
-    if (!wanted.length && board.known) { if (part.rows.firstChild?.dataset?.id || !part.rows.firstChild) fill(part.rows, el("p", { class: "empty" }, NOTHING[/** @type {keyof typeof NOTHING} */ (name)])); }
+    if (!wanted.length && board.known) { if (part.rows.firstChild?.dataset?.id || !part.rows.firstChild) fill(part.rows, el("p", { class: "empty" })); setText(part.rows.firstChild, all.length ? "None fits the filter." : NOTHING[/** @type {keyof typeof NOTHING} */ (name)]); }
     part.more.hidden = !board.more[name];
     if (board.more[name]) setText(part.more, `${board.more[name]} more: see Orders`);
   }
+  const without = [...board.rows.values()].filter((row) => row.tokens && !hasPrice(row)).length;
+  unpriced.hidden = !without;
+  setText(unpriced, `Price unknown: ${without} of these orders, so no $ is shown for them.`);
   if (focus instanceof HTMLElement && focus.isConnected && document.activeElement !== focus) focus.focus({ preventScroll: true });
   for (const id of made.keys()) if (!board.rows.has(id)) { made.get(id)?.remove(); made.delete(id); }
 }
@@ -79,7 +125,7 @@ function arrange(now) {
 function place(where, ids) {
   let next = where.firstChild;
   for (const id of ids) {
-    const row = /** @type {HTMLElement} */ (made.get(id));
+    const row = /** @type {HTMLElement} */ (made.get(id) ?? heads.get(id));
     if (row === next) next = next.nextSibling;
     else where.insertBefore(row, next);
   }
@@ -106,7 +152,7 @@ function update(id) {
   setText(second.children[0], nowOf(row));
   if (row.since) second.children[1].setAttribute("at", String(row.since));
   second.children[1].hidden = !row.since;
-  setText(second.children[2], [row.agent, row.node, cost(row)].filter(Boolean).join(" · "));
+  setText(second.children[2], [row.agent, row.node, used(row)].filter(Boolean).join(" · "));
   node.classList.toggle("striped", row.verdict === "lost" || board.gone.includes(row.node) && !["done", "failed", "cancelled", "skipped"].includes(row.state));
   node.classList.toggle("answered", Boolean(row.answered));
 }

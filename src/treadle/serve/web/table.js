@@ -3,7 +3,7 @@
 import { follow, link, post } from "./server.js";
 import { keep, setting } from "./store.js";
 import { el, fill, oneLine, plain, setText } from "./text.js";
-import { cost, nowOf, stateOf } from "./words.js";
+import { nowOf, stateOf, used } from "./words.js";
 
 const HIGH = matchMedia("(max-width: 700px)").matches ? 45 : 36;
 const WINDOW = 200, MARGIN = 30;
@@ -29,7 +29,7 @@ export function show(where, { query }) {
   const many = el("div", { class: "bar" }), inner = el("div", { class: "inner" }), empty = el("p", { class: "empty", hidden: true }, "No order fits these filters.");
   const port = el("div", { class: "viewport", tabindex: "0", role: "region", "aria-label": "Orders" }, inner, empty);
   const head = el("div", { class: "cells head" }, ["", "State", "Title", "Now", "Agent", "Repository", "Node", "Age", "Used"].map((name) => el("span", null, name)));
-  fill(where, el("h1", { class: "unseen" }, "Orders"), el("div", { class: "table" }, facets, el("div", { class: "grid" }, el("div", { class: "bar" }, text, views(), count, chips), many, head, port)));
+  fill(where, el("h1", { class: "unseen" }, "Orders"), el("div", { class: "table" }, facets, el("div", { class: "grid" }, el("div", { class: "bar" }, text, views(), count, el("span", { class: "small" }, "$ where the price is known"), chips), many, head, port)));
 
   /** @param {string} name @param {string[]} values */
   function narrow(name, values) {
@@ -168,7 +168,7 @@ class Line {
     this.id = row?.id ?? "";
     this.box.checked = this.chosen.has(this.id);
     const [shape, word, kind] = row ? stateOf(row) : ["", "", "calm"];
-    const said = row ? [`${shape} ${word}`, row.title, nowOf(row), row.agent, String(row.place).replace(/^.*\/(?=.)/, ""), row.node, cost(row)] : [];
+    const said = row ? [`${shape} ${word}`, row.title, nowOf(row), row.agent, String(row.place ?? "").replace(/^.*\/(?=.)/, ""), row.node, used(row)] : [];
     this.texts.forEach((text, place) => { const now = plain(said[place]); if (text.data !== now) text.data = now; });
     this.state.className = `badge ${kind}`;
     if (row) { this.title.setAttribute("href", `#/order/${row.id}`); this.age.setAttribute("at", String(row.changed)); }

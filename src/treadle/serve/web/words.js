@@ -46,8 +46,12 @@ export function nowOf(row) {
 
 /** @param {number} number */
 export const short = (number) => number >= 1e6 ? `${(number / 1e6).toFixed(1)}M` : number >= 1000 ? `${(number / 1000).toFixed(number >= 1e4 ? 0 : 1)}k` : String(number);
+/** What a list says of an order's use: the list itself says once where no price is known. @param {any} row */
+export const used = (row) => row.tokens ? `${short(row.tokens)} tok${hasPrice(row) ? ` · $${row.usd.toFixed(2)}` : ""}` : "";
 /** @param {any} row */
-export const cost = (row) => row.tokens ? `${short(row.tokens)} tok · ${row.usd === null || row.usd === undefined ? "price unknown" : `$${row.usd.toFixed(2)}`}` : "";
+export const hasPrice = (row) => row.usd !== null && row.usd !== undefined;
+/** @param {any} row */
+export const cost = (row) => row.tokens ? `${short(row.tokens)} tok · ${hasPrice(row) ? `$${row.usd.toFixed(2)}` : "price unknown"}` : "";
 
 // Times, as people say them. The server's clock is the one that counts.
 
