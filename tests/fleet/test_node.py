@@ -162,3 +162,12 @@ def test_where_the_engines_disk_is_full_nothing_given_is_lost_and_all_goes_on_wh
     if "unshare" in done.stderr or "mount:" in done.stderr:
         pytest.skip(f"no disk of our own can be mounted here: {done.stderr.strip()}")
     assert done.stdout.split() == ["True", "True"], done.stdout + done.stderr
+
+
+async def test_a_node_says_how_busy_its_machine_is(bus: Bus, start_node: Start) -> None:
+    await start_node()
+    (found,) = await client.nodes(bus)
+    seen = found.machine
+    assert seen is not None and seen.cpus == os.cpu_count()
+    assert 0 < seen.memory_free <= seen.memory and 0 < seen.disk_free <= seen.disk
+    assert seen.cpu is None or 0.0 <= seen.cpu <= 1.0

@@ -50,6 +50,7 @@ from treadle.wire.fleet.messages import (
     KeepRequest,
     LimitName,
     LimitRequest,
+    MachineSeen,
     NodeAnswer,
     NoteRequest,
     PauseRequest,
@@ -219,6 +220,7 @@ class NodeRow(NodeRecord, frozen=True, kw_only=True):
     alive: bool = False
     heard_seconds_ago: float | None = None
     says: str = ""
+    machine: MachineSeen | None = None
 
 
 async def nodes(bus: Bus) -> list[NodeRow]:

@@ -29,7 +29,7 @@ from treadle.fleet.run import null, runs
 from treadle.fleet.run.terminals import OrderTerminals
 from treadle.fleet.schedule.passengers import RidesAlong
 from treadle.fleet.schedule.scheduler import Scheduler
-from treadle.io import files
+from treadle.io import files, machine
 from treadle.io.files import locked, write_atomic
 from treadle.io.process import child, table, warm
 from treadle.io.process.detached import detach
@@ -40,6 +40,7 @@ from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.messages import (
     FLEET_FORMAT,
     Leave,
+    MachineSeen,
     NodeBeat,
     NodeBeatAnswer,
     NodeRuns,
@@ -94,6 +95,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._reports: set[asyncio.Task[None]] = set()
         self.terminals = OrderTerminals(self.name, self.report)
+        self._looking = machine.MachineLook()
         self._wrong = ""
         self._wrong_until = 0.0
         self._refused = ""
@@ -212,6 +214,7 @@ class Node:
             leaving=self.leaving or self._trouble(),
             version=__version__,
             runs=[key for key, pid in self._pids.items() if _works(pid)],
+            machine=self._machine(),
         )
         subject, patience = f"fleet.beat.{self.name}.node", self.fleet.lease / 3
         with contextlib.suppress(Unreachable, RemoteProtocolError):
@@ -219,6 +222,17 @@ class Node:
             if answer.refused and answer.refused != self._refused:
                 log.error("the scheduler gives this node nothing to do: %s", answer.refused)
             self._refused = answer.refused
+
+    def _machine(self) -> MachineSeen:
+        (memory_free, memory), (disk_free, disk) = machine.memory(), machine.disk(places.inside())
+        return MachineSeen(
+            cpus=os.cpu_count() or 0,
+            cpu=self._looking.cpu(),
+            memory_free=memory_free,
+            memory=memory,
+            disk_free=disk_free,
+            disk=disk,
+        )
 
     def _trouble(self) -> str:
         """Why nothing should be placed here now."""
@@ -399,8 +413,7 @@ def _stamp() -> str:
 
 
 def free_disk(directory: str) -> int:
-    found = os.statvfs(directory)
-    return found.f_bavail * found.f_frsize
+    return machine.disk(directory)[0]
 
 
 def _how_it_ended(directory: str) -> str:

@@ -58,6 +58,7 @@ class Answering:
         view.labels = frozenset(beat.labels)
         view.agents = None if beat.agents is None else frozenset(beat.agents)
         view.limits = beat.limits
+        view.machine = beat.machine
         refused = outdated(name, beat)
         view.leaving = beat.leaving or refused
         if view.free > max(free, 0):
@@ -180,6 +181,7 @@ class Answering:
             alive=ago <= book.lease,
             heard_seconds_ago=round(ago, 2),
             says=idle,
+            machine=view.machine if ago <= book.lease else None,
         )
 
     def _status(self) -> FleetStatus:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from treadle.coordination.surfaces import Surface
 from treadle.fleet.engine.bus import Write
-from treadle.wire.fleet.messages import RunActivity
+from treadle.wire.fleet.messages import MachineSeen, RunActivity
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AskRecord, Order
 
@@ -40,6 +40,7 @@ class NodeView:
         """None means any."""
         self.limits: dict[str, int] = {}
         self.at_work: set[str] = set()
+        self.machine: MachineSeen | None = None
         self.leaving = ""
         """Why it takes nothing more, as it says itself."""
 

@@ -22,10 +22,23 @@ export function show(where, { name }) {
 /** @param {any[]} value @param {(work: () => Promise<any>) => void} tried */
 function nodes(value, tried) {
   if (!value.length) return el("p", null, "No node was ever heard. ", el("code", null, "treadle fleet up"), " starts one here.");
-  return table(["Node", "State", "At work", "Labels", "Says", "Action"], value.map((node) => [
-    node.name, node.alive ? "▶ up" : `◌ gone${node.heard ? `, last heard ${span(serverNow() - node.heard)} ago` : ""}`, `${(node.at_work ?? []).length} of ${node.slots ?? "?"}`, (node.labels ?? []).join(", "), node.says ?? "",
+  return table(["Node", "State", "At work", "CPU", "Memory free", "Disk free", "Labels", "Says", "Action"], value.map((node) => [
+    node.name, node.alive ? "▶ up" : `◌ gone${node.heard ? `, last heard ${span(serverNow() - node.heard)} ago` : ""}`, `${(node.at_work ?? []).length} of ${node.slots ?? "?"}`, ...machine(node.machine), (node.labels ?? []).join(", "), node.says ?? "",
     link.right === "all" ? el("button", { type: "button", class: "quiet", onclick: () => tried(() => post(`/nodes/${node.name}/${/^drained/.test(node.says ?? "") ? "undrain" : "drain"}`, /^drained/.test(node.says ?? "") ? undefined : {})) }, /^drained/.test(node.says ?? "") ? "Let it work again" : "Drain") : ""]));
 }
+
+/** How full a node's machine is. @param {any} seen */
+function machine(seen) {
+  /** @param {number | undefined} free @param {number | undefined} all */
+  const room = (free, all) => all ? meter(1 - (free ?? 0) / all, `${size(free ?? 0)} of ${size(all)}`) : "";
+  if (!seen) return ["", "", ""];
+  return [seen.cpu === undefined || seen.cpu === null ? `${seen.cpus ?? "?"} CPUs` : meter(seen.cpu, `${Math.round(100 * seen.cpu)} % of ${seen.cpus ?? "?"}`), room(seen.memory_free, seen.memory), room(seen.disk_free, seen.disk)];
+}
+
+/** @param {number} bytes */
+const size = (bytes) => bytes >= 1e12 ? `${(bytes / 1e12).toFixed(1)} TB` : bytes >= 1e9 ? `${(bytes / 1e9).toFixed(bytes >= 1e10 ? 0 : 1)} GB` : `${Math.round(bytes / 1e6)} MB`;
+/** @param {number} share what is used of something @param {string} words */
+const meter = (share, words) => el("span", { class: "machine" }, el("meter", { min: "0", max: "1", low: "0.8", high: "0.9", optimum: "0", value: share.toFixed(3), "aria-hidden": "true" }), words);
 
 /** @param {any[]} value */
 function claims(value) {

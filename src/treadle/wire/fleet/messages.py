@@ -258,6 +258,19 @@ class NodeRuns(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
 # Beats...
 
 
+class MachineSeen(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
+    """A node's machine as it was at the last beat. Zero, or no `cpu`, where its system does not tell."""
+
+    cpus: int = 0
+    cpu: float | None = None
+    """The share of all processors that was in use since the beat before."""
+    memory_free: int = 0
+    memory: int = 0
+    disk_free: int = 0
+    """Bytes, where the node keeps its runs."""
+    disk: int = 0
+
+
 class NodeBeat(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
     """fleet.beat.NODE.node"""
 
@@ -270,6 +283,7 @@ class NodeBeat(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
     version: str = ""
     runs: list[tuple[str, int]] = []
     """The orders and attempts whose runners it sees alive, as processes that are not stopped."""
+    machine: MachineSeen | None = None
 
 
 class NodeBeatAnswer(FleetMessage, frozen=True, kw_only=True, omit_defaults=False):
@@ -373,6 +387,7 @@ class NodeAnswer(FleetMessage, frozen=True, kw_only=True, omit_defaults=False):
     alive: bool = False
     heard_seconds_ago: float = 0.0
     says: str = ""
+    machine: MachineSeen | None = None
 
 
 class FleetStatus(FleetMessage, frozen=True, kw_only=True, omit_defaults=False):

@@ -1,0 +1,44 @@
+"""How busy this machine is: its processors, its memory, and the disk below a directory."""
+
+import os
+
+from treadle.errors import StorageError
+from treadle.io.reading import read
+
+
+class MachineLook:
+    """Looks now and then. How busy the processors are is told of the time since the look before."""
+
+    def __init__(self) -> None:
+        self._busy, self._all = _processor_times()
+
+    def cpu(self) -> float | None:
+        """The share of all processors that was used, from 0 to 1; None where the system does not tell."""
+        busy, everything = _processor_times()
+        used, time = busy - self._busy, everything - self._all
+        self._busy, self._all = busy, everything
+        return min(1.0, max(0.0, used / time)) if time > 0 else None
+
+
+def memory() -> tuple[int, int]:
+    """Bytes of memory that programs could still get, and all of it; zeros where the system does not tell."""
+    try:
+        rows = dict(line.split(":", 1) for line in read("/proc/meminfo").decode().splitlines() if ":" in line)
+        free, whole = (int(rows[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))
+        return free, whole
+    except (StorageError, KeyError, ValueError, IndexError):
+        return 0, 0
+
+
+def disk(directory: str) -> tuple[int, int]:
+    """Bytes of a directory's file system that are free for us, and all of it."""
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+
+
+def _processor_times() -> tuple[int, int]:
+    try:
+        ticks = [int(each) for each in read("/proc/stat").split(b"\n", 1)[0].split()[1:9]]
+    except (StorageError, ValueError):
+        return 0, 0
+    return sum(ticks) - sum(ticks[3:5]), sum(ticks)  # idle, and waiting for a disk, is not used
