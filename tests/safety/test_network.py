@@ -103,3 +103,38 @@ async def test_web_fetch_follows_the_same_list(
     allowed = Rules(allow=("WebFetch(domain:127.0.0.1)",))
     events = await turn(await opened(fetch, mode="full-auto", confinement=LISTED, rules=allowed))
     assert of(events, ToolDenied) == []  # then it is the tool that refuses private addresses
+
+
+@pytest.mark.parametrize("mode", ["auto-edit", "full-auto"])
+async def test_by_default_commands_and_web_fetch_reach_nothing_that_no_person_allowed(
+    opened: Opened, listener: Listener, mode: str
+) -> None:
+    commands = [f"url={listener.url}; " + way.format(listener.url) for way in WAYS]
+    run = Rules(allow=("Bash",))
+    everything = script(*commands).removesuffix(says("done")) + calls("web_fetch", {"url": listener.url}) + says("done")
+    events = await turn(await opened(everything, mode=mode, rules=run))
+    assert len(of(events, ToolEnded)) == len(commands) and listener.heard == []
+    assert "--network" in of(events, ToolEnded)[0].result and "--network" in of(events, ToolDenied)[0].reason
+    asked = await opened(script(FETCH.format(listener.url)), mode=mode, rules=run, answers=True)
+    events = await turn(asked, answer=Answer(decision="allow"))
+    assert [one.name for one in of(events, Asked)] == ["network"] and len(listener.heard) == 1
+
+
+async def test_elsewhere_and_where_it_was_switched_on_commands_have_the_network(
+    opened: Opened, listener: Listener
+) -> None:
+    command = script(FETCH.format(listener.url))
+    await turn(await opened(command, mode="full-auto", confinement=Confinement(network="on")))
+    await turn(await opened(command, mode="suggest", confinement=Confinement(use="on"), rules=Rules(allow=("Bash",))))
+    await turn(await opened(command, mode="yolo"))
+    assert len(listener.heard) == 3
+
+
+async def test_a_server_of_the_command_itself_is_reached(opened: Opened) -> None:
+    server = "python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1"
+    serve = f"{server} & until curl -sf http://127.0.0.1:8123/ >o; do :; done"
+    for answers in (False, True):
+        events = await turn(
+            await opened(script(serve), mode="full-auto", answers=answers), answer=Answer(decision="deny")
+        )
+        assert of(events, Asked) == [] and "exit code" not in of(events, ToolEnded)[0].result

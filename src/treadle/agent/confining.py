@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -123,7 +123,10 @@ class Confining:
 
     @property
     def is_limited(self) -> bool:
-        """Whether only `hosts` can be reached."""
+        """Whether commands can reach only `hosts`: as was asked for, else in the modes in which few are seen before
+        they run."""
+        if self.asked.network == "auto":
+            return self._mode in methods.CONFINED_MODES and self.wanted and methods.available().network
         return self.asked.network == "off"
 
     @property
@@ -133,7 +136,7 @@ class Confining:
     @property
     def asks(self) -> bool:
         """Whether a person who is there is asked about other hosts. Who says `off` wants no questions."""
-        return self.is_limited and bool(self.asked.hosts)
+        return self.is_limited and (self.asked.network == "auto" or bool(self.asked.hosts))
 
     def unreachable(self, url: str) -> str:
         """Why this address may not be fetched, by the list that holds for commands; empty when it may."""
@@ -155,6 +158,13 @@ class Confining:
             return "commands run without a sandbox: " + "; ".join(found.problems)
         return f"the sandbox ({found.method}) cannot {', '.join(found.cannot)}" if found.cannot else ""
 
+    def for_command(self) -> Confinement | None:
+        """For a command that the model chose. What a person has set up, such as hooks and servers, has the network
+        unless they switched it off."""
+        made = self.now()
+        reach: Literal["on", "off"] = "off" if self.is_limited else "on"
+        return msgspec.structs.replace(made, network=reach, hosts=self.hosts) if made is not None else None
+
     def now(self) -> Confinement | None:
         """None: programs run unconfined. Raises ConfigError when a required sandbox cannot be made."""
         if not self.wanted:
@@ -163,8 +173,7 @@ class Confining:
         held = {path: why for path, why in self.held().items() if path not in kept}
         return msgspec.structs.replace(
             self.asked,
-            network="off" if self.is_limited else "on",
-            hosts=self.hosts,
+            network="off" if self.asked.network == "off" else "on",
             write=tuple(dict.fromkeys((*self._write, *self.asked.write))),
             mounts=(*self.asked.mounts, *self.sealing.mounts()),
             read_only=(*kept, *held),

@@ -343,7 +343,7 @@ class NativeSession(HostedSession):
     def _confinement(self) -> Confinement | None:
         if unkept := self.confining.unkept():
             self.emit(Warned(message=unkept, code="sandbox"))
-        return self.confining.now()
+        return self.confining.for_command()
 
     def _tool_context(self, turn: Turn, call: str) -> ToolContext:
         cwd = Path(self.spec.cwd)

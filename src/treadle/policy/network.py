@@ -69,7 +69,7 @@ def refusal(hosts: tuple[str, ...], *names: str) -> str:
 def allowing(hosts: tuple[str, ...] = (), *names: str) -> str:
     """How a person allows these hosts beside those in the list."""
     groups = [next((group for group, members in GROUPS.items() if name in members), name) for name in names]
-    what = ",".join(dict.fromkeys(groups)) or "HOSTS"
+    what = ",".join(dict.fromkeys(groups)) or "HOSTS (or registries: npm, pypi, crates, go)"
     if hosts:
         return f"A person can add {what} to --network, or to network in the settings; on allows everything"
-    return f'A person can allow it with --network {what}, or network = "{what}" in the settings; on allows everything'
+    return f"A person can allow it with --network {what}, or network in the settings; on allows everything"
