@@ -143,6 +143,11 @@ soak-fleet: setup
 soak-train: setup
 	$(if $(ORDERS),SOAK_ORDERS=$(ORDERS)) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_train.py
 
+# What people see at the end, under LOAD=50 busy programs and kills: 200 orders, or ORDERS=N; prints its figures.
+.PHONY: soak-outcomes
+soak-outcomes: setup
+	$(if $(ORDERS),SOAK_ORDERS=$(ORDERS)) $(if $(LOAD),SOAK_LOAD=$(LOAD)) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_outcomes.py
+
 bench: setup
 	$(BIN)/python -m benchmarks
 
