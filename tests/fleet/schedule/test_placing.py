@@ -45,6 +45,28 @@ def test_overlapping_claims_wait_and_name_the_holder_and_others_do_not() -> None
     assert node_of(book, "second") == "n1"
 
 
+@pytest.mark.parametrize(
+    ("other", "waits_for"),
+    [
+        ({"land": "main"}, ""),
+        ({"land": "main", "overlap": "wait"}, "first"),
+        ({"land": "release"}, "first"),
+        ({}, "first"),
+    ],
+)
+def test_overlapping_claims_keep_no_order_waiting_that_lands_on_the_same_branch(
+    other: dict[str, str], waits_for: str
+) -> None:
+    first = spec("first", root="/r", claims=("src/**", "docs/a.md"), land="main")
+    book = book_with(first, spec("second", root="/r", claims=("src/a.py",), **other), slots=2)
+    assert (node_of(book, "second") == "") == bool(waits_for)
+    if waits_for:
+        assert waits(book, "second").holder == waits_for
+    else:
+        assert book.claims_of_others(book.rows["second"]) == {"first": ["docs/a.md"]}, "what both claim is open to both"
+        assert book.claims_of_others(book.rows["first"]) == {}
+
+
 def test_the_most_urgent_go_first_and_the_rest_wait_for_a_slot_in_line() -> None:
     book = book_with(spec("low", priority=1), spec("high", priority=9), spec("middle", priority=3), slots=1)
     assert node_of(book, "high") == "n1"

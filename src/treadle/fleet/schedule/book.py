@@ -105,7 +105,8 @@ class Book:
         return (other for other in self.at_work() if other is not row and other.spec.place == row.spec.place)
 
     def claims_of_others(self, row: OpenOrder) -> dict[str, list[str]]:
-        return {other.spec.id: list(other.spec.claims) for other in self._in_same_repository(row) if other.spec.claims}
+        found = {other.spec.id: other.closed_to(row) for other in self._in_same_repository(row)}
+        return {name: held for name, held in found.items() if held}
 
     def collisions(self, row: OpenOrder) -> dict[str, list[str]]:
         """The conflict radar: files that both this order and another change, by the other order."""

@@ -101,7 +101,7 @@ def _claim(book: Book, row: OpenOrder) -> Wait | None:
     if not row.surfaces:
         return None
     for other in book.at_work():
-        if other is row or other.spec.place != row.spec.place:
+        if other is row or other.spec.place != row.spec.place or row.shares_claims_with(other):
             continue
         for mine in row.surfaces:
             for theirs in other.surfaces:

@@ -27,6 +27,17 @@ class OpenOrder:
         self.escalated = (0, False)
         """The last attempt that was found to be stuck, and whether its agent had begun."""
 
+    def shares_claims_with(self, other: "OpenOrder") -> bool:
+        """Whether what both claim is open to both: where they land on one branch, the train brings them together."""
+        mine, theirs = self.spec, other.spec
+        by_train = bool(mine.land) and (mine.place, mine.land) == (theirs.place, theirs.land)
+        return by_train and "wait" not in (mine.overlap, theirs.overlap)
+
+    def closed_to(self, other: "OpenOrder") -> list[str]:
+        """What it claims and the other may not write."""
+        shared = other.surfaces if self.shares_claims_with(other) else []
+        return [each.text for each in self.surfaces if not any(each.overlaps(theirs) for theirs in shared)]
+
 
 class NodeView:
     """A node as the scheduler sees it."""

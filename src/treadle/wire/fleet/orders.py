@@ -68,8 +68,12 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     repo: Annotated[str, said("A repository that the node can fetch.", "--repo", "URL")] = ""
     base: Annotated[str, said("The commit that the work starts from. Default: where root is.", "--base", "COMMIT")] = ""
     claims: Annotated[
-        tuple[str, ...], said("Files it has for itself; overlapping orders wait.", "--claims", "GLOB")
+        tuple[str, ...], said("Files it has for itself; overlapping orders wait, see overlap.", "--claims", "GLOB")
     ] = ()
+    overlap: Annotated[
+        Literal["auto", "wait"],
+        said("Whether it waits for overlapping claims; auto: not where both land on the same branch.", "--overlap"),
+    ] = "auto"
     symbols: Annotated[
         tuple[str, ...], said("Names whose meaning the repository's records hold and it is given.", "--symbol", "NAME")
     ] = ()
