@@ -4,17 +4,21 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git
 from tests.fleet.test_merging import clean
 from tests.landing.test_train import CHECK, empty, run
+from treadle.cli.root import treadle
 from treadle.errors import NotFound
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
 from treadle.landing import reverting, train
 from treadle.landing.train import Train
+from treadle.wire.goal.records import GoalRecord, GoalStep
 
 
 async def changes(bus: Bus, repository: Path, *commands: str) -> list[str]:
@@ -63,3 +67,29 @@ async def test_several_are_taken_back_at_once_and_what_never_landed_is_refused(
     with pytest.raises(NotFound, match="bad has not landed on any branch"):
         await reverting.revert(bus, ["bad"])
     assert (await train.load(bus, train.name_of(str(repository / ".git"), "main")))[0].verify == CHECK
+
+
+async def test_all_that_a_goal_has_landed_is_taken_back_by_one_command(
+    bus: Bus, repository: Path, start_node: Start
+) -> None:
+    await start_node()
+    (one,) = await changes(bus, repository, "echo two >> a.txt")
+    assert (await run(bus, repository, one)).landed == 1
+    two, other, unlanded = await changes(
+        bus, repository, "echo three >> a.txt", "echo x > other.txt", "echo x > unlanded.txt"
+    )
+    assert (await run(bus, repository, two, other)).landed == 3
+    steps = {"a": GoalStep(orders=("gone", one)), "b": GoalStep(orders=(two,)), "c": GoalStep(orders=(unlanded,))}
+    goal = GoalRecord(id="shop", root=str(repository), branch="main", steps=steps)
+    await bus.put("goal.shop", encode(goal), expect=0)
+    await bus.put("goal.idle", encode(GoalRecord(id="idle", branch="main")), expect=0)
+
+    def typed(*words: str) -> Result:
+        return CliRunner().invoke(treadle, ["land", "revert", *words])
+
+    done = await asyncio.to_thread(typed, "--goal", "sho")
+    assert done.exit_code == 0 and "landed as" in done.output, done.output
+    assert (repository / "a.txt").read_text() == "one\n" and (repository / "other.txt").exists() and clean(repository)
+    idle = await asyncio.to_thread(typed, "--goal", "idle")
+    assert idle.exit_code != 0 and "idle has landed nothing on main" in str(idle.exception or idle.output)
+    assert (await asyncio.to_thread(typed, one, "--goal", "shop")).exit_code == 2, "orders, or a goal"

@@ -257,14 +257,15 @@ def set_train(
 
 
 @land.command("revert")
-@click.argument("names", metavar="ORDER...", nargs=-1, required=True)
+@click.argument("names", metavar="[ORDER]...", nargs=-1)
+@click.option("--goal", default="", metavar="GOAL", help="All that this goal has landed.")
 @click.option("--branch", default="", metavar="NAME", help="Where they landed, if on several.")
 @click.option(
     "--agent", default="", metavar="AGENT", help="Let this agent do it: for what cannot be taken back simply."
 )
 @json_option
-def revert(names: tuple[str, ...], branch: str, agent: str, as_json: bool) -> None:
-    """Take back what these orders landed, latest first: one new order, checked and landed like anything else.
+def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: bool) -> None:
+    """Take back what these orders landed, or a goal's: one new order, latest first, landed like anything else.
 
     Exits with 0 when that is on the branch.
     """
@@ -276,9 +277,8 @@ def revert(names: tuple[str, ...], branch: str, agent: str, as_json: bool) -> No
         from treadle.landing import train as trains
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
-        train, made = await reverting.revert(
-            bus, [await client.resolve(bus, name) for name in names], branch=branch, agent=agent
-        )
+        wanted = [await client.resolve(bus, name) for name in names] or await _landed_of_goal(bus, goal, branch)
+        train, made = await reverting.revert(bus, wanted, branch=branch, agent=agent)
         say(f"reverts  as {made}")
         order = await client.wait(bus, made)
         if order.state != "done":
@@ -289,9 +289,25 @@ def revert(names: tuple[str, ...], branch: str, agent: str, as_json: bool) -> No
         done = await trains.Train(bus, train, record, say=say).run(lambda found: _is_out(found, made))
         return made, await trains.fate(bus, train, done, made)
 
+    if bool(names) == bool(goal):
+        raise click.UsageError("Name the orders, or a goal with --goal.")
     made, fate = with_bus(work)
     show_json({"order": made, "fate": fate}) if as_json else click.echo(f"{made}  {fate}")
     sys.exit(0 if fate.startswith("landed") else FAILED)
+
+
+async def _landed_of_goal(bus: Bus, name: str, branch: str) -> list[str]:
+    from treadle.errors import NotFound
+    from treadle.goals import store
+    from treadle.landing import reverting
+
+    record, _ = await store.load(bus, await store.resolve(bus, name))
+    orders = [order for step in record.steps.values() for order in step.orders]
+    found = await reverting.landed_of(bus, orders, branch or record.branch)
+    if not found:
+        where = branch or record.branch
+        raise NotFound(f"the goal {record.id} has landed nothing on {where}", hint=f"`treadle goal show {record.id}`")
+    return found
 
 
 def _is_out(record: TrainRecord, order: str) -> bool:

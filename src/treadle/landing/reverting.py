@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from collections.abc import Iterable
 
 import msgspec
 
@@ -27,6 +28,18 @@ async def revert(bus: Bus, orders: list[str], *, branch: str = "", agent: str = 
     spec = await _spec(bus, record, latest_first, agent)
     (given,) = await client.submit(bus, [msgspec.structs.replace(spec, by=by or client.me())])
     return name, given.id
+
+
+async def landed_of(bus: Bus, orders: Iterable[str], branch: str) -> list[str]:
+    """Those of these orders that landed on this branch. One that was sent back and the order that landed for it are
+    one."""
+    proofs: dict[str, LandedRecord] = {}
+    for order in orders:
+        for entry in (await bus.named([f"landed.{order}.*"])).values():
+            proof = msgspec.json.decode(entry.value, type=LandedRecord)
+            if proof.branch == branch:
+                proofs[proof.by or proof.order] = proof
+    return [proof.order for proof in proofs.values()]
 
 
 async def _proof(bus: Bus, order: str, branch: str) -> LandedRecord:
