@@ -38,9 +38,14 @@ def helpers(spec: Spec, reconciler: str) -> tuple[Helper, ...]:
 def next_helper(entry: ReturnedChange, spec: Spec, reconciler: str) -> Helper | None:
     """Who helps now; None when all have tried. When a person wants it tried again, its author does, or who can."""
     if entry.to == "person":
-        return "author" if spec.agent != NULL else "reconciler" if reconciler else "person"
+        return after_person(spec, reconciler)
     found = helpers(spec, reconciler)
     return found[entry.tries] if entry.tries < len(found) else None
+
+
+def after_person(spec: Spec, reconciler: str) -> Helper | None:
+    """Who tries when a person wants it tried again; None where there is no agent that could be told anything."""
+    return "author" if spec.agent != NULL else "reconciler" if reconciler else None
 
 
 # What becomes of the record...
@@ -84,6 +89,19 @@ def unhelped(train: TrainRecord, entry: ReturnedChange, order: str, commit: str,
 def answered(train: TrainRecord, entry: ReturnedChange, words: str) -> TrainRecord:
     """A person wants it tried again: everyone may help once more, and is told what the person said."""
     return _changed(train, entry, replace(entry, by="", tries=0, words=words))
+
+
+def as_it_is(change: QueuedChange, entry: ReturnedChange) -> QueuedChange:
+    """The change, to be queued again unchanged. In vain, it is left out: who helps has been counted already."""
+    return replace(
+        change,
+        commit=entry.commit,
+        base=entry.base,
+        at=entry.at,
+        first=entry.first if entry.first != entry.order else "",
+        tries=entry.tries,
+        told=(*entry.told, "a person had it tried as it is"),
+    )
 
 
 def closed(train: TrainRecord, entry: ReturnedChange) -> TrainRecord:
@@ -167,18 +185,33 @@ def for_reconciler(
 
 
 def for_person(
-    entry: ReturnedChange, branch: str, title: str, sides: Sequence[FileSides], intents: Mapping[str, str]
+    entry: ReturnedChange,
+    branch: str,
+    title: str,
+    sides: Sequence[FileSides],
+    intents: Mapping[str, str],
+    then: Helper | None = "author",
 ) -> str:
-    """Everything on one screen."""
+    """Everything on one screen. `then`: who tries if the person wants that."""
     parts = [f"{entry.first} ({title}) cannot land on {branch}: {entry.why}."]
+    if then != "author":
+        parts.append(f"It was made without an agent. `treadle fleet diff {entry.first}` shows its work.")
     if entry.told:
         parts.append("Tried so far:\n" + "\n".join(f"- {line}" for line in entry.told))
     if sides:
         parts += _sides(sides, intents, entry.first, SCREEN // 3)
     elif entry.output:
         parts.append("The check said:\n" + entry.output[-SCREEN // 2 :])
-    parts.append("Allow: its agent tries again, with what you write here. Deny: it is left out; its work is kept.")
+    parts.append(f"{_ALLOWED[then]} Deny: it is left out; its work is kept.")
     return "\n\n".join(parts)
+
+
+_ALLOWED: Mapping[Helper | None, str] = {
+    "author": "Allow: its agent tries again, with what you write here.",
+    "reconciler": "Allow: the reconciler tries, with what you write here.",
+    None: "No agent can be told what to do; `treadle land set BRANCH --reconciler AGENT` names one. Allow: it is tried "
+    "once more as it is, for when you have changed the branch or its check; in vain, it is left out, unasked.",
+}
 
 
 def _where(order: str, branch: str, sides: Sequence[FileSides]) -> str:

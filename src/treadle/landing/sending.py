@@ -101,9 +101,9 @@ class SendingBack:
         intents = {name: await self._intent(name) for name in list(dict.fromkeys(orders))[-TITLES:]}
         title = (await client.get_order(self.bus, entry.first)).title
         if to == "person":
-            return await self._ask(
-                record, entry, first, returned.for_person(entry, record.branch, title, start.sides, intents)
-            )
+            then = returned.after_person(first, record.reconciler)
+            text = returned.for_person(entry, record.branch, title, start.sides, intents, then)
+            return await self._ask(record, entry, first, text)
         await asyncio.to_thread(self.bench.lend, start.commit, start.tip)
         more: dict[str, Any] = {
             "base": start.commit,
@@ -177,6 +177,9 @@ class SendingBack:
     async def _answered(self, record: TrainRecord, entry: ReturnedChange, order: Order) -> TrainRecord:
         words = str(order.result.get("says", ""))
         if order.state == "done" and order.result.get("decision") == "allow":
+            if returned.after_person(await client.get_spec(self.bus, entry.first), record.reconciler) is None:
+                made = await change_of(self.bus, await client.get_order(self.bus, entry.order))
+                return queue.joined(record, returned.as_it_is(made, entry))
             return returned.answered(record, entry, words)
         why = f"{entry.why}; {order.result.get('by') or 'a person'} left it out" + (f": {words}" if words else "")
         await self._give_up(entry, why)
