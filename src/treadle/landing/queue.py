@@ -148,7 +148,9 @@ def left_out(train: TrainRecord, out: LeftOut) -> TrainRecord:
     change = next((each for each in train.queue if each.order == out.order), None)
     train = removed(train, [out.order])
     if change is not None and (out.kind == "red" or out.kind == "conflict"):
-        train = replace(train, back=(*train.back, returned.begun(change, out.kind, out.why, out.output)))
+        train = replace(
+            train, back=(*train.back, returned.begun(change, out.kind, out.why, out.output, forge=out.forge))
+        )
     return replace(train, left_out=(*train.left_out, out)[-REMEMBERED:])
 
 
@@ -243,7 +245,7 @@ def refused_there(train: TrainRecord, why: str, output: str, now: float) -> Trai
     if len(intent.orders) > 1:
         row = tuple(car for car in train.row if car.commit != intent.new)
         return _in_one_row(_marked(replace(train, row=row), intent.orders, "must"))
-    return left_out(train, LeftOut(order=intent.orders[0], kind="red", why=why, at=now, output=output))
+    return left_out(train, LeftOut(order=intent.orders[0], kind="red", why=why, at=now, output=output, forge=True))
 
 
 def moved(train: TrainRecord, now: float) -> TrainRecord:

@@ -51,7 +51,9 @@ def after_person(spec: Spec, reconciler: str) -> Helper | None:
 # What becomes of the record...
 
 
-def begun(change: QueuedChange, kind: Literal["red", "conflict"], why: str, output: str) -> ReturnedChange:
+def begun(
+    change: QueuedChange, kind: Literal["red", "conflict"], why: str, output: str, *, forge: bool = False
+) -> ReturnedChange:
     """The entry of a change that leaves the train."""
     return ReturnedChange(
         order=change.order,
@@ -61,6 +63,7 @@ def begun(change: QueuedChange, kind: Literal["red", "conflict"], why: str, outp
         kind=kind,
         why=why,
         output=output,
+        forge=forge,
         at=change.at,
         tries=change.tries,
         told=(*change.told, f"{change.order}: {why}") if change.told else (),
@@ -158,7 +161,7 @@ def for_author(
         ]
     else:
         parts += [_failure(entry, verify), _landed(intents)]
-    parts.append(f"It counts as done when `{verify}` passes.")
+    parts.append(_done(entry, verify))
     return "\n\n".join(filter(None, parts))
 
 
@@ -180,7 +183,7 @@ def for_reconciler(
         ]
     else:
         parts += [_failure(entry, verify), _landed(intents), "End with what was wrong and what you decided."]
-    parts.append(f"It counts as done when `{verify}` passes.")
+    parts.append(_done(entry, verify))
     return "\n\n".join(filter(None, parts))
 
 
@@ -201,7 +204,7 @@ def for_person(
     if sides:
         parts += _sides(sides, intents, entry.first, SCREEN // 3)
     elif entry.output:
-        parts.append("The check said:\n" + entry.output[-SCREEN // 2 :])
+        parts.append(("There it was said:\n" if entry.forge else "The check said:\n") + entry.output[-SCREEN // 2 :])
     parts.append(f"{_ALLOWED[then]} Deny: it is left out; its work is kept.")
     return "\n\n".join(parts)
 
@@ -224,7 +227,13 @@ def _person(entry: ReturnedChange) -> list[str]:
 
 
 def _failure(entry: ReturnedChange, verify: str) -> str:
+    if entry.forge:
+        return f"`{verify}` passes with it, so it does not show this. What was said there:\n\n{entry.output[-SCREEN:]}"
     return f"`{verify}` fails with it, and passes without it. The end of what it said:\n\n{entry.output[-SCREEN:]}"
+
+
+def _done(entry: ReturnedChange, verify: str) -> str:
+    return f"It counts as done when `{verify}` passes" + (", and is then checked there again." if entry.forge else ".")
 
 
 def _landed(intents: Mapping[str, str]) -> str:

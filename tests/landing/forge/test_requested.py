@@ -1,18 +1,20 @@
 """A protected branch is landed on by pull requests: opened with all that is known, checked there, merged there."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from tests.fleet.conftest import Start, give
 from tests.fleet.conftest import bus as bus
 from tests.fleet.conftest import fleet as fleet
 from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
-from tests.fleet.repositories import git
+from tests.fleet.conftest import start_node as start_node
+from tests.fleet.repositories import git, model, read, says, work, write
 from tests.fleet.test_merging import Finished
 from tests.fleet.test_merging import finished as finished
 from tests.landing.forge.github_server import GitHubServer
@@ -20,6 +22,7 @@ from tests.landing.test_branch import bare as bare
 from tests.landing.test_branch import looks_at_once as looks_at_once
 from tests.landing.test_train import empty, proof
 from treadle.errors import ConfigError
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import train
 from treadle.landing.forge import choosing, github, requested
@@ -37,7 +40,9 @@ def hub(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
         yield server
 
 
-async def begun(bus: Bus, repository: Path, hub: GitHubServer, *orders: str) -> asyncio.Task[TrainRecord]:
+async def begun(
+    bus: Bus, repository: Path, hub: GitHubServer, *orders: str, until: Callable[[TrainRecord], bool] = empty
+) -> asyncio.Task[TrainRecord]:
     name = await train.ensure(bus, str(repository), "origin:main", verify="true")
     forge = f"github:shop/web@{hub.api}"
     await train.change(bus, name, lambda found: replace(found, forge=forge, forge_token="SHOP_TOKEN"))
@@ -46,7 +51,7 @@ async def begun(bus: Bus, repository: Path, hub: GitHubServer, *orders: str) -> 
 
     async def run() -> TrainRecord:
         async with asyncio.timeout(60):
-            return await Train(bus, name, record).run(empty)
+            return await Train(bus, name, record).run(until)
 
     return asyncio.create_task(run())
 
@@ -170,3 +175,33 @@ def test_which_forge_and_repository_are_meant(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("NO_TOKEN", raising=False)
     with pytest.raises(ConfigError, match="no token in the variable NO_TOKEN"):
         asyncio.run(GitHub("https://git.example", "shop/web", "NO_TOKEN").look(1))
+
+
+async def test_a_red_check_of_the_forge_goes_to_its_author_with_what_was_said_there_and_lands_when_it_is_fixed(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,
+    bare: Path,
+    hub: GitHubServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requested, "BEGIN_SECONDS", 600.0)
+    await start_node()
+    told = "(?s)ci failed in http.*`true` passes with it.*2 tests failed.*is then checked there again"
+    fix = [says("I fix it.", read("a.txt"), write("a.txt", "fixed\n"), when=told)]
+    first = [says("I write.", read("a.txt"), write("a.txt", "first\n"), turn=1)]
+    one = work(repository, model(tmp_path, *fix, *first, says("Done.", times="always")))
+    await give(bus, one)
+    assert (await client.wait(bus, one.id, 60)).state == "done"
+    task = await begun(bus, repository, hub, one.id, until=lambda found: not found.queue and not found.back)
+    await until(task, lambda: hub.pulls and hub.pulls[0].get("sha"))
+    hub.runs.append(run_of(hub.pulls[0], "failure", output={"title": "2 tests failed", "summary": "test_cents"}))
+    await until(task, lambda: len(hub.pulls) == 2 and hub.pulls[1].get("sha"))
+    hub.runs.append(run_of(hub.pulls[1], "success"))
+    record = await task
+    assert record.landed == 1 and git(bare, "show", "main:a.txt") == "fixed"
+    found = await proof(bus, one.id)
+    assert found is not None and (await client.get_spec(bus, found.by)).continues == one.id, (
+        "its author, in its session"
+    )

@@ -82,6 +82,8 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str
     at: float
     output: str = ""
+    forge: bool = False
+    """A forge's checks or its reviewers said so; the train's own check had passed."""
 
 
 class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,6 +97,8 @@ class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     kind: Literal["red", "conflict"]
     why: str
     output: str = ""
+    forge: bool = False
+    """As in what was left out."""
     at: float
     """When its work was first queued: it keeps its place."""
     tries: int = 0
