@@ -154,6 +154,7 @@ async def test_work_without_an_agent_is_asked_about_once_and_tried_once_more_as_
             await asyncio.sleep(0.02)
     (text,) = [each.text for each in asked if bad.id in each.text]
     assert "made without an agent" in text and f"treadle fleet diff {bad.id}" in text and "once more as it is" in text
+    assert f"The check, `{CHECK}`, said:\n(nothing)" in text
     git(repository, "rm", "-q", "late.txt")
     git(repository, "commit", "-qm", "a person has made the branch green")
     for question in questions:

@@ -190,6 +190,7 @@ def for_reconciler(
 def for_person(
     entry: ReturnedChange,
     branch: str,
+    verify: str,
     title: str,
     sides: Sequence[FileSides],
     intents: Mapping[str, str],
@@ -203,8 +204,9 @@ def for_person(
         parts.append("Tried so far:\n" + "\n".join(f"- {line}" for line in entry.told))
     if sides:
         parts += _sides(sides, intents, entry.first, SCREEN // 3)
-    elif entry.output:
-        parts.append(("There it was said:\n" if entry.forge else "The check said:\n") + entry.output[-SCREEN // 2 :])
+    else:
+        said = "There it was said" if entry.forge else f"The check, `{verify}`, said"
+        parts.append(f"{said}:\n{entry.output[-SCREEN // 2 :] or '(nothing)'}")
     parts.append(f"{_ALLOWED[then]} Deny: it is left out; its work is kept.")
     return "\n\n".join(parts)
 

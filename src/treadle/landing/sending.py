@@ -102,7 +102,7 @@ class SendingBack:
         title = (await client.get_order(self.bus, entry.first)).title
         if to == "person":
             then = returned.after_person(first, record.reconciler)
-            text = returned.for_person(entry, record.branch, title, start.sides, intents, then)
+            text = returned.for_person(entry, record.branch, record.verify, title, start.sides, intents, then)
             return await self._ask(record, entry, first, text)
         await asyncio.to_thread(self.bench.lend, start.commit, start.tip)
         more: dict[str, Any] = {
