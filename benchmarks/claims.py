@@ -25,6 +25,8 @@ TIMED = {
     "claim, list": ["heimdall-claim", "list"],
     "claim, list --json": ["heimdall-claim", "list", "--json"],
     "claim, check": ["heimdall-claim", "check", "src/part7/other.py"],
+    "check, leading glob": ["heimdall-claim", "check", "**/*.md"],
+    "claim, leading glob": ["heimdall-claim", "claim", "**/*.md", "--task", "T"],
     "git pre-commit": [".git/hooks/pre-commit"],
     "ledger report": ["heimdall-ledger", "report"],
 }
@@ -34,7 +36,9 @@ def repository(top: Path, env: dict[str, str]) -> None:
     subprocess.run(["git", "init", "-q", "-b", "main", str(top)], check=True)
     for key, value in {"user.email": "ann@example.org", "user.name": "Ann"}.items():
         subprocess.run(["git", "-C", str(top), "config", key, value], check=True)
-    (top / "lib").mkdir()
+    for name in ("lib", "src"):
+        (top / name).mkdir()
+    (top / "src" / "a.py").touch()
     (top / "lib" / "new.py").write_text("x = 1\n")
     for command in (["heimdall-claim", "guard", "install"], ["heimdall-claim", "claim", "src/a.py", "--task", "T"]):
         subprocess.run(command, cwd=top, env=env, check=True, stdout=subprocess.DEVNULL)
@@ -50,6 +54,9 @@ def fill(top: Path) -> None:
     for number in range(CLAIMS - 1):
         haid = f"haid:bob.box-{number:06x}"
         surface = f"src/part{number % 100}/file{number}.py"
+        path = top / surface
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
         (directory / f"{file_name(haid)}.json").write_text(
             json.dumps({**fields, "haid": haid, "claimed_surfaces": [surface], "fence": number + 2}, indent=2)
         )

@@ -32,6 +32,7 @@ COMMANDS = (
     "claim list",
     "claim claim lib/** --task T",
     "haid current",
+    "protocol log",
 )
 """The words after `heimdall-`, and after the name of the peers' script."""
 MESSAGE = b'{"type":"task_result","from":"coder","msg_id":"m1","task":"3.2","status":"pass","criteria":[1,2]}'

@@ -229,6 +229,10 @@ claim() { # list, or: claim SURFACE --task T
   echo "claimed $surface for $own (task $task)"
 }
 
+protocol() { # log [N]
+  tail -n "${2:-20}" "$P/protocol.log"
+}
+
 command=$1
 shift
 case $command in

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle.coordination.catalog import Catalog, CatalogEntry
-from treadle.coordination.claims import Claims
+from treadle.coordination.claim import MOST_SHOWN
+from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
 
@@ -39,7 +40,7 @@ def test_it_says_what_reading_every_claim_says(claims: Claims, tmp_path: Path) -
         assert holders(claims, *texts) == holders(plain, *texts)
     for as_json in (False, True):
         assert claims.listed(as_json=as_json) == plain.listed(as_json=as_json)
-    assert len(claims.near([Surface("pkg1/mod1/x")])) == 1
+    assert len(list(claims.near([Surface("pkg1/mod1/x")]))) == 1
 
 
 def test_what_others_do_to_the_files_is_noticed(claims: Claims) -> None:
@@ -165,3 +166,34 @@ def test_nothing_that_overlaps_is_left_out(
     near = catalog.ask(lambda rows: rows.near([asked]), few=0)
     wanted = Surface(asked)
     assert {f"{n}.json" for n, text in enumerate(held) if wanted.overlaps(Surface(text))} <= set(near)
+
+
+@settings(max_examples=60, deadline=None)
+@given(held=st.lists(PATHS, min_size=1, max_size=8), asked=PATHS, files=st.sets(st.sampled_from(["a", "b/a", "ab/b"])))
+def test_no_claim_is_passed_over_because_of_its_path_alone(
+    tmp_path_factory: pytest.TempPathFactory, held: list[str], asked: str, files: set[str]
+) -> None:
+    top = tmp_path_factory.mktemp("top")
+    for name in files:
+        (top / name).parent.mkdir(exist_ok=True)
+        (top / name).touch()
+    free = Claims(Planning(str(top / ".planning"), project=str(top)), str(top))._free([Surface(asked, str(top))])
+    plain = [text for text in held if "*" not in text and "?" not in text]
+    overlapping = [text for text in plain if Surface(asked, str(top)).overlaps(Surface(text, str(top)))]
+    assert not any(free(text) for text in overlapping)
+
+
+def test_of_very_many_overlaps_the_first_are_named_and_it_says_so(tmp_path: Path) -> None:
+    claims = Claims(Planning(str(tmp_path), project=str(tmp_path)), str(tmp_path))
+    claims.claim("haid:p.box-0001", [f"docs/{number}.md" for number in range(MOST_SHOWN + 20)], "T")
+    claims.claim("haid:p.box-0002", ["src"], "T")
+    with pytest.raises(Collision, match="there may be more") as refused:
+        claims.claim("haid:x.box-ffff", ["**/*.md"], "T")
+    assert len(refused.value.overlaps) == MOST_SHOWN
+
+
+def test_what_others_hold_is_refused_without_waiting_for_the_lock(claims: Claims) -> None:
+    other = Claims(claims.planning, claims.top)
+    other.few = claims.few
+    with claims.lock(), pytest.raises(Collision):
+        other.claim("haid:x.box-ffff", ["**/1.md"], "T")

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 FEW = 200
 """Up to this many claims, there is no index."""
 ENDING = ".json"
-FORMAT = 2
+FORMAT = 3
 _TABLES = f"""
 create table files (name text primary key, seen integer, haid text, begins real, ends real, fence integer)
     without rowid;
-create table surfaces (name text, start text);
+create table surfaces (name text, start text, text text);
 create index by_start on surfaces (start);
 create index by_name on surfaces (name);
 create table as_text (name text primary key, begins real, ends real, shown text) without rowid;
@@ -37,12 +37,14 @@ create table total (seen integer, dated integer, looked real);
 insert into total values (0, 0, 0);
 pragma user_version = {FORMAT};
 """
+_SURFACES = "select name, case when start = text then text end from surfaces"
+"""Each claim's surfaces: the text if that is just a path."""
 TRUSTED_SECONDS = 10.0
 """For this many seconds after all files were checked, the directory's mtime tells whether any has changed."""
 _UNSETTLED = 0
 """Marks what was read so soon after a change that the next change may have the same timestamp: it is read again."""
 _NO_DATE = -1
-_SETTLED_SECONDS = 0.02
+SETTLED_SECONDS = 0.02
 """Longer than the interval at which the kernel's file timestamps advance."""
 _MASK = (1 << 63) - 1
 
@@ -156,7 +158,7 @@ class CatalogRows:
         now = time.time()
         try:
             with self._connection:
-                settled = dated if abs(now - dated / 1e9) > _SETTLED_SECONDS else _UNSETTLED
+                settled = dated if abs(now - dated / 1e9) > SETTLED_SECONDS else _UNSETTLED
                 self._connection.execute("update total set dated = ?, looked = ?", (settled, now))
         except sqlite3.OperationalError:
             pass  # read-only: all files are checked each time
@@ -201,25 +203,29 @@ class CatalogRows:
         insert("insert into files values (?, ?, ?, ?, ?, ?)", row)
         for table, shown in zip(("as_text", "as_json"), entry.shown, strict=True):
             insert(f"insert into {table} values (?, ?, ?, ?)", (name, entry.begins, entry.ends, shown))
-        starts = {"/".join(literal_start(text)) for text in entry.texts}
-        self._connection.executemany("insert into surfaces values (?, ?)", [(name, start) for start in starts])
+        starts = [(name, "/".join(literal_start(text)), text) for text in entry.texts]
+        self._connection.executemany("insert into surfaces values (?, ?, ?)", starts)
         return more
 
     # Queries...
 
-    def near(self, patterns: Iterable[str]) -> list[str]:
-        """The names of the claims that may cover something that these patterns cover."""
+    def near(self, patterns: Iterable[str], free: Callable[[str], bool] = lambda path: False) -> list[str]:
+        """The names of the claims that may cover something that these patterns cover.
+
+        `free`: whether a claim of just this path certainly covers nothing of them.
+        """
         found: dict[str, None] = {}
         for names in {tuple(literal_start(pattern)) for pattern in patterns}:
             above = ["/".join(names[:count]) for count in range(len(names) + 1)]
             marks = ",".join("?" * len(above))
-            query, values = f"select name from surfaces where start in ({marks})", above
+            query, values = f"{_SURFACES} where start in ({marks})", above
             if names:
                 query += " or start >= ? and start < ?"
                 values = [*above, f"{above[-1]}/", f"{above[-1]}0"]  # `0` follows `/`: the range of what lies below
             else:
-                query, values = "select name from surfaces", []
-            found |= dict.fromkeys(name for (name,) in self._connection.execute(query, values))
+                query, values = _SURFACES, []
+            rows = self._connection.execute(query, values)
+            found |= dict.fromkeys(name for name, path in rows if path is None or not free(path))
         return sorted(found)
 
     def over(self, now: float) -> list[str]:
@@ -246,4 +252,4 @@ def _settled(path: str, seen: int) -> int:
         changed = os.stat(path).st_ctime
     except FileNotFoundError:
         return _UNSETTLED
-    return _UNSETTLED if abs(time.time() - changed) < _SETTLED_SECONDS else seen
+    return _UNSETTLED if abs(time.time() - changed) < SETTLED_SECONDS else seen

@@ -12,6 +12,8 @@ from treadle.wire.common.schema import NON_EMPTY, TEXT, faults, list_of, record
 
 DEFAULT_TTL_MINUTES = 90
 MAX_TTL_MINUTES = 60 * 24 * 365
+MOST_SHOWN = 100
+"""How many overlaps a check or a refused claim names at most."""
 _SCHEMA = record({"haid": NON_EMPTY, "claimed_surfaces": list_of(TEXT)})
 """The fields without which a file is not a claim; the others have defaults."""
 
@@ -131,6 +133,7 @@ class Collision(Denied):
     def __init__(self, overlaps: list[Overlap], doing: str = "claim") -> None:
         holders = sorted({overlap.claim.haid for overlap in overlaps})
         lines = "".join(f"\n  {overlap}" for overlap in overlaps)
+        lines += f"\n  (the first {MOST_SHOWN}; there may be more)" if len(overlaps) == MOST_SHOWN else ""
         super().__init__(f"COLLISION: cannot {doing} what {', '.join(holders)} holds{lines}")
         self.overlaps = overlaps
         self.details = [overlap.as_json() for overlap in overlaps]

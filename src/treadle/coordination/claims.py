@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
-from treadle.coordination.catalog import ENDING, FEW, Catalog, CatalogEntry, CatalogRows
+from treadle.coordination.catalog import ENDING, FEW, SETTLED_SECONDS, Catalog, CatalogEntry, CatalogRows
 from treadle.coordination.claim import DEFAULT_TTL_MINUTES as DEFAULT_TTL_MINUTES
 from treadle.coordination.claim import MAX_TTL_MINUTES as MAX_TTL_MINUTES
+from treadle.coordination.claim import MOST_SHOWN, inside, owns, summed
 from treadle.coordination.claim import Claim as Claim
 from treadle.coordination.claim import Collision as Collision
 from treadle.coordination.claim import Held as Held
 from treadle.coordination.claim import Overlap as Overlap
 from treadle.coordination.claim import Released as Released
-from treadle.coordination.claim import inside, owns, summed
 from treadle.coordination.identity import Agents, human_of
 from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
 from treadle.coordination.seats import Seats, file_name
@@ -27,11 +28,14 @@ from treadle.coordination.waits import Waits
 from treadle.errors import ConfigError, Denied, NotFound, TreadleError
 from treadle.io.files import storage_error
 from treadle.light import TYPE_CHECKING, Any
+from treadle.policy import patterns
 from treadle.wire.common.jsontext import dumps, loads
 
 if TYPE_CHECKING:
     from treadle.io.files import locked
 
+FEW_WANTED = 8
+"""For more surfaces than this, it costs less to look at each claim nearby."""
 KEEP_SECONDS = 300.0
 """The claim of a holder that is seen at work is renewed at most this often."""
 
@@ -73,18 +77,42 @@ class Claims:
         # A link that is itself claimed is held, and so is what it leads to.
         both = dict.fromkeys(one for text in surfaces for one in (text, resolved(text, self.top)))
         wanted = [inside(Surface(text, self.top)) for text in both]
+        # The check is made before the lock is taken, and again under it only if a claim has changed since.
+        self.agents.require(haid)
+        dated = self._dated()
+        free = self._check_free(haid, wanted, task, shared)
         with self.lock():
             self.agents.require(haid)
+            unchanged = dated is not None and dated == self._dated()
             self._reap()
-            if found := self.overlaps(haid, wanted, shared=shared):
-                self.waits.put(haid, [surface.text for surface in wanted], task, [o.claim.haid for o in found])
-                self.planning.log("claim", "collision", f"{haid} {' '.join(surfaces)}")
-                raise Collision(found)
+            if not (free and unchanged):
+                self._check_free(haid, wanted, task, shared, reaped=True)
             texts = [surface.text for surface in wanted]
             claim = self._write(self._with_surfaces(self.of(haid), haid, texts, task, ttl, shared, self._next_fence()))
             self.waits.drop(haid)
         self.planning.log("claim", "claim", f"{haid} task={task} {' '.join(texts)}")
         return claim
+
+    def _check_free(self, haid: str, wanted: list[Surface], task: str, shared: bool, *, reaped: bool = False) -> bool:
+        """Raises Collision. False if the claim of a living holder has to be renewed first, which `reaped` has done."""
+        found = self.overlaps(haid, wanted, shared=shared, most=MOST_SHOWN)
+        if not found:
+            return True
+        now = self.planning.clock()
+        if not reaped and any(overlap.claim.ends <= now for overlap in found):
+            return False
+        texts = [surface.text for surface in wanted]
+        self.waits.put(haid, texts, task, [overlap.claim.haid for overlap in found])
+        self.planning.log("claim", "collision", f"{haid} {' '.join(texts)}")
+        raise Collision(found)
+
+    def _dated(self) -> int | None:
+        """When a claim was last added, replaced or removed; None if the next such change may get the same date."""
+        try:
+            dated = os.stat(self.directory).st_mtime_ns
+        except FileNotFoundError:
+            return None
+        return dated if abs(time.time() - dated / 1e9) > SETTLED_SECONDS else None
 
     def _with_surfaces(
         self, held: Claim | None, haid: str, texts: list[str], task: str, ttl: int, shared: bool, fence: int
@@ -190,14 +218,26 @@ class Claims:
     def active(self) -> list[Claim]:
         return [claim for claim in self._all() if self.is_active(claim)]
 
-    def near(self, wanted: Iterable[Surface]) -> list[Claim]:
-        """The active claims that may cover something of these."""
-        patterns = [surface.pattern for surface in wanted]
-        names = self._ask(lambda rows: rows.near(patterns))
-        if names is None:
-            return self.active()
-        found = (self._load(os.path.join(self.directory, name)) for name in names)
-        return [claim for claim in found if claim is not None and self.is_active(claim)]
+    def near(self, wanted: Sequence[Surface]) -> Iterator[Claim]:
+        """The active claims that may cover something of these, each read when it is asked for."""
+        names = self._ask(lambda rows: rows.near([one.pattern for one in wanted], self._free(wanted)))
+        found = self._all() if names is None else (self._load(os.path.join(self.directory, name)) for name in names)
+        yield from (claim for claim in found if claim is not None and self.is_active(claim))
+
+    def _free(self, wanted: Sequence[Surface]) -> Callable[[str], bool]:
+        """Whether none of these can cover a held path or, unless it is a file, anything under it."""
+        if len(wanted) > FEW_WANTED:
+            return lambda path: False
+        asked = [(one.pattern, patterns.parse(one.pattern).regex.fullmatch) for one in wanted]
+
+        def free(path: str) -> bool:
+            if any(covers(path) for _, covers in asked):
+                return False
+            return os.path.isfile(f"{self.top}/{path}") or not any(
+                patterns.meets_path(pattern, path) for pattern, _ in asked
+            )
+
+        return free
 
     def listed(self, *, as_json: bool = False) -> list[str]:
         """How each active claim is shown in a list, including since when its holder has been gone."""
@@ -244,16 +284,25 @@ class Claims:
         """The surfaces that match no file: they may be for a new file, or misspelt."""
         return [text for text in dict.fromkeys(surfaces) if not matches_any(Surface(text, self.top), self.top)]
 
-    def overlaps(self, haid: str, wanted: Iterable[Surface], *, shared: bool = False) -> list[Overlap]:
-        """Where others' active claims conflict with these surfaces; two shared claims never do."""
-        return self.held_by_others({haid}, wanted, shared=shared)
+    def overlaps(
+        self, haid: str, wanted: Iterable[Surface], *, shared: bool = False, most: int | None = None
+    ) -> list[Overlap]:
+        """Where others' active claims conflict with these surfaces; two shared claims never do.
 
-    def held_by_others(self, own: set[str], wanted: Iterable[Surface], *, shared: bool = False) -> list[Overlap]:
+        With `most`, it may stop when it has found that many.
+        """
+        return self.held_by_others({haid}, wanted, shared=shared, most=most)
+
+    def held_by_others(
+        self, own: set[str], wanted: Iterable[Surface], *, shared: bool = False, most: int | None = None
+    ) -> list[Overlap]:
         """The same for a caller that acts under several identities."""
         surfaces = list(wanted)
-        others = [claim for claim in self.near(surfaces) if claim.haid not in own]
-        found = Held(others, shared=shared).overlaps(surfaces) if others else []
-        return self.met(self.without_neighbours(own, found))
+        others = (claim for claim in self.near(surfaces) if claim.haid not in own)
+        found: list[Overlap] = []
+        while (most is None or len(found) < most) and (some := list(islice(others, most))):
+            found += self.without_neighbours(own, Held(some, shared=shared).overlaps(surfaces))
+        return self.met(found[:most])
 
     def without_neighbours(self, own: set[str], found: list[Overlap]) -> list[Overlap]:
         """Without the overlaps of those who hold another symbol of a file of which this caller holds one too: both must
@@ -290,7 +339,7 @@ class Claims:
     def check(self, haid: str, surfaces: Sequence[str], *, shared: bool = False) -> list[Overlap]:
         texts = dict.fromkeys(one for text in surfaces for one in (text, resolved(text, self.top)))
         wanted = [Surface(text, self.top) for text in texts]
-        found = self.overlaps(haid, wanted, shared=shared)
+        found = self.overlaps(haid, wanted, shared=shared, most=MOST_SHOWN)
         self.planning.note("claim", "check", f"{haid} overlaps={len(found)} {' '.join(surfaces)}")
         return found
 

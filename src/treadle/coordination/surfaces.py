@@ -115,15 +115,17 @@ def literal_starts(pattern: str) -> Iterator[str]:
 def matches_any(surface: Surface, top: str) -> bool:
     """Whether the surface covers any file or directory below `top`."""
     looked = 0
+    covers = patterns.parse(surface.pattern).regex.fullmatch
     for start in literal_starts(surface.pattern):
         place = os.path.join(top, start)
         if start and os.path.lexists(place) and patterns.match(surface.pattern, start):
             return True
         for directory, directories, names in os.walk(place):
             directories[:] = [name for name in directories if name != ".git"]
-            inside = os.path.relpath(directory, top)
+            inside = os.path.normpath(os.path.relpath(directory, top)) + "/"
+            inside = "" if inside == "./" else inside
             for name in (*names, *directories):
                 looked += 1
-                if looked > LOOK_AT or patterns.match(surface.pattern, os.path.normpath(os.path.join(inside, name))):
+                if looked > LOOK_AT or covers(inside + name):
                     return True
     return False
