@@ -11,16 +11,14 @@ from collections.abc import Iterable
 
 from treadle.coordination import changes, repository
 from treadle.coordination.claims import Claims, Collision, Overlap
+from treadle.coordination.hook_files import HOOKS as HOOKS
+from treadle.coordination.hook_files import LEGACY, MARK, hook_text, is_legacy, is_ours
 from treadle.coordination.identity import root_of
 from treadle.errors import ConfigError, Denied
-from treadle.io.files import move, read_at_most, write_atomic
+from treadle.io.files import move, write_atomic
 
-HOOKS = ("pre-commit", "pre-push")
 BYPASS = "HEIMDALL_GUARD_BYPASS"
-_MARK = "# heimdall-guard"
 _KEPT = ".before-heimdall"
-_LEGACY = ".legacy"
-"""The suffix that `pre-commit install` adds to an existing hook, which it then runs first."""
 _SETTING = "core.hooksPath"
 _BEFORE = "heimdall.hooksPath"
 """The setting that remembers the previous hooks directory; `=` when nothing was set for this repository."""
@@ -57,10 +55,10 @@ def _beside(directory: str, mode: str) -> list[str]:
     written = []
     for hook in HOOKS:
         path = os.path.join(directory, hook)
-        if _is_legacy(path):
-            path += _LEGACY
-        if os.path.lexists(path) and not _is_ours(path):
-            if os.path.lexists(path + _KEPT) and _text(path + _KEPT) != _text(path):
+        if is_legacy(path):
+            path += LEGACY
+        if os.path.lexists(path) and not is_ours(path):
+            if os.path.lexists(path + _KEPT) and hook_text(path + _KEPT) != hook_text(path):
                 raise ConfigError(f"{path} and {path}{_KEPT} both exist", hint="put them together by hand first")
             move(path, path + _KEPT)
         write_atomic(path, _script(hook, mode).encode(), 0o755)
@@ -74,8 +72,8 @@ def uninstall(project: str) -> list[str]:
     removed = []
     for directory in (_own_directory(found), os.path.join(found.common, "hooks")):
         for hook in _ALL:
-            for path in (os.path.join(directory, hook), os.path.join(directory, hook + _LEGACY)):
-                if _is_ours(path):
+            for path in (os.path.join(directory, hook), os.path.join(directory, hook + LEGACY)):
+                if is_ours(path):
                     os.unlink(path)
                     if os.path.lexists(path + _KEPT):
                         move(path + _KEPT, path)
@@ -100,9 +98,9 @@ def status(project: str) -> dict[str, str]:
     found = {}
     for hook in HOOKS:
         path = os.path.join(directory, hook)
-        path += _LEGACY if _is_legacy(path) else ""
-        text = _text(path)
-        known = _MARK in text and os.access(path, os.X_OK)
+        path += LEGACY if is_legacy(path) else ""
+        text = hook_text(path)
+        known = MARK in text and os.access(path, os.X_OK)
         found[hook] = ("warn" if "--mode warn" in text else "block") if known else "absent"
     return found
 
@@ -111,7 +109,7 @@ def why_absent(project: str) -> str:
     """Why our installed hooks have no effect here; empty when there are none."""
     found = _repository(project)
     places = (_own_directory(found), os.path.join(found.common, "hooks"))
-    if not any(_is_ours(os.path.join(place, hook)) for place in places for hook in HOOKS):
+    if not any(is_ours(os.path.join(place, hook)) for place in places for hook in HOOKS):
         return ""
     place = _directory(project)
     why = "another program has put its own in their place"
@@ -207,22 +205,6 @@ def _directory(project: str) -> str:
     return os.path.join(found.common, "hooks") if not place else os.path.join(found.top, os.path.expanduser(place))
 
 
-def _is_ours(path: str) -> bool:
-    return _MARK in _text(path)
-
-
-def _is_legacy(path: str) -> bool:
-    """Whether pre-commit has installed its hook in place of ours, and runs ours."""
-    return not _is_ours(path) and _is_ours(path + _LEGACY) and "pre-commit" in _text(path)
-
-
-def _text(path: str) -> str:
-    try:
-        return read_at_most(path, 4096).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
 def _forwarding_script(hook: str, directory: str, mode: str) -> str:
     """A hook script that runs the one in the replaced directory and, for two of the hooks, ours after it."""
     import shlex
@@ -231,7 +213,7 @@ def _forwarding_script(hook: str, directory: str, mode: str) -> str:
     if hook in HOOKS:
         return _script(hook, mode, before)
     return f"""#!/bin/sh
-{_MARK}: runs the hook of {_BEFORE}; `heimdall-claim guard uninstall` removes it
+{MARK}: runs the hook of {_BEFORE}; `heimdall-claim guard uninstall` removes it
 if [ -x {before} ]; then
   exec {before} "$@"
 fi
@@ -247,7 +229,7 @@ def _script(hook: str, mode: str, before: str = f'"$0{_KEPT}"') -> str:
     # git's standard input is for both; the added full stop keeps a newline at its end.
     keep, give = ("said=$(cat; echo .)\n", 'printf %s "${said%.}" | ') if hook == "pre-push" else ("", "")
     return f"""#!/bin/sh
-{_MARK}: refuses changes under somebody else's claim; `heimdall-claim guard uninstall` removes it
+{MARK}: refuses changes under somebody else's claim; `heimdall-claim guard uninstall` removes it
 before={before}
 {keep}if [ -x "$before" ]; then
   {give}"$before" "$@" || exit $?

@@ -6,7 +6,7 @@ They call the same functions as the commands; nothing is decided here.
 import os
 from collections.abc import Callable
 
-from treadle.coordination import briefs, decisions
+from treadle.coordination import briefs, decisions, guarding
 from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.claims import Claims
@@ -60,6 +60,7 @@ def _make_claim(
 ) -> dict[str, Any]:
     ttl = None if ttl_minutes is None else int(ttl_minutes)
     _check_text(task, *surfaces)
+    first = not claims.planning.claimed()
     claim = claims.claim(haid, surfaces, f"{task} (via heimdall-ledger-mcp:{haid})", ttl)
     answer = {
         "result": f"claimed {len(set(surfaces))} surface(s) for {haid} until {claim.expires_at}",
@@ -72,8 +73,12 @@ def _make_claim(
         "fence": claim.fence,
         "commit": "commit from this session's shell",
     }
-    missed = claims.without_files(surfaces)
-    return {**answer, "warnings": [f"{text} matches no file" for text in missed]} if missed else answer
+    told = [f"{text} matches no file" for text in claims.without_files(surfaces)]
+    if first and (said := guarding.begin(claims.planning)):
+        answer["guard"] = said[0]
+    elif missed := guarding.warnings(claims.planning):
+        told += missed
+    return {**answer, "warnings": told} if told else answer
 
 
 def _check_text(*texts: str) -> None:

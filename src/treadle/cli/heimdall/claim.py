@@ -17,7 +17,7 @@ heimdall-claim who [--json]                 who is here, on what, since when, an
 heimdall-claim show [--haid H] [--json]     one of them
 heimdall-claim reap                         remove those that ended
 heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
-    git hooks that refuse commits and pushes under somebody else's claim
+    git hooks that refuse commits and pushes under somebody else's claim; the first claim in a repository installs them
     HEIMDALL_GUARD_BYPASS="why" lets one through, and the reason is kept in decisions.md
     In an agent's session this, --force and another session's identity need a code from `treadle coord allow`.
 heimdall-claim radar [BRANCH...] [--json]   which branches and worktrees would conflict if merged now (exit 3: some)
@@ -29,7 +29,7 @@ import sys
 from collections.abc import Callable
 
 from treadle.cli.heimdall import Arguments, UsageError, err, out
-from treadle.coordination import repository
+from treadle.coordination import guarding, repository
 from treadle.coordination.acting import acting
 from treadle.coordination.claim import owns
 from treadle.coordination.claims import Claims, Collision, Overlap
@@ -75,6 +75,7 @@ def _claim(claims: Claims, args: Arguments) -> int:
     haid = _caller(claims, args, enter=True)
     shared = "--shared" in args.flags
     task = args.need("--task")
+    first = not claims.planning.claimed()
     made = claims.claim(haid, args.rest, task, int(ttl) if ttl else None, shared=shared)
     asked = list(dict.fromkeys(args.rest))
     out(f"claimed {len(asked)} surface(s) for {haid} (task {one_line(task)}, ttl {made.fields['ttl_minutes']}m)")
@@ -85,6 +86,11 @@ def _claim(claims: Claims, args: Arguments) -> int:
         out(f"held in all: {' '.join(map(one_line, made.texts))}")
     for text in claims.without_files(asked):
         err(f"warning: {one_line(text)} matches no file")
+    if first:
+        for line in guarding.begin(claims.planning):
+            (err if line.startswith("warning: ") else out)(line)
+    else:
+        _warn_unguarded(claims)
     _tell_of_waits(claims, haid)
     return 0
 
@@ -212,6 +218,12 @@ def _list(claims: Claims, args: Arguments) -> int:
 def _warn(claims: Claims) -> None:
     for reason in claims.unseen():
         err(f"warning: {reason}")
+    _warn_unguarded(claims)
+
+
+def _warn_unguarded(claims: Claims) -> None:
+    for reason in guarding.warnings(claims.planning):
+        err(f"warning: {reason}")
 
 
 def _who(claims: Claims, args: Arguments) -> int:
@@ -257,9 +269,11 @@ def _guard(claims: Claims, args: Arguments) -> int:
     if what == "install":
         for path in hooks.install(project, mode):
             out(f"installed {path} ({mode})")
+        guarding.turn(claims.planning, on=True)
     elif what == "uninstall":
         for path in hooks.uninstall(project):
             out(f"removed {path}")
+        guarding.turn(claims.planning, on=False)
     elif what == "status":
         found = hooks.status(project)
         out(dumps(found, 2) if "--json" in args.flags else "\n".join(f"{hook}: {how}" for hook, how in found.items()))

@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     for note in host.notes:
         out(note)
     if found is not None:
-        _guard(planning.project, wanted="--no-guard" not in args.flags)
+        _guard(planning, wanted="--no-guard" not in args.flags)
     return 0
 
 
@@ -74,12 +74,14 @@ def _show(plan: dict[str, tuple[str | None, str]]) -> None:
         )
 
 
-def _guard(project: str, *, wanted: bool) -> None:
+def _guard(planning: Planning, *, wanted: bool) -> None:
     """The git hooks that refuse commits and pushes of what others hold, unless they are there or not wanted."""
-    from treadle.coordination import hooks
+    from treadle.coordination import guarding, hooks
     from treadle.errors import TreadleError
 
+    project = planning.project
     try:
+        guarding.turn(planning, on=wanted)
         if "absent" not in hooks.status(project).values():
             return
         if wanted:
