@@ -10,6 +10,7 @@ briefing   the orders that it gives, and what their agents are told
 store      goals in the fleet's store
 foreman    carries goals out while its node schedules (`node` is that process)
 commands   what people ask of goals
+views      a goal as the page shows it
 
 The format itself is in `wire/goal`, so that what lies below can read it too. Orders are run by `fleet` and landed by
 `landing`: nothing here runs an agent.

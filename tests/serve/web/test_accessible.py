@@ -8,7 +8,7 @@ from tests.fleet.conftest import give, spec
 from tests.serve.web.conftest import Open, Web
 from treadle.fleet.engine.bus import Bus
 
-VIEWS = ("", "orders", "terminals", "nodes", "money", "claims", "trains", "search?q=it", "new", "settings")
+VIEWS = ("", "orders", "terminals", "nodes", "money", "claims", "trains", "goals", "search?q=it", "new", "settings")
 
 FAINT = r"""() => {
   const rgb = (text) => text.match(/[\d.]+/g).map(Number);

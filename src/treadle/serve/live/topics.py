@@ -13,6 +13,7 @@ from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderFilter, OrderRow
+from treadle.goals import views as goal_views
 from treadle.landing import views as landing_views
 from treadle.serve.api.board import BoardRow
 from treadle.serve.api.event_pages import Shown, event_page, joined, unpacked
@@ -324,6 +325,18 @@ class TrainsTopic(LookedAt):
         return await landing_views.views(self.site.fleet.require_bus())
 
 
+class GoalsTopic(LookedAt):
+    async def look(self) -> Any:
+        return await goal_views.lines(self.site.fleet.require_bus())
+
+
+class GoalTopic(LookedAt):
+    every = 1.0
+
+    async def look(self) -> Any:
+        return await goal_views.view(self.site.fleet.require_bus(), self.argument)
+
+
 class TerminalsTopic(LookedAt):
     needs_fleet = False
     every = 1.5
@@ -383,6 +396,8 @@ KINDS: dict[str, type[Topic]] = {
     "claims": ClaimsTopic,
     "money": MoneyTopic,
     "trains": TrainsTopic,
+    "goals": GoalsTopic,
+    "goal": GoalTopic,
     "terminals": TerminalsTopic,
     "screen": ScreenTopic,
 }

@@ -25,6 +25,7 @@ const VIEWS = {
   money: () => import("./places.js"),
   claims: () => import("./places.js"),
   trains: () => import("./trains.js"),
+  goals: () => import("./goals.js"),
   search: async () => search,  // there at once: what is typed after its key is meant for it
   new: () => import("./new.js"),
   settings: () => import("./settings.js"),
