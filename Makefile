@@ -148,6 +148,11 @@ soak-train: setup
 soak-outcomes: setup
 	$(if $(ORDERS),SOAK_ORDERS=$(ORDERS)) $(if $(LOAD),SOAK_LOAD=$(LOAD)) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_outcomes.py
 
+# 20 goals, or GOALS=N, of 8 orders at once under kills, with budgets that run out, planners, reviewers and judges that talk nonsense, and people who say no.
+.PHONY: soak-goals
+soak-goals: setup
+	$(if $(GOALS),SOAK_GOALS=$(GOALS)) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_goals.py
+
 bench: setup
 	$(BIN)/python -m benchmarks
 

@@ -312,3 +312,17 @@ def test_a_budget_that_the_fleet_was_not_told_of_is_told_before_anything_else() 
     seen = GoalSeen(now=2.0, budget_told=False)
     assert next(moves(replace(world.record, raised=1), world.plan, seen)) == deciding.TellBudget()
     assert deciding.allowance(world.plan, 1) == (None, 2000)
+
+
+def test_what_a_person_approves_in_place_of_a_reviewer_without_a_verdict_lands() -> None:
+    world = World(plan(order=(replace(ORDERS[0], accept=()),), gates=("agent:reviewer",)), 1, kind=True)
+    for _ in range(deciding.REVIEWS):
+        while world.record.steps["model"].state != "reviewing" or not world.record.steps["model"].review:
+            world.turn()
+        world.happen(ReviewGiven(at=9.0, step="model", verdict="none", comments="it did not answer"))
+    while not world.record.questions:
+        assert world.turn()
+    assert list(world.record.questions) == ["review:model:0"]
+    while not world.record.ended:
+        assert world.turn()
+    assert (world.record.state, world.record.steps["model"].state) == ("met", "landed")

@@ -41,6 +41,7 @@ STEP: Mapping[tuple[StepState, StepMove], StepState] = {
     ("approved", "object"): "red",
     ("done", "board"): "landing",
     ("approved", "board"): "landing",
+    ("reviewing", "board"): "landing",  # a person approved, because the reviewer gave no verdict
     ("done", "answer"): "answered",  # nothing to land
     ("approved", "answer"): "answered",
     ("landing", "land"): "landed",
