@@ -19,8 +19,8 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from treadle.errors import LocalError, NotFound
-from treadle.fleet import client, submitting
+from treadle.errors import NotFound
+from treadle.fleet import blocking, client, submitting
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.orders import read_order
 from treadle.fleet.project_defaults import completed
@@ -31,6 +31,7 @@ from treadle.wire.fleet.records import AskRecord, Order, OrderReceipt
 T = TypeVar("T")
 Decision = Literal["allow", "deny"]
 AGAIN_SECONDS = 0.5
+INSTEAD = "async with treadle.fleet.connect() as fleet: ..."
 
 
 class ConnectedFleet:
@@ -123,18 +124,7 @@ def submit(order: OrderRequest | str) -> Given:
 
 def watch(order: str) -> Iterator[Order]:
     """Where an order stands now, and then each change until it has ended."""
-    with _runner() as runner:
-        stack = connect()
-        fleet = runner.run(stack.__aenter__())
-        changes = fleet.watch(order)
-        try:
-            while True:
-                yield runner.run(anext(changes))
-        except StopAsyncIteration:
-            return
-        finally:
-            runner.run(changes.aclose())
-            runner.run(stack.__aexit__(None, None, None))
+    return blocking.each(connect, lambda fleet: fleet.watch(order), INSTEAD)
 
 
 def wait(order: str, timeout: float | None = None) -> Order:
@@ -162,18 +152,5 @@ def receipt(order: str) -> OrderReceipt:
     return _run(lambda fleet: fleet.receipt(order))
 
 
-def _runner() -> asyncio.Runner:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.Runner()
-    raise LocalError("an event loop runs here already", hint="async with treadle.fleet.connect() as fleet: ...")
-
-
 def _run(work: Callable[[ConnectedFleet], Awaitable[T]]) -> T:
-    async def connected() -> T:
-        async with connect() as fleet:
-            return await work(fleet)
-
-    with _runner() as runner:
-        return runner.run(connected())
+    return blocking.call(connect, work, INSTEAD)
