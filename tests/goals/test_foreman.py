@@ -214,6 +214,50 @@ on_red = "drop"
     assert git(repository, "show", "main:check.sh") == "grep -q new a.txt", "it did not land"
 
 
+async def test_a_test_of_before_that_is_changed_beside_the_acceptance_is_asked_about(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    (repository / "tests").mkdir()
+    for name in ("test_old.py", "test_mine.py"):
+        (repository / "tests" / name).write_text("assert True\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "tests")
+    edit = "echo x > one.txt; echo x > two.txt; echo >> tests/test_mine.py; echo > tests/test_new.py"
+    writer = script(
+        tmp_path,
+        "writer",
+        f"YOUR TASK fine => {edit}",
+        "YOUR TASK weak => rm tests/test_old.py; echo x > c.txt",
+        "Done.",
+    )
+    plan = (
+        HEAD
+        + f"""
+gates = ["none"]
+roles = {{ worker = "{writer}", judge = "none" }}
+[[order]]
+id = "fine"
+task = "New tests, and one that the plan names."
+claims = ["tests/test_mine.py"]
+accept = ["test -e one.txt"]
+[[order]]
+id = "weak"
+task = "Make c.txt."
+accept = ["test -e c.txt"]
+on_red = "drop"
+"""
+    )
+    await start_node(slots=2)
+    async with carried(bus):
+        name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
+        person = asyncio.create_task(answering(bus, "deny"))
+        record = await commands.wait(bus, name, timeout=90)
+        await tasks.end([person])
+    assert record.answers.keys() == {"weaker:weak:0"} and record.state == "met"
+    assert {name: step.state for name, step in record.steps.items()} == {"fine": "landed", "weak": "dropped"}
+    assert git(repository, "show", "main:tests/test_old.py") == "assert True", "it did not land"
+
+
 async def test_people_pause_go_on_say_retry_and_stop(bus: Bus, start_node: Start, repository: Path) -> None:
     orders = '[[order]]\nid = "o1"\ntask = "t"\nagent = "null:60:60"\nland = false\n'
     plan = f'goal = "g"\ndone = "false"\nverify = "true"\ngates = ["plan"]\nroles = {{ judge = "none" }}\n{orders}'

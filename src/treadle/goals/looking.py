@@ -15,7 +15,7 @@ from treadle.landing import train as trains
 from treadle.landing.bench import judges
 from treadle.wire.fleet.records import NOT_HERE, Order
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
-from treadle.wire.goal.plan import GoalPlan
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import OVER, GoalRecord
 from treadle.workspace import branch_moves, checkouts
 from treadle.workspace.user_repository import UserRepository
@@ -53,8 +53,8 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan) -> GoalSeen:
     for name, step in record.steps.items():
         if step.state in ("done", "approved") and (order_ := seen.get(step.order)) is not None and order_.changed:
             entry = found[f"order.{step.order}"]
-            accept = next(each.accept for each in plan.order if each.id == name)
-            touched = await asyncio.to_thread(_touched, user, record.branch, read_order(entry), accept)
+            planned = next(each for each in plan.order if each.id == name)
+            touched = await asyncio.to_thread(_touched, user, record.branch, read_order(entry), planned)
             seen[step.order] = msgspec.structs.replace(order_, touched=touched)
     tip = ""
     if all(step.state in OVER for step in record.steps.values()):
@@ -125,15 +125,35 @@ def _riding(train: TrainRecord) -> set[str]:
     return queued | {name for each in train.back for name in (each.order, each.first)}
 
 
-def _touched(user: UserRepository, branch: str, order: Order, accept: tuple[str, ...]) -> tuple[str, ...]:
-    """Which files that the branch has, and that its acceptance is made of, the order changed."""
-    named = {name for command in accept for name in judges(command)}
+def _touched(user: UserRepository, branch: str, order: Order, planned: PlannedOrder) -> tuple[str, ...]:
+    """Which files that the branch has the order changed or removed, of those by which it is accepted: what `accept`
+    names, and tests, unless the plan says by name that it changes them."""
+    named = {name for command in planned.accept for name in judges(command)}
     changed = [str(path) for path in order.result.get("changed") or ()]
-    near = [path for path in changed if path in named or any(path.startswith(f"{name}/") for name in named)]
+    near = [
+        path
+        for path in changed
+        if path in named
+        or any(path.startswith(f"{name}/") for name in named)
+        or (is_test(path) and path not in planned.claims)
+    ]
     # An order that continues another starts from that one's work, so its own base says nothing.
     ref = f"refs/heads/{branch}"
     known = [path for path in near if user.run("cat-file", "-e", f"{ref}:{path}", check=False).code == 0]
     return tuple(known)
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test or part of how tests are run, by the names that test runners look for."""
+    *directories, name = path.lower().split("/")
+    stem = name.split(".")[0]
+    return (
+        bool({"test", "tests", "spec", "specs", "__tests__"} & set(directories))
+        or stem.startswith("test_")
+        or stem.endswith(("_test", "_spec", "-test", "-spec"))
+        or bool({"test", "spec"} & set(name.split(".")[1:-1]))
+        or stem in ("conftest", "test", "tests")
+    )
 
 
 async def last_words(bus: Bus, name: str) -> str:
