@@ -9,7 +9,7 @@ import click
 
 from treadle.cli import goal_running
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.goal_running import budget_words, text_of
+from treadle.cli.goal_running import budget_words, markdown_in, text_of
 from treadle.errors import ConfigError
 from treadle.io.files import write_atomic
 
@@ -146,10 +146,7 @@ def _imported(path: str, kind: str | None) -> Any:
 
     name = os.path.basename(os.path.normpath(path))
     if os.path.isdir(path):
-        files = sorted(each for each in os.listdir(path) if each.endswith(".md"))
-        if not files:
-            raise ConfigError(f"{path} has no Markdown files", hint="each .md file in it is one task")
-        return imported.read_tasks(name, {each: text_of(os.path.join(path, each)) for each in files})
+        return imported.read_tasks(name, markdown_in(path))
     text = text_of(path)
     return imported.read_list(kind or imported.kind_of(path, text), name, text)  # type: ignore[arg-type]
 

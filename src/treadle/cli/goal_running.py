@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -215,7 +216,15 @@ def change(name: str, path: str) -> None:
 
 @click.command("plan")
 @click.argument("goal", metavar="TEXT", required=False)
-@click.option("--from", "source", default="", metavar="FILE", help="Plan what a file asks for, such as an issue.")
+@click.option(
+    "--from",
+    "source",
+    default="",
+    metavar="FILE|DIR|ISSUE",
+    help="Plan what a file, a directory of Markdown tasks or an issue asks for: github#12, github:OWNER/NAME#12 or its"
+    " address.",
+)
+@click.option("--token", default="", metavar="NAME", help="The variable with the forge's token. Default: GITHUB_TOKEN.")
 @click.option("--agent", default="native", show_default=True, metavar="NAME", help="Who plans.")
 @click.option("--model", default="", metavar="NAME", help="Its model.")
 @click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
@@ -225,7 +234,7 @@ def change(name: str, path: str) -> None:
 @click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="Where the plan goes.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @click.option("--go", is_flag=True, help="Carry it out at once. A plan from a file stops at its gate all the same.")
-def plan_(goal: str | None, source: str, go: bool, out: str, force: bool, **options: Any) -> None:
+def plan_(goal: str | None, source: str, token: str, go: bool, out: str, force: bool, **options: Any) -> None:
     """Have an agent plan TEXT: it reads the repository, confined and without writing, and answers with the plan.
 
     The plan is checked, and its mistakes go back to the agent, before it is written to FILE; on a terminal $EDITOR
@@ -239,8 +248,8 @@ def plan_(goal: str | None, source: str, go: bool, out: str, force: bool, **opti
         raise ConfigError(f"{out} is there already", hint="name another file with --out, or give --force")
     if go and not any(options[name] for name in ("tokens", "usd", "hours")):
         raise ConfigError("a goal that runs at once needs a budget", hint="give --tokens, --usd or --hours")
-    told = goal or text_of(source)
-    made = with_bus(lambda bus: _planned(bus, told, os.path.basename(source), options))
+    name, words = _source(source, options["root"], token) if source else ("", goal or "")
+    made = with_bus(lambda bus: _planned(bus, words, name, options))
     write_atomic(out, made.text.encode(), 0o644)
     click.echo(f"{out}: planned by {options['agent']} as {made.order}, {made.used.tokens} tokens, {made.tries} tries")
     if sys.stdin.isatty() and sys.stdout.isatty():
@@ -251,6 +260,16 @@ def plan_(goal: str | None, source: str, go: bool, out: str, force: bool, **opti
         click.echo(f"{record.state}: {record.why}")
         sys.exit(FAILED if record.state == "stopped" else 0)
     click.echo(f"`treadle goal check {out}` explains it, `treadle goal run {out}` carries it out")
+
+
+def _source(source: str, root: str, token: str) -> tuple[str, str]:
+    """What the plan calls its source, and what that asks for."""
+    from treadle.goals import sources
+
+    if sources.is_issue(source):
+        return source, asyncio.run(sources.issue(source, root, token))
+    name = os.path.basename(os.path.normpath(source))
+    return name, sources.tasks(name, markdown_in(source)) if os.path.isdir(source) else text_of(source)
 
 
 async def _planned(bus: Bus, goal: str, source: str, options: Any) -> Any:
@@ -327,6 +346,14 @@ def _commands() -> Any:
     from treadle.goals import commands
 
     return commands
+
+
+def markdown_in(path: str) -> dict[str, str]:
+    """The Markdown files of a directory: each is one task."""
+    files = sorted(each for each in os.listdir(path) if each.endswith(".md"))
+    if not files:
+        raise ConfigError(f"{path} has no Markdown files", hint="each .md file in it is one task")
+    return {each: text_of(os.path.join(path, each)) for each in files}
 
 
 def text_of(path: str) -> str:

@@ -3,6 +3,7 @@
 waves      which orders can go together, and which claims overlap
 check      what a plan will do in a repository: waves, briefs, tokens, and what is wrong with it there
 imported   plans from other tools' lists and back: checklists, Markdown tasks, beads, Task Master
+sources    words for a goal from an issue of a forge or a directory of tasks
 history    what a goal's record becomes by what happens: pure
 deciding   what is to be done next: pure
 looking    what is seen of its orders

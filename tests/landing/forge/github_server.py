@@ -30,6 +30,7 @@ class GitHubServer:
         self.runs: list[dict[str, Any]] = []
         self.reviews: list[dict[str, Any]] = []
         self.comments: list[dict[str, Any]] = []
+        self.issues: dict[int, dict[str, Any]] = {}
         self.asked: list[str] = []
         self.wrong: list[str] = []
         self.needs_review = False
@@ -97,6 +98,8 @@ class GitHubServer:
             return 201, self._shown(pull)
         if match := re.fullmatch(r"/pulls/(\d+)(/\w+)?", rest):
             return self._pull(method, self.pulls[int(match[1]) - 1], match[2] or "", body)
+        if (match := re.fullmatch(r"/issues/(\d+)", rest)) and int(match[1]) in self.issues:
+            return 200, {"number": int(match[1]), **self.issues[int(match[1])]}
         if rest.endswith("/check-runs"):
             runs = [each for each in self.runs if each["head_sha"] in rest]
             return 200, {"total_count": len(runs), "check_runs": runs}

@@ -15,6 +15,7 @@ from treadle.landing.forge.interface import (
     CheckState,
     ForgeCheck,
     ForgeComment,
+    ForgeIssue,
     ForgeRefused,
     ForgeReviews,
     LandingRequest,
@@ -98,6 +99,12 @@ class _Merged(msgspec.Struct, frozen=True):
     message: str = ""
 
 
+class _Issue(msgspec.Struct, frozen=True):
+    number: int
+    title: str
+    body: str | None = None
+
+
 class GitHub:
     """One repository. `api` is the address of the API, `token` the name of the variable that holds the token."""
 
@@ -166,6 +173,10 @@ class GitHub:
         if not done.merged:
             raise ForgeRefused(f"the forge did not merge: {done.message}")
         return done.sha
+
+    async def issue(self, number: int) -> ForgeIssue:
+        found: _Issue = await self._get(f"/issues/{number}", _Issue)
+        return ForgeIssue(number=found.number, title=found.title, body=found.body or "")
 
     # Asking...
 

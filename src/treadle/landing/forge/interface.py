@@ -67,6 +67,14 @@ class ForgeReviews(msgspec.Struct, frozen=True, kw_only=True):
     comments: tuple[ForgeComment, ...] = ()
 
 
+class ForgeIssue(msgspec.Struct, frozen=True, kw_only=True):
+    """What someone asks for there."""
+
+    number: int
+    title: str
+    body: str = ""
+
+
 class Forge(Protocol):
     async def find(self, head: str, base: str) -> LandingRequest | None:
         """The open request from one branch to another."""
@@ -87,3 +95,5 @@ class Forge(Protocol):
 
     async def merge(self, number: int, commit: str, message: str) -> str:
         """Merge it if its head is still this commit, by a merge commit, whose id is returned. Raises ForgeRefused."""
+
+    async def issue(self, number: int) -> ForgeIssue: ...

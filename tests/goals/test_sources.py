@@ -1,0 +1,56 @@
+"""Words for a goal from an issue and from a directory of tasks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.fleet.repositories import git
+from tests.landing.forge.github_server import GitHubServer
+from treadle.cli.root import treadle
+from treadle.errors import ConfigError
+from treadle.goals import sources
+from treadle.landing.forge.interface import ForgeRefused
+
+
+@pytest.fixture
+def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
+    git(tmp_path, "init", "-q", "--bare", "there.git")
+    monkeypatch.setenv("SHOP_TOKEN", "secret-7")
+    with GitHubServer(tmp_path / "there.git") as server:
+        server.issues[12] = {"title": "Export as CSV", "body": "All orders.\r\nQuoted."}
+        server.issues[13] = {"title": "No words", "body": None}
+        yield server
+
+
+async def test_an_issue_gives_its_title_and_then_its_words(github: GitHubServer, repository: Path) -> None:
+    named = f"github:shop/web@{github.api}"
+    assert sources.is_issue(f"{named}#12") and sources.is_issue("github#3")
+    words = await sources.issue(f"{named}#12", str(repository), "SHOP_TOKEN")
+    assert words == "Export as CSV\n\nAll orders.\r\nQuoted."
+    assert await sources.issue(f"{named}#13", str(repository), "SHOP_TOKEN") == "No words"
+    assert github.tokens == {"Bearer secret-7"} and github.asked[0] == "GET /repos/shop/web/issues/12"
+    with pytest.raises(ForgeRefused, match="404"):
+        await sources.issue(f"{named}#14", str(repository), "SHOP_TOKEN")
+    with pytest.raises(ConfigError, match="OWN_TOKEN"):
+        await sources.issue(f"{named}#12", str(repository), "OWN_TOKEN")
+
+
+@pytest.mark.parametrize("source", ["ISSUE.md", "issues/12", "https://github.com/shop/web/pull/12", "gitlab#12", "#12"])
+def test_what_names_no_issue_is_a_file(source: str) -> None:
+    assert not sources.is_issue(source)
+
+
+def test_an_address_names_an_issue() -> None:
+    assert sources.is_issue("https://github.com/shop/web/issues/12")
+    assert sources.is_issue("https://forge.example/shop/web/issues/12/")
+
+
+def test_a_directory_of_tasks_gives_each_under_its_name(tmp_path: Path) -> None:
+    found = sources.tasks("todo", {"b.md": "Second.\n", "a.md": "# First\n"})
+    assert found == "All that the tasks in todo ask for\n\na.md:\n\n# First\n\nb.md:\n\nSecond."
+    refused = CliRunner().invoke(
+        treadle, ["goal", "plan", "--from", str(tmp_path), "--out", str(tmp_path / "goal.toml")]
+    )
+    assert isinstance(refused.exception, ConfigError) and "has no Markdown files" in str(refused.exception)
