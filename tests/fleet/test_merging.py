@@ -76,20 +76,29 @@ def clean(repository: Path) -> bool:
     return git(repository, "status", "--porcelain") == "" and git(repository, "fsck", "--no-dangling") == ""
 
 
-def waiting_verify(repository: Path) -> tuple[str, Path, Path]:
+class WaitingVerify:
     """A check that says that it has begun, and ends when it may: green, or red."""
-    gate = repository / ".git/objects/info"  # which it can see from inside
-    return (
-        f"touch begun; while ! test -e {gate}/go; do sleep 0.02; done; ! test -e {gate}/red",
-        gate / "go",
-        gate / "red",
-    )
 
+    def __init__(self, repository: Path, tmp_path: Path) -> None:
+        self._later, self._temp = repository / ".git/objects/info", tmp_path / "temp"
+        self.command = (
+            f"touch begun; while ! test -e go && ! test -e {self._later}/go; do sleep 0.02; done; "
+            f"! test -e red && ! test -e {self._later}/red"
+        )
 
-async def begun_check(tmp_path: Path) -> None:
-    async with asyncio.timeout(60):
-        while not any((tmp_path / "temp").glob("treadle-tmp-car-*/car/begun")):
-            await asyncio.sleep(0.02)
+    async def begun(self) -> Path:
+        """Where it runs."""
+        async with asyncio.timeout(60):
+            while not (found := list(self._temp.glob("treadle-tmp-car-*/car/begun"))):
+                await asyncio.sleep(0.02)
+        return found[0].parent
+
+    def end(self, *running: Path, red: bool = False) -> None:
+        """End this one and later ones. One that runs need not see what appears outside of its directory."""
+        for place in (*running, self._later):
+            if red:
+                (place / "red").touch()
+            (place / "go").touch()
 
 
 async def test_a_merge_moves_the_branch_and_the_checkout_follows(
@@ -112,16 +121,15 @@ async def test_the_branch_does_not_move_before_the_verdict_nor_after_a_red_one(
     bus: Bus, finished: Finished, repository: Path, tmp_path: Path
 ) -> None:
     one = await finished.order("one", {"a.txt": "two\n"})
-    verify, go, red = waiting_verify(repository)
-    red.touch()
-    working = asyncio.create_task(merging.merge(bus, [one], str(repository), verify=verify))
-    await begun_check(tmp_path)
+    verify = WaitingVerify(repository, tmp_path)
+    working = asyncio.create_task(merging.merge(bus, [one], str(repository), verify=verify.command))
+    running = await verify.begun()
     assert git(repository, "rev-parse", "HEAD") == finished.base and clean(repository)
     (repository / "mine.txt").write_text("mine\n")
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "a person's commit")
     mine = git(repository, "rev-parse", "HEAD")
-    go.touch()
+    verify.end(running, red=True)
     (step,) = await working
     assert not step.merged and "fails with it" in step.why
     assert git(repository, "rev-parse", "HEAD") == mine and clean(repository), "the person's commit is still there"
@@ -131,15 +139,15 @@ async def test_a_commit_made_meanwhile_stays_and_the_merge_is_verified_again_on_
     bus: Bus, finished: Finished, repository: Path, tmp_path: Path
 ) -> None:
     one = await finished.order("one", {"a.txt": "two\n"})
-    verify, go, _ = waiting_verify(repository)
-    both = f"{verify} && if test $(cat a.txt) = two && test -e mine.txt; then exit 0; else test ! -e mine.txt; fi"
+    verify = WaitingVerify(repository, tmp_path)
+    both = f"{verify.command} && if test $(cat a.txt) = two && test -e mine.txt; then exit 0; else test ! -e mine.txt; fi"
     working = asyncio.create_task(merging.merge(bus, [one], str(repository), verify=both))
-    await begun_check(tmp_path)
+    running = await verify.begun()
     (repository / "mine.txt").write_text("mine\n")
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "a person's commit")
     mine = git(repository, "rev-parse", "HEAD")
-    go.touch()
+    verify.end(running)
     (step,) = await working
     assert step.merged, step
     assert git(repository, "rev-parse", "HEAD^1") == mine and clean(repository)
@@ -332,14 +340,13 @@ async def test_a_kill_while_it_is_verified_leaves_the_branch_and_the_order_as_th
     bus: Bus, finished: Finished, repository: Path, tmp_path: Path
 ) -> None:
     one = await finished.order("one", {"a.txt": "red\n"})
-    verify, go, red = waiting_verify(repository)
-    argv = [*terminals.treadle("fleet"), "merge", one, "--into", str(repository), "--verify", verify]
+    verify = WaitingVerify(repository, tmp_path)
+    argv = [*terminals.treadle("fleet"), "merge", one, "--into", str(repository), "--verify", verify.command]
     killed = subprocess.Popen(argv, env=dict(os.environ))
-    await begun_check(tmp_path)
+    await verify.begun()
     killed.kill()
     killed.wait(60)
     assert git(repository, "rev-parse", "HEAD") == finished.base and clean(repository)
-    red.touch()
-    go.touch()
-    (step,) = await merging.merge(bus, [one], str(repository), verify=verify)
+    verify.end(red=True)
+    (step,) = await merging.merge(bus, [one], str(repository), verify=verify.command)
     assert not step.merged and git(repository, "rev-parse", "HEAD") == finished.base, "main never was red"
