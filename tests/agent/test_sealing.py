@@ -502,14 +502,6 @@ async def test_what_comes_while_a_command_runs_may_be_the_commands_and_is_moved_
     assert not (top / "made" / ".git").exists() and not (top / "beside" / ".git").exists() and len(agent.said) == 2
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable for root")
-async def test_what_was_in_an_unreadable_directory_is_not_taken_for_the_users(top: Path, agent: Working) -> None:
-    await agent.turn("git init -q hidden/evil; chmod 0 hidden")
-    (top / "hidden").chmod(0o700)
-    await agent.turn("true")
-    assert not (top / "hidden" / "evil" / ".git").exists()
-
-
 async def test_what_hook_managers_run_cannot_be_changed_from_inside(tmp_path: Path, top: Path) -> None:
     (top / ".husky" / "_").mkdir(parents=True)
     (top / ".husky" / "pre-commit").write_text("exit 0\n")

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from tests.machines import path_without
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 
@@ -69,6 +68,8 @@ def as_another(base: Path, program: list[str]) -> dict[str, list[str]]:
 
 def with_landlock(base: Path, program: list[str]) -> dict[str, list[str]]:
     """The same as this user, on a machine without bubblewrap."""
+    from tests.machines import path_without  # as a program, this module has only its own directory on the path
+
     more = {"PATH": path_without("bwrap", base / "programs"), "TREADLE_HOME": str(base / "state")}
     return _printed([sys.executable, *program], more, base)
 

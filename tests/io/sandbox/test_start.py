@@ -56,6 +56,14 @@ async def test_only_the_workspace_can_be_written(tmp_path: Path) -> None:
     assert (outside / "file").read_text() == "as it was" and os.listdir(outside) == ["file"]
 
 
+async def test_what_is_shown_around_a_workspace_does_not_cover_it(method: None, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "program").write_text("")
+    walls = msgspec.structs.replace(room(tmp_path / "work"), read_only=(str(tmp_path),))
+    done = await sh(walls, "echo x > here; test -e ../program && ! echo x > ../program", tmp_path / "work")
+    assert done.code == 0 and (tmp_path / "work" / "here").exists() and (tmp_path / "program").read_text() == ""
+
+
 async def test_without_a_confinement_a_program_runs_as_it_is(tmp_path: Path) -> None:
     done = await sh(None, "echo x > ../there; exit 3", tmp_path)
     assert done.code == 3 and (tmp_path.parent / "there").exists()

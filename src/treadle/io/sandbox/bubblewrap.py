@@ -136,7 +136,8 @@ def _options(confinement: Confinement, plan: Mounts) -> list[str]:
         if _is_private(place):
             mounts += ["--ro-bind", plan.source(place), place]
     private = [*map(os.path.realpath, places.ours()), *places.other_homes(write[0] if write else "/")]
-    around = [place for place in plan.outside() if any(places.is_under(one, place) and one != place for one in private)]
+    within = [*private, *write]  # what is shown around these must not cover them
+    around = [place for place in plan.outside() if any(places.is_under(one, place) and one != place for one in within)]
     for place in around:
         mounts += ["--ro-bind", plan.source(place), place]
     for place in private:
