@@ -140,7 +140,9 @@ async def test_a_commit_made_meanwhile_stays_and_the_merge_is_verified_again_on_
 ) -> None:
     one = await finished.order("one", {"a.txt": "two\n"})
     verify = WaitingVerify(repository, tmp_path)
-    both = f"{verify.command} && if test $(cat a.txt) = two && test -e mine.txt; then exit 0; else test ! -e mine.txt; fi"
+    both = (
+        f"{verify.command} && if test $(cat a.txt) = two && test -e mine.txt; then exit 0; else test ! -e mine.txt; fi"
+    )
     working = asyncio.create_task(merging.merge(bus, [one], str(repository), verify=both))
     running = await verify.begun()
     (repository / "mine.txt").write_text("mine\n")

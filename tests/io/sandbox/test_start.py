@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.io.sandbox.rooms import ENV, repository, room, sh, shown_place, vanishing_socket
