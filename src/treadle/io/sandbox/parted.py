@@ -11,8 +11,8 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from treadle.errors import LocalError
-from treadle.io import paths
+from treadle.errors import LocalError, StorageError
+from treadle.io import paths, scratch
 from treadle.io.process import view
 from treadle.io.sandbox import places
 from treadle.io.sandbox.matches import SpecialFiles
@@ -86,7 +86,16 @@ class MachineView:
 
 def _place() -> str:
     """The directory in which views are made: one for all, because each is in a mount namespace of its own."""
-    return paths.private_dir(os.path.join(paths.state_dir(), "view"))
+    try:
+        return paths.private_dir(os.path.join(paths.state_dir(), "view"))
+    except StorageError:
+        return _temporary()
+
+
+@cache
+def _temporary() -> str:
+    """The same for a user who has no place to keep anything, until this process ends."""
+    return scratch.make("view")
 
 
 def _names(path: str) -> list[str]:
