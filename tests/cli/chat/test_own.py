@@ -95,7 +95,7 @@ def test_copy_export_mcp_and_theme(chat: Chat, work: Path) -> None:
     terminal.until("The session is in")
     assert "Brief, then." in (work / "talk.md").read_text()
     terminal.say("/export talk.md")
-    terminal.until("exists already")
+    terminal.until(r"exists\s+already")
     terminal.say("/mcp")
     terminal.until("No MCP servers")
     terminal.say("/theme light")
