@@ -1,6 +1,7 @@
 """Which places belong to git, to us, or are somebody's sockets."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -74,3 +75,10 @@ def test_an_environment_in_the_workspace_that_we_run_from_is_protected(
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "w" / ".venv"))
     assert str(tmp_path / "w" / ".venv") in places.protected_in(str(tmp_path / "w"))
     assert str(tmp_path / "w" / ".venv") not in places.protected_in(str(tmp_path / "other"))
+
+
+def test_the_environment_that_we_run_from_is_known_also_without_the_site_module() -> None:
+    code = "import sys; sys.path.append(sys.argv[1]); from treadle.io.sandbox import places; print(places.running())"
+    source = str(Path(places.__file__).parents[3])
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, source], capture_output=True, text=True)
+    assert repr(os.path.realpath(sys.prefix)) in done.stdout, done.stderr

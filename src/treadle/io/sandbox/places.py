@@ -82,7 +82,11 @@ def shown(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
 def running() -> list[str]:
     """What we run from: the interpreter, its environment, our own code. Our programs inside need them too."""
     code = os.path.abspath(__file__ + "/../../../..")
-    return sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, code)})
+    found = [sys.prefix, sys.base_prefix, code]
+    around = os.path.dirname(os.path.dirname(sys.executable))
+    if os.path.exists(os.path.join(around, "pyvenv.cfg")):  # started with -S, `sys.prefix` is not the environment
+        found.append(around)
+    return sorted({os.path.realpath(place) for place in found})
 
 
 def other_homes(workspace: str) -> list[str]:
