@@ -37,16 +37,15 @@ async def show(bus: Bus, place: Path, say: Callable[[str], None]) -> bool:
             told[step] = each.state
         if record.steps["dollars"].state == "working" and killing is None:
             killing = asyncio.create_task(_kill(record.steps["dollars"].order, say))
-        for order in record.questions.values():
-            asyncio.get_running_loop().create_task(_agree(bus, order))
+        for about, order in record.questions.items():
+            asyncio.get_running_loop().create_task(_answer(bus, order, allow=about == "plan"))
     if killing is not None:
         await killing
     say(f"{record.state}: {record.why}")
     for line in (await commands.report(bus, name)).splitlines():
         if line.startswith(("|", "Where", "restating")) or "briefs took" in line:
             say(f"  {line}")
-    receipt = await client.get_receipt(bus, record.steps["stock"].order)
-    return record.state == "met" and receipt is not None
+    return record.state == "met" and await client.get_receipt(bus, record.steps["stock"].order) is not None
 
 
 def _script(name: str) -> str:
@@ -68,13 +67,14 @@ def _with_roles(text: str) -> str:
     return to_toml(replace(plan, roles=roles, mode="full-auto", gates=("plan", "agent:reviewer")))
 
 
-async def _agree(bus: Bus, order: str) -> None:
+async def _answer(bus: Bus, order: str, *, allow: bool) -> None:
+    """The person of the demo agrees to the plan. Nothing else should be asked, and a yes could go on for ever."""
     from treadle.errors import TreadleError
     from treadle.fleet import client
 
     for _ in range(200):
         try:
-            return await client.answer(bus, order, "allow", by="demo")
+            return await client.answer(bus, order, "allow" if allow else "deny", by="demo")
         except TreadleError:  # it is not asked yet, or answered already
             await asyncio.sleep(0.05)
 
