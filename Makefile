@@ -122,7 +122,7 @@ site:
 newcomer: setup
 	$(BIN)/python -m tests.newcomer $(ROOT)
 
-# Every attack on receipts, in every mode, confined and not: about twenty minutes on two cores.
+# Every attack on receipts, in every mode, confined and not. It takes long.
 soak-receipts: setup
 	SOAK_RECEIPTS=all $(BIN)/python -m pytest -q -p no:cacheprovider -n $(JOBS) tests/safety/receipts
 
