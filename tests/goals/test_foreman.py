@@ -15,12 +15,15 @@ from tests.fleet.conftest import Start
 from tests.fleet.repositories import git
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.bus import Bus, Stale
 from treadle.goals import commands, foreman, store
-from treadle.goals.foreman import Foreman
+from treadle.goals.deciding import SubmitWork
+from treadle.goals.foreman import Foreman, GoalDrive
 from treadle.goals.history import replayed
+from treadle.goals.looking import look
 from treadle.landing import conductor
 from treadle.landing.conductor import Conductor
+from treadle.wire.goal.records import GoalRecord, GoalTold, StepPlaced
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +140,24 @@ accept = ["test -e two.txt"]
     assert replayed(name, await store.history(bus, name)) == record
     budget = (await client.control(bus)).budgets[f"project:{name}"]
     assert budget.spent_tokens == sum(used.tokens for used in record.used.values()) and budget.tokens == 500000
+
+
+async def test_what_a_brief_came_to_is_written_down_before_its_order_is_placed(bus: Bus, repository: Path) -> None:
+    head = 'goal = "g"\ndone = "true"\nverify = "true"\ngates = ["none"]\n'
+    plan = f'{head}[[order]]\nid = "one"\ntask = "t"\nagent = "null"\n'
+    name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
+    placed = StepPlaced(at=1, step="one", order=f"{name}-one", fresh=True)
+    record = await store.write(bus, *await store.load(bus, name), [placed])
+    read, revision = await store.load(bus, name)
+    await store.write(bus, read, revision, [GoalTold(at=2, text="another foreman, or a person, was quicker")])
+    stored, seen = await store.get_plan(bus, name, 1), await look(bus, record, await store.get_plan(bus, name, 1))
+    drive = GoalDrive(bus, name)
+    with pytest.raises(Stale):
+        await drive._do(SubmitWork(step="one"), record, revision, stored, seen)
+    assert await bus.get(f"spec.{name}-one") is None
+    await drive._do(SubmitWork(step="one"), *await store.load(bus, name), stored, seen)
+    assert (await store.load(bus, name))[0].steps["one"].brief is not None
+    assert (await client.get_spec(bus, f"{name}-one")).task
 
 
 RUN = """
@@ -258,6 +279,17 @@ on_red = "drop"
     assert git(repository, "show", "main:tests/test_old.py") == "assert True", "it did not land"
 
 
+async def placed(bus: Bus, name: str, step: str, times: int) -> GoalRecord:
+    """The goal once the fleet has so many orders of this step. Placing one is no change of the record: it is asked."""
+    async with asyncio.timeout(60):
+        while True:
+            record, _ = await store.load(bus, name)
+            orders = record.steps[step].orders
+            if len(orders) == times and await bus.get(f"spec.{orders[-1]}") is not None:
+                return record
+            await asyncio.sleep(0.02)
+
+
 async def test_people_pause_go_on_say_retry_and_stop(bus: Bus, start_node: Start, repository: Path) -> None:
     orders = '[[order]]\nid = "o1"\ntask = "t"\nagent = "null:60:60"\nland = false\n'
     plan = f'goal = "g"\ndone = "false"\nverify = "true"\ngates = ["plan"]\nroles = {{ judge = "none" }}\n{orders}'
@@ -268,10 +300,7 @@ async def test_people_pause_go_on_say_retry_and_stop(bus: Bus, start_node: Start
         assert (await commands.explain(bus, name))[""] == "paused: lunch"
         await commands.resume(bus, name, by="ana")
         person = asyncio.create_task(answering(bus))
-        async with asyncio.timeout(60):
-            async for record in commands.follow(bus, name):
-                if record.steps["o1"].state == "working" and await bus.get(f"spec.{name}-o1") is not None:
-                    break
+        await placed(bus, name, "o1", times=1)
         await tasks.end([person])
         await commands.say(bus, name, "be careful", by="ana")
         await client.cancel(bus, f"{name}-o1", by="ana")
@@ -283,11 +312,7 @@ async def test_people_pause_go_on_say_retry_and_stop(bus: Bus, start_node: Start
     again = await commands.retry(bus, name, "o1", by="ana")
     assert again.steps["o1"].state == "waiting" and again.told == ("be careful",) and again.questions == {}
     async with carried(bus):
-        async with asyncio.timeout(60):
-            async for record in commands.follow(bus, name):
-                if len(record.steps["o1"].orders) == 2 and await bus.get(f"spec.{record.steps['o1'].order}"):
-                    break
-                await asyncio.sleep(0.02)
+        record = await placed(bus, name, "o1", times=2)
         assert "be careful" in (await client.get_spec(bus, record.steps["o1"].order)).task
         await commands.stop(bus, name, why="enough", by="ana")
         order = await client.wait(bus, record.steps["o1"].order, 60)

@@ -212,9 +212,10 @@ class GoalDrive:
         answers = [each for each in planned.after if record.steps[each].state == "answered"]
         found = {each: await last_words(self.bus, record.steps[each].order) for each in answers}
         spec = await asyncio.to_thread(briefing.work, record, plan, name, base, seen, found)
-        await client.submit(self.bus, [spec])
         size = await asyncio.to_thread(briefing.size, record, plan, name, spec.task)
-        await store.write(self.bus, record, revision, [StepBriefed(at=time.time(), step=name, brief=size)])
+        if step.brief != size:  # before the order is placed: afterwards this move is not decided on again
+            await store.write(self.bus, record, revision, [StepBriefed(at=time.time(), step=name, brief=size)])
+        await client.submit(self.bus, [spec])
 
     async def _submit_review(self, record: GoalRecord, plan: GoalPlan, name: str, seen: GoalSeen) -> None:
         order = await client.get_order(self.bus, record.steps[name].order)
