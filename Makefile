@@ -45,8 +45,10 @@ check: setup
 	$(BIN)/mypy
 	@$(MAKE) --no-print-directory check-page
 
+# Real processes on a busy machine: a test that fails is run once more, as the train does with a flaky check, at most five
+# of them, and each is reported at the end with how it failed. It is a fault to be found all the same.
 test: check
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --reruns 1 --max-suite-reruns 5 --rerun-show-tracebacks
 
 # The real agent programs, fetched once into a cache outside the tree, against the scripted model.
 # By agent and by part, the results of which are merged: make test-agents AGENT=codex,kimi PART=contract.
