@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-import time
+import socket
 
 import pytest
 from msgspec.structs import replace
@@ -38,21 +38,26 @@ async def test_a_key_is_replaced_only_at_the_revision_that_was_read(bus: Bus) ->
 
 
 async def test_a_lease_that_is_renewed_still_ends_when_it_is_not(bus: Bus) -> None:
-    revision = await bus.put("lease.x", b"me", expect=0, ttl=1)
-    for _ in range(3):
-        await asyncio.sleep(0.4)
-        revision = await bus.put("lease.x", b"me", expect=revision, ttl=1)
+    revision = await bus.put("lease.x", b"me", expect=0, ttl=2)
+    revision = await bus.put("lease.x", b"me", expect=revision, ttl=600)
+    await bus.put("lease.beside", b"another", ttl=2)
+    await until_ended(bus, "lease.beside")
     assert await bus.get("lease.x") is not None
-    async with asyncio.timeout(30):
-        while await bus.get("lease.x") is not None:
-            await asyncio.sleep(0.05)
+    revision = await bus.put("lease.x", b"me", expect=revision, ttl=1)
+    await until_ended(bus, "lease.x")
     assert await bus.put("lease.x", b"another", expect=0, ttl=1) > revision
+
+
+async def until_ended(bus: Bus, key: str) -> None:
+    async with asyncio.timeout(60):
+        while await bus.get(key) is not None:
+            await asyncio.sleep(0.05)
 
 
 async def test_what_has_ended_by_time_shows_no_older_value(bus: Bus) -> None:
     await bus.put("lease.x", b"old")
     await bus.put("lease.x", b"new", ttl=1)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (entry := await bus.get("lease.x")) is not None:
             assert entry.value == b"new"
             await asyncio.sleep(0.05)
@@ -73,7 +78,7 @@ async def test_a_purged_key_is_gone_and_can_be_created_again(bus: Bus) -> None:
     await bus.put("work.n.a", b"1")
     await bus.purge("work.n.a")
     assert await bus.get("work.n.a") is None and await bus.named(["work.n.*"]) == {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await bus.put("work.n.a", b"2", expect=0)
@@ -83,10 +88,11 @@ async def test_a_purged_key_is_gone_and_can_be_created_again(bus: Bus) -> None:
 
 
 async def test_a_dead_port_is_told_at_once() -> None:
-    began = time.monotonic()
-    with pytest.raises(Unreachable, match="nobody answers"):
-        await Bus.connect(Address(url=f"nats://127.0.0.1:{server.free_port()}"))
-    assert time.monotonic() - began < 15
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and does not listen
+        async with asyncio.timeout(60):
+            with pytest.raises(Unreachable, match="nobody answers"):
+                await Bus.connect(Address(url=f"nats://127.0.0.1:{silent.getsockname()[1]}"))
 
 
 @pytest.mark.parametrize("how", ["before it says anything", "after its greeting"])

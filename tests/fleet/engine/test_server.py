@@ -19,6 +19,13 @@ def test_the_server_is_found_and_its_version_is_checked() -> None:
     assert tuple(map(int, found.version.split(".")[:2])) >= server.VERSION
 
 
+def test_its_port_is_none_that_another_program_gets_by_chance() -> None:
+    """A port of the kernel's own choice may be any connection's by the time the server listens."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = {server.free_port() for _ in range(50)}
+    assert len(ports) > 40 and all(server.FIRST_PORT <= port < first for port in ports)
+
+
 async def test_two_servers_never_share_a_store(fleet: places.Fleet) -> None:
     first = server.running()
     assert server.start(fleet) is False

@@ -7,6 +7,7 @@ they know.
 
 import asyncio
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -31,6 +32,8 @@ VERSION = (2, 12)
 """The oldest server with atomic batches and message expiry."""
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+FIRST_PORT = 10_000
+"""Ports below it are those of services with a name."""
 
 
 class Program(NamedTuple):
@@ -94,10 +97,21 @@ def running() -> RunningServer | None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port for a server that is started later, and again for as long as the fleet lives: below those that the kernel
+    hands out, or any program that connects somewhere could hold it while our server does not."""
+    try:
+        end = int(read("/proc/sys/net/ipv4/ip_local_port_range").split()[0])
+    except (StorageError, ValueError, IndexError):
+        end = 32768
+    for _ in range(1000):
+        port = FIRST_PORT + secrets.randbelow(end - FIRST_PORT) if end > FIRST_PORT else 0
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue  # it is taken
+            return int(probe.getsockname()[1])
+    raise LocalError("no port is free on this machine")
 
 
 def configure(fleet: places.Fleet, *, sync: str = "") -> str:
