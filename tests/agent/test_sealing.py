@@ -520,3 +520,29 @@ async def test_what_hook_managers_run_cannot_be_changed_from_inside(tmp_path: Pa
     done = await agent.turn("echo evil > .pre-commit-config.yaml")
     assert done.code != 0 and (top / ".pre-commit-config.yaml").read_text() == "repos: []\n"
     agent.confining.close()
+
+
+def lose(top: Path, base: str) -> None:
+    """The user rewrites their history and has git remove all that nothing names any more."""
+    git(top, "reset", "-q", "--soft", base)
+    git(top, "commit", "-q", "--amend", "-m", "rewritten")
+    git(top, "reflog", "expire", "--expire=now", "--all")
+    git(top, "gc", "-q", "--prune=now")
+
+
+async def test_the_users_gc_does_not_take_the_base_from_under_the_agent(top: Path) -> None:
+    (top / "file.txt").write_text("two\n")
+    git(top, "commit", "-qam", "two")
+    agent = Working(top)
+    await agent.ok("git log -1")
+    base = git(top, "rev-parse", "HEAD")
+    await agent.confining.ready(agent.said.append)
+    git(top, "reset", "-q", "--hard", "HEAD~1")
+    lose(top, "HEAD")
+    done = await sh(agent.confining.now(), "git show HEAD:file.txt; git fsck --no-dangling", top, env=ENV)
+    assert done.code == 0 and done.text.strip() == "two"
+    await agent.ok("true")
+    agent.confining.close()
+    assert git(top, "for-each-ref", "refs/treadle") == ""
+    git(top, "gc", "-q", "--prune=now")
+    assert git(top, "cat-file", "-t", base, check=False) == ""

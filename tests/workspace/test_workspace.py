@@ -145,6 +145,8 @@ def test_a_worktree_is_an_ordinary_repository_to_the_run_and_the_persons_is_unto
     repository = make(tmp_path / "other")
     before = {path: path.read_bytes() for path in Path(repository.common).rglob("*") if path.is_file()}
     workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    [kept] = Path(repository.common, "refs", "treadle", "base").glob("*/*")
+    before[kept] = f"{repository.commit()}\n".encode()  # what the run begins with survives the person's git gc
     assert git("status", "--porcelain", "--branch", cwd=workspace.root).stdout == b"## treadle/r1\n"
     Path(workspace.root, "b.txt").write_text("b\n")
     git("add", "-A", cwd=workspace.root)

@@ -65,6 +65,8 @@ class IsolatedPlace:
         self.problems += [f"not in the branch, only in {self.top}: {unread}"] if unread else []
         commit, message = await self._commits(), f"{self._label}: what a subagent left"
         self.published = await asyncio.to_thread(self._workspace.publish, message, commit) is not None
+        if self.published:
+            await asyncio.to_thread(self._workspace.forget_base)  # the branch keeps it from now on
         if self.published and not self.problems:
             await asyncio.to_thread(remove_tree, self._workspace.store.directory)
 

@@ -28,6 +28,7 @@ from treadle.session import Confinement, Mount
 from treadle.workspace import staging
 from treadle.workspace.exchange import lacks, receive_bundle
 from treadle.workspace.in_place import OWNED, RECORD, PlaceRecord
+from treadle.workspace.kept_base import forget
 from treadle.workspace.listing import STATES, BadListing, ref_files
 from treadle.workspace.takeover import LOCK, Inside, Takeover
 from treadle.workspace.user_repository import ID, UserRepository
@@ -264,6 +265,9 @@ def _take(left: Leftover, user: UserRepository, bundle: bytes, missing: list[str
 
 
 def _remove(left: Leftover) -> None:
+    user = UserRepository.at(left.record.top)
     scratch.remove(left.directory)
+    if user is not None:
+        forget(user, left.directory)
     if os.listdir(left.home) == [OWNED]:
         scratch.remove(left.home)

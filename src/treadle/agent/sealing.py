@@ -96,6 +96,7 @@ class Sealing:
         for at, user in enumerate(found):
             try:
                 made.append(InPlace(user, os.path.join(self._home, str(at)), self._session, at))
+                self._problems += filter(None, [made[-1].problem])
             except (
                 TreadleError,
                 OSError,
@@ -200,7 +201,7 @@ class Sealing:
         unsettled = []
         for place in self._made or ():
             if place.is_settled() or not self._taking:
-                scratch.remove(place.directory)
+                place.remove()
             else:
                 unsettled.append(place)
         if self._made is not None:

@@ -108,6 +108,8 @@ def settle(directory: str, observed: Observed, workspace: Workspace | None, keep
     done_with = ["run.json", PENDING, CANCEL]
     if not os.path.isdir(os.path.join(directory, "workspace")):
         done_with.append("workspace.json")
+        if workspace is not None:
+            workspace.forget_base()
     if not observed.trace.left_out:
         done_with.append("events.jsonl")
     for name in done_with:

@@ -16,14 +16,16 @@ import os
 import msgspec
 
 from treadle.errors import TreadleError
+from treadle.io import scratch
 from treadle.io.opening import write
 from treadle.io.sandbox.places import is_under
 from treadle.session import Mount
 from treadle.workspace import private_git, staging
+from treadle.workspace.kept_base import forget, keep
 from treadle.workspace.listing import BadListing, read_listing, ref_files
 from treadle.workspace.obeyed import settings_files
 from treadle.workspace.takeover import GIT, LIST, ROOM, Inside, Takeover
-from treadle.workspace.user_repository import REF, UserRepository
+from treadle.workspace.user_repository import ID, REF, UserRepository
 
 RENEW = f"""
 set -e
@@ -79,6 +81,8 @@ class InPlace(Takeover):
         self.mounts = tuple(self._mounts())
         record = PlaceRecord(format=FORMAT, top=user.top, session=name, objects=tuple(self._objects()))
         write(os.path.join(directory, RECORD), msgspec.json.encode(record))
+        self.problem = self._keep_commit()
+        """What the user should know from the beginning."""
         self._seen = self._private_state()
         self._settled = True
 
@@ -146,7 +150,9 @@ class InPlace(Takeover):
         user = self.user
         files = (user.file("HEAD"), user.file("index"), os.path.join(user.common, "packed-refs"))
         tables = os.path.join(user.common, "reftable", "tables.list")
-        return (*map(_stamp, (*files, tables)), *_stamps(user.common))
+        ours = os.path.join(user.common, "refs", "treadle") + "/"
+        refs = [one for one in _stamps(user.common) if not one[0].startswith(ours)]
+        return (*map(_stamp, (*files, tables)), *refs)
 
     def _private_state(self) -> tuple[object, ...]:
         names = ("HEAD", "index", "packed-refs", "MERGE_HEAD", "rebase-merge", "rebase-apply", "logs/refs/stash")
@@ -175,11 +181,21 @@ class InPlace(Takeover):
         await inside(RENEW, given)
         self.head, self.refs, self.stale = head, refs, False
         await asyncio.to_thread(self._keep_base)
+        await asyncio.to_thread(self._keep_commit)
         self._seen_user, self._seen = state, self._private_state()
 
     def _looked_at(self) -> tuple[str, dict[str, str], bool]:
         head, refs = self.user.head(), self._user_refs()
         return head, refs, head == self.head and refs == self.refs and staging.entries(self.user) == self._entries
+
+    def _keep_commit(self) -> str:
+        commit = self.refs.get(self.head, "") if REF.fullmatch(self.head) else self.head
+        return keep(self.user, self.directory, commit) if ID.fullmatch(commit) else ""
+
+    def remove(self) -> None:
+        """Remove the private repository."""
+        scratch.remove(self.directory)
+        forget(self.user, self.directory)
 
     def _moved_along(self) -> None:
         super()._moved_along()

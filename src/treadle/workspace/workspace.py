@@ -28,6 +28,7 @@ from treadle.workspace.checkouts import enclosing, uncommitted
 from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
 from treadle.workspace.exchange import give
 from treadle.workspace.git_names import is_git
+from treadle.workspace.kept_base import forget, keep
 from treadle.workspace.look import (
     MISSING,
     Look,
@@ -310,6 +311,12 @@ class Workspace:
     def _remove(self) -> None:
         if self.place.mode != "pass_through":
             remove_tree(self.top)
+        self.forget_base()
+
+    def forget_base(self) -> None:
+        """Let the person's git remove what the run began with, if nothing of theirs names it any more."""
+        if (user := self.place.repository()) is not None:
+            forget(user, self.place.directory)
 
     def _remove_branch(self) -> None:
         commit, user = self.store.ref(RESULT), enclosing(self.place.source)
@@ -362,6 +369,8 @@ def prepare(
         raise
     made._watched = watched
     write_atomic(os.path.join(directory, RECORD), msgspec.json.encode(made.place), sync=False)
+    if made.place.commit is not None and (user := made.place.repository()) is not None:
+        made.notes += filter(None, [keep(user, directory, made.place.commit)])
     return made
 
 

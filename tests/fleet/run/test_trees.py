@@ -27,8 +27,11 @@ def taken(taker: trees.WorkTaker) -> trees.Left:
 def test_a_tree_has_the_files_and_a_git_of_its_own_and_the_users_repository_is_untouched(
     repository: Path, tmp_path: Path
 ) -> None:
-    before = {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*")}
+    before = {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*") if path.is_file()}
     tree = prepared(repository, tmp_path, bring=(".env",))
+    [kept] = (repository / ".git" / "refs" / "treadle" / "base").glob("*/*")
+    assert kept.read_text().strip() == tree.start, "what the order begins with survives the user's git gc"
+    before[kept] = kept.stat().st_mtime_ns
     work = Path(tree.root)
     assert (work / "a.txt").read_text() == "one\n" and (work / ".env").exists()
     assert git(work, "status", "--porcelain") == "" and git(work, "log", "--format=%s") == "start"
@@ -38,7 +41,10 @@ def test_a_tree_has_the_files_and_a_git_of_its_own_and_the_users_repository_is_u
     left = taken(taker)
     told, patch = taker.result(left)
     assert told["changed"] == ["a.txt"] and b"+two" in patch
-    assert {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*")} == before
+    after = {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*") if path.is_file()}
+    assert after == before
+    trees.settle(tree, taker, "o1", told, counted=True)
+    assert git(repository, "for-each-ref", "--format=%(refname)", "refs/treadle") == ""
 
 
 def test_a_check_sees_the_result_and_what_the_user_brings_and_nothing_else_that_the_agent_left(

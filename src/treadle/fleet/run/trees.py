@@ -20,6 +20,7 @@ from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
 from treadle.workspace import checkouts, exchange, private_git, remotes, taking
 from treadle.workspace.copied import bring_files, files_under
+from treadle.workspace.kept_base import forget, keep
 from treadle.workspace.look import Look
 from treadle.workspace.store import LONG, Store
 from treadle.workspace.user_repository import UserRepository
@@ -79,6 +80,7 @@ def prepare(spec: Spec, root: str, path: str, store: str, left: Left | None = No
     here = os.path.normpath(os.path.join(path, inside))
     os.makedirs(here, exist_ok=True)
     bring_files(root, here, spec.bring, linked=True)
+    keep(user, store, start)
     return WorkTree(root=here, top=path, start=start, source=user.top, store=store)
 
 
@@ -284,6 +286,7 @@ def settle(tree: WorkTree, taker: WorkTaker | None, order: str, result: Mapping[
             return
         remove_tree(tree.top)
         remove_tree(tree.store)
+        forget(checkouts.around(tree.source), tree.store)
 
 
 def _name_branch(tree: WorkTree, taker: WorkTaker, branch: str, commit: str) -> None:
@@ -301,7 +304,8 @@ def remove_kept(directory: str, tree: WorkTree) -> None:
     """Remove what an ended attempt has left in its directory; also a `git worktree` of release 0.1."""
     remove_tree(os.path.join(directory, "work"))
     remove_tree(os.path.join(directory, "store"))
-    if tree.top and not tree.store:
-        user = checkouts.find(tree.source) if os.path.isdir(tree.source) else None
-        if user is not None:
+    user = checkouts.find(tree.source) if tree.top and os.path.isdir(tree.source) else None
+    if user is not None:
+        forget(user, os.path.join(directory, "store"))
+        if not tree.store:
             user.run("worktree", "prune", check=False)
