@@ -302,6 +302,9 @@ _GROUPED |= {"resume": ("start", "resume"), "fork": ("start", "fork"), "session_
 _GROUPED |= {"name": ("start", "name"), "persist": ("start", "persist")}
 
 
+NOT_SEALED = "what it starts is not confined, and can write your git repository and our records"
+
+
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     version: str = ""
@@ -320,6 +323,9 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What it cannot report, by event or `Event.field`."""
     context_window: int | None = None
     """How many tokens a conversation may have; None when unknown."""
+    sealed: bool | None = None
+    """Whether all programs that it has started so far are confined, so that they can write neither our state nor the
+    user's repository, and the next one will be. None while nothing was started that says so."""
 
 
 class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):

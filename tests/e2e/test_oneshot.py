@@ -14,6 +14,7 @@ from tests.conftest import need
 from tests.imports import loaded_by
 from tests.installed import TREADLE, started, treadle
 from tests.scripts import calls, says
+from treadle.io.sandbox import methods
 
 SCRIPT = (
     says(f"one two {'more ' * 500}nine ten", when="go on", pace=0.2)
@@ -71,6 +72,24 @@ def test_what_a_person_should_know_is_told_on_stderr(work: Path, output_format: 
     done = run(work, "hello", "--output-format", output_format)
     assert done.returncode == 0
     assert done.stderr == "treadle: the turn_end hook 'exit 3' failed with exit code 3\n"
+
+
+@pytest.mark.parametrize("output_format", ["json", "stream-json"])
+@pytest.mark.parametrize(("options", "sealed"), [([], False), (["--permission-mode", "full-auto"], True)])
+def test_the_result_says_whether_the_run_was_sealed(
+    work: Path, output_format: str, options: list[str], sealed: bool
+) -> None:
+    if sealed and methods.available().method is None:
+        pytest.skip("needs a sandbox")
+    (work.parent / "script.toml").write_text(calls("bash", {"command": "echo x"}) + says("the answer"))
+    done = run(work, "--output-format", output_format, *options, "hello")
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["sealed"] is sealed and list(result)[:4] == ["type", "result", "session_id", "subtype"]
+
+
+def test_in_plain_text_verbose_says_that_a_run_was_not_sealed(work: Path) -> None:
+    assert run(work, "--verbose", "hello").stderr.startswith("treadle: not sealed: what it starts is not confined")
+    assert run(work, "hello").stderr == ""
 
 
 def test_jq_reads_json_and_stream_json(work: Path) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from treadle.agent.sealing import Sealing
 from treadle.errors import Denied
+from treadle.events import Event, Warned
 from treadle.io import scratch
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import distrust
@@ -82,6 +83,12 @@ class Confining:
         """Hosts that a person has allowed for the rest of the session."""
         self._mode: Mode | None = None
         self._told = False
+        self.above: Confining | None = None
+        """That of the session which this one is a subagent of."""
+        self._entered = False
+        """Whether a program was started inside walls."""
+        self._left = False
+        """Whether a program was started without walls."""
         self._closed = False
 
     @classmethod
@@ -106,6 +113,20 @@ class Confining:
     @property
     def wanted(self) -> bool:
         return methods.wanted(self.asked, self._mode)
+
+    @property
+    def sealed(self) -> bool | None:
+        """Whether every program that was started is confined, and the next one will be. None where one is to be, and
+        none was started yet: whether this machine can confine it is found out then, because it takes time."""
+        if self._left or not methods.asked_for(self.asked, self._mode):
+            return False
+        return self.wanted if self._entered else None
+
+    def leave(self) -> None:
+        """A program is about to run outside, because a person allowed it."""
+        self._left = True
+        if self.above is not None:
+            self.above.leave()
 
     @property
     def offline(self) -> bool:
@@ -158,6 +179,12 @@ class Confining:
             return "commands run without a sandbox: " + "; ".join(found.problems)
         return f"the sandbox ({found.method}) cannot {', '.join(found.cannot)}" if found.cannot else ""
 
+    def announced(self, emit: Callable[[Event], None]) -> Confinement | None:
+        """`for_command`, after what the sandbox cannot do here was said once."""
+        if unkept := self.unkept():
+            emit(Warned(message=unkept, code="sandbox"))
+        return self.for_command()
+
     def for_command(self) -> Confinement | None:
         """For a command that the model chose. What a person has set up, such as hooks and servers, has the network
         unless they switched it off."""
@@ -168,7 +195,9 @@ class Confining:
     def now(self) -> Confinement | None:
         """None: programs run unconfined. Raises ConfigError when a required sandbox cannot be made."""
         if not self.wanted:
+            self.leave()
             return None
+        self._entered = True
         kept = dict.fromkeys((*self._protected(), *self._kept.find(), *self.asked.read_only))
         held = {path: why for path, why in self.held().items() if path not in kept}
         return msgspec.structs.replace(

@@ -43,7 +43,6 @@ from treadle.session import (
     Change,
     CommandInfo,
     CommandResult,
-    Confinement,
     Mode,
 )
 from treadle.sessions.abilities import ABILITIES
@@ -85,6 +84,7 @@ class NativeSession(HostedSession):
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
         self.confining = Confining.of(spec, configuration.add_dirs, configuration.confinement, self.id)
+        self.confining.above = parent.confining if parent is not None else None
         self.tasks = Tasks(
             session_id=self.id,
             emit=self.note,
@@ -161,6 +161,7 @@ class NativeSession(HostedSession):
             mcp_servers=self.toolbox.states,
             subagents=tuple(kind.name for kind in self.kinds.values()),
             context_window=self.context.window,
+            sealed=self.confining.sealed,
         )
 
     def _new_context(self) -> Context:
@@ -340,11 +341,6 @@ class NativeSession(HostedSession):
 
     # Tools
 
-    def _confinement(self) -> Confinement | None:
-        if unkept := self.confining.unkept():
-            self.emit(Warned(message=unkept, code="sandbox"))
-        return self.confining.for_command()
-
     def _tool_context(self, turn: Turn, call: str) -> ToolContext:
         cwd = Path(self.spec.cwd)
         return ToolContext(
@@ -362,7 +358,8 @@ class NativeSession(HostedSession):
             state=self._memory,
             resolve=Resolved(cwd),
             hidden=self.permissions.guard.hides,
-            confinement=self._confinement,
+            confinement=partial(self.confining.announced, self.emit),
+            leave=self.confining.leave,
             reaching=self.permissions.reaching(call),
             keep_image=self.transcript.keep_image if self.provider.sees else None,
             refused=self.permissions.refused,

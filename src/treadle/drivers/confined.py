@@ -128,6 +128,11 @@ async def started(made: Enclosure | None, start: Callable[[Confinement | None], 
     return peer
 
 
+def is_sealed(peer: Peer[Any, Any]) -> bool:
+    """Whether the whole program is confined, and not only what it has us run."""
+    return isinstance(peer.enclosed, Enclosure)
+
+
 @asynccontextmanager
 async def watched(peer: Peer[Any, Any], emit: Callable[[Event], None]) -> AsyncIterator[None]:
     """Around a turn: its commits are taken over, and protected files that it made are moved out, with a warning."""

@@ -19,7 +19,7 @@ import msgspec
 
 from treadle.agent.images import look
 from treadle.drivers.card import Card, newer, older
-from treadle.drivers.confined import unchanged, watched
+from treadle.drivers.confined import is_sealed, unchanged, watched
 from treadle.errors import (
     BudgetExceeded,
     LimitReached,
@@ -93,6 +93,7 @@ class DrivenSession(BaseSession):
             capabilities=dict(card.capabilities),
             mode=spec.mode,
             losses=card.losses,
+            sealed=is_sealed(peer),
         )
         patience = QUESTION_SECONDS if spec.answer_seconds is None else spec.answer_seconds
         super().__init__(session_id, info, answers=spec.answers, question_seconds=patience)

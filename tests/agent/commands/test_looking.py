@@ -11,7 +11,7 @@ async def test_status_says_where_the_session_stands(opened: Opened) -> None:
         pass
     shown = await ran(session, "status")
     assert session.id in shown and "suggest" in shown and "scripted" in shown and "$0.2500" in shown
-    assert "turns      1\n" in shown
+    assert "turns      1\n" in shown and "sealed     no: what it starts is not confined" in shown
 
 
 async def test_cost_is_what_was_spent_by_kind_of_token(opened: Opened) -> None:

@@ -12,7 +12,7 @@ from treadle.agent.tasks import Tasks
 from treadle.agent.tools.registry import Registry
 from treadle.agent.transcript import Transcript
 from treadle.events import FINISHED
-from treadle.session import AgentInfo, CommandResult, SessionSpec
+from treadle.session import NOT_SEALED, AgentInfo, CommandResult, SessionSpec
 from treadle.sessions.totals import Totals
 
 
@@ -40,6 +40,9 @@ class SeenSession(Protocol):
     def system(self) -> str: ...
 
 
+_SEALED = {True: "yes", False: f"no: {NOT_SEALED}", None: "nothing was started yet; commands are to be confined"}
+
+
 async def _status(session: SeenSession, args: str) -> CommandResult:
     running = sum(task.status not in FINISHED for task in session.tasks.list())
     rows = [
@@ -48,6 +51,7 @@ async def _status(session: SeenSession, args: str) -> CommandResult:
         ("directory", session.spec.cwd),
         ("model", ", ".join(session.info.models)),
         ("mode", session.info.mode or "none"),
+        ("sealed", _SEALED[session.info.sealed]),
         ("turns", f"{len(session.transcript.turns())}" + (", one is running" if session.busy else "")),
         ("context", _filled(session)),
         ("tasks", f"{running} running, {len(session.tasks.list()) - running} ended"),

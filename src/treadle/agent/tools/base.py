@@ -52,6 +52,10 @@ def _never_refused(url: str) -> str:
     return ""
 
 
+def _unnoted() -> None:
+    return None
+
+
 def _unconfined() -> Confinement | None:
     return None
 
@@ -85,6 +89,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rules forbid reading this path: a tool that looks at many files must leave it out."""
     confinement: Callable[[], Confinement | None] = _unconfined
     """What a program that is started now must be confined to; None: nothing."""
+    leave: Callable[[], None] = _unnoted
+    """Call before a program is started without that."""
     reaching: Callable[[str, int], Awaitable[bool]] | None = None
     """Whether a command may reach a host that is not in the list of its confinement; None: it may not."""
     keep_image: Callable[[bytes, str], str] | None = None

@@ -76,7 +76,9 @@ class Bash:
     async def run(self, args: BashArgs, context: ToolContext) -> str:
         if not args.command.strip() or "\0" in args.command:
             raise ToolError("the command is empty, or contains a NUL character")
-        confinement = None if args.outside.strip() else context.confinement()
+        if outside := bool(args.outside.strip()):
+            context.leave()
+        confinement = None if outside else context.confinement()
         if args.background:
             return await _in_background(args.command, context, confinement)
         return await ShellRun(args.command, args.timeout or context.timeout, context, confinement).result()

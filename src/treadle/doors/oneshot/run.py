@@ -28,7 +28,7 @@ from treadle.events import (
     TurnEnded,
 )
 from treadle.io.streams import Printing
-from treadle.session import CommandResult, EventReader, Prompt, Session
+from treadle.session import NOT_SEALED, CommandResult, EventReader, Prompt, Session
 from treadle.sessions.abilities import can
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import Totals, TurnTotals
@@ -360,6 +360,8 @@ class OneShot:
             self.result.total_cost_usd, self.result.cost_unknown = self._unknown_cost, True
         if lost := really_lost(self.session.info.losses, None, self._seen):
             self.result.lost = [msgspec.to_builtins(row) for row in lost]
+        sealed = self.session.info.sealed
+        self.result.sealed = msgspec.UNSET if sealed is None else sealed
         if self.format == "codex-json":
             self.wire.send(self.result)
             error = ending.error.message if ending.error else "interrupted" if ending.interrupted else None
@@ -376,6 +378,8 @@ class OneShot:
             await self._out.write(ending.text.encode(errors="replace") + b"\n")
         if self.format == "text" and summary.denials:
             await self._complain(refusals(summary.denials))
+        if self.format == "text" and self._extra is not None and sealed is False:  # with --verbose
+            await self._complain(f"treadle: not sealed: {NOT_SEALED}\n")
         return code
 
     async def _complain(self, text: str) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from treadle.drivers.card import Card, Level
 from treadle.drivers.codex.session import POLICY
-from treadle.drivers.confined import enclosure, started, watched
+from treadle.drivers.confined import enclosure, is_sealed, started, watched
 from treadle.drivers.launch import Launch
 from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
 from treadle.events import CommandRun, ErrorInfo, Message, TextDelta, ToolEnded, ToolStarted, TurnEnded, Warned
@@ -83,6 +83,7 @@ class ExecSession(BaseSession):
             )
 
         peer = await started(made, start)
+        self._info = msgspec.structs.replace(self._info, sealed=self._info.sealed is not False and is_sealed(peer))
         async with watched(peer, self.emit):
             return await self._whole_turn(peer, turn)
 

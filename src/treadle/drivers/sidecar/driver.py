@@ -13,9 +13,11 @@ import shlex
 import uuid
 from collections.abc import Awaitable, Sequence
 
+from msgspec.structs import replace
+
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
-from treadle.drivers.confined import decided, enclosure, started, watched
+from treadle.drivers.confined import decided, enclosure, is_sealed, started, watched
 from treadle.drivers.launch import Launch
 from treadle.drivers.sidecar import CARDS
 from treadle.drivers.sidecar.liveness import Timing
@@ -113,7 +115,7 @@ def agent_info(name: str, hello: SidecarHello) -> AgentInfo:
 
 class SidecarSession(BaseSession):
     def __init__(self, agent: SidecarAgent, spec: SessionSpec, peer: SidecarPeer, info: AgentInfo) -> None:
-        super().__init__(spec.start.id or new_id("session"), info)
+        super().__init__(spec.start.id or new_id("session"), replace(info, sealed=is_sealed(peer)))
         self._agent = agent
         self._spec = spec
         self._peer: SidecarPeer | None = peer

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card, Level
-from treadle.drivers.confined import decided, enclosure, started, watched
+from treadle.drivers.confined import decided, enclosure, is_sealed, started, watched
 from treadle.drivers.launch import Launch
 from treadle.drivers.worker import CARDS
 from treadle.drivers.worker.init import not_kept
@@ -137,6 +137,7 @@ class WorkerSession(BaseSession):
             models=(spec.model,) if spec.model else (),
             tools=_strings(told.get("enabled_tools")) or spec.tools.offered or (),
             capabilities={**CARDS[0].capabilities, **_extended(self._extensions)},
+            sealed=is_sealed(worker),
         )
         super().__init__(opened.session_id or new_id("session"), info, answers=spec.answers)
         self._spec = spec

@@ -75,6 +75,8 @@ class RunResult(msgspec.Struct, kw_only=True, tag_field="type", tag="result", re
     """True when the cost is unknown and `total_cost_usd` is only the placeholder that the caller chose."""
     lost: list[Record] | msgspec.UnsetType = msgspec.UNSET
     """What the agent could not report, or only inexactly: name, level, why. Absent when nothing was lost."""
+    sealed: bool | msgspec.UnsetType = msgspec.UNSET
+    """`AgentInfo.sealed`: whether all that the run started was confined. Absent when that is not known."""
 
 
 def new_uuid() -> str:
