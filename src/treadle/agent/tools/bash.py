@@ -20,6 +20,7 @@ from msgspec import Meta
 from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.hosts import HostQuestions
 from treadle.agent.tools.output import Output
+from treadle.agent.tools.sign_in import refused_sign_in
 from treadle.errors import LocalError, ToolError
 from treadle.events import CommandRun, ToolKind, ToolOutput, Warned
 from treadle.policy.network import allowing, refusal
@@ -41,6 +42,7 @@ OFFLINE = (
 )
 """What they say without a network."""
 TOLD = "network_told"
+SIGN_IN_TOLD = "sign_in_told"
 SHOWN = 5
 
 
@@ -208,14 +210,20 @@ class ShellRun:
             told = f"commands have no network here, not even that of this machine. {allowing(self.confinement.hosts)}"
         else:
             return
+        self._tell(told, TOLD, "network")
+
+    def _tell(self, told: str, kind: str, code: str) -> None:
+        """Tell the agent, and the first time the person too."""
         self.notes.append(f"[{told}]")
-        if not self.context.state.get(TOLD):  # the first time, the person learns it too
-            self.context.state[TOLD] = True
-            self.context.emit(Warned(message=told, code="network"))
+        if not self.context.state.get(kind):
+            self.context.state[kind] = True
+            self.context.emit(Warned(message=told, code=code))
 
     def _tell_sandbox(self) -> None:
         """A command that failed because of the sandbox reports an error that does not mention it."""
         said = self.output.text()
+        if self.confinement is not None and self.exit_code and (hint := refused_sign_in(said)):
+            return self._tell(hint, SIGN_IN_TOLD, "git")
         if self.confinement is None or not any(sign in said for sign in WALLS):
             return
         met = [why for path, why in self.confinement.held if os.path.basename(path) in said]

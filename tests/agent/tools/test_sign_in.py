@@ -1,0 +1,69 @@
+"""A push from inside the sandbox that is refused says in plain words what to allow."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.agent.checkouts import checkout, git
+from tests.agent.tools.workspace import Workspace
+from treadle.agent.tools.sign_in import refused_sign_in
+from treadle.events import Warned
+from treadle.io.sandbox import methods
+from treadle.session import Confinement
+
+needs_sandbox = pytest.mark.skipif(methods.available().method is None, reason="needs a sandbox")
+
+
+class Locked(BaseHTTPRequestHandler):
+    """A git server that wants a password."""
+
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="git"')
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Locked) as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{made.server_port}/x.git"
+        made.shutdown()
+        thread.join()
+
+
+@needs_sandbox
+async def test_a_push_that_wants_a_password_says_what_to_allow_and_tells_the_person_once(
+    tmp_path: Path, server: str
+) -> None:
+    top = checkout(tmp_path / "w")
+    git(top, "remote", "add", "origin", server)
+    walls = Confinement(use="on", network="on", write=(str(top),), temp=str(tmp_path))
+    workspace = Workspace(top, confinement=lambda: walls)
+    for _ in range(2):
+        said = await workspace.run("bash", command="GIT_TERMINAL_PROMPT=0 git push origin main")
+        assert "[it could not sign in: " in said and 'read = ["~/.git-credentials"]' in said
+    [warned] = [event for event in workspace.events if isinstance(event, Warned)]
+    assert warned.code == "git" and "saved passwords" in warned.message
+
+
+@needs_sandbox
+async def test_what_ssh_says_is_known_too_and_is_not_taken_for_a_read_only_file(tmp_path: Path) -> None:
+    top = checkout(tmp_path / "w")
+    walls = Confinement(use="on", network="off", write=(str(top),), temp=str(tmp_path))
+    workspace = Workspace(top, confinement=lambda: walls)
+    ssh = "GIT_SSH_COMMAND='echo git@h: Permission denied \\(publickey\\). >&2; exit 255; :' git push git@h:x main"
+    said = await workspace.run("bash", command=ssh)
+    assert 'sockets = ["$SSH_AUTH_SOCK"]' in said and "can be written" not in said
+
+
+def test_anything_else_is_not_about_signing_in() -> None:
+    assert refused_sign_in("cat: x: Permission denied") == refused_sign_in("error: failed to push some refs") == ""
