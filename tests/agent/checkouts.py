@@ -26,6 +26,11 @@ def git(cwd: Path, *words: str, check: bool = True) -> str:
     return done.stdout.strip()
 
 
+def refs(top: Path) -> list[str]:
+    """All refs of the user, without the one that keeps what a session began with from `git gc`."""
+    return [line for line in git(top, "for-each-ref").splitlines() if "\trefs/treadle/base/" not in line]
+
+
 def checkout(place: Path, *more: str) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     git(place, "init", "-q", "-b", "main", *more)

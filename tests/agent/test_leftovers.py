@@ -63,18 +63,18 @@ async def test_its_commits_are_a_branch_when_the_next_session_begins(top: Path) 
     assert said.startswith("session killed ended before its commits were taken over: they are now ")
     [branch] = git(top, "for-each-ref", "--format=%(refname:short)", "refs/heads/treadle").split()
     assert branch in said and git(top, "log", "--format=%s", branch) == "two\none"
-    assert git(top, "for-each-ref", "--format=%(objecttype)", "refs/treadle") == "tag"
     assert git(top, "fsck", "--strict", "--no-dangling") == "" and git(top, "rev-parse", "main") != branch
     agent.confining.close()
-    assert kept() == []
+    assert kept() == [] and git(top, "for-each-ref", "--format=%(objecttype)", "refs/treadle") == "tag"
 
 
 async def test_one_that_left_nothing_new_is_removed_without_a_word(top: Path) -> None:
     killed(top, "git status")
+    assert git(top, "for-each-ref", "refs/treadle") != ""
     agent = Working(top)
     await agent.ok("true")
     agent.confining.close()
-    assert agent.said == [] and kept() == []
+    assert agent.said == [] and kept() == [] and git(top, "for-each-ref", "refs/treadle") == ""
 
 
 async def test_a_lock_that_it_left_on_the_index_is_taken_away_and_anothers_is_not(top: Path) -> None:

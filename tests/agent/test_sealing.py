@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.checkouts import ENV, Working, checkout, git
+from tests.agent.checkouts import ENV, Working, checkout, git, refs
 from tests.io.sandbox.rooms import sh
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
@@ -398,11 +398,11 @@ async def test_a_git_directory_that_has_its_objects_elsewhere_is_moved_aside_too
 async def test_refs_that_would_mislead_git_stay_with_the_agent(top: Path, agent: Working) -> None:
     git(top, "branch", "feature")
     git(top, "update-ref", "refs/remotes/origin/main", "HEAD")
-    before = git(top, "for-each-ref")
+    before = refs(top)
     bad = ["heads/HEAD", "heads/-x", "tags/feature", "tags/main", "tags/origin/main", "remotes/origin/HEAD"]
     bad += ["heads/refs/heads/main", f"heads/{'a' * 40}", "tags/HEAD"]
     await agent.ok("".join(f"git update-ref refs/{name} HEAD\n" for name in bad))
-    assert git(top, "for-each-ref") == before and len(agent.said) == len(bad)
+    assert refs(top) == before and len(agent.said) == len(bad)
     await agent.ok(
         "git update-ref refs/heads/-y $(git commit-tree -m y HEAD^{tree}); git symbolic-ref HEAD refs/heads/-y"
     )
@@ -433,9 +433,9 @@ async def test_when_the_index_cannot_be_written_the_branches_have_not_moved_eith
         return real(*args, **more)
 
     monkeypatch.setattr(os, call, full)
-    before = git(top, "for-each-ref"), git(top, "ls-files", "-s"), git(top, "symbolic-ref", "HEAD")
+    before = refs(top), git(top, "ls-files", "-s"), git(top, "symbolic-ref", "HEAD")
     await agent.ok("git switch -qc new; echo two > file.txt; git commit -qam two")
-    assert (git(top, "for-each-ref"), git(top, "ls-files", "-s"), git(top, "symbolic-ref", "HEAD")) == before
+    assert (refs(top), git(top, "ls-files", "-s"), git(top, "symbolic-ref", "HEAD")) == before
     assert "No space left" in agent.said[0] and not list((top / ".git").glob("index.*"))
     monkeypatch.undo()
     await agent.ok("git commit -q --allow-empty -m three")
@@ -534,7 +534,9 @@ async def test_the_users_gc_does_not_take_the_base_from_under_the_agent(top: Pat
     (top / "file.txt").write_text("two\n")
     git(top, "commit", "-qam", "two")
     agent = Working(top)
+    seen = git(top, "log", "--all", "--decorate"), git(top, "branch", "-a"), git(top, "tag")
     await agent.ok("git log -1")
+    assert (git(top, "log", "--all", "--decorate"), git(top, "branch", "-a"), git(top, "tag")) == seen
     base = git(top, "rev-parse", "HEAD")
     await agent.confining.ready(agent.said.append)
     git(top, "reset", "-q", "--hard", "HEAD~1")
