@@ -1,11 +1,16 @@
 """What every driven agent has in common."""
 
+import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
+from tests.waiting import until
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card
 from treadle.drivers.launch import launch_of
+from treadle.io.process import table
 from treadle.session import SessionSpec
 from treadle.sessions.session import BaseSession
 
@@ -27,3 +32,16 @@ async def test_a_probe_sees_no_more_of_the_environment_than_a_run(tmp_path: Path
     told = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
     assert told["SOME_KEY"] == "mine" and "OTHER_API_KEY" not in told and "TREADLE_AGENT" not in told
     assert set(told) - {"PWD", "SHLVL", "_", "OLDPWD"} <= set(agent.env({}))
+
+
+async def test_a_program_whose_version_is_no_longer_waited_for_is_ended(tmp_path: Path) -> None:
+    program, began = tmp_path / "some-agent", tmp_path / "began"
+    program.write_text(f"#!/bin/sh\necho $$ > {began}.new; mv {began}.new {began}; exec sleep 600\n")
+    program.chmod(0o755)
+    card = Card(name="some", title="Some", driver="x:y", how="by hand", program=str(program))
+    asking = asyncio.create_task(Never(card, launch_of(card), environ={"PATH": os.environ["PATH"]}).version())
+    await until(began.exists)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await until(lambda: table.look(int(began.read_text())) is None)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -17,6 +18,7 @@ from treadle.errors import ConfigError, NotFound
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
+from treadle.io.stopping import heeding
 from treadle.session import AgentInfo, Confinement, Limits, Rules, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession
@@ -99,7 +101,12 @@ class DrivenAgent(ABC):
     async def version(self) -> str:
         """The version that the program reports; NotFound when there is no such program."""
         argv = [self.launch.program(), *self.card.version_arguments]
-        done = await asyncio.to_thread(run_program, argv, env=self.env({}), timeout=VERSION_SECONDS)
+        halt = threading.Event()  # who gives up waiting for it has ended it too
+        try:
+            with heeding(halt):
+                done = await asyncio.to_thread(run_program, argv, env=self.env({}), timeout=VERSION_SECONDS)
+        finally:
+            halt.set()
         return version_of((done.stdout + b" " + done.stderr).decode("utf-8", "replace"))
 
 

@@ -101,9 +101,10 @@ class ChatTerminal:
             data = os.read(self.master, 65536)
         except OSError:  # nobody has the other end open any more
             return False
+        before = self.raw[-len(ASKS_PLACE) + 1 :]  # a question may come in two parts
         self.raw += data
         self.screen.feed(data)
-        for _ in range(data.count(ASKS_PLACE)):
+        for _ in range((before + data).count(ASKS_PLACE)):
             column, row = self.screen.cursor
             self.keys(f"\x1b[{row + 1};{column + 1}R")
         return bool(data)
