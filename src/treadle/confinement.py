@@ -35,7 +35,10 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """auto: as the settings say, else off for the commands of our own agent in auto-edit and full-auto, where the
     machine can keep it off, and on for all else."""
     hosts: tuple[str, ...] = ()
-    """With the network off: hosts that can still be reached, through our proxy; `pypi.org`, `*.example.com`."""
+    """With the network off: hosts that can still be reached, through our proxy: `git.example.com`, `*.example.com`, and
+    groups such as `npm`."""
+    public: tuple[str, ...] = ()
+    """Those of them that must lead to a public address: a program named them, and a person agreed."""
     write: tuple[str, ...] = ()
     """The places that may be written, the workspace first."""
     read_only: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 import pytest
 
-from treadle.policy.addresses import is_public, parse
+from treadle.policy.addresses import is_elsewhere, is_public, parse
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,11 @@ def test_addresses_that_are_not_public(address: str) -> None:
 )
 def test_addresses_of_the_public_internet_are_public(address: str) -> None:
     assert is_public(parse(address))
+
+
+def test_a_private_address_may_be_another_machine_but_never_this_one_or_a_clouds_metadata() -> None:
+    private = ("10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd12::1", "::ffff:10.0.0.1", "1.1.1.1")
+    assert all(is_elsewhere(parse(address)) for address in private)
+    here = ("127.0.0.1", "0.0.0.0", "::", "::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b::7f00:1", "64:ff9b:1::1")
+    metadata = ("169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "64:ff9b::a9fe:a9fe")
+    assert not any(is_elsewhere(parse(address)) for address in (*here, *metadata, "224.0.0.1", "ff02::1"))

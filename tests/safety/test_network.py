@@ -13,7 +13,7 @@ from treadle.events import Asked, ToolDenied, ToolEnded, Warned
 from treadle.io.sandbox import methods
 from treadle.session import Answer, Confinement, Rules
 
-LISTED = Confinement(use="on", network="off", hosts=("pypi.org",))
+LISTED = Confinement(use="on", network="off", hosts=("registry.example",))
 FETCH = "no_proxy= NO_PROXY= python3 -c 'import sys,urllib.request as u; u.urlopen(sys.argv[1], timeout=20)' {}"
 WAYS = (
     FETCH,
@@ -73,7 +73,7 @@ async def test_a_person_is_asked_about_each_host_and_the_answer_holds_for_the_se
     session = await opened(script(f"{once}; {once}", once), answers=True, mode="full-auto", confinement=LISTED)
     events = await turn(session, answer=Answer(decision="deny"))
     assert [one.args["host"] for one in of(events, Asked)] == ["127.0.0.1"] * 2 and listener.heard == []
-    assert f"{name} may not be reached: only pypi.org" in of(events, ToolEnded)[0].result
+    assert f"{name} may not be reached: only registry.example" in of(events, ToolEnded)[0].result
 
     session = await opened(script(f"{once} && {once}", once), answers=True, mode="full-auto", confinement=LISTED)
     events = await turn(session, answer=Answer(decision="allow"))

@@ -190,7 +190,9 @@ class Confining:
         unless they switched it off."""
         made = self.now()
         reach: Literal["on", "off"] = "off" if self.is_limited else "on"
-        return msgspec.structs.replace(made, network=reach, hosts=self.hosts) if made is not None else None
+        if made is None:
+            return None
+        return msgspec.structs.replace(made, network=reach, hosts=self.hosts, public=tuple(self.granted))
 
     def now(self) -> Confinement | None:
         """None: programs run unconfined. Raises ConfigError when a required sandbox cannot be made."""

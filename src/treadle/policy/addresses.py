@@ -11,6 +11,9 @@ ALLOW_PRIVATE = "web_fetch_allow_private"
 _NAT64 = IPv6Network("64:ff9b::/96")
 _LOCAL = tuple(map(IPv6Network, ("64:ff9b:1::/48", "fec0::/10", "100::/64", "2001:db8::/32", "5f00::/16")))
 
+_METADATA = tuple(map(ip_address, ("fd00:ec2::254", "100.100.100.200")))
+"""Those that are not link-local."""
+
 
 def is_public(address: Address) -> bool:
     """False for loopback, private, link-local (and so cloud metadata), shared, multicast, reserved, unspecified ones.
@@ -24,6 +27,20 @@ def is_public(address: Address) -> bool:
         if any(address in network for network in _LOCAL):
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def is_elsewhere(address: Address) -> bool:
+    """Whether it is another machine that a name of a private network may stand for: not this machine, none that is
+    link-local, and no cloud's metadata."""
+    if isinstance(address, IPv6Address):
+        if (inner := _embedded(address)) is not None:
+            return all(map(is_elsewhere, inner))
+        if any(address in network for network in _LOCAL):
+            return False
+    if address in _METADATA:
+        return False
+    here = address.is_loopback or address.is_link_local or address.is_unspecified
+    return not (here or address.is_multicast or address.is_reserved)
 
 
 def _embedded(address: IPv6Address) -> tuple[IPv4Address, ...] | None:

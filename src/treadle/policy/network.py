@@ -7,18 +7,13 @@ from urllib.parse import urlsplit
 from treadle.errors import ConfigError
 
 _HOST = r"(?i)(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*(:\d{1,5})?"
-_PACKAGES = {
-    "npm": ("registry.npmjs.org", "registry.yarnpkg.com"),
-    "pypi": ("pypi.org", "files.pythonhosted.org"),
-    "crates": ("crates.io", "index.crates.io", "static.crates.io"),
-    "go": ("proxy.golang.org", "sum.golang.org"),
-}
-GROUPS = {**_PACKAGES, "registries": tuple(host for hosts in _PACKAGES.values() for host in hosts)}
-"""Names that stand for several hosts: the package registries, each kind and all of them."""
+GROUPS = ("npm", "pypi", "crates", "go")
+"""Names that stand for the package registries that these tools use here; `registries` is all of them. Which hosts these
+are, the tools themselves say (`io/sandbox/registries.py`)."""
 
 
 def parse_network(text: str) -> tuple[Literal["on", "off"], tuple[str, ...]]:
-    """Whether the network is on, and if it is off, the hosts that may still be reached."""
+    """Whether the network is on, and if it is off, the hosts and groups that may still be reached."""
     if text in ("on", "off"):
         return ("on" if text == "on" else "off"), ()
     hosts = tuple(host.strip().lower() for host in text.split(",") if host.strip())
@@ -27,9 +22,9 @@ def parse_network(text: str) -> tuple[Literal["on", "off"], tuple[str, ...]]:
         raise ConfigError(
             f"{wrong[0] if wrong else text!r} is not a host",
             hint="write on, off, or hosts and groups with commas between, as in npm,*.example.com; "
-            f"the groups are {', '.join(GROUPS)}",
+            f"the groups are {', '.join(GROUPS)} and registries",
         )
-    return "off", tuple(dict.fromkeys(one for host in hosts for one in GROUPS.get(host, (host,))))
+    return "off", tuple(dict.fromkeys(one for host in hosts for one in (GROUPS if host == "registries" else (host,))))
 
 
 def permitted(hosts: tuple[str, ...], name: str, port: int) -> bool:
@@ -68,8 +63,8 @@ def refusal(hosts: tuple[str, ...], *names: str) -> str:
 
 def allowing(hosts: tuple[str, ...] = (), *names: str) -> str:
     """How a person allows these hosts beside those in the list."""
-    groups = [next((group for group, members in GROUPS.items() if name in members), name) for name in names]
-    what = ",".join(dict.fromkeys(groups)) or "HOSTS (or registries: npm, pypi, crates, go)"
+    what = ",".join(dict.fromkeys(names)) or "HOSTS"
+    other = f"a package registry is also named by its tool ({', '.join(GROUPS)}), and on allows everything"
     if hosts:
-        return f"A person can add {what} to --network, or to network in the settings; on allows everything"
-    return f"A person can allow it with --network {what}, or network in the settings; on allows everything"
+        return f"A person can add {what} to --network, or to network in the settings; {other}"
+    return f"A person can allow it with --network {what}, or network in the settings; {other}"

@@ -32,6 +32,24 @@ asyncio.run(main())
 """
 
 
+PRIVATE = """
+import asyncio
+from treadle.io.sandbox.proxy import Proxy
+
+async def main():
+    proxy = Proxy(("near.example", "here.example", "*.pattern.example", "granted.example"), public=("granted.example",))
+    await proxy.start()
+    for name in ("near.example", "a.pattern.example", "granted.example", "here.example"):
+        reader, writer = await asyncio.open_unix_connection(proxy.path)
+        writer.write(f"CONNECT {name}:443 HTTP/1.1\\r\\n\\r\\n".encode())
+        print(name, "private address" in (await reader.read()).decode())
+        writer.close()
+    proxy.close()
+
+asyncio.run(main())
+"""
+
+
 async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     head = await reader.readuntil(b"\r\n\r\n")
     body = head.split(b"\r\n")[0]
@@ -62,6 +80,18 @@ if methods.available().network:
         machine = [bubblewrap.find(), "--dev-bind", "/", "/", "--ro-bind", hosts, "/etc/hosts"]
         done = subprocess.run([*machine, sys.executable, program], capture_output=True, text=True, timeout=60)
         assert (done.stdout, done.stderr) == ("HTTP/1.1 200 Connection established\n", "")
+
+    async def test_only_a_name_that_was_listed_leads_into_the_local_network_and_none_to_this_machine(
+        tmp_path: Path,
+    ) -> None:
+        hosts, program = tmp_path / "hosts", tmp_path / "program.py"
+        near = ("near.example", "a.pattern.example", "granted.example")
+        hosts.write_text("".join(f"10.1.2.3 {name}\n" for name in near) + "127.0.0.1 here.example\n")
+        program.write_text(PRIVATE)
+        machine = [bubblewrap.find(), "--unshare-net", "--dev-bind", "/", "/", "--ro-bind", hosts, "/etc/hosts"]
+        done = subprocess.run([*machine, sys.executable, program], capture_output=True, text=True, timeout=60)
+        said = dict(line.split() for line in done.stdout.splitlines())
+        assert said == dict.fromkeys([*near, "here.example"], "True") | {"near.example": "False"}, done.stderr
 
 
 async def ask(proxy: Proxy, request: bytes) -> bytes:
@@ -136,8 +166,8 @@ async def test_whether_another_host_is_reached_is_asked_and_a_slow_answer_is_wai
 
 
 def test_servers_inside_are_reached_without_it_unless_the_list_means_those_outside() -> None:
-    assert variables(("pypi.org",))["no_proxy"] == "localhost,127.0.0.1,::1"
-    assert variables(("pypi.org", "localhost:80"))["NO_PROXY"] == ""
+    assert variables(("a.example",))["no_proxy"] == "localhost,127.0.0.1,::1"
+    assert variables(("a.example", "localhost:80"))["NO_PROXY"] == ""
 
 
 async def test_a_listed_name_that_leads_into_the_local_network_opens_nothing() -> None:

@@ -1,8 +1,9 @@
 """The network access of programs that may reach only a few hosts: a proxy outside, on a socket bound into the sandbox.
 
-Inside, `relay.py` offers it as http://127.0.0.1:3128 in `http_proxy` and similar variables. Names are resolved here and
-must lead to a public address, so a listed name that points into the local network gives no access. Programs that
-ignore these variables (ssh, databases, ping, `fetch` of older Node versions) reach nothing.
+Inside, `relay.py` offers it as http://127.0.0.1:3128 in `http_proxy` and similar variables. Names are resolved here.
+None leads to this machine unless it is `localhost`, and only one that a person has listed leads into the local network,
+as a mirror there does: not one that a program gave, or that a pattern covers. Programs that ignore these variables
+(ssh, databases, ping, `fetch` of older Node versions) reach nothing.
 """
 
 import asyncio
@@ -14,9 +15,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from treadle.io.sandbox import registries
 from treadle.io.sandbox.passage import Passage, pump
+from treadle.io.sandbox.registries import FoundHosts
 from treadle.policy import addresses
-from treadle.policy.network import permitted, refusal
+from treadle.policy.network import GROUPS, permitted, refusal
 
 PLACE = "/run/treadle-proxy"
 """The path of the socket inside."""
@@ -54,9 +57,12 @@ def variables(hosts: tuple[str, ...]) -> dict[str, str]:
 
 
 class Proxy(Passage):
-    def __init__(self, hosts: tuple[str, ...], reaching: Reaching | None = None) -> None:
+    def __init__(
+        self, hosts: tuple[str, ...], reaching: Reaching | None = None, *, public: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(PLACE, "proxy", limit=HEAD_CAP)
         self.hosts = hosts
+        self._listed = tuple(host for host in hosts if "*" not in host and host not in public)
         self._reaching = reaching
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -81,10 +87,9 @@ class Proxy(Passage):
                 host, port = parts.hostname, parts.port or 80
                 path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 hello = _origin_form(head, method, path, first)
-        if not permitted(self.hosts, host, port) and not (self._reaching and await self._reaching(host, port)):
-            raise Refused(refusal(self.hosts, host))
+        listed = await self._is_listed(host, port)
         async with asyncio.timeout(SECONDS):
-            there = await self._connect(host, port)
+            there = await self._connect(host, port, addresses.is_elsewhere if listed else addresses.is_public)
         if hello:
             there[1].write(hello)
         else:
@@ -94,14 +99,32 @@ class Proxy(Passage):
         finally:
             there[1].close()
 
-    async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _is_listed(self, host: str, port: int) -> bool:
+        """Whether a person has listed it; False when it may be reached for another reason. Raises Refused if it may
+        not."""
+        if permitted(self._listed, host, port):
+            return True
+        if permitted(self.hosts, host, port):
+            return False
+        found = FoundHosts((), "")
+        if any(group in self.hosts for group in GROUPS):
+            found = await asyncio.to_thread(registries.found, self.hosts)
+        if permitted(found.hosts, host, port):
+            return True
+        if self._reaching is not None and await self._reaching(host, port):
+            return False
+        raise Refused(refusal(self.hosts, host) + (f". {found.missing}" if found.missing else ""))
+
+    async def _connect(
+        self, host: str, port: int, usual: Callable[[addresses.Address], bool]
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         # A person who lists an address, or this machine, means it; a name must not lead there unexpectedly.
         named = host == "localhost" or _is_address(host)
         there = dict.fromkeys(str(one[4][0]) for one in found)
-        usable = [one for one in there if named or addresses.is_public(addresses.parse(one))]
+        usable = [one for one in there if named or usual(addresses.parse(one))]
         if not usable:
-            raise Refused(f"{host} leads to a private address")
+            raise Refused(f"{host} leads to a private address: only a name that is itself in the list may do that")
         for address in usable[:-1]:
             with contextlib.suppress(OSError):  # includes TimeoutError
                 async with asyncio.timeout(SECONDS / len(usable)):

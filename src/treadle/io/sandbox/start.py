@@ -80,7 +80,7 @@ async def _begin(
     beside: list[Passage] = []
     activity.starting(confinement.write)
     if confinement.network == "off" and (confinement.hosts or reaching is not None):
-        beside.append(Proxy(confinement.hosts, reaching))
+        beside.append(Proxy(confinement.hosts, reaching, public=confinement.public))
         command, env = relayed(command), {**env, **variables(confinement.hosts)}
     if confinement.relay is not None and methods.available().method == "bubblewrap":
         beside.append(Outside(confinement.relay))
