@@ -212,6 +212,8 @@ def test_a_host_killed_while_it_applies_leaves_all_or_nothing(source: Path, stor
             "d/c.txt",
         ]
         assert applied["deleted"] == ["old.txt"] and said == []
+        place = receipt.usage_raw["treadle"]["workspace"]
+        assert (applied["before"], applied["after"]) == (place["base_tree"], place["result_tree"])
     assert recover(store).receipts == [] and store.check() == []
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from treadle.io.removing import remove_tree
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkspaceSpec
 from treadle.wire.sidecar.receipts import Receipt
+from treadle.workspace.taking import FILE_CAP
 from treadle.workspace.workspace import Workspace
 
 Runner = Callable[..., Any]
@@ -53,9 +55,41 @@ async def test_changes_are_seen_and_the_source_is_untouched(run: Runner, source:
 async def test_applied_changes_come_to_the_source_and_nothing_is_left(run: Runner, source: Path) -> None:
     receipt, host = await run("good", apply=True)
     assert (source / "made.txt").read_text() == "do it\n"
-    assert more(receipt)["workspace"]["applied"]["written"] == ["made.txt"]
-    assert more(receipt)["workspace"]["kept"] is None
+    place = more(receipt)["workspace"]
+    assert place["applied"]["written"] == ["made.txt"] and place["kept"] is None
+    assert (place["applied"]["before"], place["applied"]["after"]) == (place["base_tree"], place["result_tree"])
     assert sorted(path.name for path in Path(host.directory).iterdir()) == ["lock", "patch.diff"]
+
+
+async def test_the_trees_of_the_source_before_and_after_are_its_own_with_what_a_person_did_meanwhile(
+    source: Path, store: ReceiptStore
+) -> None:
+    def person(workspace: Workspace) -> None:
+        (source / "theirs.txt").write_text("theirs\n")
+
+    receipt = await interfering(source, store, person, apply=True).run()
+    place = more(receipt)["workspace"]
+    assert place["base_tree"] != place["applied"]["before"] != place["applied"]["after"] != place["result_tree"]
+    assert place["applied"]["after"] == git_tree(source, store)
+
+
+async def test_a_source_that_cannot_be_read_whole_has_no_stated_tree(source: Path, store: ReceiptStore) -> None:
+    def person(workspace: Workspace) -> None:
+        with open(source / "huge.bin", "wb") as file:
+            file.truncate(FILE_CAP + 1)
+
+    receipt = await interfering(source, store, person, apply=True).run()
+    applied = more(receipt)["workspace"]["applied"]
+    assert applied["written"] == ["made.txt"] and applied["before"] is None and applied["after"] is None
+
+
+def git_tree(root: Path, store: ReceiptStore) -> str:
+    """The tree of a directory as a git says that has nothing to do with ours."""
+    place = Path(store.directory) / "other.git"
+    base = ["git", f"--git-dir={place}", f"--work-tree={root}"]
+    for words in (["init", "-q"], ["add", "-A"]):
+        subprocess.run([*base, *words], check=True)
+    return subprocess.run([*base, "write-tree"], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def interfering(source: Path, store: ReceiptStore, act: Callable[[Workspace], None], **more: Any) -> HostRun:

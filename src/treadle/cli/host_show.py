@@ -145,9 +145,9 @@ def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:
         for conflict in applied["conflicts"]:
             click.echo(printable(f"    {conflict['path']}: {conflict['reason']}"))
     elif applied:
-        click.echo(
-            f"  applied to {place['source']}: {len(applied['written'])} written, {len(applied['deleted'])} deleted"
-        )
+        told = f"{len(applied['written'])} written, {len(applied['deleted'])} deleted"
+        trees = [str(applied.get(name) or "unknown")[:12] for name in ("before", "after")]
+        click.echo(f"  applied to {place['source']}: {told}, tree {trees[0]} before, {trees[1]} after")
     if place.get("result_commit"):
         click.echo(f"  branch {place['branch']}: {place['result_commit'][:12]}")
     if place.get("kept"):

@@ -94,6 +94,13 @@ def make_receipt(observed: Observed) -> Receipt:
         return observed.without_its_words(error).receipt(redactor)
 
 
+def with_workspace(receipt: Receipt, **facts: Any) -> Receipt:
+    """A receipt of ours, not yet in the chain, with other facts about its workspace."""
+    more = receipt.usage_raw["treadle"]
+    more = {**more, "workspace": {**more["workspace"], **msgspec.to_builtins(facts)}}
+    return msgspec.structs.replace(receipt, usage_raw={**receipt.usage_raw, "treadle": more})
+
+
 def write_copy(receipt: Receipt, path: str) -> None:
     write_atomic(path, msgspec.json.format(encode(receipt), indent=2) + b"\n", 0o644)
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import Busy, LocalError, StorageError, TreadleError
-from treadle.host.conclude import describe, describe_error, make_receipt, settle, write_copy
+from treadle.host.conclude import describe, describe_error, make_receipt, settle, with_workspace, write_copy
 from treadle.host.job import FORMAT, MAKING, PENDING, RunRecord, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.io.files import iter_lines, locked, write_atomic
@@ -175,21 +175,21 @@ def _applied(receipt: Receipt) -> Merged | None:
 def _resumed(ready: Receipt, workspace: Workspace | None, directory: str, warn: Callable[[str], None]) -> Receipt:
     """The receipt corrected to the facts: the changes it calls applied are applied now, or it no longer says so."""
     more = dict(ready.usage_raw["treadle"], resumed_after_crash=True)
+    ready = replace(ready, usage_raw={**ready.usage_raw, "treadle": more})
     planned = _applied(ready)
     undone = journal.settle(os.path.join(directory, JOURNAL)) == "undone"
-    if planned is not None and not planned.conflicts and workspace is not None:
-        done = None
-        try:
-            # Also right when nothing had begun: files that are there already are not written again.
-            done = None if undone else workspace.apply()
-        except Exception as error:
-            warn(f"the changes of {ready.meta.run_id} could not be applied: {describe_error(error)}")
-        if done is None or done.conflicts:
-            more["workspace"] = {**more["workspace"], "applied": msgspec.to_builtins(done), "kept": workspace.root}
-            warn(
-                f"the changes of {ready.meta.run_id} are not in {workspace.place.source}; they are in {workspace.root}"
-            )
-    return replace(ready, usage_raw={**ready.usage_raw, "treadle": more})
+    if planned is None or planned.conflicts or workspace is None:
+        return ready
+    done = None
+    try:
+        # Also right when nothing had begun: files that are there already are not written again.
+        done = None if undone else workspace.apply()
+    except Exception as error:
+        warn(f"the changes of {ready.meta.run_id} could not be applied: {describe_error(error)}")
+    if done is None or done.conflicts:
+        warn(f"the changes of {ready.meta.run_id} are not in {workspace.place.source}; they are in {workspace.root}")
+        return with_workspace(ready, applied=done, kept=workspace.root)
+    return with_workspace(ready, applied=replace(planned, after=done.after))
 
 
 def _is_old(directory: str) -> bool:

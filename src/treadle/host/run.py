@@ -31,7 +31,15 @@ from treadle.errors import (
     TreadleError,
     Unsupported,
 )
-from treadle.host.conclude import describe, describe_error, make_receipt, redactor_of, settle, write_copy
+from treadle.host.conclude import (
+    describe,
+    describe_error,
+    make_receipt,
+    redactor_of,
+    settle,
+    with_workspace,
+    write_copy,
+)
 from treadle.host.confine import Cage
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.event_file import EventFile, encode_events
@@ -52,8 +60,8 @@ from treadle.session import Answer, SessionSpec
 from treadle.wire.sidecar.connection import SidecarHello, WorkOrder, unmet
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
 from treadle.wire.sidecar.repair import Deviation
-from treadle.workspace.merge import Merged, MergePlan
-from treadle.workspace.workspace import JOURNAL, Workspace, prepare
+from treadle.workspace.merge import MergePlan
+from treadle.workspace.workspace import Workspace, prepare
 
 log = logging.getLogger(__name__)
 
@@ -385,8 +393,8 @@ class HostRun:
         # On disk before anything is applied: if we are killed now, the next host has all it needs to finish.
         made = await asyncio.to_thread(make_receipt, observed)
         write_atomic(os.path.join(self.directory, PENDING), encode(made))
-        if workspace is not None and plan is not None and not await self._apply(workspace, plan):
-            made = await asyncio.to_thread(make_receipt, observed)
+        if workspace is not None and plan is not None:
+            made = await self._apply(workspace, plan, made)
         receipt = await asyncio.to_thread(self._store.add, made)
         try:
             if self.job.out_path is not None:
@@ -408,7 +416,7 @@ class HostRun:
                 observed.check = await self._check(workspace)
             if self.job.apply and observed.outcome() == "complete":
                 plan = await asyncio.to_thread(workspace.plan)
-                observed.merged = plan.merged if plan is not None else Merged()
+                observed.merged = plan.merged if plan is not None else workspace.apply()
             if workspace.place.mode == "worktree" and observed.outcome() != "failed":
                 observed.commit = await self._publish(workspace)
         except Exception as error:  # whatever a run leaves behind: it began, so it has a receipt
@@ -433,17 +441,17 @@ class HostRun:
             return None
         return await asyncio.to_thread(workspace.publish, self.job.order.task, agent)
 
-    async def _apply(self, workspace: Workspace, plan: MergePlan) -> bool:
-        """Apply the plan. Whether everything it promised was done."""
+    async def _apply(self, workspace: Workspace, plan: MergePlan, made: Receipt) -> Receipt:
+        """Apply the plan. Returns the receipt with what was really done."""
         observed = self.observed
         try:
-            await asyncio.to_thread(plan.carry_out, os.path.join(self.directory, JOURNAL))
+            observed.merged = await asyncio.to_thread(workspace.apply, plan)
         except Exception as error:
             observed.merged = None
             observed.notes.append(Deviation(where="workspace", problem=f"not applied: {describe_error(error)}"))
             observed.workspace = await self._describe(workspace)
-            return False
-        return True
+            return await asyncio.to_thread(make_receipt, observed)
+        return with_workspace(made, applied=observed.merged)
 
     async def _compare(self, workspace: Workspace) -> None:
         observed = self.observed

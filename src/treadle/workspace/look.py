@@ -84,6 +84,11 @@ class Look:
         self.wall = time.time_ns()
         self.running = _running()
 
+    @property
+    def complete(self) -> str | None:
+        """The tree, if it has all that a tree can have."""
+        return None if any(one.kind in MISSING for one in self.oddities) else self.tree
+
     def written(self, excludes: str) -> None:
         """All files were just written by us, and nothing else has written there."""
         self.wall, self.running, self.excludes = time.time_ns(), _running(), excludes

@@ -19,6 +19,7 @@ from treadle.io.opening import opened, write
 from treadle.workspace.changes import Delta, TreeEntry
 from treadle.workspace.git_names import is_forbidden
 from treadle.workspace.journal import carry_out
+from treadle.workspace.look import Look
 from treadle.workspace.store import GITLINK, Store
 
 BINARY = 8000
@@ -36,6 +37,10 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     written: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    before: str | None = None
+    """The tree of the directory before anything was written to it; None when not all of it could be read."""
+    after: str | None = None
+    """Its tree afterwards, as it was found: whatever else was changed there meanwhile is in it."""
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +85,8 @@ class MergePlan:
         self.writes: dict[str, File] = {}
         self.deletes: list[str] = []
         self.conflicts: list[Conflict] = []
+        self.found: Look | None = None
+        """The target as it was found, if there are no conflicts."""
         self._texts: dict[str, _Sides] = {}
         """Texts that changed on both sides, by their path."""
 
@@ -88,7 +95,8 @@ class MergePlan:
         """What carrying out the plan will do."""
         if self.conflicts:
             return Merged(conflicts=tuple(self.conflicts))
-        return Merged(written=tuple(self.writes), deleted=tuple(self.deletes))
+        before = self.found.complete if self.found is not None else None
+        return Merged(written=tuple(self.writes), deleted=tuple(self.deletes), before=before)
 
     def carry_out(self, journal: str) -> Merged:
         """Carry out the whole plan or nothing. If we are killed on the way, `journal` says how to continue."""

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from treadle.errors import Denied, StorageError, WorkspaceError
+from treadle.errors import Denied, StorageError, TreadleError, WorkspaceError
 from treadle.io.files import write_atomic
 from treadle.io.process.programs import distrust
 from treadle.io.reading import read_if_there
@@ -173,7 +174,7 @@ class Workspace:
                 self.top,
                 base=base,
                 earlier=self._look,
-                excludes=user.excludes() if (user := self.place.repository()) is not None else "",
+                excludes=self._excludes(),
                 watched=self._watched,
                 git_files=self.place.mode != "worktree",
             )
@@ -183,13 +184,17 @@ class Workspace:
             found = look()
         return found
 
+    def _excludes(self) -> str:
+        user = self.place.repository()
+        return user.excludes() if user is not None else ""
+
     def _named(self, one: Oddity) -> Oddity:
-        return msgspec.structs.replace(one, path=one.path.removeprefix(self.inside))
+        return replace(one, path=one.path.removeprefix(self.inside))
 
     def _permissions(self, look: Look) -> list[PermissionChange]:
         found = permission_changes(self._look, look) if self._look is not None else []
         here = [one for one in found if one.path.startswith(self.inside)]
-        return [msgspec.structs.replace(one, path=one.path.removeprefix(self.inside)) for one in here]
+        return [replace(one, path=one.path.removeprefix(self.inside)) for one in here]
 
     def _hidden(self, before: Look, after: Look) -> list[str]:
         found = hidden_changes(before, after)
@@ -199,13 +204,29 @@ class Workspace:
         """How the changes would be applied to the source; None when they are there already."""
         if self.place.mode == "pass_through":
             return None
-        found = self._difference or self.difference()
-        return plan_back(self.store, self.place.before, found.after, self.place.source, obeyed_in(self.place.source))
+        found, source = self._difference or self.difference(), self.place.source
+        plan = plan_back(self.store, self.place.before, found.after, source, obeyed_in(source))
+        plan.found = None if plan.conflicts else self._look_at_source()
+        return plan
 
-    def apply(self) -> Merged:
-        """Apply the changes to the source, all of them or none."""
-        plan = self.plan()
-        return plan.carry_out(os.path.join(self.place.directory, JOURNAL)) if plan is not None else Merged()
+    def apply(self, plan: MergePlan | None = None) -> Merged:
+        """Apply the changes to the source, all of them or none, and look at it again."""
+        plan = plan or self.plan()
+        if plan is None:
+            return Merged(before=self.place.before, after=(self._difference or self.difference()).after)
+        done = plan.carry_out(os.path.join(self.place.directory, JOURNAL))
+        return done if plan.conflicts else replace(done, after=self.source_tree(plan.found))
+
+    def source_tree(self, earlier: Look | None = None) -> str | None:
+        """The tree of the source as it is now; None when not all of it can be read."""
+        try:
+            return self._look_at_source(earlier).complete
+        except (TreadleError, OSError):  # what was applied stays applied
+            return None
+
+    def _look_at_source(self, earlier: Look | None = None) -> Look:
+        base, excludes = self.store.files(self.place.before), self._excludes()
+        return take(self.store, self.place.source, base=base, earlier=earlier, excludes=excludes, git_files=False)
 
     def write_result(self, directory: str, bring: Sequence[str] | None = None) -> str:
         """Write the result into a fresh directory. Returns the directory in it that stands for the one worked on.

@@ -312,6 +312,8 @@ def about_files(world: World, receipt: Receipt, more: dict[str, Any]) -> Iterato
         yield f"its result is {place['result_tree']}, and that of the files is {tree}"
     if applied and source_files != files:
         yield "what was applied is not what is stated"
+    if applied and (place["applied"]["before"], place["applied"]["after"]) != (world.start[0], source):
+        yield "the trees before and after it was applied are not those of the source"
     base = world.start[1]
     changed = {path for path in base.keys() | files.keys() if base.get(path) != files.get(path)}
     told = {path for change in seen["files"] for path in (change["path"], change.get("old_path")) if path}
