@@ -19,7 +19,7 @@ from tests.workspace.repositories import Repository, branches, git, make
 from treadle.host.job import Job
 from treadle.io.sandbox import landlock, methods
 from treadle.session import Confinement
-from treadle.workspace.workspace import WorkspaceMode
+from treadle.workspace.prepared import WorkspaceMode
 
 MODES: list[WorkspaceMode] = ["staged", "worktree", "pass_through"]
 needs_walls = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")

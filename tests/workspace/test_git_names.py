@@ -6,8 +6,9 @@ import pytest
 from tests.workspace.repositories import Repository, make
 from treadle.errors import WorkspaceError
 from treadle.workspace.git_names import is_forbidden, is_git
+from treadle.workspace.prepared import WorkspaceMode
 from treadle.workspace.store import Store
-from treadle.workspace.workspace import WorkspaceMode, prepare
+from treadle.workspace.workspace import prepare
 
 TAKEN = [
     ".git",

@@ -9,8 +9,9 @@ from tests.workspace.format0 import leave
 from tests.workspace.repositories import Repository, branches, git, make
 from treadle.errors import StorageError
 from treadle.workspace import journal
+from treadle.workspace.prepared import RECORD
 from treadle.workspace.reopened import abandoned, open_workspace
-from treadle.workspace.workspace import RECORD, Workspace
+from treadle.workspace.workspace import Workspace
 
 MODES = ["staged", "worktree"]
 

@@ -10,8 +10,9 @@ import pytest
 
 from tests.workspace.repositories import branches, git, make
 from treadle.errors import WorkspaceError
+from treadle.workspace.prepared import WorkspaceMode
 from treadle.workspace.reopened import open_workspace
-from treadle.workspace.workspace import Workspace, WorkspaceMode, prepare
+from treadle.workspace.workspace import Workspace, prepare
 
 
 @pytest.fixture

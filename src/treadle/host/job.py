@@ -18,7 +18,7 @@ from treadle.receipts.trace import Enforced, Walls
 from treadle.session import Agent, Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import WorkOrder
-from treadle.workspace.workspace import Origin, WorkspaceMode
+from treadle.workspace.prepared import Origin, WorkspaceMode
 
 FORMAT = 1
 MAKING = ".making-"

@@ -22,8 +22,9 @@ from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, decode_exact
 from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace import journal
 from treadle.workspace.merge import Merged
+from treadle.workspace.prepared import RECORD, Prepared, read_record
 from treadle.workspace.reopened import SNAPSHOTS, abandoned, open_workspace
-from treadle.workspace.workspace import JOURNAL, RECORD, STORE, Prepared, Workspace, abandon, read_record
+from treadle.workspace.workspace import JOURNAL, STORE, Workspace, abandon
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,9 @@ import os
 from treadle.errors import WorkspaceError
 from treadle.io.removing import remove_tree
 from treadle.workspace.checkouts import enclosing
+from treadle.workspace.prepared import Prepared, read_record
 from treadle.workspace.store import Store
-from treadle.workspace.workspace import STORE, Difference, Prepared, Workspace, read_record
+from treadle.workspace.workspace import STORE, Difference, Workspace
 
 SNAPSHOTS = "snapshots.git"
 

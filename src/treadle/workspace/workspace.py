@@ -13,15 +13,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import Denied, StorageError, TreadleError, WorkspaceError
+from treadle.errors import Denied, TreadleError, WorkspaceError
 from treadle.io.files import write_atomic
 from treadle.io.process.programs import distrust
-from treadle.io.reading import read_if_there
 from treadle.io.removing import remove_tree
 from treadle.workspace import private_git
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
@@ -41,14 +39,12 @@ from treadle.workspace.look import (
 )
 from treadle.workspace.merge import Merged, MergePlan, plan_back
 from treadle.workspace.obeyed import obeyed_in
+from treadle.workspace.prepared import FORMAT, RECORD, Origin, Prepared, WorkspaceMode
 from treadle.workspace.store import Store, lending
 from treadle.workspace.taking import Watched, take
 from treadle.workspace.user_repository import ID, UserRepository
 from treadle.workspace.writing import write_files
 
-WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
-FORMAT = 1
-RECORD = "workspace.json"
 STORE = "store.git"
 JOURNAL = "apply.json"
 """The journal's name in the run's directory while its changes are applied to the source."""
@@ -71,43 +67,6 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     oddities: tuple[Oddity, ...] = ()
     permissions: tuple[PermissionChange, ...] = ()
     """What no tree holds: permissions that were changed, beyond being executable."""
-
-
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the files of a directory come from whose own git directory is an agent's: no git of ours may run there."""
-
-    top: str
-    """The person's checkout."""
-    commit: str
-    inside: str = "."
-    """The directory in the checkout that it stands for."""
-
-
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What is needed to find a workspace again after a crash. Format 0 is what earlier releases wrote."""
-
-    format: int = 0
-    mode: WorkspaceMode
-    source: str
-    root: str
-    directory: str
-    before: str
-    """The tree that it started from."""
-    whole: str = ""
-    """The tree that the whole workspace started from, above `root`."""
-    branch: str | None = None
-    start: str | None = None
-    commit: str | None = None
-    """The commit that the source had checked out, if it is in a repository."""
-    origin: Origin | None = None
-
-    def at_top(self, user: UserRepository) -> bool:
-        """Whether the source stands for the whole checkout."""
-        return self.origin.inside == "." if self.origin is not None else os.path.realpath(user.top) == self.source
-
-    def repository(self) -> UserRepository | None:
-        """The person's repository that the source belongs to, if any."""
-        return enclosing(self.origin.top if self.origin is not None else self.source)
 
 
 class Workspace:
@@ -344,19 +303,6 @@ class Workspace:
         if commit is not None and user is not None and self.place.branch is not None:
             # If it has moved on since, it stays: it is the person's.
             user.run("update-ref", "-d", f"refs/heads/{self.place.branch}", commit, check=False)
-
-
-def read_record(directory: str) -> Prepared | None:
-    """What was prepared in `directory`; None when the preparation did not finish. Raises StorageError for what a newer
-    treadle has prepared."""
-    path = os.path.join(directory, RECORD)
-    try:
-        place = msgspec.json.decode(read_if_there(path) or b"", type=Prepared)
-    except msgspec.MsgspecError:
-        return None
-    if place.format > FORMAT:
-        raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
-    return place
 
 
 _WHO = {"NAME": "treadle", "EMAIL": "treadle@localhost"}

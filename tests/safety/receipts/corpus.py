@@ -34,7 +34,7 @@ from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import Receipt, receipt_hash
 from treadle.workspace.look import MISSING
-from treadle.workspace.workspace import WorkspaceMode
+from treadle.workspace.prepared import WorkspaceMode
 
 HERE = Path(__file__).parent
 MODES: tuple[WorkspaceMode, ...] = ("staged", "worktree", "pass_through")

@@ -18,7 +18,7 @@ from tests.safety.receipts.corpus import Attack, World, attacks, carry_out, fals
 from treadle.errors import StorageError
 from treadle.io.removing import remove_tree
 from treadle.io.sandbox import methods
-from treadle.workspace.workspace import WorkspaceMode
+from treadle.workspace.prepared import WorkspaceMode
 
 ALL = [(attack, mode, confined) for attack in attacks() for mode in attack.modes for confined in (True, False)]
 SAMPLE = 8

@@ -302,7 +302,7 @@ class Execution:
         from treadle.host.run import HostRun
         from treadle.host.signing import load_signer
         from treadle.host.store import ReceiptStore
-        from treadle.workspace.workspace import WorkspaceMode
+        from treadle.workspace.prepared import WorkspaceMode
 
         assert self.attempt.tree is not None
         words = [continuing.told(self.attempt, self.before, self.brief), await self.questions.before()]

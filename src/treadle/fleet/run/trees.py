@@ -22,9 +22,10 @@ from treadle.workspace import checkouts, exchange, private_git, remotes, taking
 from treadle.workspace.copied import bring_files, files_under
 from treadle.workspace.kept_base import forget, keep
 from treadle.workspace.look import Look
+from treadle.workspace.prepared import Origin
 from treadle.workspace.store import LONG, Store
 from treadle.workspace.user_repository import UserRepository
-from treadle.workspace.workspace import Origin, make_readable
+from treadle.workspace.workspace import make_readable
 from treadle.workspace.writing import write_files
 
 RESULT = "refs/heads/result"
