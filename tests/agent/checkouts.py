@@ -52,11 +52,12 @@ class Working:
         confined: bool = True,
         asked: Confinement | None = None,
         env: dict[str, str] = ENV,
+        seconds: float | None = None,
     ) -> None:
         self.top = top
         self._env = env
         asked = asked or Confinement(use="on" if confined else "off")
-        self.confining = Confining(str(top), tuple(map(str, add)), asked, session=session)
+        self.confining = Confining(str(top), tuple(map(str, add)), asked, session=session, seconds=seconds)
         self.confining.obey(RuleSet(rules or Rules(), str(top), DISK), None)
         self.said: list[str] = []
 

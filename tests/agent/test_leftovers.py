@@ -21,17 +21,39 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from tests.agent.checkouts import ENV, Working
 from tests.io.sandbox.rooms import sh
-from treadle.workspace import staging
+from treadle.workspace import staging, takeover
 from treadle.workspace.takeover import LOCK
+from treadle.workspace.user_repository import UserRepository
+
+def dies(owner, name, after):
+    # when this step begins, or when it is done
+    real = getattr(owner, name)
+    def step(*args, **more):
+        if after:
+            real(*args, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+    setattr(owner, name, step)
 
 async def main():
+    when = sys.argv[3]
+    if when == "received":
+        dies(takeover, "receive", True)
+    elif when == "refs moved":
+        dies(UserRepository, "set_head", False)
+    elif when == "HEAD moved":
+        dies(staging.HeldIndex, "put", False)
+    elif when == "index written":
+        dies(takeover.Takeover, "_move", False)
     agent = Working(Path(sys.argv[1]), session="killed")
     await agent.confining.ready(print)
     await sh(agent.confining.now(), sys.argv[2], agent.top, env=ENV)
     place = agent.confining.sealing.begin()[0]
-    if sys.argv[3] == "locked":
+    if when == "locked":
         with staging.held(place.user, os.path.join(place.directory, LOCK)):
             os.kill(os.getpid(), signal.SIGKILL)
+    if when:
+        await agent.confining.sealing.settle()
+        sys.exit("it was not killed")
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
@@ -91,6 +113,45 @@ async def test_a_lock_that_it_left_on_the_index_is_taken_away_and_anothers_is_no
     await other.run("true")
     assert lock.read_bytes() == b"of another git"
     other.confining.close()
+
+
+SWITCHES = "git switch -qc new; echo two > file.txt; echo x > more; git add .; git commit -qm two"
+
+
+@pytest.mark.parametrize("when", ["received", "index written"])
+async def test_killed_before_the_refs_moved_its_commits_are_a_branch(top: Path, when: str) -> None:
+    tags = when == "received"  # by the time that the index is written, a tag has been taken over
+    killed(top, f"{SWITCHES}; git tag -am x v1" if tags else SWITCHES, when)
+    assert git(top, "branch", "--format=%(refname:short)") == "main"
+    agent = Working(top, session="next")
+    await agent.ok("true")
+    agent.confining.close()
+    [branch] = git(top, "branch", "--list", "--format=%(refname:short)", "treadle/*").split()
+    assert git(top, "log", "--format=%s", branch) == "two\none" and branch in agent.said[-1]
+    tagged = git(top, "for-each-ref", "--format=%(objecttype)", "refs/treadle", "refs/tags")
+    assert tagged == "tag" * tags and git(top, "fsck", "--strict", "--unreachable") == ""
+    assert git(top, "branch", "--show-current") == "main" and git(top, "ls-files") == "file.txt"
+    assert kept() == [] and not list((top / ".git").glob("index.*"))
+
+
+@pytest.mark.parametrize("when", ["refs moved", "HEAD moved"])
+async def test_killed_after_the_refs_moved_head_and_the_index_follow(top: Path, when: str) -> None:
+    killed(top, SWITCHES, when)
+    agent = Working(top, session="next")
+    await agent.ok("true")
+    agent.confining.close()
+    assert git(top, "branch", "--show-current") == "new" and git(top, "log", "--format=%s") == "two\none"
+    assert git(top, "status", "--porcelain") == git(top, "branch", "--list", "treadle/*") == ""
+    assert kept() == [] and not list((top / ".git").glob("index.*"))
+
+
+async def test_what_the_user_has_rewritten_since_is_not_taken_for_the_agents(top: Path) -> None:
+    killed(top, "git status")
+    git(top, "commit", "-q", "--amend", "-m", "rewritten")
+    agent = Working(top)
+    await agent.ok("true")
+    agent.confining.close()
+    assert agent.said == [] and git(top, "branch", "--format=%(refname:short)") == "main"
 
 
 async def test_a_session_that_lives_is_left_alone(top: Path) -> None:

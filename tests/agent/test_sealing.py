@@ -12,9 +12,12 @@ import pytest
 
 from tests.agent.checkouts import ENV, Working, checkout, git, refs
 from tests.io.sandbox.rooms import sh
+from treadle.agent import sealing
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
+from treadle.workspace import staging
+from treadle.workspace.takeover import LOCK
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 
@@ -548,3 +551,40 @@ async def test_the_users_gc_does_not_take_the_base_from_under_the_agent(top: Pat
     assert git(top, "for-each-ref", "refs/treadle") == ""
     git(top, "gc", "-q", "--prune=now")
     assert git(top, "cat-file", "-t", base, check=False) == ""
+
+
+async def test_a_limit_of_time_bounds_all_that_is_done_after_a_turn(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent's own settings make every git in its repository wait for ever."""
+    monkeypatch.setattr(sealing, "LEAST_SECONDS", 1.0)
+    agent = Working(top, seconds=0.0)
+    await agent.run("git commit -q --allow-empty -m two; mkfifo .git/slow; git config include.path slow")
+    [said] = agent.said
+    assert "git did not end within" in said and "it is kept, and taken over by the next turn" in said
+    assert log(top) == "one"
+    monkeypatch.setattr(sealing, "LEAST_SECONDS", 60.0)
+    await agent.run("rm .git/slow")
+    assert log(top) == "two\none" and len(agent.said) == 1
+    agent.confining.close()
+
+
+async def test_what_is_being_taken_over_goes_on_when_the_turn_is_cancelled(
+    top: Path, agent: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "PATIENCE", 60.0)
+    await agent.ok("true")
+    await agent.confining.ready(agent.said.append)
+    await sh(agent.confining.now(), "echo two > file.txt; git commit -qam two", top, env=ENV)
+    busy = top / ".git" / "index.lock"
+    busy.touch()
+    [place] = agent.confining.sealing.begin()
+    settling = asyncio.create_task(agent.confining.sealing.settle())
+    async with asyncio.timeout(60):
+        while not os.path.exists(os.path.join(place.directory, LOCK)):
+            await asyncio.sleep(0.01)
+    settling.cancel()
+    await asyncio.wait([settling])
+    busy.unlink()
+    assert settling.cancelled() and await agent.confining.sealing.settle() == []
+    assert (
+        log(top) == "two\none" and git(top, "status", "--porcelain") == git(top, "branch", "--list", "treadle/*") == ""
+    )

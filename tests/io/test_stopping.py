@@ -41,3 +41,15 @@ def test_a_program_says_the_same_to_whoever_may_be_told() -> None:
         with pytest.raises(TimedOut):
             run_program(["sleep", "60"], timeout=0.2)
     assert run_program(["cat"], stdin=words).stdout == words
+
+
+async def test_what_is_done_together_has_one_limit_of_time() -> None:
+    with stopping.limited(0.0):
+        assert stopping.at_most(60.0) == 0.0
+        with pytest.raises(TimedOut, match="sleep 3600 did not end within 0 s"):
+            await asyncio.to_thread(run_program, ["sleep", "3600"])
+        with stopping.limited(None):
+            assert (await asyncio.to_thread(run_program, ["true"])).code == 0
+    assert stopping.at_most(60.0) == 60.0
+    with stopping.limited(3600.0):
+        assert stopping.at_most(60.0) == 60.0

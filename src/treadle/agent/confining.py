@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
@@ -66,13 +67,17 @@ class Confining:
         *,
         session: str,
         holding: Holding | None = None,
+        seconds: float | None = None,
     ) -> None:
         self.asked = asked
+        self.seconds = seconds
+        """How long a turn may take, from `begin_turn` on."""
+        self._began = time.monotonic()
         self._holding: Holding = holding if holding is not None else dict
         self._write = tuple(dict.fromkeys(os.path.realpath(os.path.join(cwd, one)) for one in (cwd, *add_dirs)))
         self._session = session
         distrust(*self._write, *asked.write)
-        self.sealing = Sealing(self._write, session, self.now, lambda: self.wanted)
+        self.sealing = Sealing(self._write, session, self.now, lambda: self.wanted, self._time_left)
         self._temp: str | None = None
         self._hidden = Matches((), lambda path: False)
         self._kept = Matches((), lambda path: False)
@@ -93,7 +98,14 @@ class Confining:
 
     @classmethod
     def of(cls, spec: SessionSpec, add_dirs: tuple[str, ...], asked: Confinement, session: str) -> Confining:
-        return Confining(spec.cwd, add_dirs, asked, session=session, holding=spec.guards.holding)
+        seconds = spec.limits.max_seconds
+        return Confining(spec.cwd, add_dirs, asked, session=session, holding=spec.guards.holding, seconds=seconds)
+
+    def begin_turn(self) -> None:
+        self._began = time.monotonic()
+
+    def _time_left(self) -> float | None:
+        return None if self.seconds is None else self._began + self.seconds - time.monotonic()
 
     def obey(self, rules: RuleSet, mode: Mode | None) -> None:
         """Use these rules and this mode from now on."""

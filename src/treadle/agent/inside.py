@@ -10,6 +10,7 @@ from treadle.errors import LocalError, TimedOut
 from treadle.io import opening, scratch
 from treadle.io.files import read_at_most
 from treadle.io.sandbox.start import start
+from treadle.io.stopping import at_most
 from treadle.io.within import within
 from treadle.session import Confinement, Mount
 
@@ -36,7 +37,7 @@ async def run_inside(
         shown = (Mount(source=into, target=f"{ROOM}/in"), Mount(source=out, target=f"{ROOM}/out", write=True))
         walls = replace(walls, network="off", hosts=(), sockets=(), relay=None, mounts=(*walls.mounts, *shown))
         own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **(env or {})}
-        said, seconds = b"", INSIDE_SECONDS if given else LOOK_SECONDS
+        said, seconds = b"", at_most(INSIDE_SECONDS if given else LOOK_SECONDS)
         try:
             async with within(seconds):
                 child = await start(walls, ["/bin/sh", "-c", script], cwd=cwd, env=own, stderr="stdout")
@@ -45,7 +46,7 @@ async def run_inside(
                         said = (said + data)[-4096:]
                     code = await child.wait()
         except TimeoutError as error:
-            raise TimedOut(f"git did not end within {seconds:g} s") from error
+            raise TimedOut(f"git did not end within {round(seconds, 1):g} s") from error
         if code:
             raise LocalError(f"git says: {said.decode(errors='replace').strip()[-500:] or f'exit code {code}'}")
         return await asyncio.to_thread(_files, out)

@@ -30,7 +30,8 @@ from treadle.workspace.exchange import lacks, receive_bundle
 from treadle.workspace.in_place import OWNED, RECORD, PlaceRecord
 from treadle.workspace.kept_base import forget
 from treadle.workspace.listing import STATES, BadListing, ref_files
-from treadle.workspace.takeover import LOCK, Inside, Takeover
+from treadle.workspace.store import LONG
+from treadle.workspace.takeover import LOCK, Inside, Takeover, recalled
 from treadle.workspace.user_repository import ID, UserRepository
 
 REFS_CAP = 16 << 20
@@ -117,14 +118,16 @@ async def adopt(top: str) -> list[str]:
 
 async def _adopt(left: Leftover) -> list[str]:
     said = []
-    if await asyncio.to_thread(staging.release, os.path.join(left.directory, LOCK)):
-        said.append(f"session {left.record.session} was killed while it held the index of {left.record.top}: unlocked")
     user = await asyncio.to_thread(UserRepository.at, left.record.top)
     if user is None:
         raise WorkspaceError(f"{left.record.top} is no longer a checkout")
-    missing = await asyncio.to_thread(lambda: lacks(user, sorted(_ids(left.private))))
-    if missing:
-        made = await _branches(left, user, missing)
+    if await asyncio.to_thread(staging.release, user, os.path.join(left.directory, LOCK)):
+        said.append(f"session {left.record.session} was killed while it held the index of {left.record.top}: unlocked")
+    missing, unnamed = await asyncio.to_thread(_not_taken, left, user)
+    if missing or unnamed:
+        if missing:
+            await _receive(left, user, missing)
+        made = await asyncio.to_thread(_name, left, user, [*missing, *unnamed])
         said.append(
             f"session {left.record.session} ended before its commits were taken over: they are now {', '.join(made)}"
         )
@@ -188,7 +191,7 @@ async def hand_over(left: Leftover) -> tuple[list[str], bool]:
     with locked(os.path.join(left.home, OWNED), 0):
         try:
             async with _reopened(left) as (taking, inside):
-                await asyncio.to_thread(staging.release, os.path.join(left.directory, LOCK))
+                await asyncio.to_thread(staging.release, taking.user, os.path.join(left.directory, LOCK))
                 notes = await taking.adopt(inside)
         except BadListing as error:
             raise WorkspaceError(f"session {left.record.session} left what cannot be taken over: {error}") from error
@@ -242,19 +245,41 @@ def _ids(private: str) -> set[str]:
     return {one for one in found if ID.fullmatch(one)}
 
 
-async def _branches(left: Leftover, user: UserRepository, missing: list[str]) -> list[str]:
+def _not_taken(left: Leftover, user: UserRepository) -> tuple[list[str], list[str]]:
+    """What the session's refs name and the user's repository does not have; and what it has already, but by no ref,
+    because the session was killed before it moved them. What both began with is the user's own affair."""
+    ids = sorted(_ids(left.private))
+    missing = lacks(user, ids)
+    try:
+        head, refs = recalled(left.directory, left.record.session)
+    except WorkspaceError:
+        return missing, []  # of an earlier release
+    known = {at for at in (head, *refs.values(), *user.refs().values()) if ID.fullmatch(at)}
+    there = [one for one in ids if one not in known and one not in missing]
+    if not there:
+        return missing, []
+    asked = "".join(f"{one}\n" for one in there).encode()
+    kinds = user.run("cat-file", "--batch-check=%(objecttype)", stdin=asked).stdout.decode().split()
+    commits = [one for one, kind in zip(there, kinds, strict=True) if kind == "commit"]
+    revs = "".join([*(f"{one}\n" for one in commits), *(f"^{one}\n" for one in known)]).encode()
+    words = ("rev-list", "--ignore-missing", "--stdin")
+    walked = set(user.run(*words, stdin=revs, timeout=LONG).stdout.decode().split()) if commits else set()
+    return missing, [one for one, kind in zip(there, kinds, strict=True) if kind == "tag" or one in walked]
+
+
+async def _receive(left: Leftover, user: UserRepository, missing: list[str]) -> None:
+    """Every object is hashed on the way."""
     refs = (await asyncio.to_thread(user.refs)).values()
     known = [f"^{at}" for at in dict.fromkeys(refs) if ID.fullmatch(at)][:KNOWN]
     with scratch.directory("bundling") as temp:
         bundle = await bundle_inside(_walls(left, temp), left.private, ["--all", *missing, *known])
-    return await asyncio.to_thread(_take, left, user, bundle, missing)
+    await asyncio.to_thread(receive_bundle, user, bundle, missing)
 
 
-def _take(left: Leftover, user: UserRepository, bundle: bytes, missing: list[str]) -> list[str]:
-    """Every object is hashed on the way. Each commit that was missing becomes a branch, whatever its ref was called."""
-    receive_bundle(user, bundle, missing)
+def _name(left: Leftover, user: UserRepository, commits: list[str]) -> list[str]:
+    """Each commit becomes a branch, whatever its ref was called."""
     made = []
-    for commit in missing:
+    for commit in commits:
         name = f"treadle/{left.record.session}-{commit[:8]}"
         words = ["update-ref", "-m", "treadle: from a killed session"]
         if user.run(*words, f"refs/heads/{name}", commit, check=False).code != 0:  # not a commit, such as a tag

@@ -21,12 +21,15 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.activity import activity
 from treadle.io.sandbox.matches import Matches
+from treadle.io.stopping import limited
 from treadle.session import Confinement, Mount
 from treadle.workspace.git_names import is_git
 
 if TYPE_CHECKING:
     from treadle.workspace.in_place import InPlace
 
+LEAST_SECONDS = 15.0
+"""For what is taken over after a turn that used all its time."""
 QUICK = 0.003
 """Seconds. A look at the workspaces that takes longer is not repeated for every command."""
 
@@ -48,12 +51,15 @@ class Sealing:
         session: str,
         walls: Callable[[], Confinement | None],
         wanted: Callable[[], bool],
+        time_left: Callable[[], float | None],
     ) -> None:
-        """`walls`: how a program that is started now is confined; `wanted`: whether it is."""
+        """`walls`: how a program that is started now is confined; `wanted`: whether it is; `time_left`: the seconds
+        that the turn still has, None where it has no limit."""
         self._write = write
         self._session = session
         self._walls = walls
         self._wanted = wanted
+        self._time_left = time_left
         self._made: list[InPlace] | None = None
         self._home = ""
         self._nested = Matches(write, _is_repository)
@@ -63,7 +69,8 @@ class Sealing:
         self._lock = asyncio.Lock()
         self._taking = False
         """Whether what programs commit is taken over at all; what a check does to git is not."""
-        self._problems: list[str] = []
+        self._unsaid: list[str] = []
+        self._settling: set[asyncio.Task[None]] = set()
         self._held: locked | None = None
         """Locked while this session lives: its repositories are not to be taken for those of a killed one."""
 
@@ -96,12 +103,12 @@ class Sealing:
         for at, user in enumerate(found):
             try:
                 made.append(InPlace(user, os.path.join(self._home, str(at)), self._session, at))
-                self._problems += filter(None, [made[-1].problem])
+                self._unsaid += filter(None, [made[-1].problem])
             except (
                 TreadleError,
                 OSError,
             ) as error:  # then `.git` is read-only, as if we did not know it
-                self._problems.append(f"commands cannot commit in {user.top}: {error}")
+                self._unsaid.append(f"commands cannot commit in {user.top}: {error}")
         return made
 
     def mounts(self) -> tuple[Mount, ...]:
@@ -160,8 +167,8 @@ class Sealing:
                         await place.ready(partial(self._inside, place))
                     except (TreadleError, OSError) as error:
                         said.append(f"the agent's repository does not follow yours: {error}")
-        said += self._problems
-        self._problems = []
+        said += self._unsaid
+        self._unsaid = []
         return said
 
     async def _leftovers(self) -> list[str]:
@@ -178,16 +185,28 @@ class Sealing:
         return said
 
     async def settle(self) -> list[str]:
-        """After a command or a turn. Returns what a person, and the agent, should know."""
-        said: list[str] = []
+        """After a command or a turn. Returns what a person, and the agent, should know.
+
+        Once begun it goes on to its end, also when this is cancelled: a branch does not move without its index. The
+        next call then waits for it, and returns what there is to say.
+        """
         self._taking = True
+        work = asyncio.create_task(self._settle())
+        self._settling.add(work)
+        work.add_done_callback(self._settling.discard)
+        await asyncio.shield(work)
+        said, self._unsaid = self._unsaid, []
+        return said
+
+    async def _settle(self) -> None:
+        left = self._time_left()
         async with self._lock:
-            for place in self._made or ():
-                if self._wanted():
-                    said += await place.settle(partial(self._inside, place))
+            with limited(None if left is None else max(left, LEAST_SECONDS)):
+                for place in self._made or ():
+                    if self._wanted():
+                        self._unsaid += await place.settle(partial(self._inside, place))
             if self._wanted():
                 await asyncio.to_thread(self._look_again, True)
-        return said
 
     async def _inside(self, place: InPlace, script: str, given: Mapping[str, bytes]) -> dict[str, bytes]:
         from treadle.agent.inside import run_inside

@@ -84,6 +84,7 @@ class NativeSession(HostedSession):
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
         self.confining = Confining.of(spec, configuration.add_dirs, configuration.confinement, self.id)
+        self.confining.seconds = configuration.limits.max_seconds
         self.confining.above = parent.confining if parent is not None else None
         self.tasks = Tasks(
             session_id=self.id,
@@ -217,6 +218,7 @@ class NativeSession(HostedSession):
         outcome = "interrupted"
         try:
             budget = TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
+            self.confining.begin_turn()
             await self.toolbox.connected()
             refused, before = await self._hooks.prompted(turn.prompt.text)
             if refused is not None:

@@ -50,6 +50,7 @@ class Enclosure(Confining):
             replace(asked, read_only=(*asked.read_only, *shown)),
             session=plain[-100:],
             holding=spec.guards.holding,
+            seconds=spec.limits.max_seconds,
         )
         self.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
         self.own = "".join(f", {place}" for place in own)
@@ -142,6 +143,7 @@ async def watched(peer: Peer[Any, Any], emit: Callable[[Event], None]) -> AsyncI
         emit(Warned(message=message, code="git"))
 
     if enclosed is not None:
+        enclosed.begin_turn()
         await enclosed.ready(say)
     check = await asyncio.to_thread(peer.watching) if peer.watching is not None else None
     try:

@@ -15,7 +15,7 @@ from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
 from treadle.policy.network import parse_network, permitted
 from treadle.receipts.trace import Check, Covers, Enforced, Walls, best_effort
-from treadle.session import Confinement, SessionSpec
+from treadle.session import Confinement, Limits, SessionSpec
 from treadle.settings import config
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 
@@ -26,7 +26,7 @@ class Cage:
     `source` is the directory that the workspace was made from; its settings apply. `objects` are the places of git
     objects that the workspace's git directory borrows from: they are shown inside, also where /tmp is another.
     `committed` are the files of the workspace whose content those objects have, `repository` is the source's git
-    directory where the run does not need it.
+    directory where the run does not need it. `seconds` is how long the run may take.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Cage:
         *,
         committed: Iterable[str] = (),
         repository: str | None = None,
+        seconds: float | None = None,
     ) -> None:
         asked = settled(asked, config.load(source, {**os.environ, **order.config.env}).settings)
         if methods.asked_for(asked, None) and methods.available().network and not best_effort(order):
@@ -47,7 +48,8 @@ class Cage:
         hidden = _unreadable(order.policy, root, source, repository)
         self.asked = replace(asked, read_only=(*asked.read_only, *objects), hidden=(*asked.hidden, *hidden))
         self._told_by_git = any(map(_denies_reading(order.policy, root), committed))
-        self._spec = SessionSpec.of(cwd=root, mode=None, confinement=self.asked, session_id=run_id)
+        limits = Limits(max_seconds=seconds)
+        self._spec = SessionSpec.of(cwd=root, mode=None, confinement=self.asked, session_id=run_id, limits=limits)
         self._run = run_id
         self._policy = order.policy
         self._best_effort = best_effort(order)

@@ -283,7 +283,14 @@ class HostRun:
             repository = user.common if user is not None else None
         source = self.job.order.workspace.root
         return Cage(
-            self.job.confinement, order, self.run_id, source, objects, committed=committed, repository=repository
+            self.job.confinement,
+            order,
+            self.run_id,
+            source,
+            objects,
+            committed=committed,
+            repository=repository,
+            seconds=self._seconds,
         )
 
     def _made_doer(self, cage: Cage) -> Doer:

@@ -3,10 +3,14 @@
 halt = threading.Event()
 with heeding(halt):
     await asyncio.to_thread(work)      # `halt.set()` ends it at its next `check`, or ends the program that it runs
+
+with limited(30.0):
+    await asyncio.to_thread(work)      # all programs that it runs have 30 s together
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from threading import Event
 
 _word: ContextVar[Event | None] = ContextVar("stopping", default=None)
+_until: ContextVar[float | None] = ContextVar("until", default=None)
 
 
 @contextmanager
@@ -44,3 +49,20 @@ def check() -> None:
     """Raises Cancelled when we were told to stop."""
     if told()():
         raise Cancelled("it was stopped")
+
+
+@contextmanager
+def limited(seconds: float | None) -> Iterator[None]:
+    """All that is done in this block, also in threads started in it, has this long together. None: no such limit, for
+    steps that must not be left half done."""
+    before = _until.set(None if seconds is None else time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _until.reset(before)
+
+
+def at_most(seconds: float) -> float:
+    """How long a step may take that would have so many seconds of its own."""
+    until = _until.get()
+    return seconds if until is None else max(min(seconds, until - time.monotonic()), 0.0)

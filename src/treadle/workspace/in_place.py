@@ -15,7 +15,7 @@ import os
 
 import msgspec
 
-from treadle.errors import TreadleError
+from treadle.errors import TimedOut, TreadleError
 from treadle.io import scratch
 from treadle.io.opening import write
 from treadle.io.sandbox.places import is_under
@@ -214,6 +214,9 @@ class InPlace(Takeover):
             found = read_listing(await inside(LIST, {}))
             notes = await self.take(found, inside)
             self._settled = not found.unfinished and not self._refused
+        except TimedOut as error:  # the next command or turn tries again
+            later = "it is kept, and taken over by the next turn or session here"
+            return self._once(f"what the agent did with git was not taken over: {error}; {later}")
         except (TreadleError, BadListing, OSError) as error:
             notes = self._once(f"what the agent did with git was not taken over: {error}")
         self._seen = self._private_state()

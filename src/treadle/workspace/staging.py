@@ -11,7 +11,9 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from treadle.io import opening, scratch
 from treadle.io.copying import copy_file
@@ -53,9 +55,25 @@ def whole_index(user: UserRepository) -> tuple[bytes, bytes]:
         return read(copy), stamp
 
 
+class LockNote(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a lock that we hold: how it is known, and what is on the way, for who comes after a kill."""
+
+    mark: bytes
+    lock: bytes
+    beside: bytes = b""
+    """The index that replaces the user's, once the refs have moved."""
+    head: bytes = b""
+    """Where HEAD is then; empty while `beside` is not written."""
+    refs: tuple[tuple[bytes, bytes], ...] = ()
+    """What moves with it, all or none of them."""
+
+
 class HeldIndex:
-    def __init__(self, user: UserRepository, directory: str) -> None:
+    def __init__(self, user: UserRepository, directory: str, note: str, kept: LockNote) -> None:
         self._user = user
+        self._note = note
+        self._kept = kept
+        self._keep()
         self._copy = os.path.join(directory, "index")
         self._index = os.path.realpath(user.file("index"))
         self._changed = False
@@ -91,11 +109,20 @@ class HeldIndex:
     def _update(self, *options: str, stdin: bytes) -> None:
         self._user.run(*_WHOLE, "update-index", *options, stdin=stdin, env={"GIT_INDEX_FILE": self._copy})
 
-    def write(self) -> None:
-        """Write the copy beside the user's index, so that `put` needs no more room."""
-        if not self._changed:
-            return
+    def write(self, head: str, refs: dict[str, str]) -> None:
+        """Write the copy beside the user's index, so that `put` needs no more room. If we are killed between the move
+        of these refs and `put`, `release` does the rest."""
+        if self._changed:
+            self._write_beside()
+        moved = tuple((os.fsencode(name), at.encode()) for name, at in refs.items())
+        self._keep(beside=os.fsencode(self._beside), head=os.fsencode(head), refs=moved)
+
+    def _keep(self, **known: Any) -> None:
+        write_atomic(self._note, msgspec.json.encode(msgspec.structs.replace(self._kept, **known)), sync=False)
+
+    def _write_beside(self) -> None:
         self._beside = f"{self._index}.{secrets.token_hex(8)}"
+        self._keep(beside=os.fsencode(self._beside))
         with opening.create_new(self._beside, os.stat(f"{self._index}.lock").st_mode & 0o777) as file:
             file.write(read(self._copy))
             file.flush()
@@ -137,24 +164,36 @@ def held(user: UserRepository, note: str) -> Iterator[HeldIndex]:
     """
     index = os.path.realpath(user.file("index"))
     mode = os.stat(index).st_mode & 0o777 if os.path.exists(index) else 0o644
-    mark = f"treadle {secrets.token_hex(16)}\n".encode()
-    write_atomic(note, b"%s\0%s" % (mark, os.fsencode(f"{index}.lock")), sync=False)
+    lock, mark = f"{index}.lock", f"treadle {secrets.token_hex(16)}\n".encode()
     with scratch.directory("index") as directory:
-        made = HeldIndex(user, directory)
-        _take_lock(f"{index}.lock", mode, mark)
+        made = HeldIndex(user, directory, note, LockNote(mark=mark, lock=os.fsencode(lock)))
+        _take_lock(lock, mode, mark)
         try:
             made.copy()
             yield made
         finally:
             made.close()
-            os.unlink(f"{index}.lock")
+            os.unlink(lock)
             os.unlink(note)
 
 
-def release(note: str) -> bool:
-    """Remove the lock that a killed process of ours has left, and no other. Returns whether there was one."""
-    mark, _, path = (read_if_there(note) or b"").partition(b"\0")
-    if not path or read_if_there(os.fsdecode(path)) != mark:
+def release(user: UserRepository, note: str) -> bool:
+    """Remove the lock that a killed process of ours has left, and no other. Returns whether there was one.
+
+    If the branches had moved, HEAD and the index follow them first: while the lock is there, no git of the user has
+    committed, switched or staged.
+    """
+    data = read_if_there(note)
+    kept = msgspec.json.decode(data, type=LockNote) if data else None
+    lock, beside = (os.fsdecode(kept.lock), os.fsdecode(kept.beside)) if kept is not None else ("", "")
+    if kept is None or read_if_there(lock) != kept.mark:
         return False
-    os.unlink(path)
+    now = user.refs() if kept.head else {}
+    if kept.head and all(now.get(os.fsdecode(name)) == at.decode() for name, at in kept.refs):
+        user.set_head(os.fsdecode(kept.head), "treadle: after a kill")
+        if beside and os.path.exists(beside):
+            opening.rename(beside, lock.removesuffix(".lock"))
+    if beside and os.path.exists(beside):
+        os.unlink(beside)
+    os.unlink(lock)
     return True

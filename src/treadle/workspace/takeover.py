@@ -20,6 +20,7 @@ from treadle.errors import WorkspaceError
 from treadle.io.files import write_atomic
 from treadle.io.opening import write
 from treadle.io.reading import read_if_there
+from treadle.io.stopping import limited
 from treadle.workspace import private_git, staging
 from treadle.workspace.exchange import lacks, receive
 from treadle.workspace.listing import STATES, GitListing, known_as, misleads, read_listing, ref_files
@@ -100,14 +101,7 @@ class Takeover:
 
     def recall(self) -> None:
         """Go on from what was kept of a session that has ended. Raises WorkspaceError if it is not known."""
-        first, *lines = os.fsdecode(read_if_there(os.path.join(self.directory, BASE)) or b"").split("\n")
-        number, _, head = first.partition(" ")
-        if number != str(FORMAT):
-            raise WorkspaceError(
-                f"what the session {self.name} began with is not known: it was another release of treadle",
-                hint=f"its repository is {self.private}",
-            )
-        self.head, self.refs = head, dict(line.split(" ", 1) for line in lines)
+        self.head, self.refs = recalled(self.directory, self.name)
         self._entries = staging.entries(self.user, self._base_index)
 
     def _moved_along(self) -> None:
@@ -166,9 +160,10 @@ class Takeover:
         ids += [entry.id for _, entry, _ in found.conflicts if entry.mode != GITLINK]
         ids += [one for name in PLAIN for one in found.commits(name)]
         await self._fetch(ids, inside)
-        notes += await asyncio.to_thread(self._move_others, others)
-        if moves or found.head != self.head or found.entries != self._entries or found.unfinished:
-            notes += await asyncio.to_thread(self._move_head, found, moves)
+        with limited(None):
+            notes += await asyncio.to_thread(self._move_others, others)
+            if moves or found.head != self.head or found.entries != self._entries or found.unfinished:
+                notes += await asyncio.to_thread(self._move_head, found, moves)
         for name in gone:
             notes += self._once(f"the agent deleted {_short(name)}; in your repository it is still there")
         for name in refused:
@@ -264,13 +259,13 @@ class Takeover:
                 reason = self._obstacle(found, moves)
                 if not reason:
                     index.change(self._entries, found.entries, found.conflicts)
-                    index.write()
+                    index.write(found.head, {name: new for name, (new, _) in moves.items()})
                     reason = self._move(found.head, moves)
                 if not reason:
                     try:
                         index.put()
                     except OSError:
-                        self._set_head(self.head)
+                        self.user.set_head(self.head, f"treadle: {self.name}")
                         self._move_back(moves)
                         raise
                     self._show_unfinished(found)
@@ -332,15 +327,10 @@ class Takeover:
     def _move(self, head: str, moves: dict[str, tuple[str, str | None]]) -> str:
         if moves and (complaint := self._update(moves)):
             return complaint
-        complaint = self._set_head(head) if head != self.head else ""
+        complaint = self.user.set_head(head, f"treadle: {self.name}") if head != self.head else ""
         if complaint:
             self._move_back(moves)
         return complaint
-
-    def _set_head(self, head: str) -> str:
-        words = ["symbolic-ref"] if REF.fullmatch(head) else ["update-ref", "--no-deref"]
-        done = self.user.run(*words, "-m", f"treadle: {self.name}", "HEAD", head, check=False)
-        return done.complaint or f"exit code {done.code}" if done.code else ""
 
     def _move_back(self, moves: dict[str, tuple[str, str | None]]) -> None:
         """Undo a move of branches, those that the user has moved on since excepted."""
@@ -377,6 +367,18 @@ class Takeover:
             return []
         self._told.add(note)
         return [note]
+
+
+def recalled(directory: str, name: str) -> tuple[str, dict[str, str]]:
+    """HEAD and the refs that both repositories had when they were last the same. Raises WorkspaceError."""
+    first, *lines = os.fsdecode(read_if_there(os.path.join(directory, BASE)) or b"").split("\n")
+    number, _, head = first.partition(" ")
+    if number != str(FORMAT):
+        raise WorkspaceError(
+            f"what the session {name} began with is not known: it was another release of treadle",
+            hint=f"its repository is {os.path.join(directory, 'git')}",
+        )
+    return head, dict(line.split(" ", 1) for line in lines)
 
 
 def _to_finish(found: GitListing) -> list[str]:

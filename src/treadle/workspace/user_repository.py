@@ -117,6 +117,12 @@ class UserRepository:
             return _line(named if named.code == 0 else self.run("rev-parse", "HEAD"))
         return (_text(place) or "").removeprefix("ref:").strip()
 
+    def set_head(self, head: str, why: str) -> str:
+        """Let HEAD name this ref, or be this commit. Returns git's complaint."""
+        words = ["symbolic-ref"] if REF.fullmatch(head) else ["update-ref", "--no-deref"]
+        done = self.run(*words, "-m", why, "HEAD", head, check=False)
+        return done.complaint or f"exit code {done.code}" if done.code else ""
+
     def refs(self) -> dict[str, str]:
         """All refs with what they are at; one that names another has `ref: NAME`."""
         listed = self.run("for-each-ref", "--format=%(objectname) %(refname) %(symref)").stdout

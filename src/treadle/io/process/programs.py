@@ -167,6 +167,7 @@ def run_program(
     They are also killed, with Cancelled, when the thread is told to stop (`io/stopping.py`). The program is looked up
     on PATH, but not in its working directory or the repository around it.
     """
+    timeout = stopping.at_most(timeout)
     process = _started(argv, cwd, env, subprocess.PIPE if stdin else subprocess.DEVNULL, subprocess.PIPE)
     with process:
         try:
@@ -175,7 +176,7 @@ def run_program(
             _kill(process)
             process.communicate()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise TimedOut(f"{' '.join(argv[:3])} did not end within {timeout:g} s") from None
+                raise TimedOut(f"{' '.join(argv[:3])} did not end within {round(timeout, 1):g} s") from None
             raise
     return Finished(process.returncode, stdout, stderr)
 
@@ -195,7 +196,7 @@ def reading_program(
         given.write(stdin)
         given.seek(0)
         process = _started(argv, cwd, env, given, subprocess.DEVNULL)
-    ended, told = threading.Event(), stopping.told()
+    ended, told, timeout = threading.Event(), stopping.told(), stopping.at_most(timeout)
 
     def look() -> None:
         left = timeout
