@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from tests.agent.conftest import Opened
 from tests.scripts import calls, reply, says
 from tests.waiting import until
+from treadle.agent.budget import TurnBudget
 from treadle.agent.context import estimate
 from treadle.agent.messages import UserMessage
 from treadle.agent.native import NativeAgent
@@ -504,14 +506,18 @@ async def test_what_came_of_a_background_task_too_late_for_a_turn_is_heard_in_th
     assert said[0] == "plan it" and "built" in said[1] and said[2] == "and now?"
 
 
-async def test_the_time_limit_is_one_for_a_plan_and_for_carrying_it_out(opened: Opened) -> None:
+async def test_the_time_limit_is_one_for_a_plan_and_for_carrying_it_out(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = 0.0
+    monkeypatch.setattr("treadle.agent.session.TurnBudget", partial(TurnBudget, clock=lambda: taken))
     script = '[[reply]]\ntext = "1. write it"\n[[reply]]\ntext = "slow"\ndelay = 60\n'
-    session = await opened(script, mode="plan", answers=True, limits=Limits(max_seconds=3))
+    session = await opened(script, mode="plan", answers=True, limits=Limits(max_seconds=300))
     events = []
     async for event in run_turn(session, "go"):
         events.append(event)
         if isinstance(event, Asked):
-            await asyncio.sleep(3.1)  # a person who takes all the time there is
+            taken = 300.0  # a person who takes all the time there is
             await session.answer(event.request, Answer(decision="allow"))
     assert events[-1].error.code == "timeout" and len(of(events, Usage)) == 1
 

@@ -495,7 +495,7 @@ async def test_what_comes_while_a_command_runs_may_be_the_commands_and_is_moved_
     walls = agent.confining.now()
     background = await start(walls, ["/bin/sh", "-c", "git init -q made; read x"], cwd=str(top), env=ENV, stdin="pipe")
     async with background:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not (top / "made" / ".git" / "config").exists():
                 await asyncio.sleep(0.01)
         git(top, "init", "-q", "beside")

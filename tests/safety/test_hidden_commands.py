@@ -44,7 +44,7 @@ def test_a_command_that_runs_or_writes_something_else_does_not_run_unasked(comma
     bash = shutil.which("bash")
     assert bash is not None
     (tmp_path / "f").write_text("a\n")
-    done = subprocess.run([bash, "-c", command], cwd=tmp_path, capture_output=True, timeout=20)
+    done = subprocess.run([bash, "-c", command], cwd=tmp_path, capture_output=True, timeout=60)
     assert (tmp_path / "made").exists(), done.stderr
     assert verdict(command, "suggest") == "ask"
     if "touch" in command:

@@ -14,7 +14,7 @@ from treadle.io.sandbox import methods
 from treadle.session import Answer, Confinement, Rules
 
 LISTED = Confinement(use="on", network="off", hosts=("registry.example",))
-FETCH = "no_proxy= NO_PROXY= python3 -c 'import sys,urllib.request as u; u.urlopen(sys.argv[1], timeout=20)' {}"
+FETCH = "no_proxy= NO_PROXY= python3 -c 'import sys,urllib.request as u; u.urlopen(sys.argv[1], timeout=60)' {}"
 WAYS = (
     FETCH,
     "curl -sS --noproxy '*' {}",

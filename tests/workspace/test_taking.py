@@ -90,7 +90,7 @@ def write_begun(path: Path, data: bytes) -> Iterator[None]:
 
     def held(*args: Any, **more: Any) -> None:
         reached.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         rename(*args, **more)
 
     with pytest.MonkeyPatch.context() as patched:
@@ -98,12 +98,12 @@ def write_begun(path: Path, data: bytes) -> Iterator[None]:
         writing = threading.Thread(target=write_atomic, args=(str(path), data))
         writing.start()
         try:
-            assert reached.wait(10)
+            assert reached.wait(60)
             patched.undo()
             yield
         finally:
             go_on.set()
-            writing.join(10)
+            writing.join(60)
 
 
 @settings(max_examples=25)

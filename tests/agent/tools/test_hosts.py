@@ -44,5 +44,5 @@ async def test_a_question_outlives_the_connection_and_ends_with_the_command() ->
         await connection
     assert not withdrawn.is_set()
     questions.close()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await withdrawn.wait()

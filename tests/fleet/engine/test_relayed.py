@@ -40,7 +40,7 @@ async def test_a_worker_cannot_have_the_engine_send_its_instructions_to_others(f
         await bus.api(f"STREAM.INFO.{EVENTS}")
         real = encode(StopRun(why="a person said so"))
         await bus.tell(TOLD, real)
-        await asyncio.wait_for(arrived.wait(), 30)
+        await asyncio.wait_for(arrived.wait(), 60)
         assert heard == [real]
     finally:
         await worker.close()

@@ -11,7 +11,7 @@ from tests.waiting import until
 from treadle.io.sandbox import bubblewrap, methods
 from treadle.io.sandbox.proxy import Proxy, variables
 
-FETCH = "python3 -c 'import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())' "
+FETCH = "python3 -c 'import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=60).read().decode())' "
 
 TWO_ADDRESSES = """
 import asyncio, socket

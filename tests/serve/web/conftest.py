@@ -1,5 +1,6 @@
 """A real browser, and pages that are signed in to a real server."""
 
+import asyncio
 import os
 import subprocess
 import time
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import TimeoutError as TooLate
 
 from tests.conftest import need
 from tests.serve.conftest import WAIT, Follow, Follower, StartWeb, Web, alone, follow, serving, web
@@ -80,3 +82,22 @@ async def open_page(browser: Browser) -> AsyncIterator[Open]:
     for context in contexts:
         await context.close()
     assert [problem for problem in problems if not problem.startswith(("data:", "ws:"))] == []
+
+
+async def press_until(page: Page, key: str, done: Callable[[], Awaitable[bool]]) -> None:
+    """Also again: a key answers only what was on screen for a while, on a page that is live."""
+    async with asyncio.timeout(WAIT):
+        while not await done():
+            await page.keyboard.press(key)
+            await page.wait_for_timeout(100)
+
+
+async def click_twice(page: Page, name: str) -> None:
+    """A button that asks whether one is sure, and stops asking after four seconds: on a busy machine, once more."""
+    async with asyncio.timeout(WAIT):
+        while True:
+            await page.get_by_role("button", name=name, exact=True).click()
+            try:
+                return await page.get_by_role("button", name=f"{name}: sure?").click(timeout=3000)
+            except TooLate:
+                continue

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import edits, work
-from tests.serve.web.conftest import WAIT, Open, StartWeb, Web
+from tests.serve.web.conftest import WAIT, Open, StartWeb, Web, click_twice, press_until
 from treadle.fleet import client
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
@@ -73,9 +73,8 @@ async def test_an_order_is_given_watched_and_cancelled(web: Web, start_node: Sta
     await expect(page.get_by_role("heading", name="weave a blue cloth")).to_be_visible()
     await expect(page.locator(".order-head .badge")).to_contain_text("working")
     await expect(page.locator(".part.working .row")).to_contain_text("weave a blue cloth")
-    await expect(page.get_by_text("3 of 600", exact=True)).to_be_visible()
-    await page.get_by_role("button", name="Cancel").click()
-    await page.get_by_role("button", name="Cancel: sure?").click()
+    await expect(page.get_by_text(re.compile(r"^\d+ of 600$")).first).to_be_visible()
+    await click_twice(page, "Cancel")
     await expect(page.locator(".order-head .badge")).to_contain_text("cancelled")
     await expect(page.locator(".part.done .row")).to_contain_text("cancelled")
 
@@ -111,8 +110,7 @@ async def test_the_oldest_question_is_open_and_answered_with_one_key(
     await expect(question).to_contain_text("without one: deny")
     await expect(page.locator("#count")).to_have_text("1")
     await expect(page).to_have_title("(1) Treadle")
-    await page.wait_for_timeout(500)  # a key answers only what was on screen for a while
-    await page.keyboard.press("y")
+    await press_until(page, "y", lambda: question.locator(".allow:enabled").is_hidden())
     assert (await client.wait(bus, order.id, 90)).state == "done"
     receipt = await client.get_receipt(bus, order.id)
     assert receipt is not None and receipt.approvals[0]["decision"] == "allow"
@@ -251,16 +249,15 @@ async def test_questions_are_answered_one_after_the_other_with_a_key_each(
         await until_state(bus, order.id, "asking")
     page = await open_page(web)
     await expect(page.locator(".part.needs .row")).to_have_count(len(orders))
-    pressed = 0
-    for _ in orders:
-        question = page.locator(".question .allow:enabled")
+    question = page.locator(".question .allow:enabled")
+    for number, _ in enumerate(orders, 1):
         await expect(question).to_be_visible()
         before = page.url
-        await page.wait_for_timeout(500)
-        await page.keyboard.press("y")
-        pressed += 1
-        if pressed < len(orders):  # the next question is opened by itself
-            await expect(page).not_to_have_url(before)
+
+        async def answered(last: bool = number == len(orders), before: str = before) -> bool:
+            return page.url != before or (last and await question.is_hidden())  # the next one is opened by itself
+
+        await press_until(page, "y", answered)
     for order in orders:
         assert (await client.wait(bus, order.id, 90)).state == "done"
 

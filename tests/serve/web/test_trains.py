@@ -12,7 +12,7 @@ from tests.fleet.repositories import git
 from tests.fleet.test_merging import Finished
 from tests.fleet.test_merging import finished as finished
 from tests.landing.test_conductor import driving
-from tests.serve.web.conftest import Open, Web
+from tests.serve.web.conftest import Open, Web, click_twice
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
@@ -36,8 +36,7 @@ async def test_a_button_lands_a_finished_order_and_the_page_shows_the_train(
     await bus.put(f"order.{one}", encode(made))
     page = await open_page(web, f"order/{one}")
     async with driving(bus):
-        await page.get_by_role("button", name="Land").click()
-        await page.get_by_role("button", name="Land: sure?").click()
+        await click_twice(page, "Land")
         await expect(page.get_by_role("heading", name="Landed")).to_be_visible()
     landed = page.get_by_role("row", name="Round the discount to cents")
     await expect(landed).to_contain_text("19k tok · $0.25")
