@@ -9,7 +9,7 @@ import tomlkit
 from tests.fleet.conftest import spec
 from treadle.wire.fleet.orders import Spec
 
-SLOW = "null:60:600"
+SLOW = "null:600:600"
 
 
 def git(repository: Path, *arguments: str) -> str:

@@ -1,6 +1,7 @@
 """Looking at orders, and what a person types in a day."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -15,19 +16,34 @@ from treadle.cli.fleet import fleet as group
 from treadle.host.store import ReceiptStore
 
 
+def told_how_to_answer(*arguments: str) -> str:
+    """What a command says that waits for an order, which is answered as soon as it says how."""
+    with subprocess.Popen([TREADLE, "fleet", *arguments], stderr=subprocess.PIPE, text=True) as waiting:
+        try:
+            assert waiting.stderr is not None
+            said = ""
+            while (found := re.search(r"treadle fleet answer (\w+) allow\|deny", said)) is None:
+                line = waiting.stderr.readline()
+                assert line, said
+                said += line
+            fleet("answer", found[1], "deny")
+            return said + waiting.stderr.read()
+        finally:
+            waiting.kill()
+
+
 def test_who_waits_or_follows_is_told_that_it_asks_and_how_to_answer(
     running: None, repository: Path, tmp_path: Path
 ) -> None:
     model = edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt")
     words = ["submit", "do it", "--root", str(repository), "--agent", "native", "--model", model]
-    said = CliRunner().invoke(group, [*words, "--answer-within", "3s", "--wait"])
-    order = said.stdout.split()[0]
-    assert f"{order} asks: " in said.stderr and "install /dev/null asked.txt" in said.stderr, said.stderr
-    assert said.stderr.count(f"treadle fleet answer {order} allow|deny") == 1
-    second = fleet(*words, "--answer-within", "5s").split()[0]
-    followed = CliRunner().invoke(group, ["logs", second, "-f"])
-    assert f"treadle fleet answer {second} allow|deny" in followed.stderr
-    assert "asks: " not in CliRunner().invoke(group, ["wait", order, second]).stderr, "both have ended"
+    said = told_how_to_answer(*words, "--wait")
+    (first,) = as_json("ls")
+    assert f"{first['id']} asks: " in said and "install /dev/null asked.txt" in said
+    assert said.count(f"treadle fleet answer {first['id']} allow|deny") == 1
+    second = fleet(*words).split()[0]
+    assert f"treadle fleet answer {second} allow|deny" in told_how_to_answer("logs", second, "-f")
+    assert "asks: " not in CliRunner().invoke(group, ["wait", first["id"], second]).stderr, "both have ended"
     assert len(ReceiptStore()) == 2 and ReceiptStore().check() == [], "`treadle receipt` shows what orders did"
 
 

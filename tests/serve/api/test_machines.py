@@ -9,7 +9,7 @@ from tests.serve.conftest import WAIT, Web
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 
-SLOW = "null:60:600"
+SLOW = "null:600:600"
 
 
 async def test_the_fleet_is_paused_limited_and_budgeted(web: Web, bus: Bus, start_node: Start) -> None:

@@ -8,7 +8,7 @@ from tests.serve.conftest import WAIT, Web
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 
-SLOW = "null:60:600"
+SLOW = "null:600:600"
 
 
 async def until_listed(web: Web, query: str, count: int) -> dict[str, Any]:

@@ -93,11 +93,12 @@ async def press_until(page: Page, key: str, done: Callable[[], Awaitable[bool]])
 
 
 async def click_twice(page: Page, name: str) -> None:
-    """A button that asks whether one is sure, and stops asking after four seconds: on a busy machine, once more."""
+    """A button that asks whether one is sure, and stops asking after four seconds: on a busy machine, once more. By
+    the keyboard, since the page may move while an order works."""
     async with asyncio.timeout(WAIT):
         while True:
-            await page.get_by_role("button", name=name, exact=True).click()
+            await page.get_by_role("button", name=name, exact=True).press("Enter")
             try:
-                return await page.get_by_role("button", name=f"{name}: sure?").click(timeout=3000)
+                return await page.get_by_role("button", name=f"{name}: sure?").press("Enter", timeout=3000)
             except TooLate:
                 continue

@@ -14,7 +14,7 @@ from treadle.fleet import client
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 
-SLOW = "null:60:600"
+SLOW = "null:600:600"
 
 
 async def test_a_link_signs_in_once_and_leaves_no_code_in_the_address(web: Web, open_page: Open) -> None:
