@@ -100,7 +100,7 @@ class Claim:
 
     @property
     def mode(self) -> str:
-        return "shared" if self.shared else "exclusive"
+        return "lease" if self.fields.get("mode") == "lease" else "shared" if self.shared else "exclusive"
 
 
 class Overlap:

@@ -21,6 +21,7 @@ from treadle.coordination.claim import Held as Held
 from treadle.coordination.claim import Overlap as Overlap
 from treadle.coordination.claim import Released as Released
 from treadle.coordination.identity import Agents, human_of
+from treadle.coordination.leases import Leases
 from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
 from treadle.coordination.seats import Seats, file_name
 from treadle.coordination.surfaces import Surface, matches_any, resolved
@@ -57,6 +58,7 @@ class Claims:
         self.agents = Agents(planning)
         self.seats = Seats(planning, "")
         self.waits = Waits(planning)
+        self.leases = Leases(planning, self.top)
 
     def lock(self) -> locked:
         """Held around every check that something depends on, and around writes that a claim allows."""
@@ -96,6 +98,8 @@ class Claims:
     def _check_free(self, haid: str, wanted: list[Surface], task: str, shared: bool, *, reaped: bool = False) -> bool:
         """Raises Collision. False if the claim of a living holder has to be renewed first, which `reaped` has done."""
         found = self.overlaps(haid, wanted, shared=shared, most=MOST_SHOWN)
+        if not found and not shared and self.seats.of(haid) is not None:  # a person's claim is stronger than a lease
+            found, reaped = self.leases.overlaps(self.seats.family(haid), wanted, None), True
         if not found:
             return True
         now = self.planning.clock()
@@ -155,6 +159,8 @@ class Claims:
                     f"`{caller}` released the claim of `{haid}` (task `{claim.task}`): {reason.strip()}",
                 )
             self.waits.drop(haid)
+            if not surfaces:
+                self.leases.drop(haid)
             given = self._given(claim, surfaces) if claim else []
             left = [text for text in claim.texts if text not in given] if claim else []
             if claim is not None and left:
@@ -347,7 +353,8 @@ class Claims:
         """What this identity has waited for and could take now; it is told once."""
         mine = next((wait for wait in self.waits.all() if wait["haid"] == haid), None)
         surfaces = [Surface(text, self.top) for text in mine["surfaces"]] if mine else []
-        if mine is None or self.held_by_others(self.seats.family(haid), surfaces):
+        own = self.seats.family(haid)
+        if mine is None or self.held_by_others(own, surfaces) or self.leases.overlaps(own, surfaces, None):
             return []
         self.waits.drop(haid)
         return [str(text) for text in mine["surfaces"]]

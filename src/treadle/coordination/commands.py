@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from treadle.coordination import changes
 from treadle.coordination.claims import Claims, Overlap
+from treadle.coordination.origin import Key
 from treadle.errors import TreadleError
 from treadle.light import TYPE_CHECKING
 from treadle.workspace import uncommitted as working
@@ -23,27 +24,39 @@ MAX_ALIASES = 4
 class CommandJudge:
     """Judges one command for an identity that works in `cwd`."""
 
-    def __init__(self, claims: Claims, haid: str, cwd: str, staged: list[str] | None = None) -> None:
-        """`staged`: what is about to be committed, if the repository cannot be asked here."""
+    def __init__(
+        self, claims: Claims, haid: str, cwd: str, staged: list[str] | None = None, process: Key | None = None
+    ) -> None:
+        """`staged`: what is about to be committed, if the repository cannot be asked here. `process`: the agent's."""
+        self._process = process
         self._claims = claims
         self._haid = haid
         self._own = claims.seats.family(haid)
         self._cwd = cwd
         self._staged = staged
         self._added: list[str] = []
+        self._others = False
+        self.written: list[str] = []
+        """The files that it names to be written, absolute."""
         self.overlaps: list[Overlap] = []
         self.unseen = ""
         """Why not all that it would change can be seen; empty when it can, or when no one else holds anything."""
 
     def judge(self, command: str) -> None:
-        if any(claim.haid not in self._own for claim in self._claims.active()):
+        self._others = any(claim.haid not in self._own for claim in self._claims.active())
+        if command and (self._others or self._claims.leases.are_on()):
             self._judge(command, 0)
 
     def _judge(self, command: str, depth: int) -> None:
         from treadle.policy.writes import of_command  # imported here because it costs more than all else in a hook
 
         found = of_command(command)
-        surfaces = [one for target in _targets(found, self._cwd) for one in self._claims.surfaces_at(*target)]
+        targets = list(_targets(found, self._cwd))
+        self.written += [path for path, glob in targets if not glob and not os.path.isdir(path)]
+        surfaces = [one for target in targets for one in self._claims.surfaces_at(*target)]
+        self._meet(self._claims.leases.overlaps(self._own, surfaces, self._process))
+        if not self._others:
+            return
         self._meet(self._claims.held_by_others(self._own, surfaces))
         self._doubt(found.unseen)
         for name, where, *words in found.git:

@@ -6,9 +6,10 @@ session.Writing. For commands whose writes cannot be foreseen, the result of `wa
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from treadle.coordination import origin
 from treadle.coordination.claims import Claim, Claims, Collision, Held, Overlap
 from treadle.coordination.commands import CommandJudge
 from treadle.coordination.holding import HeldPaths
@@ -16,7 +17,7 @@ from treadle.coordination.identity import checked
 from treadle.coordination.planning import Planning
 from treadle.coordination.repository import find
 from treadle.coordination.surfaces import Surface, literal_starts
-from treadle.errors import Denied
+from treadle.errors import Denied, StorageError
 from treadle.policy import patterns
 from treadle.session import Access, Decision
 
@@ -46,6 +47,7 @@ class Guarded:
         self.claims = Claims(planning, self.top)
         self._held = HeldPaths(self.top, planning.root)
         self._known: tuple[int, float, list[Claim]] = (0, 0.0, [])
+        self._process = origin.key_of(os.getpid())
 
     def judge(self, access: Access) -> Decision:
         """A session.Guard: a write to what somebody else holds is denied, saying who holds it and until when.
@@ -58,30 +60,51 @@ class Guarded:
             return self._judge_command(access.command)
         if access.kind != "write":
             return Decision(verdict="allow", by="claim")
-        if found := self._overlaps(access.paths):
+        found = self._overlaps(access.paths) or self.claims.leases.overlaps(
+            self._own(), self._surfaces(access.paths), self._process
+        )
+        if found:
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
         if unseen := self.claims.unseen():
             return Decision(verdict="ask", reason=f"what others hold cannot be seen: {'; '.join(unseen)}", by="claim")
         return Decision(verdict="allow", by="claim")
 
     def _judge_command(self, command: str) -> Decision:
-        judge = CommandJudge(self.claims, self.haid, self.cwd)
+        judge = CommandJudge(self.claims, self.haid, self.cwd, process=self._process)
         judge.judge(command)
-        if judge.overlaps:
-            return Decision(verdict="deny", reason=Collision(judge.overlaps, "change").message, by="claim")
+        if found := judge.overlaps or self._lease(judge.written):
+            return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
         if judge.unseen and not self._confined:
             reason = f"others hold files here, and the command does not show {judge.unseen}"
             return Decision(verdict="ask", reason=reason, by="claim")
         return Decision(verdict="allow", by="claim")
 
     def _overlaps(self, paths: tuple[str, ...]) -> list[Overlap]:
-        return self.claims.held_by_others(self.claims.seats.family(self.haid), self._surfaces(paths))
+        return self.claims.held_by_others(self._own(), self._surfaces(paths))
+
+    def _own(self) -> set[str]:
+        return self.claims.seats.family(self.haid)
+
+    def _lease(self, paths: Sequence[str]) -> list[Overlap]:
+        """Take leases for what is about to be written; returns what other agents are writing of it."""
+        planning = self.claims.planning
+        if planning.live == planning.root and not os.path.isdir(planning.live):
+            return []  # not in a repository
+        try:
+            full = [os.path.join(self.cwd, path) for path in paths]
+            return self.claims.leases.take(self.haid, self._own(), full, self._process)
+        except StorageError:
+            return []  # nothing can be written there, so others cannot leave a lease either
 
     @contextmanager
     def writing(self, paths: tuple[str, ...]) -> Iterator[None]:
-        """A session.Writing: while a tool writes these paths, nobody can claim them. Denied if somebody already has."""
-        if not os.path.isdir(self.claims.planning.live):
-            yield  # nothing was ever claimed here, and a lock file would be our first trace
+        """A session.Writing: while a tool writes these paths, no one can claim them. Denied if another already has, or
+        is writing them."""
+        first = not os.path.isdir(self.claims.planning.live)
+        if found := self._lease(paths):
+            raise Collision(found, "change")
+        if first:
+            yield  # nothing was ever claimed here
             return
         with self.claims.lock():
             self.claims.agents.require(self.haid)

@@ -103,8 +103,8 @@ def judge(call: OutsideCall) -> HookAnswer:
     found = repository.find(call.project)
     top = found.top if found else planning.project
     claims = Claims(planning, top, once=True)
-    if not planning.claimed() and not planning.blind():
-        return HookAnswer()
+    if not os.path.isdir(planning.live) and not planning.blind():
+        return HookAnswer()  # nothing was ever claimed or set up here
     haid = identity(planning, call)
     if claims.agents.revoked(haid):
         return HookAnswer(f"{haid} is revoked and may do nothing")
@@ -119,10 +119,14 @@ def refusal(claims: Claims, haid: str, call: OutsideCall) -> HookAnswer | None:
     if (unseen := claims.unseen()) and (writes or not _looks(command)):
         return HookAnswer(f"what others hold cannot be seen: {'; '.join(unseen)}")
     surfaces = [surface for path in writes for surface in claims.surfaces_at(path)]
-    overlaps = claims.held_by_others(claims.seats.family(haid), surfaces)
-    judged = CommandJudge(claims, haid, call.cwd, call.staged)
+    own, process = claims.seats.family(haid), _process(call)
+    overlaps = claims.held_by_others(own, surfaces)
+    judged = CommandJudge(claims, haid, call.cwd, call.staged, process)
     judged.judge(command)
-    if overlaps := [*overlaps, *judged.overlaps]:
+    overlaps += judged.overlaps
+    if not overlaps and not judged.unseen:
+        overlaps = claims.leases.take(haid, own, [*writes, *judged.written], process)
+    if overlaps:
         asked = sorted({overlap.asked for overlap in overlaps})
         claims.waits.put(haid, asked, call.tool, [overlap.claim.haid for overlap in overlaps])
         return HookAnswer(
@@ -150,12 +154,17 @@ def identity(planning: Planning, call: OutsideCall) -> str:
         return checked(declared)
     seats = Seats(planning, "")
     key = f"{call.program}:{call.session}" if call.session else ""
-    process = origin.declared_process(os.environ, call.program) or origin.starter()
+    process = _process(call)
     if seat := seats.recognise([key] if key else [], [process] if process else []):
         if seat.key == key or not key:
             return seat.haid
     seats.root = root(planning.project)
     return seats.enter(call.program, key or f"{call.program}:{process}", process)
+
+
+def _process(call: OutsideCall) -> origin.Key | None:
+    declared = origin.given_process(os.environ) if os.environ.get("HEIMDALL_HAID") else None
+    return declared or origin.declared_process(os.environ, call.program) or origin.starter()
 
 
 def _note(claims: Claims, haid: str, call: OutsideCall) -> str:

@@ -50,7 +50,7 @@ class LedgerTool:
 
 
 def _read_claims(claims: Claims, haid: str) -> dict[str, Any]:
-    active = [claim.as_json() for claim in claims.active()]
+    active = [claim.as_json() for claim in (*claims.active(), *claims.leases.active())]
     claims.planning.note("mcp", "read_claims", f"{haid} count={len(active)}")
     return {"active_claims": active, "count": len(active)}
 
@@ -74,6 +74,8 @@ def _make_claim(
         "commit": "commit from this session's shell",
     }
     told = [f"{text} matches no file" for text in claims.without_files(surfaces)]
+    for overlap in claims.leases.overlaps(claims.seats.family(haid), claim.surfaces, None):
+        told.append(f"{overlap.claim.haid} is writing {overlap.held}; its next write is refused")
     if first and (said := guarding.begin(claims.planning)):
         answer["guard"] = said[0]
     elif missed := guarding.warnings(claims.planning):

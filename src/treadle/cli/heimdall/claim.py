@@ -20,6 +20,8 @@ heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
     git hooks that refuse commits and pushes under somebody else's claim; the first claim in a repository installs them
     HEIMDALL_GUARD_BYPASS="why" lets one through, and the reason is kept in decisions.md
     In an agent's session this, --force and another session's identity need a code from `treadle coord allow`.
+heimdall-claim leases on | off | status
+    an agent that writes what no one has claimed holds that file for 10 minutes from its last write, or until it ends
 heimdall-claim radar [BRANCH...] [--json]   which branches and worktrees would conflict if merged now (exit 3: some)
 Who acts is HEIMDALL_HAID, else the agent session that the command runs in, else the checkout's person;
 --role R: the agent with that role in this checkout.
@@ -86,6 +88,8 @@ def _claim(claims: Claims, args: Arguments) -> int:
         out(f"held in all: {' '.join(map(one_line, made.texts))}")
     for text in claims.without_files(asked):
         err(f"warning: {one_line(text)} matches no file")
+    for overlap in claims.leases.overlaps(claims.seats.family(haid), made.surfaces, None):
+        err(f"warning: {overlap.claim.haid} is writing {one_line(overlap.held)}; its next write is refused")
     if first:
         for line in guarding.begin(claims.planning):
             (err if line.startswith("warning: ") else out)(line)
@@ -125,7 +129,7 @@ def _wait(claims: Claims, args: Arguments) -> int:
     haid = _caller(claims, args, enter=True)
     until, told = time.monotonic() + int(seconds), False
     wanted = [Surface(text, claims.top) for text in args.rest]
-    while found := Claims(claims.planning, claims.top).overlaps(haid, wanted):
+    while found := _held_or_written(Claims(claims.planning, claims.top), haid, wanted):
         if not told:
             claims.waits.put(haid, args.rest, "waits", [overlap.claim.haid for overlap in found])
             err("\n".join(f"waiting: {overlap}" for overlap in found))
@@ -136,6 +140,10 @@ def _wait(claims: Claims, args: Arguments) -> int:
     claims.waits.drop(haid)
     out(f"free: {' '.join(map(one_line, args.rest))}")
     return 0
+
+
+def _held_or_written(claims: Claims, haid: str, wanted: list[Surface]) -> list[Overlap]:
+    return claims.overlaps(haid, wanted) or claims.leases.overlaps(claims.seats.family(haid), wanted, None)
 
 
 def _heartbeat(claims: Claims, args: Arguments) -> int:
@@ -204,14 +212,28 @@ def _verdict(claims: Claims, found: list[Overlap], args: Arguments) -> int:
 
 def _list(claims: Claims, args: Arguments) -> int:
     as_json = "--json" in args.flags
-    listed = claims.listed(as_json=as_json)
+    listed, leases = claims.listed(as_json=as_json), claims.leases.active()
     claims.planning.note("claim", "list", str(len(listed)))
     _warn(claims)
     if as_json:
-        inside = ",\n".join(listed).replace("\n", "\n  ")
-        out(f"[\n  {inside}\n]" if listed else "[]")
-    else:
-        out("\n".join([f"ACTIVE CLAIMS ({len(listed)})" if listed else "(no active claims)", *listed]))
+        inside = ",\n".join([*listed, *(dumps(lease.as_json(), 2) for lease in leases)]).replace("\n", "\n  ")
+        out(f"[\n  {inside}\n]" if inside else "[]")
+        return 0
+    out("\n".join([f"ACTIVE CLAIMS ({len(listed)})" if listed else "(no active claims)", *listed]))
+    if leases:
+        out(f"BEING WRITTEN ({len(leases)})")
+    for lease in leases:
+        where = f"in {one_line(lease.fields['worktree'])}, lease until {lease.expires_at}"
+        out(f"  {lease.haid}  {one_line(lease.texts[0])}  {where}")
+    return 0
+
+
+def _leases(claims: Claims, args: Arguments) -> int:
+    if args.rest not in (["on"], ["off"], ["status"]):
+        raise UsageError("expected leases on, off or status")
+    if args.rest != ["status"]:
+        claims.leases.turn(on=args.rest == ["on"])
+    out("on" if claims.leases.are_on() else "off")
     return 0
 
 
@@ -329,5 +351,6 @@ _COMMANDS: dict[str, Callable[[Claims, Arguments], int]] = {
     "show": _show,
     "reap": _reap,
     "guard": _guard,
+    "leases": _leases,
     "radar": _radar,
 }
