@@ -1,6 +1,7 @@
 """Work lands wherever the branch is: in a bare repository, behind a remote on disk or over HTTP with hooks."""
 
 import asyncio
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from tests.fleet.repositories import git
 from tests.fleet.test_merging import Finished
 from tests.landing.git_http import GitServer
-from tests.landing.test_train import empty, proof
+from tests.landing.test_train import empty, proof, start_train
 from treadle.errors import NotFound, WorkspaceError
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import branch as branches
@@ -143,6 +144,62 @@ async def test_over_http_a_push_whose_answer_is_lost_is_read_from_the_branch(
         await train.change(bus, next(iter(await train.trains(bus))), _resumed)
         record = await lands(bus, repository)
     assert served.cut_answers == 0 and record.landed == 1
+    assert git(bare, "log", "--format=%B", "main").count("Order: one\n") == 1
+
+
+WAITS = """#!/bin/sh
+: >{place}/in.$$
+n=0
+while [ ! -e {place}/go ] && [ $n -lt 1200 ]; do sleep 0.05; n=$((n+1)); done
+"""
+
+
+async def until_there(directory: Path, pattern: str, count: int) -> None:
+    async with asyncio.timeout(60):
+        while len(list(directory.glob(pattern))) < count:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_train_killed_while_the_servers_hook_ran_is_followed_by_one_that_pushes_the_same(
+    bus: Bus, finished: Finished, bare: Path, repository: Path, served: GitServer, tmp_path: Path
+) -> None:
+    """The killed one's push still arrives, at any moment of the other's."""
+    git(repository, "remote", "set-url", "origin", f"{served.url}/shared.git")
+    place = tmp_path / "hook"
+    place.mkdir()
+    hook = bare / "hooks/pre-receive"
+    hook.write_text(WAITS.format(place=place))
+    hook.chmod(0o755)
+    one = await finished.order("one", {"new.txt": "x\n"})
+    killed = start_train("", repository, one, "true", "origin:main")
+    await until_there(place, "in.*", 1)
+    killed.send_signal(signal.SIGKILL)
+    await asyncio.to_thread(killed.wait, 60)
+    assert git(bare, "rev-parse", "main") == finished.base and await proof(bus, one) is None
+    next_one = asyncio.create_task(lands(bus, repository))
+    await until_there(place, "in.*", 2)
+    (place / "go").touch()
+    record = await next_one
+    assert record.landed == 1 and record.landing is None and record.paused is None
+    assert git(bare, "log", "--format=%B", "main").count("Order: one\n") == 1 and await proof(bus, one) is not None
+
+
+@pytest.mark.parametrize("point", ["intent recorded", "branch moved", "noted"])
+async def test_a_train_killed_around_the_push_is_followed_by_one_that_lands_it_once(
+    bus: Bus, finished: Finished, bare: Path, repository: Path, point: str
+) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    done = start_train(point, repository, one, "true", "origin:main")
+    assert await asyncio.to_thread(done.wait, 120) == -signal.SIGKILL
+    assert (git(bare, "rev-parse", "main") != finished.base) == (point != "intent recorded")
+    (repository / "mine.txt").write_text("mine\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "a person's")
+    git(repository, "pull", "-q", "--no-rebase", "--no-edit", "origin", "main")
+    git(repository, "push", "-q", "origin", "main")
+    record = await lands(bus, repository)
+    assert record.landed == 1 and record.landing is None and await proof(bus, one) is not None
+    assert {"new.txt", "mine.txt"} <= set(git(bare, "ls-tree", "--name-only", "main").split())
     assert git(bare, "log", "--format=%B", "main").count("Order: one\n") == 1
 
 

@@ -1,6 +1,9 @@
 """What has landed is taken back by an order that lands like anything else."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +15,11 @@ from tests.fleet.repositories import git
 from tests.fleet.test_merging import clean
 from tests.landing.test_train import CHECK, empty, run
 from treadle.cli.root import treadle
-from treadle.errors import NotFound
+from treadle.errors import ConfigError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.landing import reverting, train
+from treadle.landing import merging, reverting, train
 from treadle.landing.train import Train
 from treadle.wire.goal.records import GoalRecord, GoalStep
 
@@ -67,6 +70,41 @@ async def test_several_are_taken_back_at_once_and_what_never_landed_is_refused(
     with pytest.raises(NotFound, match="bad has not landed on any branch"):
         await reverting.revert(bus, ["bad"])
     assert (await train.load(bus, train.name_of(str(repository / ".git"), "main")))[0].verify == CHECK
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from treadle.fleet.client import connected
+from treadle.landing import bench, merging
+real = bench.Bench.move
+def dies(*args):
+    real(*args)
+    os.kill(os.getpid(), signal.SIGKILL)
+bench.Bench.move = dies
+async def main():
+    async with connected() as bus:
+        await merging.merge(bus, [sys.argv[1]], sys.argv[2])
+asyncio.run(main())
+"""
+
+
+async def test_what_was_merged_by_hand_is_taken_back_too_also_when_the_merge_was_killed(
+    bus: Bus, repository: Path, start_node: Start
+) -> None:
+    await start_node()
+    one, two = await changes(bus, repository, "echo 1 > one.txt", "echo 2 > two.txt")
+    (step,) = await merging.merge(bus, [one], str(repository))
+    argv = [sys.executable, "-c", KILLED, two, str(repository)]
+    assert (await asyncio.to_thread(subprocess.run, argv)).returncode == -signal.SIGKILL and step.merged
+    with pytest.raises(NotFound, match="has not landed"):
+        await reverting.revert(bus, [two])
+    (again,) = await merging.merge(bus, [two], str(repository))
+    assert again.merged and again.why == "it is on the branch already"
+    with pytest.raises(ConfigError, match="no check is set for main"):
+        await reverting.revert(bus, [one, two])
+    await train.ensure(bus, str(repository), "main", verify=CHECK)
+    assert await taken_back(bus, one, two) == 1
+    assert not (repository / "one.txt").exists() and not (repository / "two.txt").exists() and clean(repository)
 
 
 async def test_all_that_a_goal_has_landed_is_taken_back_by_one_command(

@@ -1,7 +1,6 @@
 """A train on a real engine and repository: what lands is what was checked, whatever is killed or moved meanwhile."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -208,7 +207,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from treadle.fleet.client import connected
 from treadle.landing import bench, train
-point, repository, order, verify = sys.argv[1:]
+point, repository, order, verify, branch = sys.argv[1:]
 def dies(where, name, after):
     real = getattr(where, name)
     async def slow(*args, **more):
@@ -226,7 +225,7 @@ points = {"built": (bench.Bench, "build", True), "recorded as built": (train.Tra
           "noted": (train.Train, "_note", True)}
 async def main():
     async with connected() as bus:
-        name = await train.ensure(bus, repository, "", verify=verify, setup="", slots=2)
+        name = await train.ensure(bus, repository, branch, verify=verify, setup="", slots=2)
         await train.board(bus, name, [order])
         record, _ = await train.load(bus, name)
         if point == "verdict recorded":
@@ -236,7 +235,7 @@ async def main():
                     os.kill(os.getpid(), signal.SIGKILL)
                 return False
             train.Train._take_verdict = taken
-        else:
+        elif point:
             dies(*points[point])
         await train.Train(bus, name, record).run(lambda record: not record.queue)
 asyncio.run(main())
@@ -252,14 +251,17 @@ POINTS = (
 )
 
 
+def start_train(point: str, repository: Path, order: str, verify: str, branch: str) -> subprocess.Popen[bytes]:
+    """A train in a process of its own that is killed at this point."""
+    return subprocess.Popen([sys.executable, "-c", KILLED, point, str(repository), order, verify, branch])
+
+
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_after_any_step_the_next_train_lands_it_exactly_once(
     bus: Bus, finished: Finished, repository: Path, point: str
 ) -> None:
     one = await finished.order("one", {"new.txt": "x\n"})
-    argv = [sys.executable, "-c", KILLED, point, str(repository), one, CHECK]
-    done = await asyncio.to_thread(subprocess.run, argv, env=dict(os.environ), timeout=120)
-    assert done.returncode == -signal.SIGKILL
+    assert await asyncio.to_thread(start_train(point, repository, one, CHECK, "").wait, 120) == -signal.SIGKILL
     moved = point in POINTS[5:]
     assert (git(repository, "rev-parse", "main") != finished.base) == moved, "it moves in one step, after the verdict"
     assert await proof(bus, one) is None

@@ -20,6 +20,7 @@ async def send(bus: Bus, spec: Spec) -> Spec:
     """The order, with its repository stored beside it."""
     user = await asyncio.to_thread(checkouts.find, spec.root)
     if user is not None and not spec.base:
+        await asyncio.to_thread(trees.see_branch, user, spec)
         spec = replace(spec, base=await asyncio.to_thread(trees.commit_of, user, trees.beginning(spec)))
     if user is None or not spec.base:
         raise WorkspaceError(f"{spec.root} is not in a git repository, so it cannot be sent", hint="leave out --bundle")

@@ -21,7 +21,7 @@ from typing import Any
 from treadle.errors import ConfigError
 from treadle.host.order import read_tree
 from treadle.settings import trust
-from treadle.wire.fleet.orders import OURS, OrderRequest, read_request
+from treadle.wire.fleet.orders import HERE, OURS, OrderRequest, read_request
 from treadle.workspace import checkouts
 
 FILE = ".treadle/fleet.toml"
@@ -43,6 +43,8 @@ def completed(tree: Any, where: str, warn: Warn) -> OrderRequest:
             raise ConfigError(f"there is no template {request.template!r}", hint=f"{FILE} of the repository has them")
         return request
     told = _told(path, user.top, request.template, warn)
+    if request.land == HERE and told.get("land"):
+        tree = {name: value for name, value in tree.items() if name != "land"}
     return read_request(_over(told, tree), f"{where}, with {path}") if told else request
 
 

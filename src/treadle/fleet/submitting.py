@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from treadle.errors import LocalError, StorageError
+from treadle.errors import ConfigError, LocalError, StorageError
 from treadle.fleet.engine.bus import STATE, TIMEOUT, Bus, Stale, Unreachable
 from treadle.fleet.orders import checked, encode, new_id, read_spec
 from treadle.fleet.run import trees
 from treadle.fleet.run.sources import commit_of
-from treadle.wire.fleet.orders import OrderFields, OrderRequest, Spec
+from treadle.wire.fleet.orders import HERE, OrderFields, OrderRequest, Spec
 from treadle.workspace import checkouts, remotes
 
 IN_FLIGHT = 64
@@ -43,13 +43,29 @@ def made(request: OrderRequest, *, by: str) -> Spec:
     """
     given = {name: getattr(request, name) for name in OrderFields.__struct_fields__}
     root = os.path.abspath(os.path.expanduser(request.root)) if request.root else ""
-    if request.land and (user := checkouts.find(root) if os.path.isdir(root) else None) is not None:
-        trees.commit_of(user, remotes.ref_of(request.land))  # raises where there is no such branch
+    if request.land:
+        given["land"] = _branch(request.land, root)
     fixed = root and not request.in_place and not request.land
     base = request.base or (commit_of(root) if fixed else "")
     more = {"id": new_id(request.key), "created": time.time(), "by": by, "root": root, "base": base}
     more |= {"asked": _digest(request)} if request.key else {}
     return checked(Spec(**{**given, **more}))
+
+
+def _branch(land: str, root: str) -> str:
+    """The branch that is meant, which is there as far as can be seen from here."""
+    user = checkouts.find(root) if os.path.isdir(root) else None
+    if user is None:
+        if land == HERE:
+            raise ConfigError("no repository is here whose branch could be meant", hint="name it: --land BRANCH")
+        return land
+    branch = checkouts.branch_here(user) if land == HERE else land
+    remote, _ = remotes.split(branch)
+    if remote:
+        remotes.Remote(user, remote)  # its branch is looked for when the order is placed
+    else:
+        trees.commit_of(user, remotes.ref_of(branch))
+    return branch
 
 
 def _digest(request: OrderRequest) -> str:

@@ -2,10 +2,12 @@
 
 It is built, checked and landed as a train does it, so the branch moves only to what was checked, and nothing is ever
 taken back. It waits behind no other, sends nothing back, and without a check it lands what merges cleanly. Killed, it
-has merged or it has not; which of the two is read from the branch when it is asked for again.
+has merged or it has not; which of the two is read from the branch when it is asked for again. The proof of the landing
+is kept as a train's is, so that `land revert` knows it.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -14,15 +16,15 @@ from msgspec.structs import replace
 
 from treadle.errors import WorkspaceError
 from treadle.fleet import client
-from treadle.fleet.engine.bus import Bus, Write
+from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.io import scratch
 from treadle.landing import queue
 from treadle.landing.bench import Bench
 from treadle.landing.sending import change_of
-from treadle.landing.train import Train
+from treadle.landing.train import Train, name_of, proof_key
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.records import Note, Order
-from treadle.wire.fleet.train import Car, TrainRecord
+from treadle.wire.fleet.train import Car, LandingIntent, TrainRecord
 from treadle.workspace import branch_moves, checkouts, merges
 from treadle.workspace.user_repository import UserRepository
 
@@ -61,13 +63,11 @@ async def merge(bus: Bus, names: list[str], into: str, *, verify: str = "", by: 
     """Merge the work of these orders, in this order, into the branch that is checked out in `into`."""
     user = await asyncio.to_thread(checkouts.around, into)
     await asyncio.to_thread(branch_moves.recover, user)
-    ref = await asyncio.to_thread(user.head)
-    if not ref.startswith("refs/heads/"):
-        raise WorkspaceError(f"no branch is checked out in {user.top}", hint="git switch BRANCH")
+    branch = await asyncio.to_thread(checkouts.branch_here, user)
     steps: list[MergeStep] = []
     for name in names:
         order = await client.get_order(bus, name)
-        step = await _merge_one(bus, order, user, ref.removeprefix("refs/heads/"), verify, by)
+        step = await _merge_one(bus, order, user, branch, verify, by)
         steps.append(replace(step, title=order.title))
         if not step.merged:
             break
@@ -97,7 +97,8 @@ class Passenger(Train):
     """A train that exists for one order, in this process only."""
 
     def __init__(self, bus: Bus, record: TrainRecord, bench: Bench, by: str) -> None:
-        super().__init__(bus, "", record, bench=bench)
+        name = name_of(bench.user.common, record.branch)  # of the train that this branch has, or could have
+        super().__init__(bus, name, record, bench=bench)
         self.by = by
         self.landed_as = ""
 
@@ -152,6 +153,7 @@ class Passenger(Train):
         """Only what is on its way counts: wherever another has moved the branch to meanwhile, it is built there."""
         intent, tip = self.record.landing, await asyncio.to_thread(self.bench.tip)
         if intent is not None and await asyncio.to_thread(self.bench.contains, intent.new):
+            await self._keep_proof(intent)
             await self._note(intent.orders, intent.new)
             self.landed_as, self.record = intent.new, queue.moved(self.record, time.time())
             return True
@@ -159,6 +161,26 @@ class Passenger(Train):
             return False
         self.record = replace(self.record, tip=tip, row=(), landing=None)
         return True
+
+    async def _note_there(self, order: str) -> None:
+        """The branch has it: by a merge that was killed before it could say so, or by a person with git."""
+        found = await asyncio.to_thread(self._landing_of, order)
+        if found is not None:
+            await self._keep_proof(found)
+        await super()._note_there(order)
+
+    def _landing_of(self, order: str) -> LandingIntent | None:
+        words = ("log", "--first-parent", "-1", "--format=%H %T %P", f"--grep=^Order: {order}$", self.bench.ref)
+        named = self.bench.user.run(*words).stdout.decode().split()
+        if len(named) < 3:
+            return None
+        return LandingIntent(old=named[2], new=named[0], tree=named[1], orders=(order,))
+
+    async def _keep_proof(self, intent: LandingIntent) -> None:
+        for order in intent.orders:
+            if await self.bus.get(proof_key(order, self.name), latest=True) is None:
+                with contextlib.suppress(Stale):  # then another has written it just now
+                    await self.bus.batch(await self._proofs(0, order, intent, self.bench.user.top))
 
     async def _check(self, car: Car) -> Check:
         await asyncio.to_thread(self.bench.look, car.on, car.commit)  # what is in the way is told before a long check

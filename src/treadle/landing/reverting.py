@@ -23,8 +23,13 @@ async def revert(bus: Bus, orders: list[str], *, branch: str = "", agent: str = 
     if len(names) != 1:
         raise ConfigError("these have landed on different branches", hint="take back those of one branch at a time")
     (name,) = names
+    if where := next((proof.repository for proof in found if proof.repository), ""):
+        await train.ensure(bus, where, found[0].branch)  # merged by hand: the branch may have no train yet
     record, _ = await train.load(bus, name)
-    latest_first = sorted(found, key=lambda proof: proof.seq, reverse=True)
+    if not record.verify:
+        hint = f"`treadle land set {name} --verify COMMAND`, then once more"
+        raise ConfigError(f"no check is set for {record.branch}, and nothing lands without one", hint=hint)
+    latest_first = sorted(found, key=lambda proof: (proof.at, proof.seq), reverse=True)
     spec = await _spec(bus, record, latest_first, agent)
     (given,) = await client.submit(bus, [msgspec.structs.replace(spec, by=by or client.me())])
     return name, given.id

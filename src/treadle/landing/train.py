@@ -93,7 +93,7 @@ async def change(bus: Bus, name: str, how: Callable[[TrainRecord], TrainRecord])
 async def ensure(bus: Bus, root: str, branch: str, *, verify: str = "", setup: str = "", slots: int = 0) -> str:
     """The name of the train of this branch, made if there is none. New settings replace the old ones."""
     user = await asyncio.to_thread(checkouts.repository, root)
-    branch = branch or await asyncio.to_thread(_checked_out, user)
+    branch = branch or await asyncio.to_thread(checkouts.branch_here, user)
     name = name_of(await asyncio.to_thread(where, user, branch), remotes.split(branch)[1])
     if await bus.get(f"train.{name}", latest=True) is None:
         made = TrainRecord(repository=user.top, branch=branch)
@@ -111,13 +111,6 @@ def where(user: UserRepository, branch: str) -> str:
         return Remote(user, remote).address
     branch_moves.tip(user, f"refs/heads/{own}")
     return user.common
-
-
-def _checked_out(user: UserRepository) -> str:
-    ref = user.head()
-    if not ref.startswith("refs/heads/"):
-        raise WorkspaceError(f"no branch is checked out in {user.top}", hint="name one with --branch")
-    return ref.removeprefix("refs/heads/")
 
 
 async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = False) -> list[str]:
@@ -285,7 +278,7 @@ class Train:
         if intent is not None and has[intent.new]:
             await self._note(intent.orders, intent.new)
             for number, order in enumerate(intent.orders, self.record.landed + 1):
-                writes += await self._proofs(number, order)
+                writes += await self._proofs(number, order, intent)
         await self._store(after, *writes)
         if writes and intent is not None:
             behind = f"; the files of {', '.join(self._behind)} did not follow" if self._behind else ""
@@ -300,13 +293,12 @@ class Train:
     def _queued(self, order: str) -> QueuedChange | None:
         return next((each for each in self.record.queue if each.order == order), None)
 
-    async def _proofs(self, seq: int, order: str) -> list[Write]:
+    async def _proofs(self, seq: int, order: str, intent: LandingIntent, repository: str = "") -> list[Write]:
         """The write of the proof. An order that landed here before does so again only with another commit.
 
         Work that had been sent back is proof for the order that it all began with, too.
         """
-        intent, change = self.record.landing, self._queued(order)
-        assert intent is not None
+        change = self._queued(order)
         proof = LandedRecord(
             order=order,
             train=self.name,
@@ -320,6 +312,7 @@ class Train:
             receipt=change.receipt if change is not None else "",
             change=change.commit if change is not None else "",
             base=change.base if change is not None else "",
+            repository=repository,
         )
         proofs = [proof]
         if change is not None and change.first:

@@ -62,6 +62,14 @@ def repository(path: str) -> UserRepository:
     return UserRepository.bare(path) or around(path)
 
 
+def branch_here(user: UserRepository) -> str:
+    """The name of the branch that is checked out."""
+    ref = user.head()
+    if not ref.startswith("refs/heads/"):
+        raise WorkspaceError(f"no branch is checked out in {user.top}", hint="name one, or `git switch BRANCH`")
+    return ref.removeprefix("refs/heads/")
+
+
 def uncommitted(checkout: UserRepository, old: Mapping[str, TreeEntry]) -> int | None:
     """How many tracked files differ from those of the commit; None when the index is in a form that is not read."""
     data = read_if_there(checkout.file("index")) or b""

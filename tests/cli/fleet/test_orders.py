@@ -14,6 +14,7 @@ from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import git
 from treadle.cli.fleet import fleet as group
 from treadle.fleet.engine import places
+from treadle.settings import trust
 
 
 def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None:
@@ -75,6 +76,28 @@ def test_without_a_root_it_is_about_the_checkout_that_one_is_in(
     monkeypatch.chdir(tmp_path)
     (nowhere,) = as_json("submit", "x", "--dry-run")
     assert "root" not in nowhere
+
+
+def test_land_without_a_branch_is_the_projects_or_the_one_that_is_checked_out(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    git(repository, "switch", "-q", "-c", "mine")
+
+    def branch(*words: str) -> object:
+        return json.loads(CliRunner().invoke(group, ["submit", *words, "--dry-run"]).stdout)[0]["land"]
+
+    assert branch("x", "--land") == branch("x", "--land", "HEAD") == branch("--land", "--priority", "9", "x") == "mine"
+    assert branch("x", "--land", "main") == "main"
+    assert "--land takes what follows as its branch" in fleet("submit", "--land", "fix the test", code=1)
+    assert "no commit 'refs/heads/nowhere'" in fleet("submit", "x", "--land", "nowhere", code=1)
+    (repository / ".treadle").mkdir()
+    (repository / ".treadle" / "fleet.toml").write_text('[project]\nland = "main"\n')
+    trust.trust(str(repository))
+    assert branch("x", "--land") == branch("x") == "main" and branch("x", "--land", "mine") == "mine"
+    git(repository, "switch", "-q", "--detach")
+    (repository / ".treadle" / "fleet.toml").unlink()
+    assert "no branch is checked out" in fleet("submit", "x", "--land", code=1)
 
 
 def test_options_become_the_fields_of_the_order(tmp_path: Path) -> None:

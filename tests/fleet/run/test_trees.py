@@ -6,11 +6,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.repositories import git
+from treadle.errors import WorkspaceError
 from treadle.fleet.run import trees
 from treadle.io.sandbox import methods
 from treadle.wire.fleet.orders import Spec
+from treadle.workspace import checkouts, remotes
 
 confined = pytest.mark.skipif(methods.available().method is None, reason="commits come out through a sandbox")
 
@@ -191,3 +194,27 @@ def test_a_kept_worktree_of_the_release_before_is_removed_with_its_entry(reposit
     trees.remove_kept(str(directory), old)
     assert not (directory / "work").exists() and len(git(repository, "worktree", "list").splitlines()) == 1
     assert os.listdir(directory) == []
+
+
+def test_work_that_is_to_land_behind_a_remote_starts_from_where_the_branch_is_now(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remotes, "PAUSE", 0.01)
+    bare, other = tmp_path / "shared.git", tmp_path / "other"
+    git(tmp_path, "clone", "-q", "--bare", str(repository), str(bare))
+    git(repository, "remote", "add", "origin", str(bare))
+    spec = Spec(id="one", task="x", root=str(repository), land="origin:main")
+    user = checkouts.around(str(repository))
+    assert trees.see_branch(user, spec) == ""
+    git(tmp_path, "clone", "-q", str(bare), str(other))
+    (other / "theirs.txt").write_text("x\n")
+    git(other, "add", "-A")
+    git(other, "commit", "-qm", "a colleague's")
+    git(other, "push", "-q", "origin", "main")
+    assert trees.see_branch(user, spec) == ""
+    tree = trees.prepare(spec, str(repository), str(tmp_path / "work"), str(tmp_path / "store"))
+    assert tree.start == git(bare, "rev-parse", "main") and (Path(tree.root) / "theirs.txt").exists()
+    bare.rename(tmp_path / "away.git")
+    assert "starts from origin/main as it was last seen, because origin cannot be read" in trees.see_branch(user, spec)
+    with pytest.raises(WorkspaceError, match="has no commit"):
+        trees.see_branch(user, replace(spec, land="origin:other"))

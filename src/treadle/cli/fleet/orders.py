@@ -18,7 +18,7 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import LATE, exit_code, tell_asking, with_bus
 from treadle.errors import ConfigError, TimedOut
 from treadle.io.reading import read
-from treadle.wire.fleet.orders import OrderRequest, Reads, declared
+from treadle.wire.fleet.orders import HERE, OrderRequest, Reads, declared
 
 
 def order_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,6 +35,8 @@ def order_options(command: Callable[..., Any]) -> Callable[..., Any]:
             settings["multiple"] = True
         elif field.name == "park":
             settings |= {"is_flag": False, "flag_value": "10s"}
+        elif field.name == "land":
+            settings |= {"is_flag": False, "flag_value": HERE}
         if field.default and not field.many and isinstance(field.default, str | int):
             settings["help"] += f"  [default: {field.default}]"
         elif field.default and field.reads == "duration":
@@ -121,7 +123,9 @@ def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
     if options["prompt_file"]:
         options["task"] = read(options["prompt_file"]).decode()
     if not options["task"]:
-        raise ConfigError("there is no task", hint="treadle fleet submit TEXT, or --prompt-file FILE, or --file FILE")
+        taken = "--land takes what follows as its branch: write it after TEXT" if " " in given.get("land", "") else ""
+        hint = "treadle fleet submit TEXT, or --prompt-file FILE, or --file FILE"
+        raise ConfigError("there is no task", hint=taken or hint)
     request = completed(_in_a_checkout({**given, "task": options["task"]}), "the options", tell)
     agents = [name.strip() for name in (options["racing"] or "").split(",") if name.strip()]
     agents = agents or [request.agent] * (options["best_of"] or 1)

@@ -276,6 +276,8 @@ class Execution:
     async def prepare(self) -> None:
         """The worktree, with what an earlier attempt has left of it."""
         source = await sources.find(self.attempt.bus, self.spec)
+        if behind := await sources.see_branch(self.spec, source):
+            self.attempt.tell(Warned(message=behind, code="base", ts=time.time()))
         self.before = await continuing.prepare(self.attempt, source)
         self.brief = await frugal.brief(self.attempt.bus, self.spec, source)
         assert self.before.tree is not None

@@ -56,6 +56,12 @@ async def find(bus: Bus, spec: Spec) -> str:
     )
 
 
+async def see_branch(spec: Spec, source: str) -> str:
+    """Learn where the branch is now that the work starts from. Returns why that is not known."""
+    user = await asyncio.to_thread(checkouts.find, source)
+    return await asyncio.to_thread(trees.see_branch, user, spec) if user is not None else ""
+
+
 async def _has_base(bus: Bus, spec: Spec, user: UserRepository) -> bool:
     """Whether the work's base commit is here; fetched, if necessary, from the order that made it."""
     if not spec.base or not await asyncio.to_thread(lacks, user, [spec.base]):

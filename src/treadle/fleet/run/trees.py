@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 from treadle.errors import TreadleError, WorkspaceError
-from treadle.io import pinned
+from treadle.io import pinned, scratch
 from treadle.io.opening import opened
 from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
@@ -23,7 +23,7 @@ from treadle.workspace.copied import bring_files, files_under
 from treadle.workspace.kept_base import forget, keep
 from treadle.workspace.look import Look
 from treadle.workspace.prepared import Origin
-from treadle.workspace.store import LONG, Store
+from treadle.workspace.store import LONG, Store, lending
 from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.workspace import make_readable
 from treadle.workspace.writing import write_files
@@ -100,6 +100,23 @@ def _make_git(store: Store, user: UserRepository, path: str, start: str, head: s
 def beginning(spec: Spec) -> str:
     """What the work starts from: a commit, or a name that is looked up when it starts."""
     return spec.base or (remotes.ref_of(spec.land) if spec.land else "HEAD")
+
+
+def see_branch(user: UserRepository, spec: Spec) -> str:
+    """Ask where the branch behind a remote is now, if the work is to start from there. Returns why it is not known:
+    then it starts from where the branch was last seen, which costs a merge later and breaks nothing."""
+    remote, branch = remotes.split(spec.land)
+    if not remote or spec.base or spec.in_place:
+        return ""
+    with scratch.directory("seen") as directory:
+        store = Store.make(os.path.join(directory, "store"), **lending(user))
+        there = remotes.RemoteBranch(remotes.Remote(user, remote), branch, store)
+        try:
+            there.tip()
+        except WorkspaceError as error:
+            commit_of(user, there.here)  # raises where it was never seen
+            return f"it starts from {remote}/{branch} as it was last seen, because {error}"
+    return ""
 
 
 def commit_of(user: UserRepository, name: str) -> str:

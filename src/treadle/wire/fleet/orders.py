@@ -18,6 +18,8 @@ from treadle.errors import ConfigError
 FORMAT = 1
 TASK_MAX = 100_000
 ATTEMPTS = 3
+HERE = "HEAD"
+"""As the branch to land on: the project's, else the one that is checked out where the order is about."""
 RetryOn = Literal["verify", "provider", "stall"]
 Reads = Literal["", "duration", "when", "schedule", "file", "policy", "names"]
 """How an option's text becomes the field's value, where that is not simply the text or the number."""
@@ -88,7 +90,12 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     setup: Annotated[str, said("Run in the worktree before the agent starts.", "--setup", "CMD")] = ""
     land: Annotated[
         str,
-        said("The branch, or REMOTE:BRANCH, on which its work lands by itself once it is done.", "--land", "BRANCH"),
+        said(
+            "The branch, or REMOTE:BRANCH, on which its work lands by itself once it is done. Without BRANCH, or HEAD: "
+            "the project's, else the one that is checked out.",
+            "--land",
+            "[BRANCH]",
+        ),
     ] = ""
     on_red: Annotated[
         Literal["author", "reconciler", "person", "drop"],

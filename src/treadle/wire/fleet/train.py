@@ -193,3 +193,5 @@ class LandedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Between these two commits lies what its order has changed."""
     by: str = ""
     """The order whose work landed for it, after it was sent back."""
+    repository: str = ""
+    """Where it was merged by hand, so that a train can be made which takes it back."""
