@@ -108,6 +108,13 @@ async def await_node(bus: Bus, name: str) -> None:
             await asyncio.sleep(0.02)
 
 
+async def until_offers(bus: Bus, name: str) -> None:
+    """Until the node has said which agents it has, which it does a moment after its first beat."""
+    async with asyncio.timeout(60):
+        while not any(each.name == name and each.offers for each in await client.nodes(bus)):
+            await asyncio.sleep(0.02)
+
+
 def activity_of(why: Why) -> RunActivity:
     """What a runner reported last; all defaults while it has reported nothing."""
     return why.activity or RunActivity()

@@ -251,6 +251,7 @@ class Node:
                 slots=self.settings.slots,
                 labels=self.settings.labels,
                 agents=self.settings.agents,
+                offers=await asyncio.to_thread(_offers),
                 version=__version__,
                 heard=time.time(),
             )
@@ -423,6 +424,12 @@ def _how_it_ended(directory: str) -> str:
     except StorageError:
         said = []
     return "its runner was ended" + (f": {said[-1]}" if said else ", without a word")
+
+
+def _offers() -> dict[str, tuple[str, ...]]:
+    from treadle.fleet import offering  # it loads the agents' drivers, which is not to delay the first beat
+
+    return offering.of_machine()
 
 
 def _forget_old_runs() -> None:

@@ -48,6 +48,16 @@ def completed(tree: Any, where: str, warn: Warn) -> OrderRequest:
     return read_request(_over(told, tree), f"{where}, with {path}") if told else request
 
 
+def described(top: str, warn: Warn) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """What holds for orders about the checkout at `top`: the fields of all, and those of each template."""
+    path = os.path.join(top, FILE)
+    if not os.path.isfile(path):
+        return {}, {}
+    project = _told(path, top, "", warn)
+    templates = _tables(path)["templates"] if trust.is_trusted(top) else {}
+    return project, {name: _over(project, fields) for name, fields in templates.items()}
+
+
 def _told(path: str, top: str, template: str, warn: Warn) -> dict[str, Any]:
     """The fields that the file gives to an order."""
     trusted = trust.is_trusted(top)

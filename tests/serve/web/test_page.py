@@ -5,14 +5,15 @@ import re
 from pathlib import Path
 
 import msgspec
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
-from tests.fleet.conftest import Start, give, spec, until_state
+from tests.fleet.conftest import Start, give, spec, until_offers, until_state
 from tests.fleet.repositories import edits, work
 from tests.serve.web.conftest import WAIT, Open, StartWeb, Web, click_twice, press_until
 from treadle.fleet import client
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
+from treadle.settings import trust
 
 SLOW = "null:600:600"
 
@@ -68,7 +69,8 @@ async def test_an_order_is_given_watched_and_cancelled(web: Web, start_node: Sta
     await start_node()
     page = await open_page(web, "new")
     await page.get_by_label("What is to be done").fill("weave a blue cloth")
-    await page.get_by_label("Agent").fill(SLOW)
+    await pick(page, "Agent", "another…")
+    await page.get_by_label("Agent: another").fill(SLOW)
     await page.get_by_role("button", name="Give the order").click()
     await expect(page.get_by_role("heading", name="weave a blue cloth")).to_be_visible()
     await expect(page.locator(".order-head .badge")).to_contain_text("working")
@@ -77,6 +79,51 @@ async def test_an_order_is_given_watched_and_cancelled(web: Web, start_node: Sta
     await click_twice(page, "Cancel")
     await expect(page.locator(".order-head .badge")).to_contain_text("cancelled")
     await expect(page.locator(".part.done .row")).to_contain_text("cancelled")
+
+
+async def pick(page: Page, field: str, option: str) -> None:
+    await page.get_by_role("combobox", name=field, exact=True).select_option(option)
+
+
+async def test_an_order_is_put_together_from_what_nodes_earlier_orders_and_the_repository_have(
+    web: Web, bus: Bus, start_node: Start, repository: Path, open_page: Open
+) -> None:
+    """The agents that nodes have, repositories of before, branches, the project's own check, what it waits for."""
+    await start_node(labels=("gpu",))
+    (repository / ".treadle").mkdir()
+    (repository / ".treadle" / "fleet.toml").write_text(
+        '[project]\nverify = "make check"\n[templates.fix]\nattempts = 2\nverify = "make fix"\n'
+    )
+    trust.trust(str(repository))
+    await until_offers(bus, "n1")
+    before = work(repository, "null", claims=("a.txt",), labels=("nowhere",), title="comes first", project="shop")
+    await give(bus, before)
+    page = await open_page(web, "new")
+    await page.get_by_label("What is to be done").fill("and then this")
+    await pick(page, "Repository or directory, on the node", str(repository))
+    check = page.get_by_label("Check that must pass")
+    await expect(check).to_have_attribute("placeholder", "as the project says: make check")
+    await pick(page, "Template", "fix")
+    await expect(check).to_have_attribute("placeholder", "as the project says: make fix")
+    await pick(page, "Agent", "native")
+    await pick(page, "What runs without a question", "full-auto")
+    await page.get_by_text("More: landing").click()
+    await pick(page, "Starts from", "main")
+    await pick(page, "Project", "shop")
+    await pick(page, "Only on nodes with the label", "gpu")
+    await page.get_by_label("Priority").fill("7")
+    await page.get_by_label("At most, in tokens").fill("5000")
+    await page.get_by_label("Not before").fill("2099-01-01T06:00")
+    await page.get_by_label("comes first").check()
+    await pick(page, "When one of those has failed", "run")
+    await page.get_by_role("button", name="Give the order").click()
+    await expect(page.get_by_role("heading", name="and then this")).to_be_visible()
+    given = await client.get_spec(bus, page.url.rpartition("/")[2])
+    assert (given.root, given.base, given.agent, given.mode) == (str(repository), "main", "native", "full-auto")
+    assert (given.verify, given.attempts, given.project, given.labels) == ("make fix", 2, "shop", ("gpu",))
+    assert (given.priority, given.limits.tokens, given.after, given.if_failed) == (7, 5000, (before.id,), "run")
+    assert given.not_before > 4e9
+    await client.cancel(bus, before.id, by="test")
 
 
 async def test_somebody_new_is_given_a_code_for_a_node_and_a_demo_to_run(

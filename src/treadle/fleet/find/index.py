@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -30,6 +30,8 @@ from treadle.wire.fleet.records import AnswerRecord, AskRecord
 FORMAT = 4
 TEXT_MAX = 20_000
 """How many characters of one text are searched."""
+LATEST = 2000
+"""How many orders are looked at for values to choose from."""
 FACETS = ("state", "agent", "project", "node")
 COUNTED = (*FACETS, "needs")
 """Columns by which orders are counted as they change, so that counting need not read all of them."""
@@ -194,6 +196,14 @@ class OrderIndex:
         query = f"SELECT row FROM orders WHERE id IN ({place}) ORDER BY revision DESC"
         with self._reading() as db:
             return [_rows.decode(data) for (data,) in db.execute(query, [*values, count, offset])]
+
+    def values(self, column: Literal["place", "project"], most: int) -> list[str]:
+        """What orders have in this column, the values of the latest orders first."""
+        # Among the latest orders only: to find every value, each order would be read.
+        latest = f"SELECT {column} AS value, revision FROM orders ORDER BY revision DESC LIMIT {LATEST}"
+        query = f"SELECT value FROM ({latest}) WHERE value != '' GROUP BY 1 ORDER BY max(revision) DESC LIMIT ?"
+        with self._reading() as db:
+            return [value for (value,) in db.execute(query, (most,))]
 
     def counts(self) -> dict[str, int]:
         with self._reading() as db:

@@ -6,7 +6,7 @@ import { badge, hasPrice, nowOf, stateOf, used } from "./words.js";
 
 const TITLES = { needs: "Needs you", working: "Working", waiting: "Waiting", done: "Done" };
 const KEPT = ["needs"];  // by urgency, whatever the project
-const NOTHING = { needs: "Nothing needs you.", working: "Nobody is at work.", waiting: "No order waits.", done: "Nothing has ended yet." };
+const NOTHING = { needs: "Nothing needs you.", working: "No agent is at work.", waiting: "No order waits.", done: "Nothing has ended yet." };
 /** @type {Map<string, HTMLElement>} */
 const made = new Map();
 /** @type {Map<string, HTMLElement>} */

@@ -238,6 +238,9 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 0
     labels: tuple[str, ...] = ()
     agents: tuple[str, ...] | None = None
+    """The only ones that it takes orders for; None: any."""
+    offers: dict[str, tuple[str, ...]] = {}
+    """The agents that are installed there, and for each the models that are known there."""
     version: str = ""
     heard: float = 0.0
 
