@@ -38,6 +38,7 @@ def nothing_left(state_home: Path) -> Iterator[None]:
     """Whatever a test started in its own state directory is gone when it has ended."""
     yield
     had_fleet = os.path.isdir(places.root())
+    had_node = any(os.path.isdir(os.path.join(places.root(), part)) for part in ("nodes", "runs"))
     background.stop()
     for _, process in list(up.local_nodes()):
         if process is not None:
@@ -48,7 +49,7 @@ def nothing_left(state_home: Path) -> Iterator[None]:
     if had_fleet:
         server.stop()
         shutil.rmtree(places.root(), ignore_errors=True)
-    end_late_runners(str(state_home), rounds=3 if had_fleet else 1)
+    end_late_runners(str(state_home), rounds=3 if had_node else 1)
     warm.dismiss(node.RUNNERS)
 
 

@@ -1,0 +1,69 @@
+"""What is stored of a train: read as it was written, and as it was written before there was more to say."""
+
+import msgspec
+import pytest
+
+from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.train import (
+    TRAIN_FORMAT,
+    Boarding,
+    Car,
+    LandedRecord,
+    LandingIntent,
+    LeftOut,
+    QueuedChange,
+    ReturnedChange,
+    TrainRecord,
+    TrainWish,
+)
+
+FULL = TrainRecord(
+    repository="/r/.git",
+    branch="main",
+    verify="make test",
+    policy="serial",
+    checks_on="nodes",
+    queue=(QueuedChange(order="a", commit="c1", alone="must", told=("its author tried",)),),
+    row=(Car(orders=("b",), on="c0", commit="c2", tree="t", verdict="green"),),
+    apart=(Car(orders=("c",), on="c0", commit="c3", tree="t", reds=1, apart=True),),
+    landing=LandingIntent(old="c0", new="c2", tree="t", orders=("b",)),
+    paused=Note(at=1.0, by="ana", what="lunch"),
+    back=(ReturnedChange(order="d", first="d", commit="c4", kind="conflict", why="a.txt", at=1.0),),
+    left_out=(LeftOut(order="e", kind="red", why="its check failed", at=1.0),),
+    flaky_tests={"test_x": 2},
+)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        FULL,
+        Boarding(order="a", root="/r", branch="main"),
+        TrainWish(by="ana", pause="lunch"),
+        LandedRecord(order="a", train="t", branch="main", commit="c", tree="t", seq=1, at=1.0, by="b"),
+    ],
+    ids=lambda stored: type(stored).__name__,
+)
+def test_what_is_stored_is_read_as_it_was_written_with_its_format(stored: msgspec.Struct) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(stored), type=type(stored)) == stored
+    assert stored.format == TRAIN_FORMAT  # type: ignore[attr-defined]
+
+
+def test_a_train_of_which_little_was_stored_runs_two_checks_at_once_and_moves_the_branch_itself() -> None:
+    read = msgspec.json.decode(b'{"repository": "/r/.git", "branch": "main"}', type=TrainRecord)
+    assert (read.slots, read.policy, read.checks_on, read.forge, read.paused) == (2, "auto", "here", "", None)
+    assert (read.red, read.seen) == (1.0, 10.0), "a guess of one in ten until more is known"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b'{"repository": "r", "branch": "m", "queue": [{"order": "a", "commit": "c", "alone": "?"}]}',
+        b'{"repository": "r", "branch": "m", "policy": "fast"}',
+        b'{"repository": "r", "branch": "m", "landing": {"old": "a", "new": "b", "tree": "t"}}',
+        b'{"branch": "m"}',
+    ],
+)
+def test_a_record_that_says_something_else_is_refused(wrong: bytes) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(wrong, type=TrainRecord)
