@@ -95,6 +95,16 @@ where there is a `_RUN`."""
 
 _RUN = re.compile(r"[A-Za-z0-9+/]{64}")
 _WORDS = tuple(dict.fromkeys(word for _, words in SHAPES for word in words))
+
+# The same for bytes. Looking for a word takes the same time whatever it is, so words that differ only in what follows a
+# name (=, : or a quotation mark) are looked for as one, and of words that contain another only that one.
+_LOWER = bytes.maketrans(bytes(range(65, 91)), bytes(range(97, 123)))
+_FOLDED = _LOWER.translate(bytes.maketrans(b':"', b"=="))
+_STEMS = {word.encode().translate(_FOLDED) for word in _WORDS}
+_STEMS = {stem for stem in _STEMS if not any(other in stem for other in _STEMS - {stem})}
+_EXACT_WORDS = tuple(word.encode() for word in _WORDS)
+_LETTERS = bytes(97 if chr(at).isascii() and (chr(at).isalnum() or chr(at) in "+/") else 32 for at in range(256))
+_LONG_RUN = b"a" * 64
 _SHORT, _MANY = 64, 4096
 
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
@@ -112,6 +122,7 @@ class Redactor:
     def __init__(self, values: Iterable[str] = ()) -> None:
         forms = {form for value in values for line in value.splitlines() for form in _forms(line.strip())}
         self._exact = sorted((form for form in forms if len(form) >= SHORTEST), key=len, reverse=True)
+        self._exact_bytes = tuple(form.encode("utf-8", "surrogatepass") for form in self._exact)
         self.longest = max(_LONGEST, *(len(form) for form in self._exact), 0)
         self._unprintable = any(not form.isprintable() for form in self._exact)
         """Whether JSON may write one of them in another way: with a tab in it, for example."""
@@ -143,12 +154,16 @@ class Redactor:
         stream = self.stream()
         return stream.feed(text) + stream.end()
 
-    def surely_clean(self, text: str) -> bool:
-        """Whether a JSON text has no secret in any of its strings, for certain; False where that must be looked at."""
-        if self._unprintable or "-----" in text or any(form in text for form in self._exact) or _RUN.search(text):
+    def surely_clean(self, text: bytes) -> bool:
+        """Whether a text, or JSON with many of them, has no secret, for certain; False where it must be looked at."""
+        if self._unprintable or b"-----" in text or any(form in text for form in self._exact_bytes):
             return False
-        lower = text.lower().replace("\\", "")  # as a quotation mark in a string is written after one
-        return not any(map(lower.__contains__, _WORDS))
+        if _LONG_RUN in text.translate(_LETTERS):
+            return False
+        # Without backslashes, as a quotation mark in a string of JSON is written after one.
+        if not any(map(text.translate(_FOLDED, b"\\").__contains__, _STEMS)):
+            return True
+        return not any(map(text.translate(_LOWER, b"\\").__contains__, _EXACT_WORDS))
 
     def tree(self, value: Any) -> Any:
         """The same JSON value with every text in it redacted."""
@@ -200,6 +215,22 @@ class RedactedStream:
         self._held += self._keys.end()
         return self._send(len(self._held))
 
+    @property
+    def held(self) -> str | None:
+        """What is held back; None inside of a key, which is not passed on."""
+        return None if self._keys.inside else self._held + self._keys.held
+
+    def skip(self, text: str) -> int:
+        """Take a text, with what was held back before it, that surely has no secret, and hold back only what could be
+        the beginning of one. Returns how many characters that is."""
+        longest = self._redactor.longest
+        rest = len(text) - text.rfind("\n") - 1
+        rest = rest if rest < 2 * longest else longest
+        cut = len(text) - rest
+        self._before = text[cut - 1 : cut] or self._before
+        self._held, self._keys.held = "", text[cut:]
+        return rest
+
     def _send(self, upto: int) -> str:
         if upto <= 0:
             return ""
@@ -224,8 +255,8 @@ class _KeyBlocks:
     """Removes whole PEM private keys, the only secrets that span several lines."""
 
     def __init__(self) -> None:
-        self._inside = False
-        self._held = ""
+        self.inside = False
+        self.held = ""
 
     def feed(self, chunk: str) -> str:
         return self._pass(chunk, last=False)
@@ -234,15 +265,15 @@ class _KeyBlocks:
         return self._pass("", last=True)
 
     def _pass(self, chunk: str, last: bool) -> str:
-        text = self._held + chunk
+        text = self.held + chunk
         out = []
-        while found := (_PEM_END if self._inside else _PEM_BEGIN).search(text):
-            out.append("" if self._inside else text[: found.start()] + MARK)
+        while found := (_PEM_END if self.inside else _PEM_BEGIN).search(text):
+            out.append("" if self.inside else text[: found.start()] + MARK)
             text = text[found.end() :]
-            self._inside = not self._inside
+            self.inside = not self.inside
         marker = text.rfind("-----", max(text.rfind("\n") + 1, len(text) - _PEM_MARKER))
         tail = len(text.rstrip("-"))
         keep = len(text) if last else min(marker if marker >= 0 else len(text), tail)
-        out.append("" if self._inside else text[:keep])
-        self._held = text[keep:]
+        out.append("" if self.inside else text[:keep])
+        self.held = text[keep:]
         return "".join(out)

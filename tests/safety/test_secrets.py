@@ -13,10 +13,11 @@ from treadle.agent import project
 from treadle.coordination import changes, radar
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.host.event_file import EventFile
+from treadle.host.event_file import EventFile, encode_events
 from treadle.receipts.trace import join_deltas
 from treadle.redact import MARK, Redactor
 from treadle.settings import config, trust
+from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, RunCompleted, RunStarted
 from treadle.workspace import git as workspace_git
 from treadle.workspace import uncommitted
 from treadle.workspace.user_repository import UserRepository
@@ -51,15 +52,16 @@ def test_a_secret_said_in_pieces_is_still_one(name: str, size: int) -> None:
 
 def test_no_receipt_and_no_file_of_events_keeps_a_key_that_came_in_pieces(tmp_path: Path) -> None:
     key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
-    deltas = [{"type": "assistant_delta", "text": key[at : at + 4]} for at in range(0, len(key), 4)]
-    events = [{"type": "run_started"}, *deltas, {"type": "run_completed"}]
+    ts = "2026-01-01T00:00:00Z"
+    deltas = [AssistantDelta(ts=ts, text=key[at : at + 4]) for at in range(0, len(key), 4)]
+    events: list[AnyAgentEvent] = [RunStarted(ts=ts, message=""), *deltas, RunCompleted(ts=ts, message="")]
     told = EventFile(str(tmp_path / "events.jsonl"), Redactor())
     for event in events:
-        told.write(msgspec.json.encode(event) + b"\n")
+        told.write([event], encode_events([event]))
     told.close()
     written = [msgspec.json.decode(line) for line in (tmp_path / "events.jsonl").read_bytes().splitlines()]
     assert "".join(event.get("text", "") for event in written) == MARK
-    trace = [dict(event) for event in events]
+    trace = [msgspec.to_builtins(event) for event in events]
     join_deltas(trace, Redactor())
     assert "".join(event.get("text", "") for event in trace) == MARK
 

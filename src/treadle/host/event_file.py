@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, to_builtins
+from msgspec.structs import replace
 
 from treadle.errors import StorageError
 from treadle.io.files import storage_error
 from treadle.io.opening import created
 from treadle.redact import RedactedStream, Redactor
-from treadle.wire.sidecar.receipts import AnyAgentEvent
+from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta
 
 _encoder = msgspec.json.Encoder()
 
@@ -23,6 +25,8 @@ def encode_events(events: Sequence[AnyAgentEvent]) -> bytes:
     return _encoder.encode_lines(events)
 
 
+_OF_TIMES = b"0123456789-+:.TZ\n"
+_DELTAS = ("assistant_delta", "")
 _PIECES = ("assistant_delta", "text_delta", "thinking_delta", "tool_output")
 
 
@@ -50,9 +54,39 @@ class RedactedEvents:
         yield from self._end(ended)
         yield self._tree(event)
 
+    def clean_lines(self, events: Sequence[AnyAgentEvent], lines: bytes) -> bytes:
+        """The same for events as lines of JSON. Nearly always none of them has a secret, which is found out at once."""
+        quick = self._without_secrets(events, lines)
+        if quick is not None:
+            return quick
+        trees = [msgspec.json.decode(line) for line in lines.splitlines()]
+        return _encoder.encode_lines([clean for tree in trees for clean in self.clean(tree)])
+
+    def _without_secrets(self, events: Sequence[AnyAgentEvent], lines: bytes) -> bytes | None:
+        """The lines if they surely have no secret, also none that was cut into pieces; None where that is not sure."""
+        stream, told = self._streams.get(_DELTAS) or (self._redactor.stream(), {})
+        held = stream.held
+        if held is None or len(self._streams) > (_DELTAS in self._streams):
+            return None
+        if not self._redactor.surely_clean(_written_by_sidecar(events, held)):
+            return None
+        given, before = list(events), b""
+        if held and isinstance(first := given[0], AssistantDelta):
+            given[0] = replace(first, text=held + first.text)
+        elif held:
+            before = _encoder.encode_lines([{**told, "text": held}])
+        if isinstance(last := given[-1], AssistantDelta):
+            self._streams[_DELTAS] = (stream, to_builtins(last))
+            _hold_back(given, stream)
+        else:
+            self._streams.pop(_DELTAS, None)
+            if given[0] is events[0]:
+                return before + lines
+        return before + _encoder.encode_lines(given)
+
     def _tree(self, event: dict[str, Any]) -> dict[str, Any]:
         """Each text by itself, and then the whole: a name beside a value says that the value is a secret."""
-        if self._redactor.surely_clean(_encoder.encode(event).decode()):
+        if self._redactor.surely_clean(_encoder.encode(event)):
             return event
         clean: dict[str, Any] = self._redactor.tree(event)
         text = _encoder.encode(clean).decode()
@@ -74,6 +108,34 @@ class RedactedEvents:
                 yield {**told, "text": rest}
 
 
+def _written_by_sidecar(events: Sequence[AnyAgentEvent], before: str) -> bytes:
+    """All that a sidecar can write into these events, with the pieces of a text joined to one.
+
+    Between texts there is a new line: no secret spans one, except for a key, whose frame alone tells it.
+    """
+    said = before + "".join([event.text if type(event) is AssistantDelta else "\n" for event in events])
+    others = [event for event in events if type(event) is not AssistantDelta or event.ext is not UNSET]
+    times = "\n".join([event.ts for event in events if type(event) is AssistantDelta])
+    if not times.isascii() or times.encode().translate(None, _OF_TIMES):
+        said = f"{said}\n{times}"
+    return said.encode("utf-8", "surrogatepass") + b"\n" + _encoder.encode_lines(others)
+
+
+def _hold_back(events: list[AnyAgentEvent], stream: RedactedStream) -> None:
+    """Of the pieces of text at the end, leave out what must wait for the next piece."""
+    run = len(events)
+    while run and type(events[run - 1]) is AssistantDelta:
+        run -= 1
+    left = stream.skip("".join([event.text for event in events[run:] if type(event) is AssistantDelta]))
+    for at in range(len(events) - 1, run - 1, -1):
+        event = events[at]
+        if not left or type(event) is not AssistantDelta:
+            return
+        cut = max(0, len(event.text) - left)
+        left -= len(event.text) - cut
+        events[at] = replace(event, text=event.text[:cut])
+
+
 class EventFile:
     """Writes events as JSON lines to a private file; with a redactor, without secrets."""
 
@@ -87,11 +149,9 @@ class EventFile:
         except OSError as error:
             raise storage_error(error, path, "write") from error
 
-    def write(self, lines: bytes) -> None:
-        if self._redacted is not None:
-            trees = [msgspec.json.decode(line) for line in lines.splitlines()]
-            lines = _encoder.encode_lines([clean for tree in trees for clean in self._redacted.clean(tree)])
-        self._put(lines)
+    def write(self, events: Sequence[AnyAgentEvent], lines: bytes) -> None:
+        """`lines` are the events as `encode_events` makes them."""
+        self._put(self._redacted.clean_lines(events, lines) if self._redacted is not None and events else lines)
 
     def _put(self, lines: bytes) -> None:
         try:

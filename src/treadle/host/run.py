@@ -352,7 +352,7 @@ class HostRun:
         self.observed.trace.extend(events, len(lines))
         for output in list(self._outputs):
             try:
-                output.write(lines)
+                output.write(events, lines)
             except StorageError as error:
                 # The run goes on: what was seen is still in memory, and the receipt says what is missing.
                 self.observed.notes.append(Deviation(where="events", problem=str(error)))
