@@ -377,3 +377,33 @@ async def test_what_the_persons_own_git_obeys_is_left_out_and_stops_no_other(
     record = await run(bus, repository, hook, one)
     (out,) = record.left_out
     assert record.landed == 1 and out.order == hook and "hooks/post-checkout, which is in the directory of" in out.why
+
+
+async def test_a_large_files_pointer_and_a_submodule_land_as_they_are_and_no_filter_runs(
+    bus: Bus, repository: Path, tmp_path: Path
+) -> None:
+    """The person's own git brings what they stand for: `git lfs pull`, `git submodule update`."""
+    canary = tmp_path / "canary"
+    git(repository, "config", "filter.lfs.smudge", f"touch {canary}; cat")
+    git(repository, "config", "filter.lfs.process", f"touch {canary}; cat")
+    (repository / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    git(repository, "add", "-A")
+    git(repository, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
+    (repository / "module").mkdir()
+    git(repository, "commit", "-qm", "large files and a submodule")
+    canary.unlink(missing_ok=True)
+    finished = Finished(bus, repository, tmp_path)
+    pointer = await finished.order("pointer", {"new.bin": "version https://git-lfs.github.com/spec/v1\n"})
+    usual = finished.commit
+
+    def moves_the_submodule(name: str) -> None:
+        git(finished.clone, "update-index", "--cacheinfo", f"160000,{'2' * 40},module")
+        usual(name)
+
+    finished.commit = moves_the_submodule  # type: ignore[method-assign]
+    module = await finished.order("module", {"note.txt": "moved\n"})
+    record = await run(bus, repository, pointer, module)
+    assert record.landed == 2 and record.paused is None, record
+    assert (repository / "new.bin").read_text().startswith("version https://git-lfs") and not canary.exists()
+    assert git(repository, "ls-tree", "main", "module").split()[2] == "2" * 40
+    assert list((repository / "module").iterdir()) == [] and clean(repository)

@@ -86,3 +86,94 @@ def test_a_merged_commit_is_checked_out_with_its_history_and_runs_no_filter(
     log = subprocess.run(["git", "log", "--format=%s"], cwd=here, capture_output=True, text=True, check=True).stdout
     assert log.splitlines()[0] == "merged" and "start" in log
     assert git(top, "rev-parse", "main") == main, "the user's branch is where it was"
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 12\n"
+
+
+def changed(user: UserRepository, name: str, *, files: dict[str, str] | None = None, module: str = "") -> str:
+    """A commit on the branch as it is, with these files and the submodule at this commit."""
+    top = Path(user.top)
+    git(top, "checkout", "-q", "-b", name, "main")
+    for path, text in (files or {}).items():
+        (top / path).write_text(text)
+    git(top, "add", "-A")
+    if module:
+        git(top, "update-index", "--add", "--cacheinfo", f"160000,{module},module")
+    git(top, "commit", "-qm", name)
+    made = git(top, "rev-parse", "HEAD")
+    git(top, "checkout", "-q", "main")
+    return made
+
+
+def test_a_driver_that_would_run_a_program_is_not_used_whatever_the_attributes_say(
+    user: UserRepository, tmp_path: Path
+) -> None:
+    top, canary = Path(user.top), tmp_path / "canary"
+    git(top, "config", "merge.mine.driver", f"touch {canary}; true")
+    git(top, "config", "merge.lfs.driver", f"touch {canary}; true")
+    (top / ".gitattributes").write_text("list.txt merge=mine\nother.txt merge=lfs filter=lfs diff=lfs -text\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "attributes")
+    a, b, store = branch(user, "a", "a"), branch(user, "b", "b"), store_of(user, tmp_path / "store")
+    merges.set_attributes(store, git(top, "rev-parse", "main"))
+    assert set(store.merge(a, b).conflicts) == {"list.txt", "deep/list.txt", "other.txt"} and not canary.exists()
+
+
+def test_lfs_pointers_merge_as_text_and_conflict_when_both_sides_changed_one(
+    user: UserRepository, tmp_path: Path
+) -> None:
+    top = Path(user.top)
+    (top / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    for name in ("one.bin", "two.bin"):
+        (top / name).write_text(POINTER.format(digest="0" * 64))
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "large files")
+    one = changed(user, "one", files={"one.bin": POINTER.format(digest="1" * 64)})
+    two = changed(user, "two", files={"two.bin": POINTER.format(digest="2" * 64)})
+    other = changed(user, "other", files={"one.bin": POINTER.format(digest="3" * 64)})
+    store = store_of(user, tmp_path / "store")
+    merges.set_attributes(store, git(top, "rev-parse", "main"))
+    assert store.merge(one, two).conflicts == () and store.merge(one, other).conflicts == ("one.bin",)
+    merged = store.commit(
+        store.merge(one, two).tree, [one, two], "merged", who=merges.fixed_identity(store, [one, two])
+    )
+    here = tmp_path / "here"
+    merges.check_out(store, user, "refs/heads/main", merged, one, str(here))
+    assert (here / "one.bin").read_text() == POINTER.format(digest="1" * 64), "a check has the pointer: setup fetches"
+
+
+def test_a_submodule_that_one_side_moved_is_taken_and_one_that_both_moved_conflicts(
+    user: UserRepository, tmp_path: Path
+) -> None:
+    top = Path(user.top)
+    git(top, "checkout", "-q", "main")
+    git(top, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
+    git(top, "commit", "-qm", "a submodule")
+    one, two = changed(user, "one", module="2" * 40), changed(user, "two", module="3" * 40)
+    plain = changed(user, "plain", files={"new.txt": "x\n"}, module="1" * 40)
+    store = store_of(user, tmp_path / "store")
+    taken = store.merge(one, plain)
+    assert taken.conflicts == () and store.borrow_tree(taken.tree)[1]["module"].blob == "2" * 40
+    found = store.merge(one, two)
+    assert found.conflicts == ("module",) and merges.kinds(found.messages)["module"].startswith("submodule")
+    here = tmp_path / "here"
+    merges.check_out(store, user, "refs/heads/main", one, one, str(here))
+    assert list((here / "module").iterdir()) == [], "a check has it empty: setup fetches"
+
+
+def test_a_resolution_that_git_remembers_is_not_replayed(user: UserRepository, tmp_path: Path) -> None:
+    top = Path(user.top)
+    git(top, "config", "rerere.enabled", "true")
+    git(top, "config", "rerere.autoUpdate", "true")
+    a, b = branch(user, "a", "a"), branch(user, "b", "b")
+    git(top, "checkout", "-q", "-b", "by-hand", a)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(top, "merge", "-q", b)
+    for name in ("list.txt", "deep/list.txt", "other.txt"):
+        (top / name).write_text("one\nboth\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "resolved")
+    git(top, "checkout", "-q", "main")
+    assert list((top / ".git" / "rr-cache").iterdir()), "git has it"
+    assert set(store_of(user, tmp_path / "store").merge(a, b).conflicts) == {"list.txt", "deep/list.txt", "other.txt"}

@@ -51,10 +51,16 @@ def land() -> None:
 @click.option("--verify", default="", metavar="COMMAND", help="The check; kept for the branch until another is given.")
 @click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
 @click.option(
-    "--forge", default="", metavar="FORGE", help="Land REMOTE:BRANCH by pull requests: github[:OWNER/NAME[@API]]."
+    "--forge",
+    default="",
+    metavar="FORGE",
+    help="Land REMOTE:BRANCH by pull requests: github, gitlab or forgejo, each also with :OWNER/NAME[@API].",
 )
 @click.option(
-    "--token", default="", metavar="VARIABLE", help="The variable with the forge's token. Default: GITHUB_TOKEN."
+    "--token",
+    default="",
+    metavar="VARIABLE",
+    help="The variable with the forge's token. Default: GITHUB_TOKEN and the like.",
 )
 @click.option("--slots", default=0, metavar="N", help="Checks at once. Default: 2, or what was given before.")
 @click.option("--reconciler", default="", metavar="AGENT", help="Who resolves what authors could not; kept too.")

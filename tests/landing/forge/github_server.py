@@ -1,82 +1,31 @@
-"""A small GitHub: a real HTTP server over a real bare repository, whose protected branch only it moves.
+"""A small GitHub. With GitHub's own OpenAPI document, every request and every answer is held against it, and what
+differs is in `wrong`."""
 
-With GitHub's own OpenAPI document, every request and every answer is held against it, and what differs is in `wrong`.
-"""
-
-import json
-import os
 import re
-import subprocess
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
-from tests.fleet.repositories import git
 from tests.landing.forge.contract import Contract, filled
-
-HOOK = """#!/bin/sh
-while read old new ref; do
-  if [ "$ref" = refs/heads/main ]; then echo 'GH006: Protected branch update failed' >&2; exit 1; fi
-done
-"""
+from tests.landing.forge.server import ForgeServer
 
 
-class GitHubServer:
+class GitHubServer(ForgeServer):
+    kind = "github"
+    sign = "Authorization"
+
     def __init__(self, bare: Path, contract: Contract | None = None) -> None:
-        self.bare, self.contract = bare, contract
-        self.pulls: list[dict[str, Any]] = []
+        super().__init__(bare)
+        self.contract = contract
         self.runs: list[dict[str, Any]] = []
         self.reviews: list[dict[str, Any]] = []
         self.comments: list[dict[str, Any]] = []
-        self.issues: dict[int, dict[str, Any]] = {}
-        self.asked: list[str] = []
         self.wrong: list[str] = []
-        self.needs_review = False
-        self.tokens: set[str] = set()
-        (bare / "hooks/pre-receive").write_text(HOOK)
-        (bare / "hooks/pre-receive").chmod(0o755)
-        outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                outer.take(self)
-
-            do_POST = do_PATCH = do_PUT = do_GET
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.api = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> "GitHubServer":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *what: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def take(self, asked: BaseHTTPRequestHandler) -> None:
-        data = asked.rfile.read(int(asked.headers.get("Content-Length", 0)))
-        body = json.loads(data) if data else None
-        self.tokens.add(asked.headers.get("Authorization", ""))
-        path = urlsplit(asked.path)
-        self.asked.append(f"{asked.command} {path.path}")
-        status, answer = self.answer(asked.command, path.path, parse_qs(path.query), body)
+    def checked(self, method: str, path: str, query: dict[str, list[str]], body: Any, status: int, answer: Any) -> Any:
         if self.contract is not None:
-            answer = filled(self.contract.answer_schema(asked.command, path.path, status), answer)
-            self.wrong += self.contract.faults(asked.command, path.path, parse_qs(path.query), body, status, answer)
-        raw = json.dumps(answer).encode()
-        asked.send_response(status)
-        asked.send_header("Content-Type", "application/json; charset=utf-8")
-        asked.send_header("Content-Length", str(len(raw)))
-        asked.end_headers()
-        asked.wfile.write(raw)
+            answer = filled(self.contract.answer_schema(method, path, status), answer)
+            self.wrong += self.contract.faults(method, path, query, body, status, answer)
+        return answer
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
         rest = path.removeprefix("/repos/shop/web")
@@ -115,33 +64,12 @@ class GitHubServer:
         if part == "/merge":
             if self.needs_review:
                 return 405, {"message": "At least 1 approving review is required by reviewers with write access."}
-            if body["sha"] != self._head(pull):
+            if body["sha"] != self.head(pull):
                 return 409, {"message": "Head branch was modified. Review and try the merge again."}
             return 200, {"sha": self.merge(pull), "merged": True, "message": "Pull Request successfully merged"}
         if method == "PATCH":
             pull.update(body)
         return 200, self._shown(pull)
-
-    def merge(self, pull: dict[str, Any], *, squash: bool = False) -> str:
-        """What the button on the forge does."""
-        head, base = self._head(pull), git(self.bare, "rev-parse", "main")
-        tree = git(self.bare, "merge-tree", "--write-tree", base, head).split()[0]
-        parents = ["-p", base] if squash else ["-p", base, "-p", head]
-        made = git(self.bare, "commit-tree", tree, *parents, "-m", "Merge pull request")
-        git(self.bare, "update-ref", "refs/heads/main", made, base)
-        pull.update(state="closed", merged=True, merge_commit_sha=made, merged_at="2026-01-01T00:00:00Z")
-        return made
-
-    def _head(self, pull: dict[str, Any]) -> str:
-        done = subprocess.run(
-            ["git", "rev-parse", "--verify", "-q", f"refs/heads/{pull['head_ref']}"],
-            cwd=self.bare,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "BY_FORGE": "1"},
-        )
-        pull["sha"] = done.stdout.strip() or pull.get("sha", "")
-        return str(pull["sha"])
 
     def _all(self) -> list[dict[str, Any]]:
         return [self._shown(pull) for pull in self.pulls]
@@ -151,4 +79,12 @@ class GitHubServer:
             name: pull.get(name) for name in ("number", "html_url", "state", "title", "body", "merged", "merged_at")
         }
         shown["merge_commit_sha"] = pull.get("merge_commit_sha")
-        return {**shown, "head": {"ref": pull["head_ref"], "sha": self._head(pull)}}
+        return {**shown, "head": {"ref": pull["head_ref"], "sha": self.head(pull)}}
+
+    def ends(self, pull: dict[str, Any], how: str) -> None:
+        self.runs.append({"name": "ci", "status": "completed", "conclusion": how, "head_sha": pull["sha"]})
+
+    def refuses(self, pull: dict[str, Any], by: str, text: str, remark: str, path: str, line: int) -> None:
+        said = {"user": {"login": by}, "commit_id": pull["sha"]}
+        self.comments.append({"body": remark, "path": path, "line": line, **said})
+        self.reviews.append({"state": "CHANGES_REQUESTED", "body": text, **said})

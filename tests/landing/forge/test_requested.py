@@ -17,7 +17,10 @@ from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git, model, read, says, work, write
 from tests.fleet.test_merging import Finished
 from tests.fleet.test_merging import finished as finished
+from tests.landing.forge.forgejo_server import ForgejoServer
 from tests.landing.forge.github_server import GitHubServer
+from tests.landing.forge.gitlab_server import GitLabServer
+from tests.landing.forge.server import ForgeServer
 from tests.landing.test_branch import bare as bare
 from tests.landing.test_branch import looks_at_once as looks_at_once
 from tests.landing.test_train import empty, proof
@@ -25,7 +28,7 @@ from treadle.errors import ConfigError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import train
-from treadle.landing.forge import choosing, github, requested
+from treadle.landing.forge import requested
 from treadle.landing.forge.github import GitHub
 from treadle.landing.train import Train
 from treadle.wire.fleet.train import TrainRecord
@@ -41,10 +44,10 @@ def hub(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
 
 
 async def begun(
-    bus: Bus, repository: Path, hub: GitHubServer, *orders: str, until: Callable[[TrainRecord], bool] = empty
+    bus: Bus, repository: Path, hub: ForgeServer, *orders: str, until: Callable[[TrainRecord], bool] = empty
 ) -> asyncio.Task[TrainRecord]:
     name = await train.ensure(bus, str(repository), "origin:main", verify="true")
-    forge = f"github:shop/web@{hub.api}"
+    forge = f"{hub.kind}:shop/web@{hub.api}"
     await train.change(bus, name, lambda found: replace(found, forge=forge, forge_token="SHOP_TOKEN"))
     await train.board(bus, name, orders)
     record, _ = await train.load(bus, name)
@@ -121,6 +124,32 @@ async def test_a_red_check_or_a_reviewer_closes_the_request_and_the_words_are_ke
     assert "ann: not yet" in out.output and git(bare, "rev-parse", "main") == finished.base
 
 
+@pytest.mark.parametrize("kind", [GitLabServer, ForgejoServer])
+async def test_other_forges_say_no_and_yes_in_the_same_way(
+    bus: Bus, finished: Finished, repository: Path, bare: Path, kind: type[ForgeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requested, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(requested, "BEGIN_SECONDS", 600.0)
+    monkeypatch.setenv("SHOP_TOKEN", "sesame")
+    with kind(bare) as hub:
+        one = await finished.order("one", {"new.txt": "x\n"}, agent="codex")
+        task = await begun(bus, repository, hub, one)
+        await until(task, lambda: hub.pulls and hub.pulls[0].get("sha"))
+        assert "Order: one" in hub.pulls[0]["body"] and "Agent: codex" in hub.pulls[0]["body"]
+        hub.ends(hub.pulls[0], "failure")
+        (out,) = (await task).left_out
+        assert out.kind == "red" and out.why.startswith("ci failed in http://forge.example/shop/web/")
+        assert "2 tests failed http://forge.example/run/7" in out.output and hub.pulls[0]["state"] == "closed"
+        two = await finished.order("two", {"other.txt": "x\n"})
+        task = await begun(bus, repository, hub, two)
+        await until(task, lambda: len(hub.pulls) == 2 and hub.pulls[1].get("sha"))
+        assert git(bare, "rev-parse", "main") == finished.base, "its checks have not ended"
+        hub.ends(hub.pulls[1], "success")
+        record, found = await task, await proof(bus, two)
+    assert record.landed == 1 and found is not None and git(bare, "rev-parse", "main^{tree}") == found.tree
+    assert hub.pulls[1]["merged"] and git(bare, "branch", "--list", "treadle/*") == ""
+
+
 async def test_a_missing_review_is_waited_for_and_a_request_merged_by_hand_has_landed(
     bus: Bus, finished: Finished, repository: Path, bare: Path, hub: GitHubServer
 ) -> None:
@@ -157,21 +186,14 @@ async def test_a_commit_of_a_colleague_meanwhile_stays_and_the_request_is_update
     tree = git(bare, "rev-parse", "main^{tree}")
     person = git(bare, "commit-tree", tree, "-p", "main", "-m", "a colleague's")
     git(bare, "update-ref", "refs/heads/main", person)
-    await until(task, lambda: hub._head(hub.pulls[0]) not in (first, ""))
+    await until(task, lambda: hub.head(hub.pulls[0]) not in (first, ""))
     hub.needs_review = False
     record = await task
     assert record.landed == 1 and len(hub.pulls) == 1
     assert git(bare, "merge-base", "--is-ancestor", person, "main") == "" and git(bare, "show", "main:new.txt") == "x"
 
 
-def test_which_forge_and_repository_are_meant(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = choosing.forge_of("github", "", "git@github.com:shop/web.git")
-    assert isinstance(found, GitHub) and (found.api, found.repository) == (github.PUBLIC, "shop/web")
-    own = choosing.forge_of("github", "", "https://git.example/shop/web.git")
-    assert isinstance(own, GitHub) and own.api == "https://git.example/api/v3"
-    for written, address in (("gitlab", "x"), ("github", "/srv/shop.git"), ("github:a/b@http://evil.example", "x")):
-        with pytest.raises(ConfigError):
-            choosing.forge_of(written, "", address)
+def test_without_a_token_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_TOKEN", raising=False)
     with pytest.raises(ConfigError, match="no token in the variable NO_TOKEN"):
         asyncio.run(GitHub("https://git.example", "shop/web", "NO_TOKEN").look(1))

@@ -1,16 +1,15 @@
-"""GitHub's HTTP API, as far as landing needs it. The token is read from the environment, by its name."""
+"""GitHub's HTTP API, as far as landing needs it."""
 
 from __future__ import annotations
 
-import os
 import re
-from typing import Any, Literal
-from urllib.parse import quote, urlsplit
+from typing import Literal
+from urllib.parse import quote
 
 import msgspec
 
-from treadle.errors import ConfigError, WorkspaceError
-from treadle.io.http import HttpClient, HttpError
+from treadle.errors import ConfigError
+from treadle.landing.forge.asking import ForgeApi
 from treadle.landing.forge.interface import (
     CheckState,
     ForgeCheck,
@@ -25,7 +24,6 @@ PUBLIC = "https://api.github.com"
 VERSION = "2022-11-28"
 TOKEN = "GITHUB_TOKEN"
 PAGE = 100
-ANSWER_MAX = 16 << 20
 GOOD = ("success", "neutral", "skipped")
 
 
@@ -111,34 +109,32 @@ class GitHub:
     def __init__(self, api: str, repository: str, token: str = TOKEN) -> None:
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
             raise ConfigError(f"{repository!r} is not OWNER/NAME of a repository")
-        if urlsplit(api).scheme != "https" and urlsplit(api).hostname not in ("127.0.0.1", "localhost"):
-            raise ConfigError(f"{api} is not an https address: a token would be sent for all to read")
-        self.api = api.rstrip("/")
-        self.repository = repository
-        self.token = token
+        headers = {"accept": "application/vnd.github+json", "x-github-api-version": VERSION}
+        place = f"{api.rstrip('/')}/repos/{repository}"
+        self.api = ForgeApi(place, token, ("authorization", "Bearer "), headers)
         self.owner = repository.partition("/")[0]
 
     async def find(self, head: str, base: str) -> LandingRequest | None:
         wanted = f"state=open&head={quote(f'{self.owner}:{head}')}&base={quote(base)}&per_page={PAGE}"
-        found = await self._get(f"/pulls?{wanted}", list[_Pull])
+        found = await self.api.get(f"/pulls?{wanted}", list[_Pull])
         return next((_request(pull) for pull in found if pull.head.ref == head), None)
 
     async def look(self, number: int) -> LandingRequest:
-        return _request(await self._get(f"/pulls/{number}", _Pull))
+        return _request(await self.api.get(f"/pulls/{number}", _Pull))
 
     async def open(self, head: str, base: str, title: str, body: str) -> LandingRequest:
         given = {"title": title, "body": body, "head": head, "base": base}
-        return _request(await self._ask("POST", "/pulls", given, _Pull))
+        return _request(await self.api.ask("POST", "/pulls", given, _Pull))
 
     async def update(self, number: int, title: str, body: str) -> LandingRequest:
-        return _request(await self._ask("PATCH", f"/pulls/{number}", {"title": title, "body": body}, _Pull))
+        return _request(await self.api.ask("PATCH", f"/pulls/{number}", {"title": title, "body": body}, _Pull))
 
     async def close(self, number: int) -> LandingRequest:
-        return _request(await self._ask("PATCH", f"/pulls/{number}", {"state": "closed"}, _Pull))
+        return _request(await self.api.ask("PATCH", f"/pulls/{number}", {"state": "closed"}, _Pull))
 
     async def checks(self, commit: str) -> list[ForgeCheck]:
-        runs = await self._get(f"/commits/{commit}/check-runs?filter=latest&per_page={PAGE}", _Runs)
-        combined = await self._get(f"/commits/{commit}/status?per_page={PAGE}", _Statuses)
+        runs = await self.api.get(f"/commits/{commit}/check-runs?filter=latest&per_page={PAGE}", _Runs)
+        combined = await self.api.get(f"/commits/{commit}/status?per_page={PAGE}", _Statuses)
         found = []
         for run in runs.check_runs:
             said = " ".join(filter(None, (run.output.title, run.output.summary)))
@@ -153,12 +149,12 @@ class GitHub:
         """Only what was written about this commit: what an earlier try was told is settled by the new one."""
         latest: dict[str, _Review] = {}
         comments = []
-        for review in await self._get(f"/pulls/{number}/reviews?per_page={PAGE}", list[_Review]):
+        for review in await self.api.get(f"/pulls/{number}/reviews?per_page={PAGE}", list[_Review]):
             if review.commit_id == commit and review.state in ("APPROVED", "CHANGES_REQUESTED", "DISMISSED"):
                 latest[_name(review.user)] = review
             if review.commit_id == commit and review.body.strip():
                 comments.append(ForgeComment(by=_name(review.user), text=review.body))
-        for remark in await self._get(f"/pulls/{number}/comments?per_page={PAGE}", list[_Remark]):
+        for remark in await self.api.get(f"/pulls/{number}/comments?per_page={PAGE}", list[_Remark]):
             if remark.commit_id == commit:
                 comments.append(
                     ForgeComment(by=_name(remark.user), text=remark.body, path=remark.path, line=remark.line)
@@ -169,64 +165,14 @@ class GitHub:
     async def merge(self, number: int, commit: str, message: str) -> str:
         title, _, rest = message.partition("\n")
         given = {"sha": commit, "merge_method": "merge", "commit_title": title, "commit_message": rest.strip()}
-        done: _Merged = await self._ask("PUT", f"/pulls/{number}/merge", given, _Merged)
+        done: _Merged = await self.api.ask("PUT", f"/pulls/{number}/merge", given, _Merged)
         if not done.merged:
             raise ForgeRefused(f"the forge did not merge: {done.message}")
         return done.sha
 
     async def issue(self, number: int) -> ForgeIssue:
-        found: _Issue = await self._get(f"/issues/{number}", _Issue)
+        found: _Issue = await self.api.get(f"/issues/{number}", _Issue)
         return ForgeIssue(number=found.number, title=found.title, body=found.body or "")
-
-    # Asking...
-
-    async def _get(self, path: str, kind: Any) -> Any:
-        return await self._ask("GET", path, None, kind)
-
-    async def _ask(self, method: str, path: str, body: dict[str, str] | None, kind: Any) -> Any:
-        client = HttpClient(self._headers(), connect_seconds=20, idle_seconds=60)
-        data = msgspec.json.encode(body) if body is not None else b""
-        try:
-            async with client.request(method, f"{self.api}/repos/{self.repository}{path}", data) as response:
-                answer = b""
-                async for chunk in response.chunks():
-                    answer += chunk
-                    if len(answer) > ANSWER_MAX:
-                        raise WorkspaceError("the forge's answer is too long")
-                status = response.status
-        except HttpError as error:
-            raise WorkspaceError(f"{urlsplit(self.api).hostname} cannot be asked: {error}") from error
-        finally:
-            await client.aclose()
-        if not 200 <= status < 300:
-            raise ForgeRefused(f"{urlsplit(self.api).hostname} answers {status} to {method}: {_said(answer)}")
-        try:
-            return msgspec.json.decode(answer, type=kind)
-        except msgspec.MsgspecError as error:
-            raise WorkspaceError(f"{urlsplit(self.api).hostname} answers something else: {error}") from error
-
-    def _headers(self) -> dict[str, str]:
-        value = os.environ.get(self.token, "").strip()
-        if not value:
-            raise ConfigError(f"there is no token in the variable {self.token}", hint="set it, or name another")
-        return {
-            "authorization": f"Bearer {value}",
-            "accept": "application/vnd.github+json",
-            "x-github-api-version": VERSION,
-            "user-agent": "treadle",
-            "content-type": "application/json",
-        }
-
-
-def repository_of(address: str) -> tuple[str, str]:
-    """The host and OWNER/NAME of a remote's address, over HTTPS or SSH."""
-    if match := re.fullmatch(r"(?:[\w.-]+@)?([\w.-]+):([\w.-]+/[\w.-]+?)(?:\.git)?/?", address):
-        return match[1], match[2]
-    parts = urlsplit(address)
-    path = parts.path.strip("/").removesuffix(".git")
-    if parts.hostname and re.fullmatch(r"[\w.-]+/[\w.-]+", path):
-        return parts.hostname, path
-    raise ConfigError("the remote's address names no OWNER/NAME of a forge", hint="give them: github:OWNER/NAME")
 
 
 def _request(pull: _Pull) -> LandingRequest:
@@ -250,13 +196,3 @@ def _run_state(run: _Run) -> CheckState:
 
 def _name(user: _User | None) -> str:
     return user.login if user is not None else "a deleted account"
-
-
-def _said(answer: bytes) -> str:
-    """The forge's own words, with those of its details."""
-    try:
-        tree = msgspec.json.decode(answer)
-        more = [str(each.get("message", "")) for each in tree.get("errors") or () if isinstance(each, dict)]
-        return "; ".join(filter(None, [str(tree["message"]), *more]))[:500]
-    except (msgspec.MsgspecError, KeyError, AttributeError, TypeError):
-        return answer[:200].decode("utf-8", "replace")

@@ -120,7 +120,7 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     verify: str = ""
     setup: str = ""
     forge: str = ""
-    """The forge whose pull requests move the branch: `github`. Empty: it is moved by us."""
+    """The forge whose pull requests move the branch, such as `github`. Empty: it is moved by us."""
     forge_token: str = ""
     """The name of the variable that holds the forge's token. The token itself is nowhere."""
     slots: int = 2
