@@ -21,11 +21,12 @@ from treadle.wire.goal.records import (
     GoalBegun,
     GoalOver,
     GoalRecord,
+    JudgePlaced,
     JudgeSaid,
     PlanChanged,
     ReviewGiven,
     RoundBegun,
-    StepBoarded,
+    StepAgain,
     StepPlaced,
 )
 
@@ -80,7 +81,7 @@ class World:
         names = [step.order for step in self.record.steps.values()] + [
             step.review for step in self.record.steps.values()
         ]
-        names += [*self.record.questions.values(), self.record.judge]
+        names += [*self.record.questions.values(), self.record.judge, *self.record.void]
         found = {name: self.orders.get(name, OrderSeen(stored=False)) for name in names if name}
         return GoalSeen(now=self.now, tip=f"tip{self.landings}", orders=found)
 
@@ -104,12 +105,13 @@ class World:
                 )
         for step in self.record.steps.values():
             order = self.orders.get(step.order)
-            if step.state == "landing" and order is not None and not order.landed and not order.left_out:
+            if step.state == "landing" and order is not None and order.rides:
                 if self.likely(0.7):
                     self.landings += 1
-                    self.orders[step.order] = replace(order, landed=f"c{self.landings}")
+                    self.orders[step.order] = replace(order, rides=False, landed=f"c{self.landings}")
                 elif self.dice.random() < 0.5:
-                    self.orders[step.order] = replace(order, left_out="red", given_up=self.dice.random() < 0.5)
+                    given_up = self.dice.random() < 0.5
+                    self.orders[step.order] = replace(order, rides=False, left_out="red", given_up=given_up)
 
     def _do(self, move: GoalMove) -> None:
         now, dice = self.now, self.dice
@@ -132,7 +134,8 @@ class World:
             case deciding.TryAcceptance():
                 self.happen(AcceptanceTried(at=now, step=move.step, passes=not self.likely(0.8)))
             case deciding.BoardTrain():
-                self.happen(StepBoarded(at=now, step=move.step))
+                order = self.record.steps[move.step].order
+                self.orders[order] = replace(self.orders[order], rides=True)
             case deciding.RunDone():
                 self.happen(DoneChecked(at=now, seen=DoneSeen(tip=f"tip{self.landings}", ok=self.likely(0.7))))
             case deciding.CancelOpen():
@@ -288,7 +291,54 @@ def test_a_goal_that_is_stopped_takes_its_questions_back() -> None:
     (question,) = world.record.questions.values()
     world.orders[question] = OrderSeen()
     world.happen(GoalOver(at=9.0, met=False, why="stopped by ana"))
-    assert [*moves(world.record, world.plan, world.seen())] == [deciding.CancelOpen(orders=(question,))]
+    assert [*moves(world.record, world.plan, world.seen())] == [
+        deciding.CancelOpen(orders=(question,), why="the goal g1 is over")
+    ]
+
+
+def test_where_there_is_more_to_do_after_all_what_was_asked_about_the_end_is_taken_back_and_judged_anew() -> None:
+    world = World(plan(order=(replace(ORDERS[0], accept=()),)), 1, kind=True)
+    while not world.record.judge:
+        assert world.turn()
+    judge = world.record.judge
+    world.orders[judge] = OrderSeen()
+    more = PlannedOrder(id="more", task="t", land=False)
+    world.plan = replace(world.plan, order=(*world.plan.order, more))
+    world.happen(PlanChanged(at=9.0, plan=2, steps=("model", "more")))
+    assert next(moves(world.record, world.plan, world.seen())) == deciding.CancelOpen(
+        orders=(judge,), why="there is more to do, so it is asked later"
+    )
+    world._do(next(moves(world.record, world.plan, world.seen())))
+    while not world.record.ended:
+        assert world.turn()
+    assert world.record.state == "met" and world.orders[judge].cancelled
+    assert [event.order == judge for event in world.events if isinstance(event, JudgePlaced)] == [True, False]
+
+
+def test_a_plan_that_is_changed_while_it_is_asked_about_is_asked_about_as_it_is_now() -> None:
+    world = World(plan(gates=("plan",)), 1)
+    world._do(next(moves(world.record, world.plan, world.seen())))
+    (before,) = world.record.questions.values()
+    world.happen(PlanChanged(at=9.0, plan=2, steps=tuple(world.record.steps)))
+    assert world.record.questions == {} and world.record.void == (before,)
+    world._do(next(moves(world.record, world.plan, world.seen())))
+    assert list(world.record.questions) == ["plan"] and before not in world.record.questions.values()
+
+
+def test_a_round_that_is_judged_again_is_judged_by_another_order() -> None:
+    """The first one was called off, so its answer is none."""
+    world = World(plan(order=(replace(ORDERS[0], accept=(), on_red="drop"),)), 1, kind=True)
+    judges = []
+    for _ in range(2):
+        while not world.record.judge:
+            step = world.record.steps["model"]
+            if step.state == "working" and step.order in world.orders:
+                world.orders[step.order] = OrderSeen(ended=True, ok=False, why="it does not work")
+            world.now += 1
+            world._do(next(moves(world.record, world.plan, world.seen())))
+        judges.append(world.record.judge)
+        world.happen(StepAgain(at=world.now, step="model"))
+    assert world.record.round == 1 and len(set(judges)) == 2 and world.record.void == tuple(judges)
 
 
 def test_what_its_budget_keeps_from_going_on_is_asked_about_while_it_waits() -> None:

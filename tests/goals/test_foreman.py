@@ -2,28 +2,30 @@
 
 import asyncio
 import os
-import signal
-import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
-from tests.fleet.conftest import Start
+from tests.fleet.conftest import Start, give, spec
 from tests.fleet.repositories import git
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale
 from treadle.goals import commands, foreman, store
-from treadle.goals.deciding import SubmitWork
+from treadle.goals.deciding import BoardTrain, GoalMove, GoalSeen, SubmitWork, moves
 from treadle.goals.foreman import Foreman, GoalDrive
 from treadle.goals.history import replayed
 from treadle.goals.looking import look
-from treadle.landing import conductor
+from treadle.landing import conductor, queue, train
 from treadle.landing.conductor import Conductor
-from treadle.wire.goal.records import GoalRecord, GoalTold, StepPlaced
+from treadle.wire.fleet.train import LeftOut
+from treadle.wire.goal.plan import GoalPlan
+from treadle.wire.goal.records import AnyGoalEvent, GoalOver, GoalRecord, GoalTold, StepBoarded, StepEnded, StepPlaced
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +122,7 @@ accept = ["test -e two.txt"]
         name, new = await commands.begin(bus, plan, str(repository), by="ana")
         assert new and await commands.begin(bus, plan, str(repository)) == (name, False), "it is begun once"
         person = asyncio.create_task(answering(bus))
-        record = await commands.wait(bus, name, timeout=120)
+        record = await commands.wait(bus, name, timeout=300)
         await tasks.end([person])
     assert (record.state, record.why) == ("met", "both files are there")
     assert record.answers.keys() == {"plan"}, "what it made itself and was sent back for is no acceptance of before"
@@ -161,10 +163,28 @@ async def test_what_a_brief_came_to_is_written_down_before_its_order_is_placed(b
 
 
 RUN = """
-import asyncio, sys
+import asyncio, os, signal, sys
 from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
 from treadle.goals import foreman
 foreman.LOOK_SECONDS = 0.02
+left = int(sys.argv[1])
+
+def dying(write):
+    async def counted(self, *args, **more):
+        global left
+        left -= 1
+        if left == 0 and sys.argv[2] == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            return await write(self, *args, **more)
+        finally:
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+    return counted
+
+Bus.put, Bus.batch = dying(Bus.put), dying(Bus.batch)
+
 async def main():
     async with client.connected("admin") as bus:
         await foreman.Foreman().ride(bus)
@@ -175,29 +195,84 @@ asyncio.run(main())
 async def test_killed_again_and_again_a_goal_goes_on_and_places_each_order_once(
     bus: Bus, start_node: Start, repository: Path
 ) -> None:
+    """Each foreman dies before or after one of its first writes, so each gap between two writes is met."""
     orders = "".join(
         f'[[order]]\nid = "o{number}"\ntask = "t"\nagent = "null"\nland = false\n'
         + (f'after = ["o{number - 2}"]\n' if number > 1 else "")
-        for number in range(8)
+        for number in range(4)
     )
     plan = f'goal = "g"\ndone = "true"\nverify = "true"\ngates = ["none"]\nroles = {{ judge = "none" }}\n{orders}'
     await start_node(slots=4)
     name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
     kills = 0
-    while not (record := (await store.load(bus, name))[0]).ended:
-        process = subprocess.Popen([sys.executable, "-c", RUN], env=dict(os.environ))
-        try:
-            before = record.events
-            async with asyncio.timeout(60):  # it gets so far that something happened, and dies in the middle of more
-                while (record := (await store.load(bus, name))[0]).events < before + 3 and not record.ended:
-                    await asyncio.sleep(0.005)
-        finally:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kills += 1
+    for writes, when in cycle([(2, "after"), (3, "before"), (4, "after"), (4, "before"), (5, "after")]):
+        argv = [sys.executable, "-c", RUN, str(writes), when]
+        process = await asyncio.create_subprocess_exec(*argv, env=dict(os.environ))
+        died = asyncio.create_task(process.wait())
+        async with asyncio.timeout(120):
+            while not (record := (await store.load(bus, name))[0]).ended and not died.done():
+                await asyncio.wait([died], timeout=0.05)
+        if record.ended:
+            break
+        kills += 1
+    if not died.done():
+        process.kill()
+    await died
     assert record.state == "met" and kills > 3
-    assert [step.orders for step in record.steps.values()] == [(f"{name}-o{number}",) for number in range(8)]
-    assert record.placed == 8 and replayed(name, await store.history(bus, name)) == record
+    assert [step.orders for step in record.steps.values()] == [(f"{name}-o{number}",) for number in range(4)]
+    assert record.placed == 4 and replayed(name, await store.history(bus, name)) == record
+
+
+async def test_what_was_queued_to_land_before_a_kill_is_not_queued_again(
+    bus: Bus, start_node: Start, repository: Path
+) -> None:
+    head = 'goal = "g"\ndone = "true"\nverify = "true"\ngates = ["none"]\nroles = { judge = "none" }\n'
+    plan = f'{head}[[order]]\nid = "one"\ntask = "t"\nagent = "null"\n'
+    name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
+    await store.happen(bus, name, lambda found: [StepPlaced(at=1, step="one", order=f"{name}-one")])
+    base = git(repository, "rev-parse", "main")
+    made = spec(id=f"{name}-one", root=str(repository), base=base, setup="echo x > one.txt", project=name)
+    await start_node()
+    await give(bus, made)
+    assert (await client.wait(bus, made.id, 60)).state == "done"
+    ended: list[AnyGoalEvent] = [StepEnded(at=2, step="one", ok=True), StepBoarded(at=3, step="one")]
+    await store.happen(bus, name, lambda found: ended if found.steps["one"].state == "working" else [])
+    drive, planned = GoalDrive(bus, name), await store.get_plan(bus, name, 1)
+    line = train.name_of(str(repository / ".git"), "main")
+
+    async def decided() -> list[GoalMove]:
+        record, _ = await store.load(bus, name)
+        return [*moves(record, planned, await look(bus, record, planned))]
+
+    assert await decided() == [BoardTrain(step="one")], "it was decided on, and not done yet"
+    await drive._step()
+    queued, _ = await train.load(bus, line)
+    assert [each.order for each in queued.queue] == [made.id] and await decided() == []
+    out = LeftOut(order=made.id, kind="red", why="its check failed twice", at=4)
+    returned = await train.change(bus, line, lambda found: queue.left_out(found, out))
+    assert await decided() == [], "who can help is asked by the train"
+    await drive._do(BoardTrain(step="one"), *await store.load(bus, name), planned, await _looked(bus, name, planned))
+    assert (await train.load(bus, line))[0] == returned, "one that comes late queues nothing"
+
+
+async def _looked(bus: Bus, name: str, plan: GoalPlan) -> GoalSeen:
+    return await look(bus, (await store.load(bus, name))[0], plan)
+
+
+async def test_what_was_open_when_its_goal_ended_is_called_off_however_long_no_one_looked(
+    bus: Bus, start_node: Start, repository: Path
+) -> None:
+    orders = '[[order]]\nid = "o1"\ntask = "t"\nagent = "null:60:60"\nland = false\n'
+    plan = f'goal = "g"\ndone = "false"\nverify = "true"\ngates = ["none"]\nroles = {{ judge = "none" }}\n{orders}'
+    await start_node()
+    name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
+    async with carried(bus):
+        await placed(bus, name, "o1", times=1)
+    over = GoalOver(at=time.time() - 86400, met=False, why="its foreman was killed at once")
+    await store.happen(bus, name, lambda found: [over])
+    async with carried(bus):
+        order = await client.wait(bus, f"{name}-o1", 60)
+    assert order.state == "cancelled" and "is over" in order.why
 
 
 async def test_acceptance_that_passes_before_is_asked_about_and_what_weakens_it_too(
@@ -227,7 +302,7 @@ on_red = "drop"
     async with carried(bus):
         name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
         person = asyncio.create_task(answering(bus, "deny"))
-        record = await commands.wait(bus, name, timeout=90)
+        record = await commands.wait(bus, name, timeout=300)
         await tasks.end([person])
     assert record.state == "stopped" and "test -e one.txt" in record.why
     assert record.answers.keys() == {"accept:there", "weaker:weak:0", "round:1"}
@@ -272,7 +347,7 @@ on_red = "drop"
     async with carried(bus):
         name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
         person = asyncio.create_task(answering(bus, "deny"))
-        record = await commands.wait(bus, name, timeout=90)
+        record = await commands.wait(bus, name, timeout=300)
         await tasks.end([person])
     assert record.answers.keys() == {"weaker:weak:0"} and record.state == "met"
     assert {name: step.state for name, step in record.steps.items()} == {"fine": "landed", "weak": "dropped"}
@@ -328,8 +403,12 @@ async def test_an_order_whose_limit_no_longer_fits_is_asked_about_and_goes_on_wi
     head = 'goal = "g"\ndone = "true"\nverify = "true"\ngates = ["none"]\nbudget = { tokens = 4000 }\n'
     plan = f'{head}roles = {{ worker = "{writer}", judge = "none" }}\n{orders}'
     await start_node(slots=4)
+    await client.pause(bus, "fleet")
     async with carried(bus):
         name, _ = await commands.begin(bus, plan, str(repository))
+        for number in range(4):  # before any of them runs: what is spent makes the limits of later ones smaller
+            await placed(bus, name, f"o{number}", times=1)
+        await client.resume(bus, "fleet")
         async with asyncio.timeout(60):
             async for record in commands.follow(bus, name):
                 if record.questions:
@@ -337,7 +416,7 @@ async def test_an_order_whose_limit_no_longer_fits_is_asked_about_and_goes_on_wi
         spent = (await client.control(bus)).budgets[f"project:{name}"].spent_tokens
         assert list(record.questions) == ["budget:0"] and spent == 3030, "three of four fitted, 1500 reserved for each"
         person = asyncio.create_task(answering(bus))
-        record = await commands.wait(bus, name, timeout=60)
+        record = await commands.wait(bus, name, timeout=300)
         await tasks.end([person])
     assert record.state == "met" and record.raised == 1
     assert (await client.control(bus)).budgets[f"project:{name}"].tokens == 8000

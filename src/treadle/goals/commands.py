@@ -40,6 +40,7 @@ from treadle.wire.goal.records import (
 )
 from treadle.workspace import branch_moves, checkouts, remotes
 
+GIVEN_SECONDS = 5.0
 LOOKED_AT = 50
 """How many goals a forecast looks at, the latest first."""
 
@@ -62,13 +63,10 @@ async def begin(
         )
     await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{plan.branch}")  # raises where there is no such branch
     train = await trains.ensure(bus, user.top, plan.branch)
-    record, _ = await trains.load(bus, train)
-    if not record.verify and not plan.verify:
+    if not (await trains.check_with(bus, train, plan.verify, plan.setup)).verify:
         raise ConfigError(
             f"nothing checks what lands on {plan.branch}", hint='give the plan a check: verify = "make test"'
         )
-    if not record.verify:
-        await trains.ensure(bus, user.top, plan.branch, verify=plan.verify, setup=plan.setup)
     plan = replace(plan, roles=_all_roles(plan))
     agent, _ = deciding.role_of(plan, "reconciler")
     await trains.change(bus, train, lambda found: found if found.reconciler else replace(found, reconciler=agent))
@@ -226,13 +224,7 @@ async def retry(bus: Bus, name: str, step: str, *, by: str = "") -> GoalRecord:
             raise LocalError(f"{step} is {found.steps[step].state}, and only what was dropped can be tried again")
         return [event]
 
-    before, _ = await store.load(bus, name)
-    record = await store.happen(bus, name, again)
-    void = {*before.questions.values(), before.judge} - {*record.questions.values(), record.judge, ""}
-    for order in void:
-        with contextlib.suppress(LocalError):  # it has ended meanwhile
-            await client.cancel(bus, order, why=f"{step} is tried again", by=event.by)
-    return record
+    return await store.happen(bus, name, again)
 
 
 async def say(bus: Bus, name: str, text: str, *, by: str = "") -> Mapping[str, str]:
@@ -243,11 +235,20 @@ async def say(bus: Bus, name: str, text: str, *, by: str = "") -> Mapping[str, s
     for step, each in record.steps.items():
         if each.state == "working":
             try:
+                await _stored(bus, each.order)
                 await client.say(bus, each.order, text, by=event.by)
                 told[step] = "told"
             except LocalError as error:
                 told[step] = str(error)
     return told
+
+
+async def _stored(bus: Bus, order: str) -> None:
+    """Wait a moment for an order that was decided on: it may be about to be given, with a brief of before."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GIVEN_SECONDS):
+            while await bus.get(f"spec.{order}", latest=True) is None:
+                await asyncio.sleep(0.1)
 
 
 def _open(record: GoalRecord) -> GoalRecord:

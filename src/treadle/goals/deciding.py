@@ -26,6 +26,7 @@ from treadle.wire.goal.records import (
     QuestionPut,
     ReviewPlaced,
     RoundBegun,
+    StepBoarded,
     StepDropped,
     StepEnded,
     StepLanded,
@@ -63,6 +64,8 @@ class OrderSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it has left a change that could land."""
     touched: tuple[str, ...] = ()
     """Files that were there before, that its acceptance is made of, and that it changed."""
+    rides: bool = False
+    """Whether its change is in the train, or who can help works on it."""
     landed: str = ""
     left_out: str = ""
     given_up: bool = False
@@ -135,6 +138,7 @@ class TellBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 class CancelOpen(msgspec.Struct, frozen=True, kw_only=True):
     orders: tuple[str, ...]
+    why: str
 
 
 GoalMove: TypeAlias = (
@@ -155,11 +159,13 @@ GoalMove: TypeAlias = (
 
 def moves(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Iterator[GoalMove]:
     """What can be done now, the first first. After each that writes something down, ask again."""
+    open_ = tuple(order for order, each in seen.orders.items() if each.stored and not each.ended)
     if record.ended:
-        open_ = tuple(order for order, each in seen.orders.items() if each.stored and not each.ended)
         if open_:
-            yield CancelOpen(orders=open_)
+            yield CancelOpen(orders=open_, why=f"the goal {record.id} is over")
         return
+    if void := tuple(order for order in record.void if order in open_):
+        yield CancelOpen(orders=void, why="there is more to do, so it is asked later")
     if not seen.budget_told:  # whoever begun the goal or raised its budget came to no end of it
         yield TellBudget()
     yield from _heard(record, seen)
@@ -214,6 +220,8 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
             yield Happened(event=StepDropped(at=seen.now, step=name, why=found.left_out))
         elif step.state == "landing" and found.left_out:
             yield Happened(event=StepLeftOut(at=seen.now, step=name, why=found.left_out))
+        elif step.state == "landing" and not found.rides:
+            yield BoardTrain(step=name)
     if record.judge:
         judge = seen.orders.get(record.judge, nothing)
         if not judge.stored:
@@ -335,7 +343,7 @@ class _Deciding:
                 return
             if not self.record.answers[about].allow:
                 return self._note(StepObjected(at=self.seen.now, step=name, why=self._said(about)))
-        self.found.append(BoardTrain(step=name))
+        self._note(StepBoarded(at=self.seen.now, step=name))
 
     def _reviewed(self, planned: PlannedOrder, step: GoalStep) -> bool:
         """Whether a person approved in place of the reviewer. A reviewer that gives no verdict is replaced by one."""
@@ -380,7 +388,7 @@ class _Deciding:
         agent = role_of(self.plan, "judge")[0]
         if record.judged is None and agent not in ("none", PERSON):
             if self._room():
-                self._note(JudgePlaced(at=now, order=new_id(f"{record.id} judges {record.round} {record.done.tip}")))
+                self._note(JudgePlaced(at=now, order=new_id(f"{record.id} judges {record.round} {record.placed}")))
             return
         said = record.judged
         if record.done.ok and (agent == "none" or said is not None and said.met):

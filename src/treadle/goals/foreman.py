@@ -5,12 +5,13 @@ before it is done, and doing it again changes nothing.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
 from collections.abc import Sequence
 
-from treadle.errors import RemoteProtocolError, TreadleError
+from treadle.errors import LocalError, RemoteProtocolError, TreadleError
 from treadle.fleet import client, results, reviews
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
@@ -31,7 +32,7 @@ from treadle.goals.deciding import (
     TellBudget,
     TryAcceptance,
 )
-from treadle.goals.looking import last_words, look
+from treadle.goals.looking import last_words, look, open_orders
 from treadle.landing import train as trains
 from treadle.landing.bench import Bench
 from treadle.receipts.trace import Check
@@ -49,7 +50,6 @@ from treadle.wire.goal.records import (
     QuestionPut,
     ReviewGiven,
     RoundBegun,
-    StepBoarded,
     StepBriefed,
 )
 from treadle.wire.goal.verdicts import read_judgement, read_review
@@ -59,6 +59,8 @@ from treadle.workspace.exchange import lacks
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
+CLOSED_SECONDS = 60.0
+"""For so long after its end a goal is looked at: another foreman may just be placing an order of it."""
 OUTPUT = 3000
 
 
@@ -67,6 +69,7 @@ class Foreman:
 
     def __init__(self) -> None:
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._driven: set[str] = set()
 
     async def ride(self, bus: Bus) -> None:
         try:
@@ -87,12 +90,16 @@ class Foreman:
                 del self._running[name]
         for name, record in (await store.goals(bus)).items():
             # What another machine has is left to that one. A goal that is over may still have open orders.
-            if name not in self._running and os.path.isdir(record.root) and not _settled(record):
+            if name not in self._running and os.path.isdir(record.root) and not self._is_closed(record):
                 self._running[name] = asyncio.create_task(_drive(bus, name))
 
-
-def _settled(record: GoalRecord) -> bool:
-    return bool(record.ended) and time.time() - record.ended > 60
+    def _is_closed(self, record: GoalRecord) -> bool:
+        """Whether it is over and nothing of it is open. Also one that was over before this process began is looked at:
+        who ended it may have been killed before its orders were called off."""
+        if not record.ended or record.id not in self._driven and open_orders(record):
+            self._driven.add(record.id)
+            return False
+        return time.time() - record.ended > CLOSED_SECONDS
 
 
 async def _drive(bus: Bus, name: str) -> None:
@@ -184,10 +191,11 @@ class GoalDrive:
             case TakeJudgement():
                 await self._take_judgement(record, revision, plan, seen)
             case BoardTrain():
-                await self._board(record, revision, plan, move.step)
+                await self._board(record, move.step)
             case CancelOpen():
                 for order in move.orders:
-                    await client.cancel(self.bus, order, why=f"the goal {record.id} is over", by="goal")
+                    with contextlib.suppress(LocalError):  # it has ended meanwhile
+                        await client.cancel(self.bus, order, why=move.why, by="goal")
                 await asyncio.sleep(LOOK_SECONDS)
 
     # Orders...
@@ -277,11 +285,11 @@ class GoalDrive:
                 more = [store.plan_write(record.id, record.plan + 1, grown)]
         await store.write(self.bus, record, revision, events, *more)
 
-    async def _board(self, record: GoalRecord, revision: int, plan: GoalPlan, name: str) -> None:
+    async def _board(self, record: GoalRecord, name: str) -> None:
         train = await trains.ensure(self.bus, record.root, record.branch)
         touched = record.answers.get(f"weaker:{name}:{record.steps[name].reds}")
-        await trains.board(self.bus, train, [record.steps[name].order], anyway=touched is not None and touched.allow)
-        await store.write(self.bus, record, revision, [StepBoarded(at=time.time(), step=name)])
+        anyway = touched is not None and touched.allow
+        await trains.board(self.bus, train, [record.steps[name].order], anyway=anyway, once=True)
 
     # Checks, which may take long...
 
@@ -303,7 +311,10 @@ class GoalDrive:
             event = AcceptanceTried(at=time.time(), step=move.step, passes=all(each.ok for each in checks))
 
         def still(now: GoalRecord) -> Sequence[AnyGoalEvent]:
-            return [event] if not now.ended and now.plan == record.plan else []
+            """Unless another foreman was quicker, or it is no longer asked."""
+            step = now.steps.get(event.step) if isinstance(event, AcceptanceTried) else None
+            wanted = step is None or (step.state, step.accept) == ("waiting", "")
+            return [event] if not now.ended and now.plan == record.plan and wanted else []
 
         await store.happen(self.bus, self.name, still)
 

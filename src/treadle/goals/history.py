@@ -61,8 +61,10 @@ def _applied(record: GoalRecord, event: AnyGoalEvent) -> GoalRecord:
             begun = replace(record, **fields, began=event.at, steps={name: GoalStep() for name in event.steps})
             return _spent(begun, "planner", event.planner) if event.planner != Used() else begun
         case PlanChanged():
+            gone = {name for name in record.steps if name not in event.steps}
+            void = [about for about in record.questions if about == "plan" or {*about.split(":")[1:2]} & gone]
             known = {name: record.steps.get(name, GoalStep()) for name in event.steps}
-            return replace(record, plan=event.plan, steps=known)
+            return replace(_unasked(_unjudged(record), *void), plan=event.plan, steps=known)
         case QuestionPut():
             open_ = {**record.questions, event.about: event.order}
             return replace(record, questions=open_, asked=record.asked + 1)
@@ -167,9 +169,16 @@ def _step(record: GoalRecord, event: StepEvent) -> GoalRecord:
 def _unjudged(record: GoalRecord) -> GoalRecord:
     """There is something to do again, so what was asked and said about the end of this round is void."""
     about = f"round:{record.round}"
-    questions = {each: order for each, order in record.questions.items() if each != about}
     answers = {each: answer for each, answer in record.answers.items() if each != about}
-    return replace(record, questions=questions, answers=answers, done=None, judge="", judged=None)
+    void = (*record.void, record.judge) if record.judge else record.void
+    return _unasked(replace(record, answers=answers, void=void, done=None, judge="", judged=None), about)
+
+
+def _unasked(record: GoalRecord, *about: str) -> GoalRecord:
+    """These questions are no longer asked."""
+    questions = {each: order for each, order in record.questions.items() if each not in about}
+    void = tuple(order for each, order in record.questions.items() if each in about)
+    return replace(record, questions=questions, void=(*record.void, *void))
 
 
 def _move(step: GoalStep, move: StepMove, **fields: Any) -> GoalStep:

@@ -24,16 +24,16 @@ from treadle.workspace.user_repository import UserRepository
 async def look(bus: Bus, record: GoalRecord, plan: GoalPlan) -> GoalSeen:
     user = await asyncio.to_thread(checkouts.around, record.root)
     train = trains.name_of(user.common, record.branch)
-    names = _open_orders(record)
+    names = open_orders(record)
+    # The train first: what leaves it by landing has its proof from that moment on.
+    row = await bus.get(f"train.{train}", latest=True)
+    riding = trains.read_train(row.value) if row is not None else None
     budget = (await client.control(bus)).budgets.get(f"project:{record.id}", Budget())
     allowed = _allowed(record, plan, budget)
     keys = [f"{kind}.{name}" for name in names for kind in ("order", "spec")]
     landing = [step.order for step in record.steps.values() if step.state == "landing"]
     keys += [trains.proof_key(order, train) for order in landing]
-    keys += ["control", f"train.{train}"]
     found = await bus.named(keys)
-    row = found.get(f"train.{train}")
-    riding = trains.read_train(row.value) if row is not None else None
     seen = {}
     for name in names:
         if f"spec.{name}" not in found:
@@ -86,10 +86,11 @@ def _short(order: Order, allowed: Budget) -> str:
     return f"{why} are used" if why else ""
 
 
-def _open_orders(record: GoalRecord) -> list[str]:
+def open_orders(record: GoalRecord) -> list[str]:
+    """The orders that may not have ended, as far as the record knows."""
     names = [step.order for step in record.steps.values() if step.order and step.state not in OVER]
     names += [step.review for step in record.steps.values() if step.review]
-    names += [*record.questions.values(), *([record.judge] if record.judge else [])]
+    names += [*record.questions.values(), *([record.judge] if record.judge else []), *record.void]
     return names
 
 
@@ -109,6 +110,7 @@ def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) ->
         why=order.why or order.state,
         used=order.used,
         changed=bool(order.result.get("commit")),
+        rides=rides,
         landed=landed,
         left_out="\n".join([out.why, *said]) if out is not None else "",
         given_up=out is not None and out.kind in ("red", "conflict"),

@@ -44,16 +44,15 @@ async def goals(bus: Bus) -> dict[str, GoalRecord]:
 
 async def resolve(bus: Bus, name: str) -> str:
     """The id that begins with `name`."""
-    fitting = [each for each in await goals(bus) if each == name] or [
-        each for each in await goals(bus) if each.startswith(name)
-    ]
+    known = await goals(bus)
+    fitting = [name] if name in known else [each for each in known if each.startswith(name)]
     if len(fitting) != 1:
         raise NotFound(f"{len(fitting)} goals begin with {name!r}", hint="`treadle goal ls` lists them")
     return fitting[0]
 
 
 async def get_plan(bus: Bus, name: str, number: int) -> GoalPlan:
-    entry = await bus.get(f"goalplan.{name}.{number}")
+    entry = await bus.get(f"goalplan.{name}.{number}", latest=True)
     if entry is None:
         raise StorageError(f"version {number} of the plan of {name} is gone")
     return msgspec.json.decode(entry.value, type=GoalPlan)
@@ -123,11 +122,23 @@ def plan_write(name: str, number: int, plan: GoalPlan) -> Write:
 
 async def change_plan(bus: Bus, name: str, plan: GoalPlan, *, by: str, why: str = "") -> GoalRecord:
     """Replace the plan. What was placed stays: its orders must be in the new plan as they were."""
-    record, revision = await load(bus, name)
+    first = 0
+    while True:
+        record, revision = await load(bus, name)
+        first = first or record.plan
+        if record.plan != first:
+            raise LocalError(f"the plan of {name} was changed meanwhile", hint="look at it and try again")
+        event = PlanChanged(at=time.time(), by=by, plan=first + 1, steps=tuple(each.id for each in plan.order), why=why)
+        _check_change(record, await get_plan(bus, name, first), plan)
+        with contextlib.suppress(Stale):  # the goal went on: what was placed meanwhile stays too
+            return await write(bus, record, revision, [event], plan_write(name, first + 1, plan))
+
+
+def _check_change(record: GoalRecord, before: GoalPlan, after: GoalPlan) -> None:
+    """Raises where the new plan would change what was placed."""
     if record.ended:
-        raise LocalError(f"the goal {name} is over: {record.state}")
-    old = {order.id: order for order in (await get_plan(bus, name, record.plan)).order}
-    new = {order.id: order for order in plan.order}
+        raise LocalError(f"the goal {record.id} is over: {record.state}")
+    old, new = ({order.id: order for order in plan.order} for plan in (before, after))
     fixed = [each for each, step in record.steps.items() if step.state != "waiting"]
     if lost := next((each for each in fixed if each not in new), ""):
         raise ConfigError(
@@ -137,8 +148,3 @@ async def change_plan(bus: Bus, name: str, plan: GoalPlan, *, by: str, why: str 
         raise ConfigError(
             f"{changed} was placed already and cannot be changed", hint="`treadle goal say` tells its agent"
         )
-    event = PlanChanged(at=time.time(), by=by, plan=record.plan + 1, steps=tuple(new), why=why)
-    try:
-        return await write(bus, record, revision, [event], plan_write(name, record.plan + 1, plan))
-    except Stale:
-        raise LocalError(f"the goal {name} went on meanwhile", hint="look at it and try again") from None

@@ -20,7 +20,6 @@ from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Entry, Unreachable
 from treadle.fleet.run.continuing import TRAIN
-from treadle.landing import returned
 from treadle.landing import train as trains
 from treadle.landing.train import Train
 from treadle.wire.fleet.records import Note
@@ -30,11 +29,6 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 T = TypeVar("T")
-
-
-def _is_known(record: TrainRecord, order: str) -> bool:
-    out = any(each.order == order for each in record.left_out)
-    return out or bool(returned.of(record, order)) or any(order in (each.order, each.first) for each in record.queue)
 
 
 class Conductor:
@@ -77,14 +71,9 @@ class Conductor:
         if spec.by == TRAIN and spec.retry_of:
             return  # the train itself takes up what helps it
         name = await trains.ensure(bus, mark.root, mark.branch)
-        if await bus.get(trains.proof_key(mark.order, name), latest=True) is not None:
-            return  # only its mark was not removed yet
-        record, _ = await trains.load(bus, name)
-        if _is_known(record, mark.order):
-            return  # it was queued before, and has been judged since; only its mark was not removed yet
-        if not record.verify and mark.verify:
-            await trains.ensure(bus, mark.root, mark.branch, verify=mark.verify, setup=mark.setup)
-        await trains.board(bus, name, [mark.order])
+        if mark.verify:
+            await trains.check_with(bus, name, mark.verify, mark.setup)
+        await trains.board(bus, name, [mark.order], once=True)  # its mark may only not have been removed yet
 
     async def _steer(self, bus: Bus) -> None:
         """Pause and resume as people wish who may not write a train's record themselves."""

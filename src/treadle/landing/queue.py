@@ -130,6 +130,12 @@ def joined(train: TrainRecord, change: QueuedChange) -> TrainRecord:
     return replace(train, queue=tuple(queue), left_out=left_out)
 
 
+def knows(train: TrainRecord, order: str) -> bool:
+    """Whether a change is queued, was sent back or was left out here."""
+    out = any(each.order == order for each in train.left_out)
+    return out or bool(returned.of(train, order)) or any(order in (each.order, each.first) for each in train.queue)
+
+
 def removed(train: TrainRecord, orders: Iterable[str]) -> TrainRecord:
     """These changes leave the queue, and the cars that hold them fall apart."""
     gone = set(orders)

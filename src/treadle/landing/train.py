@@ -113,8 +113,16 @@ def where(user: UserRepository, branch: str) -> str:
     return user.common
 
 
-async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = False) -> list[str]:
-    """Queue finished orders. Returns those that have nothing to land; raises for one that cannot land."""
+async def check_with(bus: Bus, name: str, verify: str, setup: str) -> TrainRecord:
+    """Give the train this check if it has none: the first one who names a check decides."""
+    return await change(bus, name, lambda found: found if found.verify else queue.configured(found, verify, setup, 0))
+
+
+async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = False, once: bool = False) -> list[str]:
+    """Queue finished orders. Returns those that have nothing to land; raises for one that cannot land.
+
+    With `once`, what the train has, had or landed stays as it is: for those who cannot know whether they did it before.
+    """
     idle = []
     for order_id in orders:
         order = await client.get_order(bus, order_id)
@@ -124,8 +132,22 @@ async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = Fa
             idle.append(order_id)
             continue
         made = await change_of(bus, order, anyway=anyway)
-        await change(bus, name, lambda record, made=made: queue.joined(record, made))  # type: ignore[misc]
+        await _join(bus, name, made, once)
     return idle
+
+
+async def _join(bus: Bus, name: str, made: QueuedChange, once: bool) -> None:
+    while True:
+        record, revision = await load(bus, name)
+        # The record first: what leaves its queue by landing has its proof from that moment on.
+        if once and (queue.knows(record, made.order) or await bus.get(proof_key(made.order, name), latest=True)):
+            return
+        after = queue.joined(record, made)
+        if after == record:
+            return
+        with contextlib.suppress(Stale):
+            await bus.put(f"train.{name}", encode(after), expect=revision)
+            return
 
 
 async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:

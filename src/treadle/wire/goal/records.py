@@ -118,6 +118,8 @@ class GoalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     questions: dict[str, str] = {}
     """What is asked now -> the order that asks it."""
     answers: dict[str, GoalAnswer] = {}
+    void: tuple[str, ...] = ()
+    """Orders that asked or judged what is no longer to be asked or judged: they are called off."""
     asked: int = 0
     placed: int = 0
     """How many orders were given to agents."""
