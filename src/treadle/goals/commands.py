@@ -17,10 +17,9 @@ from treadle.errors import ConfigError, LocalError
 from treadle.fleet import client
 from treadle.fleet.client import connected as connected
 from treadle.fleet.engine.bus import Bus
-from treadle.goals import deciding, store
+from treadle.goals import budgets, deciding, store
 from treadle.goals.check import check
 from treadle.goals.forecast import Forecast, forecast, sizes
-from treadle.goals.foreman import set_budget
 from treadle.goals.looking import look
 from treadle.goals.report import markdown
 from treadle.goals.store import goals as goals
@@ -72,7 +71,7 @@ async def begin(
     await trains.change(bus, train, lambda found: found if found.reconciler else replace(found, reconciler=agent))
     key = hashlib.sha256(text.encode()).hexdigest()
     name, new = await store.begin(bus, plan, user.top, by=by or client.me(), key=key, planner=planner)
-    await set_budget(bus, name, plan, 0)
+    await budgets.tell(bus, name, plan, 0)
     return name, new
 
 
@@ -185,21 +184,21 @@ async def change(bus: Bus, name: str, text: str, *, by: str = "") -> GoalRecord:
         raise ConfigError("the branch of a goal that runs cannot be changed", hint="stop it and run the plan anew")
     plan = replace(found.plan, roles={**old.roles, **found.plan.roles}, source=found.plan.source or old.source)
     after = await store.change_plan(bus, record.id, plan, by=by or client.me(), why="changed by a person")
-    await set_budget(bus, record.id, plan, record.raised)
+    await budgets.tell(bus, record.id, plan, record.raised)
     return after
 
 
 async def pause(bus: Bus, name: str, *, why: str = "", by: str = "", now: bool = False) -> GoalRecord:
     """Place nothing more; what is queued waits too, and with `now` what runs is held at its next step."""
     event = GoalPaused(at=time.time(), by=by or client.me(), why=why or "paused")
-    record = await store.happen(bus, name, lambda found: [event] if _open(found).state == "running" else [])
+    record = await store.happen(bus, name, lambda found: [event] if still_open(found).state == "running" else [])
     await client.pause(bus, f"project:{name}", why=event.why, by=event.by, now=now)
     return record
 
 
 async def resume(bus: Bus, name: str, *, by: str = "") -> GoalRecord:
     event = GoalResumed(at=time.time(), by=by or client.me())
-    record = await store.happen(bus, name, lambda found: [event] if _open(found).state == "paused" else [])
+    record = await store.happen(bus, name, lambda found: [event] if still_open(found).state == "paused" else [])
     await client.resume(bus, f"project:{name}", by=event.by)
     return record
 
@@ -218,19 +217,24 @@ async def retry(bus: Bus, name: str, step: str, *, by: str = "") -> GoalRecord:
     event = StepAgain(at=time.time(), by=by or client.me(), step=step)
 
     def again(found: GoalRecord) -> list[StepAgain]:
-        if step not in _open(found).steps:
-            raise ConfigError(f"the plan has no order {step!r}", hint=f"it has {', '.join(found.steps)}")
-        if found.steps[step].state != "dropped":
-            raise LocalError(f"{step} is {found.steps[step].state}, and only what was dropped can be tried again")
+        check_retry(still_open(found), step)
         return [event]
 
     return await store.happen(bus, name, again)
 
 
+def check_retry(record: GoalRecord, step: str) -> None:
+    """Raises where this order of the plan cannot be tried again."""
+    if step not in record.steps:
+        raise ConfigError(f"the plan has no order {step!r}", hint=f"it has {', '.join(record.steps)}")
+    if record.steps[step].state != "dropped":
+        raise LocalError(f"{step} is {record.steps[step].state}, and only what was dropped can be tried again")
+
+
 async def say(bus: Bus, name: str, text: str, *, by: str = "") -> Mapping[str, str]:
     """Tell all agents of the goal: those at work now, and those that begin later. Returns what each said to it."""
     event = GoalTold(at=time.time(), by=by or client.me(), text=text)
-    record = await store.happen(bus, name, lambda found: [event] if _open(found) else [])
+    record = await store.happen(bus, name, lambda found: [event] if still_open(found) else [])
     told = {}
     for step, each in record.steps.items():
         if each.state == "working":
@@ -251,7 +255,8 @@ async def _stored(bus: Bus, order: str) -> None:
                 await asyncio.sleep(0.1)
 
 
-def _open(record: GoalRecord) -> GoalRecord:
+def still_open(record: GoalRecord) -> GoalRecord:
+    """The record. Raises where the goal is over."""
     if record.ended:
         raise LocalError(f"the goal {record.id} is over: {record.state}", hint="run its plan again for a new one")
     return record

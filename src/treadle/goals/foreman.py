@@ -15,7 +15,7 @@ from treadle.errors import LocalError, RemoteProtocolError, TreadleError
 from treadle.fleet import client, results, reviews
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
-from treadle.goals import briefing, deciding, store
+from treadle.goals import briefing, budgets, deciding, store, wishes
 from treadle.goals.deciding import (
     BoardTrain,
     CancelOpen,
@@ -75,6 +75,7 @@ class Foreman:
         try:
             while True:
                 try:
+                    await wishes.take_up(bus)
                     await self._start(bus)
                 except Unreachable as error:
                     log.info("%s", error)
@@ -156,7 +157,7 @@ class GoalDrive:
                 task.result()
         record, revision = await store.load(self.bus, self.name)
         plan = await self._planned(record)
-        seen = await look(self.bus, record, plan)
+        seen = await look(self.bus, record, plan, sure=True)
         for move in deciding.moves(record, plan, seen):
             if isinstance(move, TryAcceptance | RunDone):
                 if move not in self._long:
@@ -176,7 +177,7 @@ class GoalDrive:
             case Happened():
                 await store.write(self.bus, record, revision, [move.event])
             case TellBudget():
-                await set_budget(self.bus, record.id, plan, record.raised)
+                await budgets.tell(self.bus, record.id, plan, record.raised)
                 await asyncio.sleep(LOOK_SECONDS)  # the scheduler takes it up
             case SubmitQuestion():
                 await self._ask(record, move.about)
@@ -333,10 +334,3 @@ def _grown(plan: GoalPlan, record: GoalRecord, orders: Sequence[PlannedOrder]) -
         replace(each, id=names[each.id], after=tuple(names.get(one, one) for one in each.after)) for each in orders
     ]
     return replace(plan, order=(*plan.order, *fresh))
-
-
-async def set_budget(bus: Bus, name: str, plan: GoalPlan, raised: int) -> None:
-    """Tell the fleet what all orders of the goal may use together."""
-    usd, tokens = deciding.allowance(plan, raised)
-    if usd is not None or tokens is not None:
-        await client.set_budget(bus, f"project:{name}", usd=usd, tokens=tokens, by="goal")

@@ -21,12 +21,13 @@ from treadle.workspace import branch_moves, checkouts
 from treadle.workspace.user_repository import UserRepository
 
 
-async def look(bus: Bus, record: GoalRecord, plan: GoalPlan) -> GoalSeen:
+async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = False) -> GoalSeen:
+    """What is seen now. `sure` asks the store's leader about the train, as the scheduler's machine may."""
     user = await asyncio.to_thread(checkouts.around, record.root)
     train = trains.name_of(user.common, record.branch)
     names = open_orders(record)
     # The train first: what leaves it by landing has its proof from that moment on.
-    row = await bus.get(f"train.{train}", latest=True)
+    row = await bus.get(f"train.{train}", latest=sure)
     riding = trains.read_train(row.value) if row is not None else None
     budget = (await client.control(bus)).budgets.get(f"project:{record.id}", Budget())
     allowed = _allowed(record, plan, budget)
@@ -34,6 +35,9 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan) -> GoalSeen:
     landing = [step.order for step in record.steps.values() if step.state == "landing"]
     keys += [trains.proof_key(order, train) for order in landing]
     found = await bus.named(keys)
+    for key in [trains.proof_key(order, train) for order in landing] if sure else []:
+        if key not in found and (entry := await bus.get(key, latest=True)) is not None:
+            found[key] = entry
     seen = {}
     for name in names:
         if f"spec.{name}" not in found:

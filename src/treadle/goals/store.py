@@ -52,7 +52,8 @@ async def resolve(bus: Bus, name: str) -> str:
 
 
 async def get_plan(bus: Bus, name: str, number: int) -> GoalPlan:
-    entry = await bus.get(f"goalplan.{name}.{number}", latest=True)
+    key = f"goalplan.{name}.{number}"
+    entry = await bus.get(key) or await bus.get(key, latest=True)  # a server of a cluster may not have it yet
     if entry is None:
         raise StorageError(f"version {number} of the plan of {name} is gone")
     return msgspec.json.decode(entry.value, type=GoalPlan)

@@ -41,10 +41,14 @@ class GoalLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spent_tokens: int = 0
 
 
-class GoalAsk(msgspec.Struct, frozen=True, kw_only=True):
+class GoalAsk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     about: str
     order: str
     """The order that asks it."""
+    number: int = 0
+    """Its question, once it can be answered."""
+    title: str = ""
+    text: str = ""
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,8 +129,9 @@ async def view(bus: Bus, name: str) -> GoalView:
     found, _ = waves(plan)
     wave = {each: one.number for one in found for each in one.orders}
     steps = {each.id: _step(record, plan, each, wave) for each in plan.order}
+    line = _line(record, (await client.control(bus)).budgets)
     return GoalView(
-        line=_line(record, (await client.control(bus)).budgets),
+        line=msgspec.structs.replace(line, asks=await _asked(bus, record)),
         done=plan.done,
         seen=record.done,
         judged=record.judged.why if record.judged is not None else "",
@@ -138,6 +143,17 @@ async def view(bus: Bus, name: str) -> GoalView:
         used=record.used,
         waves=tuple(WaveView(number=one.number, orders=tuple(steps[each] for each in one.orders)) for one in found),
     )
+
+
+async def _asked(bus: Bus, record: GoalRecord) -> tuple[GoalAsk, ...]:
+    """What the goal asks, in whole."""
+    open_ = {ask.order: ask for ask in await client.approvals(bus)} if record.questions else {}
+    found = []
+    for about, order in record.questions.items():
+        ask = open_.get(order)
+        more = {"number": ask.number, "title": ask.title, "text": ask.text} if ask is not None else {}
+        found.append(msgspec.convert({"about": about, "order": order, **more}, GoalAsk))
+    return tuple(found)
 
 
 def _step(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, wave: Mapping[str, int]) -> StepView:

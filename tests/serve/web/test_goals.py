@@ -1,11 +1,15 @@
 """The page lists the goals and shows one as it moves: waves, what is asked, what landed."""
 
+import asyncio
 import time
 from pathlib import Path
 
 from playwright.async_api import expect
 
+from tests.fleet.conftest import Start
+from tests.goals.test_foreman import carried
 from tests.serve.web.conftest import Open, Web
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import commands, store
 from treadle.wire.fleet.records import Used
@@ -86,3 +90,46 @@ async def test_goals_are_listed_and_one_shows_its_waves_as_it_moves(
     found = await web.get(f"/goals/{name}")
     assert [len(wave["orders"]) for wave in found["waves"]] == [2, 1, 1] and found["line"]["state"] == "stopped"
     assert [each["id"] for each in await web.get("/goals")] == [name]
+
+
+async def test_a_person_agrees_tells_pauses_resumes_tries_again_and_stops_on_the_page(
+    web: Web, bus: Bus, start_node: Start, repository: Path, open_page: Open
+) -> None:
+    head = 'goal = "A file"\ndone = "false"\nverify = "true"\nbudget = { orders = 20 }\nroles = { judge = "none" }\n'
+    plan = f'{head}[[order]]\nid = "one"\ntask = "t"\nagent = "null:600:600"\nland = false\n'
+    await start_node()
+    async with carried(bus):
+        name, _ = await commands.begin(bus, plan, str(repository), by="ana")
+        page = await open_page(web, f"goals/{name}")
+        asked = page.get_by_role("region", name="Question plan")
+        await expect(asked).to_contain_text("Carry out this plan?")
+        await expect(asked).to_contain_text("done when: false")
+        await asked.get_by_role("button", name="Yes").click()
+        step = page.get_by_role("listitem").filter(has_text="one").last
+        await expect(step).to_contain_text("working")
+        words, status = page.get_by_label("What to tell, or why"), page.get_by_role("status")
+        await words.fill("lunch")
+        await page.get_by_role("button", name="Pause").click()
+        await expect(status.filter(has_text="paused: lunch")).to_be_visible()
+        await page.get_by_role("button", name="Resume").click()
+        await expect(status.filter(has_text="▶ running")).to_be_visible()
+        await words.fill("be careful")
+        await page.get_by_role("button", name="Tell all agents").click()
+        await expect(words).to_have_value("")
+        async with asyncio.timeout(60):
+            while not (await store.load(bus, name))[0].told:
+                await asyncio.sleep(0.02)
+        await client.cancel(bus, f"{name}-one", by="ana")
+        await expect(step).to_contain_text("dropped")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(step).to_contain_text("working")
+        await words.fill("enough")
+        await page.get_by_role("button", name="Stop").click()
+        await expect(status.filter(has_text="■ stopped")).to_contain_text("enough")
+        await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    record, _ = await store.load(bus, name)
+    assert record.told == ("be careful",) and record.answers["plan"].allow
+    refused = await web.http.post(f"/api/v1/goals/{name}/pause", json={})
+    assert refused.status_code == 409 and "is over" in refused.text
+    looks = await web.http.post(f"/api/v1/goals/{name}/stop", json={}, headers=web.headers("answer"))
+    assert looks.status_code == 403

@@ -46,6 +46,7 @@ _SUBMIT = [
     "$KV.fleet.spec.*",
     "$KV.fleet.boards.*",
     "$KV.fleet.steers.*",
+    "$KV.fleet.goalwish.*",
     "$KV.fleet.answer.>",
     "$KV.fleet.taken.>",
     "$KV.fleet.say.>",

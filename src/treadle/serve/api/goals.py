@@ -1,8 +1,12 @@
-"""The goals: which there are, and one of them with its waves."""
+"""The goals: which there are, one of them with its waves, and what people do about it."""
 
-from treadle.goals import views
+from typing import Annotated
+
+from msgspec import Meta
+
+from treadle.goals import views, wishes
 from treadle.goals.views import GoalLine, GoalView
-from treadle.serve.api.calls import Asking, call
+from treadle.serve.api.calls import Asking, Done, RequestBody, call
 
 
 @call("GET", "/goals", returns=list[GoalLine])
@@ -15,3 +19,63 @@ async def list_goals(asking: Asking) -> list[GoalLine]:
 async def show_goal(asking: Asking) -> GoalView:
     """One goal with its waves: where each order stands, what it waits for, what the judge said, tokens by role."""
     return await views.view(asking.bus, asking.path("id"))
+
+
+# What changes a goal is stored at once and done within seconds by the machine that has its repository...
+
+Why = Annotated[str, Meta(max_length=1000)]
+
+
+class PauseGoal(RequestBody, frozen=True, kw_only=True):
+    why: Why = ""
+    now: bool = False
+    """Hold also what runs, at its next step."""
+
+
+@call("POST", "/goals/{id}/pause", right="all", body=PauseGoal, optional_body=True, status=202)
+async def pause_goal(asking: Asking) -> Done:
+    """Place nothing more of a goal until it is resumed."""
+    given: PauseGoal = asking.body
+    await wishes.leave(asking.bus, asking.path("id"), "pause", by=asking.by, text=given.why, now=given.now)
+    return Done()
+
+
+@call("POST", "/goals/{id}/resume", right="all", status=202)
+async def resume_goal(asking: Asking) -> Done:
+    """Let a goal go on that was paused. What no one answered in time is asked again."""
+    await wishes.leave(asking.bus, asking.path("id"), "resume", by=asking.by)
+    return Done()
+
+
+class StopGoal(RequestBody, frozen=True, kw_only=True):
+    why: Why = ""
+
+
+@call("POST", "/goals/{id}/stop", right="all", body=StopGoal, optional_body=True, status=202)
+async def stop_goal(asking: Asking) -> Done:
+    """End a goal: what is at work is cancelled, what has landed stays."""
+    await wishes.leave(asking.bus, asking.path("id"), "stop", by=asking.by, text=asking.body.why)
+    return Done()
+
+
+class SayGoal(RequestBody, frozen=True, kw_only=True):
+    text: Annotated[str, Meta(min_length=1, max_length=20_000)]
+
+
+@call("POST", "/goals/{id}/say", right="all", body=SayGoal, status=202)
+async def say_goal(asking: Asking) -> Done:
+    """Tell all agents of a goal: those at work now, and those that begin later."""
+    await wishes.leave(asking.bus, asking.path("id"), "say", by=asking.by, text=asking.body.text)
+    return Done()
+
+
+class RetryStep(RequestBody, frozen=True, kw_only=True):
+    step: Annotated[str, Meta(min_length=1, max_length=100)]
+    """The order of the plan that was dropped."""
+
+
+@call("POST", "/goals/{id}/retry", right="all", body=RetryStep, status=202)
+async def retry_step(asking: Asking) -> Done:
+    """Try an order of the plan again that was dropped, from the branch as it is now."""
+    await wishes.leave(asking.bus, asking.path("id"), "retry", by=asking.by, step=asking.body.step)
+    return Done()

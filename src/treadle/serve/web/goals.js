@@ -1,19 +1,39 @@
-// The goals: a list, and one with its waves as it moves.
+// The goals: a list, and one with its waves as it moves, and what people do about it.
 
-import { follow } from "./server.js";
+import { follow, link, post } from "./server.js";
 import { el, fill, oneLine } from "./text.js";
 import { table } from "./receipt.js";
 import { short, stamp } from "./words.js";
 
 /** @param {HTMLElement} where @param {{id?: string}} at */
 export function show(where, { id }) {
-  const body = el("div"), problem = el("p", { class: "problem", role: "alert" });
-  fill(where, el("h1", null, id ? "Goal" : "Goals"), id ? el("p", { class: "small" }, el("a", { href: "#/goals" }, "All goals")) : null, problem, body);
+  const body = el("div"), steer = el("div"), problem = el("p", { class: "problem", role: "alert" });
+  fill(where, el("h1", null, id ? "Goal" : "Goals"), id ? el("p", { class: "small" }, el("a", { href: "#/goals" }, "All goals")) : null, problem, body, steer);
+  /** @type {Act} */
+  const act = async (path, given) => { try { await post(path, given); fill(problem); return true; } catch (error) { fill(problem, /** @type {Error} */ (error).message); return false; } };
   return follow(id ? `goal:${id}` : "goals", (message) => {
     if (message.error) { fill(problem, message.error.message); return; }
     fill(problem);
-    if (id) fill(body, one(message.value)); else fill(body, list(message.value));
+    if (!id) { fill(body, list(message.value)); return; }
+    fill(body, one(message.value, act));
+    if (link.right === "all") steering(steer, message.value.line, act);
   });
+}
+
+/** @typedef {(path: string, given?: any) => Promise<boolean>} Act */
+
+/** Buttons and a line to write in, made anew only when the state changes: what is being written stays. @param {HTMLElement} where @param {any} line @param {Act} act */
+function steering(where, line, act) {
+  if (where.dataset.state === line.state) return;
+  where.dataset.state = line.state;
+  if (line.ended) { fill(where); return; }
+  const at = `/goals/${line.id}`, words = el("input", { type: "text", class: "reason", "aria-label": "What to tell, or why" });
+  /** @param {string} label @param {string} path @param {(text: string) => any} given @param {string} [kind] */
+  const button = (label, path, given, kind = "quiet") => el("button", { type: "button", class: kind, onclick: async () => { if (await act(`${at}/${path}`, given(words.value))) words.value = ""; } }, label);
+  const why = (/** @type {string} */ text) => ({ why: text });
+  fill(where, el("section", { class: "steer", "aria-label": "Steer it" }, el("h3", null, "Steer it"), words,
+    el("p", null, button("Tell all agents", "say", (text) => ({ text })), " ", line.state === "paused" ? button("Resume", "resume", () => undefined) : button("Pause", "pause", why), " ", button("Stop", "stop", why, "deny")),
+    el("p", { class: "small" }, "What you write is told to the agents, or kept as the reason. Stop cancels what is at work; what has landed stays.")));
 }
 
 /** @param {any[]} goals */
@@ -22,25 +42,34 @@ function list(goals) {
   return table(["Goal", "State", "Orders", "Asks", "Used", "Began", "Id"], goals.map((goal) => [el("a", { href: `#/goals/${goal.id}` }, oneLine(goal.goal)), state(goal), `${goal.there} of ${goal.orders}${goal.dropped ? `, ${goal.dropped} dropped` : ""}`, asks(goal), spent(goal), stamp(goal.began), el("code", null, goal.id)]));
 }
 
-/** @param {any} goal */
-function one(goal) {
+/** @param {any} goal @param {Act} act */
+function one(goal, act) {
   const line = goal.line, used = Object.entries(goal.used ?? {});
   return el("section", { class: "goal", "aria-label": `Goal ${oneLine(line.goal)}` },
     el("h2", null, line.goal), el("p", { role: "status" }, el("b", null, state(line)), line.why ? `: ${oneLine(line.why)}` : "", goal.judge ? [" · is judged by ", name(goal.judge)] : null),
     el("p", { class: "small" }, `lands on ${oneLine(line.branch)} of ${oneLine(line.repository)} · done when `, el("code", null, goal.done), ` · round ${goal.round} · begun ${stamp(line.began)} by ${oneLine(line.by)}`),
-    (line.asks ?? []).length ? el("p", { class: "stopped" }, "Asks a person: ", asks(line)) : null,
-    el("ol", { class: "waves", "aria-label": "Waves" }, goal.waves.map((/** @type {any} */ wave) => el("li", { class: "wave" }, el("h3", null, `Wave ${wave.number}`), el("ul", { class: "steps" }, wave.orders.map(step))))),
+    (line.asks ?? []).map((/** @type {any} */ each) => question(each, act)),
+    el("ol", { class: "waves", "aria-label": "Waves" }, goal.waves.map((/** @type {any} */ wave) => el("li", { class: "wave" }, el("h3", null, `Wave ${wave.number}`), el("ul", { class: "steps" }, wave.orders.map((/** @type {any} */ each) => step(each, line, act)))))),
     goal.seen ? el("p", null, `${goal.seen.ok ? "✓" : "✕"} `, el("code", null, goal.done), ` ${goal.seen.ok ? "passes" : "fails"} on ${goal.seen.tip.slice(0, 10)}`, goal.judged ? ` · the judge: ${oneLine(goal.judged)}` : "") : null,
     el("h3", null, "Used"), el("p", null, spent(line), budget(goal)),
     used.length ? table(["Role", "Uncached", "Cached", "Output", "Calls"], used.map(([role, each]) => [role, short((each.input_tokens ?? 0) + (each.cache_write_tokens ?? 0)), short(each.cache_read_tokens ?? 0), short(each.output_tokens ?? 0), String(each.calls ?? 0)])) : null);
 }
 
-/** @param {any} each an order of the plan */
-function step(each) {
+/** @param {any} each what the goal asks @param {Act} act */
+function question(each, act) {
+  const may = link.right !== "watch" && each.number;
+  const give = (/** @type {string} */ decision, /** @type {string} */ label) => el("button", { type: "button", class: decision, onclick: () => act(`/orders/${each.order}/answer`, { decision, number: each.number }) }, label);
+  return el("section", { class: "stopped", "aria-label": `Question ${oneLine(each.about)}` }, el("p", null, "Asks a person: ", el("a", { href: `#/order/${each.order}` }, oneLine(each.about)), each.title ? ` · ${oneLine(each.title)}` : ""),
+    each.text && each.text !== each.title ? el("pre", { class: "small" }, each.text) : null, may ? el("p", null, give("deny", "No"), " ", give("allow", "Yes")) : null);
+}
+
+/** @param {any} each an order of the plan @param {any} line its goal @param {Act} act */
+function step(each, line, act) {
   const told = each.state === "waiting" ? (each.waits ? `waits for ${oneLine(each.waits)}` : "waiting") : each.state === "landed" ? `landed as ${each.commit.slice(0, 10)}` : each.state;
   return el("li", { class: `step ${KIND[each.state] ?? "open"}` }, el("b", null, `${MARK[each.state] ?? "◔"} ${each.id}`), el("span", null, oneLine(each.title)),
     el("span", { class: "small" }, told, each.reds ? ` · sent back ${each.reds === 1 ? "once" : `${each.reds} times`}` : "", each.order ? [" · ", name(each.order)] : null, each.review ? [" · review ", name(each.review)] : null, each.agent ? ` · ${oneLine(each.agent)}` : ""),
-    each.why && each.state !== "landed" ? el("span", { class: "small" }, oneLine(each.why).slice(0, 300)) : null);
+    each.why && each.state !== "landed" ? el("span", { class: "small" }, oneLine(each.why).slice(0, 300)) : null,
+    each.state === "dropped" && !line.ended && link.right === "all" ? el("span", null, el("button", { type: "button", class: "quiet", onclick: () => act(`/goals/${line.id}/retry`, { step: each.id }) }, "Try again")) : null);
 }
 
 /** @type {Record<string, string>} */

@@ -3,6 +3,7 @@
     goal.ID          where it stands, changed only by compare-and-set
     goallog.ID.N     what happened, one after the other; each is written together with the record that it led to
     goalplan.ID.N    the plan, in every version that it had
+    goalwish.N       what a person wants of one, who may not write it: removed when it is done
 
 `goals/history.py` makes the record from the happenings, so reading them again gives the same record.
 """
@@ -144,6 +145,24 @@ class GoalAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allow: bool
     text: str = ""
     by: str = ""
+
+
+GoalWishKind: TypeAlias = Literal["pause", "resume", "stop", "retry", "say"]
+
+
+class GoalWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`goalwish.N`."""
+
+    format: int = GOAL_FORMAT
+    goal: str
+    do: GoalWishKind
+    by: str
+    at: float
+    text: str = ""
+    step: str = ""
+    now: bool = False
+    taken: float = 0.0
+    """When a foreman began to do it."""
 
 
 class DoneSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
