@@ -1,0 +1,52 @@
+"""Fetching a model: what is said before, how far it is on a terminal, and nothing in a pipe."""
+
+import io
+from contextlib import redirect_stderr
+
+import pytest
+
+from treadle.agent.providers.local.catalog import KNOWN
+from treadle.cli.choosing.download import DownloadBar, _before, fetch
+from treadle.errors import ConfigError
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_sees_each_step_once_and_then_a_line_of_its_own() -> None:
+    with redirect_stderr(Terminal()) as terminal:
+        bar = DownloadBar()
+        for size in (0, 1_000_000, 1_000_001, 500_000_000):
+            bar.show(size, 1_000_000_000)
+        bar.show(2_000_000, None)
+        bar.close()
+    steps = [part.removesuffix("\033[K") for part in terminal.getvalue().rstrip("\n").split("\r")[1:]]
+    assert steps == ["0 of 1,000 MB (0 %)", "1 of 1,000 MB (0 %)", "500 of 1,000 MB (50 %)", "2 MB"]
+    assert terminal.getvalue().endswith("\n")
+
+
+def test_where_nothing_was_fetched_there_is_no_empty_line() -> None:
+    with redirect_stderr(Terminal()) as terminal:
+        DownloadBar().close()
+    assert terminal.getvalue() == ""
+
+
+def test_in_a_pipe_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = DownloadBar()
+    bar.show(1, 2)
+    bar.close()
+    assert capsys.readouterr().err == ""
+
+
+async def test_a_model_that_is_not_known_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ConfigError, match="no model 'nothing'") as caught:
+        await fetch("nothing")
+    assert all(name in str(caught.value.hint) for name in KNOWN)
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN))
+def test_before_a_gigabyte_is_fetched_it_is_said_what_it_takes(name: str) -> None:
+    said, known = _before(KNOWN[name]), KNOWN[name]
+    assert said.startswith(f"{known.title}: {known.size / 1e9:.1f} GB to fetch") and "of memory while it runs" in said
