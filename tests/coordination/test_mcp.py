@@ -8,10 +8,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from treadle.coordination.capsules import Capsules
 from treadle.coordination.claims import Claims
 from treadle.coordination.identity import root
 from treadle.coordination.mcp import Server
 from treadle.coordination.planning import Planning
+from treadle.coordination.symbols import Symbols
 from treadle.wire.common.jsonrpc import Fault
 
 SIX = ["read_claims", "make_claim", "release_claim", "read_capsules", "append_decision", "raise_conflict_pr"]
@@ -366,3 +368,130 @@ def test_what_a_connected_client_holds_is_renewed(connect: Any, planning: Planni
     file.write_text(json.dumps({**fields, "heartbeat": "2020-01-01T00:00:00Z"}))
     server.renew()
     assert json.loads(file.read_text())["heartbeat"] >= fields["heartbeat"]
+
+
+# Later revisions...
+
+
+def modern(connect: Any, revision: str = "2025-11-25", **more: Any) -> Server:
+    server: Server = connect(**more)
+    server.handle("initialize", {"protocolVersion": revision, "clientInfo": {"name": "cursor"}})
+    return server
+
+
+@pytest.mark.parametrize(
+    ("revision", "more"),
+    [
+        ("2024-11-05", set()),
+        ("2025-03-26", {"annotations"}),
+        ("2025-06-18", {"annotations", "title", "outputSchema"}),
+        ("2025-11-25", {"annotations", "title", "outputSchema"}),
+    ],
+)
+def test_titles_annotations_and_output_schemas_are_for_those_whose_revision_has_them(
+    connect: Any, revision: str, more: set[str]
+) -> None:
+    listed = modern(connect, revision, extended=True).handle("tools/list", {})["tools"]
+    assert all(set(tool) == {"name", "description", "inputSchema"} | more for tool in listed)
+    if "annotations" in more:
+        reading = {tool["name"] for tool in listed if tool["annotations"]["readOnlyHint"]}
+        assert reading == {"read_claims", "read_capsules", "get_fact", "resolve", "hydrate", "brief"}
+        assert {tool["name"] for tool in listed if tool["annotations"].get("destructiveHint")} == {
+            "release_claim",
+            "set_fact",
+        }
+
+
+def test_results_are_as_their_output_schemas_say(connect: Any) -> None:
+    server = modern(connect, extended=True)
+    schemas = {tool["name"]: tool["outputSchema"] for tool in server.handle("tools/list", {})["tools"]}
+    message = {"type": "question", "from": "a", "msg_id": "m1", "question": "why?"}
+    Symbols(server.planning).set("F1", "src/a")
+    Capsules(server.planning).write("w1", "done")
+    calls: dict[str, dict[str, Any]] = {
+        "make_claim": {"surfaces": ["src/a/**"], "task": "T"},
+        "read_claims": {},
+        "heartbeat": {},
+        "release_claim": {},
+        "append_decision": {"title": "t", "body": "b"},
+        "raise_conflict_pr": {"id": "c1", "title": "t", "surfaces": ["src"]},
+        "read_capsules": {},
+        "post_message": {"message": message},
+        "read_messages": {},
+        "set_fact": {"key": "port", "value": "1"},
+        "get_fact": {"key": "port"},
+        "resolve": {"id": "F1"},
+        "hydrate": {"ids": ["w1"]},
+        "brief": {"task": "T", "spec": "s"},
+    }
+    assert calls.keys() == schemas.keys()
+    for name, arguments in calls.items():
+        jsonschema.validate(call(server, name, **arguments), schemas[name])
+
+
+def test_claims_symbols_and_capsules_are_resources(connect: Any, planning: Planning) -> None:
+    server = modern(connect)
+    Symbols(planning).set("F1", "src/a")
+    Capsules(planning).write("w1", "added it")
+    call(server, "make_claim", surfaces=["src/a/**"], task="T-1")
+    listed = server.handle("resources/list", {})["resources"]
+    assert [one["uri"] for one in listed] == ["heimdall://claims", "heimdall://symbols", "heimdall://capsules/w1"]
+    texts = [server.handle("resources/read", {"uri": one["uri"]})["contents"][0]["text"] for one in listed]
+    assert json.loads(texts[0])[0]["claimed_surfaces"] == ["src/a/**"]
+    assert json.loads(texts[1]) == {"F1": "src/a"} and "WHAT: added it" in texts[2]
+    (template,) = server.handle("resources/templates/list", {})["resourceTemplates"]
+    assert template["uriTemplate"] == "heimdall://capsules/{id}"
+    for uri in ("heimdall://capsules/none", "heimdall://capsules/../x", "file:///etc/passwd", None, 3):
+        with pytest.raises(Fault) as found:
+            server.handle("resources/read", {"uri": uri})
+        assert found.value.code == -32002
+    with pytest.raises(Fault):
+        server.handle("resources/list", {"cursor": "heimdall://none"})
+
+
+def test_resources_come_in_pages(connect: Any, planning: Planning, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.coordination.resources.PAGE", 2)
+    for number in range(3):
+        Capsules(planning).write(f"w{number}", "done")
+    server, found, cursor = modern(connect), [], {}
+    while True:
+        page = server.handle("resources/list", cursor)
+        found += [one["name"] for one in page["resources"]]
+        if "nextCursor" not in page:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+    assert found == ["claims", "symbols", "w0", "w1", "w2"]
+
+
+def test_a_client_of_the_first_revision_is_offered_none_of_it(connect: Any) -> None:
+    server = connect("cursor")
+    for method in ("resources/list", "resources/subscribe", "logging/setLevel"):
+        with pytest.raises(Fault):
+            server.handle(method, {})
+
+
+def test_a_subscriber_and_one_who_waits_are_told_of_changes(connect: Any) -> None:
+    server, holder = modern(connect), connect("copilot")
+    server.handle("resources/subscribe", {"uri": "heimdall://claims"})
+    call(holder, "make_claim", surfaces=["src/a/**"], task="T-1")
+    (updated,) = server.news()
+    assert updated["method"] == "notifications/resources/updated" and updated["params"]["uri"] == "heimdall://claims"
+    assert server.news() == []
+    fails(server, "make_claim", surfaces=["src/a/b.ts"], task="T-2")
+    assert server.watches() and server.news() == []
+    call(holder, "release_claim")
+    updated, free = server.news()
+    assert free["method"] == "notifications/message" and free["params"]["data"]["free"] == ["src/a/b.ts"]
+    assert server.news() == []
+    server.handle("resources/unsubscribe", {"uri": "heimdall://claims"})
+    call(server, "make_claim", surfaces=["src/a/b.ts"], task="T-2")
+    assert not server.watches() and server.news() == []
+
+
+def test_one_who_wants_only_warnings_is_not_told_what_is_free(connect: Any) -> None:
+    server, holder = modern(connect), connect("copilot")
+    server.handle("logging/setLevel", {"level": "warning"})
+    call(holder, "make_claim", surfaces=["src/a/**"], task="T-1")
+    fails(server, "make_claim", surfaces=["src/a/b.ts"], task="T-2")
+    call(holder, "release_claim")
+    assert server.news() == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.coordination.conftest import BIN, Run
+from treadle.coordination.claims import Claims
 
 SERVER = str(BIN / "heimdall-ledger-mcp")
 
@@ -127,3 +128,18 @@ async def test_the_official_client_connects_lists_and_calls(project: Path, mode:
             assert refused.is_error
         released = await client.call_tool("release_claim", {})
         assert released.structured_content is not None and released.structured_content["released"] is True
+
+
+def test_a_connected_client_is_told_that_what_it_waited_for_is_free(project: Path, claims: Claims) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": project}
+    with subprocess.Popen([SERVER], **pipes) as server:  # type: ignore[call-overload]
+        hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "cursor"}}
+        want = {"name": "make_claim", "arguments": {"surfaces": ["src/a/b.ts"], "task": "T-2"}}
+        server.stdin.write(line(id=1, method="initialize", params=hello) + line(id=2, method="tools/call", params=want))
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["result"]["capabilities"]["resources"]["subscribe"] is True
+        assert json.loads(server.stdout.readline())["result"]["isError"] is True
+        claims.release("haid:bob.box-0002")
+        told = json.loads(server.stdout.readline())
+        assert told["method"] == "notifications/message" and told["params"]["data"]["free"] == ["src/a/b.ts"]
+        server.communicate(timeout=60)

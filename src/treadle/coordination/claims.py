@@ -350,13 +350,18 @@ class Claims:
         return found
 
     def freed(self, haid: str) -> list[str]:
-        """What this identity has waited for and could take now; it is told once."""
+        """The same, told once."""
+        if free := self.free_for(haid):
+            self.waits.drop(haid)
+        return free
+
+    def free_for(self, haid: str) -> list[str]:
+        """What this identity has waited for and could take now."""
         mine = next((wait for wait in self.waits.all() if wait["haid"] == haid), None)
         surfaces = [Surface(text, self.top) for text in mine["surfaces"]] if mine else []
         own = self.seats.family(haid)
         if mine is None or self.held_by_others(own, surfaces) or self.leases.overlaps(own, surfaces, None):
             return []
-        self.waits.drop(haid)
         return [str(text) for text in mine["surfaces"]]
 
     # Under the lock...

@@ -7,12 +7,23 @@ from treadle.coordination.claims import Claims
 from treadle.coordination.identity import Agents, checked, current, slug
 from treadle.coordination.origin import known_client
 from treadle.coordination.planning import Planning
+from treadle.coordination.resources import Resources
 from treadle.coordination.seats import Seats
 from treadle.errors import StorageError, TreadleError
 from treadle.light import Any
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.schema import faults
-from treadle.wire.mcp.revisions import CAPABILITIES, META, STATELESS, done, failed, stateless, welcome
+from treadle.wire.mcp.revisions import (
+    CAPABILITIES,
+    META,
+    REVISIONS,
+    STATELESS,
+    agreed,
+    done,
+    failed,
+    stateless,
+    welcome,
+)
 
 NAME = "heimdall-ledger-mcp"
 VERSION = "1.0.0"
@@ -58,6 +69,14 @@ class Server:
         found = repository.find(planning.project)
         self.claims = Claims(planning, found.top if found else planning.project)
         self._seen: dict[str, float] = {}
+        self._remote = remote
+        self._revision = REVISIONS[0]
+        self._resources = Resources(self.claims, live=live)
+        self._subscribed: dict[str, tuple[int, ...]] = {}
+        """Resource -> its state when the client was last told of it."""
+        self._quiet = False
+        """The client does not want to be told what is free now."""
+        self._told: set[str] = set()
 
     def close(self) -> None:
         self.seats.leave()
@@ -66,9 +85,10 @@ class Server:
         meta = stateless(params)
         if meta is None:
             return self._initialize(params) if method == "initialize" else self._do(method, params)
+        self._revision = STATELESS
         self._introduce(meta.get(f"{META}clientInfo"))
         result = self._discovered() if method == "server/discover" else self._do(method, params)
-        if method in ("server/discover", "tools/list"):
+        if method in ("server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read"):
             result = {**result, "ttlMs": 0, "cacheScope": "private"}
         info = {"name": NAME, "version": self.version}
         return {**result, "resultType": "complete", "_meta": {f"{META}serverInfo": info}}
@@ -77,17 +97,75 @@ class Server:
         if method == "ping" or method.startswith("notifications/"):
             return {}
         if method == "tools/list":
-            return {"tools": [tool.listed() for tool in self.tools.values()]}
+            return {"tools": [tool.listed(self._revision) for tool in self.tools.values()]}
         if method == "tools/call":
             return self._call(params)
+        if self._revision != REVISIONS[0] and method.startswith(("resources/", "logging/")):
+            return self._do_more(method, params)
         raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
 
+    def _do_more(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """What the revision of the seed does not have here."""
+        uri = params.get("uri")
+        if method == "resources/list":
+            return self._resources.listed(params.get("cursor"))
+        if method == "resources/templates/list":
+            return self._resources.templates()
+        if method == "resources/read":
+            return self._resources.read(uri)
+        if self._notifies() and method == "resources/subscribe":
+            self._resources.read(uri)
+            self._subscribed[str(uri)] = self._resources.state(str(uri))
+        elif self._notifies() and method == "resources/unsubscribe":
+            self._subscribed.pop(str(uri), None)
+        elif self._notifies() and method == "logging/setLevel":
+            self._quiet = params.get("level") not in ("debug", "info", "notice")
+        else:
+            raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
+        return {}
+
+    def _notifies(self) -> bool:
+        """Whether the client can be sent something unasked: there is no stream for that over HTTP."""
+        return not self._remote and self._revision in REVISIONS[1:]
+
+    def _offered(self) -> dict[str, Any]:
+        if self._revision == REVISIONS[0]:
+            return {}
+        offered: dict[str, Any] = {"resources": {"subscribe": self._notifies(), "listChanged": False}}
+        return {**offered, "logging": {}} if self._notifies() else offered
+
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._revision = agreed(params.get("protocolVersion"))
         self._introduce(params.get("clientInfo"))
-        return welcome(params.get("protocolVersion"), NAME, self.version, self.instructions)
+        asked = params.get("protocolVersion")
+        return welcome(asked, NAME, self.version, self.instructions, self._offered())
 
     def _discovered(self) -> dict[str, Any]:
-        return {"supportedVersions": [STATELESS], "capabilities": CAPABILITIES, "instructions": self.instructions}
+        offered = {**CAPABILITIES, **self._offered()}
+        return {"supportedVersions": [STATELESS], "capabilities": offered, "instructions": self.instructions}
+
+    # What is sent unasked...
+
+    def watches(self) -> bool:
+        """Whether there may be news for the client."""
+        waiting = any(self.claims.waits.is_waiting(haid) for haid in self.seats.taken())
+        return self._notifies() and bool(self._subscribed or waiting)
+
+    def news(self) -> list[dict[str, Any]]:
+        """Notifications for the client: its resources that have changed, and what it waited for and is free now."""
+        found = []
+        for uri, known in self._subscribed.items() if self._notifies() else ():
+            state = self._resources.state(uri)
+            if state != known:
+                self._subscribed[uri] = state
+                found.append(_notification("resources/updated", {"uri": uri}))
+        for haid in self.seats.taken() if self._notifies() and not self._quiet else ():
+            free = self.claims.free_for(haid)
+            if free and haid not in self._told:
+                data = {"haid": haid, "free": free, "say": "Claim it before you change it."}
+                found.append(_notification("message", {"level": "notice", "logger": NAME, "data": data}))
+            (self._told.add if free else self._told.discard)(haid)
+        return found
 
     def _introduce(self, info: Any) -> None:
         """Remember who the client says it is."""
@@ -156,6 +234,10 @@ class Server:
                 if not only_reads:
                     raise
             self._seen[haid] = now
+
+
+def _notification(name: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}
 
 
 def _session_of(params: dict[str, Any]) -> str:

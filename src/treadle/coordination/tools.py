@@ -14,6 +14,7 @@ from treadle.coordination.identity import checked
 from treadle.coordination.messages import EVERYBODY, Inbox
 from treadle.coordination.planning import read_text
 from treadle.coordination.symbols import Symbols
+from treadle.coordination.tool_facts import FACTS
 from treadle.errors import ConfigError
 from treadle.light import Any
 from treadle.wire.common.schema import FLAG, NON_EMPTY, TEXT, Schema, list_of, record
@@ -45,8 +46,15 @@ class LedgerTool:
         self.run = run
         self.schema = record(required or {}, {**(optional or {}), "client_identity": TEXT}, closed=True)
 
-    def listed(self) -> dict[str, Any]:
-        return {"name": self.name, "description": self.description, "inputSchema": self.schema}
+    def listed(self, revision: str) -> dict[str, Any]:
+        """How it is listed for a client of this revision of the protocol."""
+        found = {"name": self.name, "description": self.description, "inputSchema": self.schema}
+        facts = FACTS[self.name]
+        if revision >= "2025-03-26":
+            found["annotations"] = facts.annotations(reads=self.reads)
+        if revision >= "2025-06-18":
+            found |= {"title": facts.title, "outputSchema": facts.output}
+        return found
 
 
 def _read_claims(claims: Claims, haid: str) -> dict[str, Any]:

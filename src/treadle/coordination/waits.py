@@ -37,6 +37,9 @@ class Waits:
         except OSError:
             pass  # it was not waiting
 
+    def is_waiting(self, haid: str) -> bool:
+        return os.path.exists(self._path(haid))
+
     def all(self) -> list[dict[str, Any]]:
         try:
             names = sorted(os.listdir(self.directory))
