@@ -83,16 +83,20 @@ def commits(project: str, *revisions: str) -> Iterator[Made]:
     """
     if any(revision.startswith("-") and revision not in ("--not", "--remotes") for revision in revisions):
         raise ConfigError(f"{' '.join(revisions)!r} is not a range of commits", hint="such as origin/main..HEAD")
-    listed = read(project, "rev-list", *revisions, "--")
+    yield from made_in(project, read(project, "rev-list", *revisions, "--"))
+
+
+def made_in(project: str, listed: bytes, env: Mapping[str, str] | None = None) -> Iterator[Made]:
+    """The same for commits that `rev-list` has listed, in their order."""
     if not listed:
         return
     form = f"--format=%H%x00%(trailers:key={TRAILER},valueonly)%x00"
-    told = read(project, "log", "--no-show-signature", "--no-walk=unsorted", "--stdin", form, stdin=listed)
+    told = read(project, "log", "--no-show-signature", "--no-walk=unsorted", "--stdin", form, stdin=listed, env=env)
     fields = told.decode(errors="replace").split("\0")
     signers = {commit.strip(): signer.strip() for commit, signer in zip(fields[::2], fields[1::2], strict=False)}
     changed: dict[str, list[str]] = {commit: [] for commit in signers}
     commit, head = "", ""
-    for field in names(read(project, "diff-tree", "--stdin", "--root", "-r", "-c", *RAW, stdin=listed)):
+    for field in names(read(project, "diff-tree", "--stdin", "--root", "-r", "-c", *RAW, stdin=listed, env=env)):
         if head:
             changed[commit].append(_named(head, field))
             head = ""

@@ -3,6 +3,8 @@
 from treadle.io.files import read_at_most
 
 HOOKS = ("pre-commit", "pre-push")
+SERVER_HOOK = "pre-receive"
+"""The hook of a shared remote."""
 MARK = "# heimdall-guard"
 LEGACY = ".legacy"
 """The suffix that `pre-commit install` adds to an existing hook, which it then runs first."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from treadle.coordination import changes, repository
 from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.hook_files import HOOKS as HOOKS
-from treadle.coordination.hook_files import LEGACY, MARK, hook_text, is_legacy, is_ours
+from treadle.coordination.hook_files import LEGACY, MARK, SERVER_HOOK, hook_text, is_legacy, is_ours
 from treadle.coordination.identity import root_of
 from treadle.errors import ConfigError, Denied
 from treadle.io.files import move, write_atomic
@@ -50,10 +50,22 @@ def install(project: str, mode: str) -> list[str]:
     return [os.path.join(ours, hook) for hook in HOOKS]
 
 
-def _beside(directory: str, mode: str) -> list[str]:
+def install_server(project: str, clones: Iterable[str]) -> str:
+    """Install the hook of a shared remote, for the claims of these clones, and return its path."""
+    import shlex
+
+    from treadle.coordination.server_hook import ledgers
+
+    places = [os.path.realpath(clone) for clone in clones]
+    ledgers(project, places)
+    (path,) = _beside(_directory(project), "block", (SERVER_HOOK,), " ".join(map(shlex.quote, places)))
+    return path
+
+
+def _beside(directory: str, mode: str, hooks: Iterable[str] = HOOKS, more: str = "") -> list[str]:
     os.makedirs(directory, exist_ok=True)
     written = []
-    for hook in HOOKS:
+    for hook in hooks:
         path = os.path.join(directory, hook)
         if is_legacy(path):
             path += LEGACY
@@ -61,7 +73,7 @@ def _beside(directory: str, mode: str) -> list[str]:
             if os.path.lexists(path + _KEPT) and hook_text(path + _KEPT) != hook_text(path):
                 raise ConfigError(f"{path} and {path}{_KEPT} both exist", hint="put them together by hand first")
             move(path, path + _KEPT)
-        write_atomic(path, _script(hook, mode).encode(), 0o755)
+        write_atomic(path, _script(hook, mode, more=more).encode(), 0o755)
         written.append(path)
     return written
 
@@ -77,7 +89,7 @@ def uninstall(project: str) -> list[str]:
                     os.unlink(path)
                     if os.path.lexists(path + _KEPT):
                         move(path + _KEPT, path)
-                    removed += [path] if hook in HOOKS else []
+                    removed += [path] if hook in (*HOOKS, SERVER_HOOK) else []
     try:
         os.rmdir(_own_directory(found))
     except OSError:
@@ -220,14 +232,16 @@ fi
 """
 
 
-def _script(hook: str, mode: str, before: str = f'"$0{_KEPT}"') -> str:
+def _script(hook: str, mode: str, before: str = f'"$0{_KEPT}"', more: str = "") -> str:
+    """`more`: arguments, quoted."""
     import shlex
 
     from treadle.coordination.setup import command
 
     program = shlex.quote(command("heimdall-claim"))
     # git's standard input is for both; the added full stop keeps a newline at its end.
-    keep, give = ("said=$(cat; echo .)\n", 'printf %s "${said%.}" | ') if hook == "pre-push" else ("", "")
+    reads = hook in ("pre-push", SERVER_HOOK)
+    keep, give = ("said=$(cat; echo .)\n", 'printf %s "${said%.}" | ') if reads else ("", "")
     return f"""#!/bin/sh
 {MARK}: refuses changes under somebody else's claim; `heimdall-claim guard uninstall` removes it
 before={before}
@@ -239,5 +253,5 @@ if [ ! -x "$program" ] && ! program=$(command -v heimdall-claim); then
   echo "$0: {program} is gone: install treadle again, or remove this hook" >&2
   exit 1
 fi
-{give}"$program" guard {hook} --mode {mode}
+{give}"$program" guard {hook} --mode {mode}{more and f" {more}"}
 """

@@ -20,6 +20,8 @@ heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
     git hooks that refuse commits and pushes under somebody else's claim; the first claim in a repository installs them
     HEIMDALL_GUARD_BYPASS="why" lets one through, and the reason is kept in decisions.md
     In an agent's session this, --force and another session's identity need a code from `treadle coord allow`.
+heimdall-claim guard install --server [CLONE...]
+    in a shared remote: refuse pushes of what is held in these clones on this machine, or in its own heimdall/
 heimdall-claim leases on | off | status
     an agent that writes what no one has claimed holds that file for 10 minutes from its last write, or until it ends
 heimdall-claim radar [BRANCH...] [--json]   which branches and worktrees would conflict if merged now (exit 3: some)
@@ -47,7 +49,7 @@ WAIT_SECONDS = 0.2
 
 def main(arguments: list[str]) -> int:
     args = Arguments(
-        arguments, "--task --ttl --haid --reason --role --mode --timeout", "--json --shared --force --diff"
+        arguments, "--task --ttl --haid --reason --role --mode --timeout", "--json --shared --force --diff --server"
     )
     if not args.rest or args.rest[0] not in _COMMANDS:
         raise UsageError(f"expected one of {', '.join(_COMMANDS)}")
@@ -285,6 +287,8 @@ def _guard(claims: Claims, args: Arguments) -> int:
     from treadle.coordination import hooks
 
     mode = args.get("--mode", "block")
+    if args.rest[:1] == ["pre-receive"] or "--server" in args.flags and args.rest[:1] == ["install"]:
+        return _server_guard(claims, args.rest[0], args.rest[1:])
     if len(args.rest) != 1 or mode not in ("block", "warn"):
         raise UsageError("expected guard install [--mode block|warn], uninstall or status")
     what, project = args.rest[0], claims.planning.project
@@ -306,6 +310,23 @@ def _guard(claims: Claims, args: Arguments) -> int:
     else:
         raise UsageError(f"unknown command guard {what}")
     return 0
+
+
+def _server_guard(claims: Claims, what: str, clones: list[str]) -> int:
+    """Install the hook of a shared remote, or do what it asks."""
+    from treadle.coordination import hooks, server_hook
+
+    project = claims.planning.project
+    if what == "install":
+        out(f"installed {hooks.install_server(project, clones)} (block)")
+        return 0
+    try:
+        server_hook.judge(project, clones, sys.stdin.read().splitlines())
+        return 0
+    except Collision as collision:
+        err(collision.message)
+        err('  commits of what you hold must be signed: git commit --trailer "$(heimdall-haid trailer)"')
+        return 3
 
 
 def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
