@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -52,16 +54,16 @@ class PermissionChange(msgspec.Struct, frozen=True, kw_only=True):
 class DirectoryPart:
     """The files of one directory, without those below it."""
 
-    __slots__ = ("files", "paths", "rows", "seen", "sure")
+    __slots__ = ("by_path", "files", "rows", "seen", "sure")
 
     def __init__(
         self, path: str, seen: dict[str, Metadata], files: dict[str, TreeEntry], rows: list[TreeRow], since: int
     ) -> None:
         self.seen = seen
         """By name; also files that are not in the tree."""
-        self.paths = [path + name for name in seen]
+        self.by_path = {path + name: metadata for name, metadata in seen.items()}
         self.files = files
-        self.rows = list(rows)
+        self.rows = sorted(rows)
         self.sure = all(metadata[3] < since for metadata in seen.values())
         """Whether each was last changed so long before the look that another change gives it other metadata."""
 
@@ -112,8 +114,9 @@ def _running() -> int:
     return time.clock_gettime_ns(clock) if clock is not None else time.monotonic_ns()
 
 
-def metadata_of(found: os.stat_result) -> Metadata:
-    return found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+metadata_of: Callable[[os.stat_result], Metadata] = attrgetter(
+    "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", "st_ino"
+)
 
 
 def hidden_changes(before: Look, after: Look) -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import IO, TypeAlias
 
 from treadle.errors import WorkspaceError
@@ -155,11 +155,10 @@ class _Taking:
 
     def _entries(self, fd: int, folder: _Folder) -> None:
         with os.scandir(fd) as listed:
-            found = list(listed)
+            files, folders = _metadata(listed)
         levels, same = folder.levels, folder.same
-        files, folders = _metadata(found)
         known = self._earlier.parts.get(folder.path) if self._earlier is not None else None
-        if any(entry.name == ".gitignore" for entry in found):
+        if ".gitignore" in files or ".gitignore" in folders:
             same = same and known is not None and known.seen.get(".gitignore") == files.get(".gitignore")
             if not folder.hidden:
                 levels = ((len(folder.path), self._read_rules(fd)), *levels)
@@ -176,7 +175,7 @@ class _Taking:
         """Nothing in this directory has changed, and neither have the rules about it."""
         self._rows[path] += known.rows
         self.look.files.update(known.files)
-        self.look.seen.update(zip(known.paths, known.seen.values(), strict=True))
+        self.look.seen.update(known.by_path)
         self.look.parts[path] = known
 
     def _each(self, fd: int, folder: _Folder, files: dict[str, Metadata], levels: _Levels) -> None:
@@ -354,10 +353,10 @@ class _Taking:
         return IgnoreRules("")
 
 
-def _metadata(found: list[os.DirEntry[str]]) -> tuple[dict[str, Metadata], list[str]]:
+def _metadata(listed: Iterable[os.DirEntry[str]]) -> tuple[dict[str, Metadata], list[str]]:
     """Of all that is not a directory, by name; and the names of the directories."""
     seen, folders = {}, []
-    for entry in found:
+    for entry in listed:
         if entry.is_dir(follow_symlinks=False):
             folders.append(entry.name)
             continue
