@@ -20,7 +20,7 @@ from msgspec import Meta
 from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.hosts import HostQuestions
 from treadle.agent.tools.output import Output
-from treadle.agent.tools.sign_in import refused_sign_in
+from treadle.agent.tools.sign_in import refused_sign_in, unreachable_by_ssh
 from treadle.errors import LocalError, ToolError
 from treadle.events import CommandRun, ToolKind, ToolOutput, Warned
 from treadle.policy.network import allowing, refusal
@@ -204,13 +204,14 @@ class ShellRun:
         """Which hosts were not reached, or that there is no network: programs report it in many ways."""
         if self.confinement is None or self.confinement.network != "off":
             return
+        said, told = self.output.text() if self.exit_code else "", ""
         if self._hosts.refused:
             told = refusal(self.confinement.hosts, *self._hosts.refused)
-        elif self.exit_code and any(sign in self.output.text() for sign in OFFLINE):
+        elif any(sign in said for sign in OFFLINE):
             told = f"commands have no network here, not even that of this machine. {allowing(self.confinement.hosts)}"
-        else:
-            return
-        self._tell(told, TOLD, "network")
+            told = unreachable_by_ssh(said) or told
+        if told:
+            self._tell(told, TOLD, "network")
 
     def _tell(self, told: str, kind: str, code: str) -> None:
         """Tell the agent, and the first time the person too."""

@@ -1,7 +1,19 @@
-"""What to allow when git, or another program, cannot sign in to another machine from inside a sandbox."""
+"""What to allow when git, or another program, cannot reach another machine from inside a sandbox, or sign in there."""
 
 _SSH = ("Permission denied (publickey", "Host key verification failed", "Could not open a connection to your authen")
 _HTTPS = ("could not read Username for", "could not read Password for", "Authentication failed for", "gh auth login")
+
+_NOT_REACHED = ("ssh: connect to host", "ssh: Could not resolve hostname")
+
+
+def unreachable_by_ssh(said: str) -> str:
+    """Why ssh reached nothing where commands have no network, or that of some hosts; empty when it is not about ssh."""
+    if not any(sign in said for sign in _NOT_REACHED):
+        return ""
+    return (
+        "ssh reaches no machine from here, also none of a list of hosts, because it does not use a proxy. A person can"
+        " allow everything with --network on, or give git an https address, for which --network HOST is enough"
+    )
 
 
 def refused_sign_in(said: str) -> str:
