@@ -9,6 +9,8 @@ from treadle.fleet import client, results
 from treadle.fleet.engine.bus import Bus
 from treadle.io.sandbox import methods
 from treadle.landing import merging
+from treadle.receipts.expecting import facts
+from treadle.wire.sidecar.receipts import decode_exact, receipt_hash
 
 
 async def test_work_comes_back_as_a_branch_and_a_patch_and_is_merged_in_order(
@@ -27,6 +29,8 @@ async def test_work_comes_back_as_a_branch_and_a_patch_and_is_merged_in_order(
     assert ended[0].result["changed"] == ["a.txt", "made"]
     assert (tmp_path / "outside").exists() == (methods.available().method is None), "the setup is confined as well"
     assert b"+two" in await results.diff(bus, first.id)
+    run = decode_exact(await results.run_receipt(bus, other.id))
+    assert run.receipt_sha256 == receipt_hash(run) and facts(run)["verified"] == "yes"
     async with asyncio.timeout(60):
         while f"treadle/{other.id}" not in git(repository, "branch", "--list", "treadle/*"):
             await asyncio.sleep(0.05)

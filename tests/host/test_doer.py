@@ -1,7 +1,10 @@
 """An order done by an agent in the control plane's own process: the same workspace, observation and receipt."""
 
 import asyncio
+import http.server
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +217,52 @@ async def test_without_a_policy_such_an_agent_just_runs(tmp_path: Path, source: 
         Job(order=scripted_order(tmp_path, source), backend=find_agent(WORKER), timing=QUICK, confinement=FREE), store
     ).run()
     assert receipt.outcome == "complete" and receipt.verification.git_status == "A  made.txt"
+
+
+class Failing(http.server.BaseHTTPRequestHandler):
+    """A model service that never has an answer."""
+
+    status, after = 503, ""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(self.status)
+        if self.after:
+            self.send_header("Retry-After", self.after)
+        self.end_headers()
+
+    def log_message(self, format: str, *words: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
+    handler = type("Handler", (Failing,), {})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        yield handler
+        server.shutdown()
+
+
+def served(source: Path) -> WorkOrder:
+    made = order(source)
+    return replace(made, config=replace(made.config, model="openai:gpt-5", vendor={}))
+
+
+async def test_a_model_service_that_keeps_failing_ends_with_the_time_of_the_order(
+    service: type[Failing], source: Path, store: ReceiptStore
+) -> None:
+    receipt = await HostRun(job(served(source), timeout=1.5), store).run()
+    assert receipt.outcome != "complete" and more(receipt)["end"]["code"] == "timeout"
+    assert "within 1.5 s" in more(receipt)["end"]["message"]
+
+
+async def test_a_model_service_that_is_closed_for_a_day_ends_the_order_and_its_receipt_says_why(
+    service: type[Failing], source: Path, store: ReceiptStore
+) -> None:
+    service.status, service.after = 429, "86400"
+    receipt = await HostRun(job(served(source), timeout=60.0), store).run()
+    assert receipt.outcome == "failed" and receipt.meta.duration_ms < 60_000
+    assert "429" in more(receipt)["end"]["said"]["message"]

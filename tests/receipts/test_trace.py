@@ -144,3 +144,12 @@ def test_what_we_know_ourselves_makes_a_receipt_when_what_was_said_does_not() ->
     receipt, more = made(seen.without_its_words(KeyError("odd")))
     assert receipt.outcome == "failed" and receipt.meta.run_id == RUN
     assert (more["end"]["exit_code"], more["end"]["error_code"]) == (3, "internal") and "odd" in more["end"]["message"]
+
+
+def test_the_last_error_that_the_agent_reports_is_its_reason_unless_it_calls_itself_complete() -> None:
+    for outcome, said in (("failed", "the second hunter2"), ("partial", "the second hunter2"), ("complete", None)):
+        seen = observed(outcome)
+        seen.trace.extend([ErrorMet(ts=T, message=text) for text in ("the first", "the second hunter2")])
+        found = made(seen)[1]["end"]["said"]
+        assert (found and found["message"]) == said
+    assert made(observed("failed"))[1]["end"]["said"] is None

@@ -79,6 +79,8 @@ def show_receipt(receipt: Receipt, path: str | None = None) -> None:
     end = more.get("end") or {}
     if end.get("message"):
         click.echo(printable(f"  {end.get('code')}: {end['message']}"))
+    if end.get("said"):
+        click.echo(printable(f"  its own reason: {one_line(end['said']['message'])}"[:WIDTH]))
     _show_work(receipt, more)
     if more.get("claimed", True):
         _show_usage(receipt.usage)

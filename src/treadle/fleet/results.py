@@ -3,6 +3,8 @@
 import asyncio
 import os
 
+import msgspec
+
 from treadle.errors import LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine import objects
@@ -24,6 +26,17 @@ async def diff(bus: Bus, name: str) -> bytes:
             f"the order {name} has left no changes" if order.ended else f"the order {name} has not ended yet"
         )
     return await objects.get(bus, str(patch))
+
+
+async def run_receipt(bus: Bus, name: str) -> bytes:
+    """The receipt of the order's last run as the host wrote and signed it, on whatever machine that was."""
+    found = await client.get_receipt(bus, name)
+    if found is None or found.run is None:
+        why = "has not ended yet" if found is None else "was done, or ended, without a run of an agent"
+        raise NotFound(f"the order {name} {why}: there is no receipt of one", hint="treadle fleet show has the order's")
+    if isinstance(found.run, dict) and found.run.keys() == {"object"}:
+        return await objects.get(bus, str(found.run["object"]))
+    return msgspec.json.encode(found.run)
 
 
 async def bundle_of(bus: Bus, order: Order, user: UserRepository) -> tuple[bytes, str]:

@@ -56,6 +56,7 @@ TRACE_TAIL = 500
 TRACE_BYTES = 32 * 1024 * 1024
 BIG_EVENT = 64 * 1024
 NOTES = 200
+SAID = 2000
 MOST_TOLD = 100_000
 DIFF_CAP = 4 * 1024 * 1024
 
@@ -72,6 +73,7 @@ class Trace:
         self.files: dict[str, None] = {}
         """The files that events report as changed, also those events that are left out."""
         self.commands: dict[str, None] = {}
+        self.last_error: ErrorMet | None = None
 
     def extend(self, events: Sequence[AnyAgentEvent], size: int = 0) -> None:
         """`size` is their total length as JSON. A huge event is replaced by a note about it."""
@@ -81,6 +83,8 @@ class Trace:
                 self.files[event.path] = None
             elif type(event) is CommandExecuted and len(self.commands) < MOST_TOLD:
                 self.commands[event.command] = None
+            elif type(event) is ErrorMet:
+                self.last_error = event
         if size > BIG_EVENT:
             events = [shortened(event) for event in events]
         room = self._keep - len(self._head) if self._keep_bytes > 0 else 0
@@ -331,10 +335,19 @@ class Observed:
             "code": failure.code if failure else None,
             "error_code": self._code(failure) if failure else None,
             "message": self._told(failure) if failure else None,
+            "said": self._said(),
             "cancelled_because": str(self.stopped) if self.stopped else None,
             "exit_code": self.exit_code,
             "stderr_tail": self.stderr_tail[-4000:] or None,
         }
+
+    def _said(self) -> dict[str, Any] | None:
+        """What the doer itself gives as the reason for a bad end: the last error that it reported."""
+        error, good = self.trace.last_error, self.final is not None and self.final.receipt.outcome == "complete"
+        if error is None or good:
+            return None
+        code = None if error.error_code is UNSET else error.error_code
+        return {"error_code": code, "message": error.message[:SAID]}
 
     def _observations(self) -> dict[str, Any]:
         return {

@@ -1,6 +1,12 @@
 """What came of orders, as a person asks for it."""
 
+from pathlib import Path
+
+from click.testing import CliRunner
+
 from tests.cli.fleet.commands import as_json, fleet
+from tests.scripts import says
+from treadle.cli.receipt import receipt
 
 
 def test_what_changed_nothing_is_said_to_and_a_race_is_compared(running: None) -> None:
@@ -12,3 +18,21 @@ def test_what_changed_nothing_is_said_to_and_a_race_is_compared(running: None) -
     assert fleet("compare", second).splitlines()[0].split()[:3] == ["PLACE", "ORDER", "STATE"]
     assert "is not in a git repository" in fleet("merge", first, "--into", "/", code=1)
     assert as_json("discard", first[:6]) == [{"id": first, "discarded": True}]
+
+
+def test_the_receipt_of_a_run_comes_from_the_fleet_and_is_verified_like_any_other(
+    running: None, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.toml"
+    script.write_text(says("Done."))
+    nothing = fleet("submit", "x", "--agent", "null").strip()
+    order = fleet("submit", "x", "--agent", "native", "--model", f"scripted:{script}", "--root", str(tmp_path)).strip()
+    fleet("wait", order, nothing, "--timeout", "90")
+    assert "without a run of an agent" in fleet("receipt", nothing, code=1)
+    assert fleet("receipt", order).startswith("complete  ") and as_json("receipt", order)["outcome"] == "complete"
+    place = tmp_path / "run.json"
+    fleet("receipt", order, "--out", str(place))
+    words = ["verify", str(place), "--expect", "outcome=complete"]
+    assert CliRunner().invoke(receipt, words).exit_code == 0
+    place.write_text(place.read_text().replace('"outcome":"complete"', '"outcome":"partial"'))
+    assert CliRunner().invoke(receipt, words).exit_code == 1

@@ -138,4 +138,31 @@ def compare(name: str, as_json: bool) -> None:
     table(lines)
 
 
-COMMANDS = (diff, review, merge, discard, compare)
+@click.command("receipt")
+@click.argument("name", metavar=ORDER)
+@click.option("--out", metavar="FILE", help="Write it there instead, for treadle receipt show, verify and export.")
+@json_option
+def receipt(name: str, out: str | None, as_json: bool) -> None:
+    """Show the receipt of an order's run, on whatever machine it ran.
+
+    \b
+    treadle fleet receipt ORDER --out run.json
+    treadle receipt verify run.json --trusted keys.toml --expect confined=yes,verified=yes
+
+    It is signed with the key of the person or machine that ran it, if there was one.
+    """
+    from treadle.cli.host_show import show_receipt
+    from treadle.fleet import results
+    from treadle.io.files import write_atomic
+    from treadle.wire.sidecar.repair import read_receipt
+
+    text = with_order(name, results.run_receipt)
+    if out is not None:
+        write_atomic(out, text + b"\n", 0o644)
+    elif as_json:
+        click.echo(text)
+    else:
+        show_receipt(read_receipt(text, []))
+
+
+COMMANDS = (diff, review, merge, discard, compare, receipt)
