@@ -199,3 +199,21 @@ def test_what_is_surely_clean_as_json_has_no_secret_in_any_text(parts: list[str]
     tree = {"a": between.join(parts), "b": [between.join(reversed(parts))]}
     if redactor.surely_clean(json.dumps(tree, ensure_ascii=False).encode("utf-8", "surrogatepass")):
         assert redactor.tree(tree) == tree
+
+
+PEM_LINES = [
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "MIIEpAIBAAKCAQEA",
+    "Proc-Type: 4,ENCRYPTED",
+    "-----END RSA PRIVATE KEY-----",
+]
+
+
+def test_in_a_text_that_others_compose_a_key_is_removed_and_hides_nothing_else() -> None:
+    key = "\n".join(f"+{line}" for line in PEM_LINES)
+    assert Redactor().lines(f"a\n{key}\nz") == (f"a\n+{MARK}\n+-----END RSA PRIVATE KEY-----\nz", 3)
+    unended = "A  x -----BEGIN PRIVATE KEY-----\nA  evil.txt\ndiff --git a/evil.txt b/evil.txt\n+evil()"
+    assert Redactor().lines(unended) == (unended.replace("-----BEGIN PRIVATE KEY-----", MARK), 1)
+    assert Redactor().lines("nothing\nto hide") == ("nothing\nto hide", 0)
+    one = "K = '-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----'"
+    assert Redactor().lines(f"{one}\nMIIE") == (f"K = '{MARK}'\nMIIE", 1)

@@ -110,6 +110,8 @@ _SHORT, _MANY = 64, 4096
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_MARKER = 80
+_PEM_LINE = re.compile(r"[\s+>|\-]*[\"']?(?:[A-Za-z0-9+/=]+|(?:Proc-Type|DEK-Info|Version|Comment): .*)?[\"',\\nr\s]*")
+"""A line of a key, also in a patch or as text of a program."""
 _SECRET_NAME = re.compile(r".*(API_?KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)")
 
 
@@ -153,6 +155,25 @@ class Redactor:
             return text  # as in nearly all texts
         stream = self.stream()
         return stream.feed(text) + stream.end()
+
+    def lines(self, text: str) -> tuple[str, int]:
+        """A text that others compose, such as a patch: redacted, and how many of its lines that concerns.
+
+        The beginning of a key takes with it only lines that look like those of one, so it cannot hide the rest.
+        """
+        if self.surely_clean(text.encode("utf-8", "surrogatepass")):
+            return text, 0
+        out, changed, inside = [], 0, False
+        for line in text.split("\n"):
+            if inside and _PEM_END.search(line) is None and _PEM_LINE.fullmatch(line):
+                changed += 1
+                continue
+            clean = self.text(line)
+            begins = [match.end() for match in _PEM_BEGIN.finditer(line)]
+            inside = bool(begins) and _PEM_END.search(line, begins[-1]) is None
+            changed += clean != line
+            out.append(clean)
+        return "\n".join(out), changed
 
     def surely_clean(self, text: bytes) -> bool:
         """Whether a text, or JSON with many of them, has no secret, for certain; False where it must be looked at."""

@@ -136,6 +136,8 @@ def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:
     seen = more.get("observed") or {}
     status = (receipt.verification.git_status or "").splitlines()
     _show_some([printable(f"  {line}") for line in status], len(status))
+    if seen.get("patch_lines_redacted"):
+        click.echo(f"  {seen['patch_lines_redacted']} lines of the patch look like secrets: only its file shows them")
     _show_unlisted(seen)
     check = seen.get("check")
     if check:

@@ -441,8 +441,22 @@ def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
     kept = {name: tree[name] for name in ("meta", "capabilities", "mode", "outcome")}
     tree = mended(tree)
     join_deltas(tree["trace"], redactor)
-    clean: Receipt = msgspec.convert({**redactor.tree(tree), **kept}, Receipt)
+    kept["verification"], hidden = _redacted_work(tree.pop("verification"), redactor)
+    tree = redactor.tree(tree)
+    tree["usage_raw"]["treadle"]["observed"]["patch_lines_redacted"] = hidden
+    clean: Receipt = msgspec.convert({**tree, **kept}, Receipt)
     return clean
+
+
+def _redacted_work(found: dict[str, Any], redactor: Redactor) -> tuple[dict[str, Any], int]:
+    """The changes that we saw, and how many lines of the patch are not shown as they are. An agent writes these texts,
+    so each line is redacted by itself: none may hide the others."""
+    status, _ = redactor.lines(found["git_status"] or "")
+    diff, hidden = redactor.lines(found["git_diff"] or "")
+    shown = {
+        name: text if found[name] is not None else None for name, text in (("git_status", status), ("git_diff", diff))
+    }
+    return {**found, **shown}, hidden
 
 
 def join_deltas(events: list[dict[str, Any]], redactor: Redactor) -> None:

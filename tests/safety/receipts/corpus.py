@@ -30,6 +30,7 @@ from treadle.host.job import Backend, Job
 from treadle.host.run import HostRun
 from treadle.host.signing import load_signer, make_key
 from treadle.host.store import ReceiptStore
+from treadle.redact import Redactor
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import Receipt, receipt_hash
@@ -187,11 +188,12 @@ def copy(source: Path, target: Path) -> None:
 
 
 def contents(root: Path) -> Files:
-    """Every file below it, by mode and content; not git's objects, our branches and what git notes about them."""
+    """Every file below it, by mode and content; not git's objects, our branches, what git notes about them, and the
+    refs that keep a run's base from git gc."""
     found: Files = {}
     for directory, names, files in os.walk(root):
         inside = os.path.relpath(directory, root)
-        if inside.startswith(("objects", "refs/heads/treadle", "logs/refs/heads/treadle")):
+        if inside.startswith(("objects", "refs/heads/treadle", "logs/refs/heads/treadle", "refs/treadle/base")):
             names.clear()
             continue
         for name in [*files, *(one for one in names if os.path.islink(os.path.join(directory, one)))]:
@@ -316,10 +318,11 @@ def about_files(world: World, receipt: Receipt, more: dict[str, Any]) -> Iterato
         yield "the trees before and after it was applied are not those of the source"
     base = world.start[1]
     changed = {path for path in base.keys() | files.keys() if base.get(path) != files.get(path)}
-    told = {path for change in seen["files"] for path in (change["path"], change.get("old_path")) if path}
+    told = [path for change in seen["files"] for path in (change["path"], change.get("old_path")) if path]
     # JSON has no bytes that are not UTF-8: each is a question mark, and the name is among the oddities.
-    if told != {re.sub("[\udc80-\udcff]", "?", path) for path in changed}:
+    if sorted(told) != sorted(Redactor().text(re.sub("[\udc80-\udcff]", "?", path)) for path in changed):
         yield f"it lists {sorted(told)}, and {sorted(changed)} differ"
+    yield from about_patch(receipt, len(changed))
     if place["kept"] is not None or place["mode"] == "pass_through":
         now = world.beside(root, files)
         before = {} if place["mode"] == "worktree" else world.ignored
@@ -330,6 +333,15 @@ def about_files(world: World, receipt: Receipt, more: dict[str, Any]) -> Iterato
     if job_check := more["observed"]["check"]:
         if job_check["ok"] != world.passes(job_check["command"], tree):
             yield f"it says that the check {'passed' if job_check['ok'] else 'failed'}"
+
+
+def about_patch(receipt: Receipt, most: int) -> Iterator[str]:
+    """Each changed file has its lines in the status and its part in the patch, whatever the others are called."""
+    status, patch = receipt.verification.git_status or "", receipt.verification.git_diff or ""
+    shown, parts = len(status.splitlines()), patch.count("\ndiff --git ") + patch.startswith("diff --git ")
+    least = len(receipt.usage_raw["treadle"]["observed"]["files"])
+    if shown != least or (len(patch) < 1_000_000 and not least <= parts <= most):
+        yield f"{most} files changed, its status shows {shown} and its patch {parts}"
 
 
 def about_policy(world: World, attack: Attack, more: dict[str, Any]) -> Iterator[str]:
