@@ -107,7 +107,7 @@ class TrainSoak(Soak):
     # The orders...
 
     async def _submit(self) -> None:
-        kinds = random.Random(self.count)
+        kinds = random.Random(1)
         specs = [self._order(number, kinds) for number in range(self.count)]
         self.ids = [given.id for given in await client.submit(self.bus, specs)]
 

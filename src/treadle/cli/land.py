@@ -185,7 +185,8 @@ def show(name: str, as_json: bool) -> None:
         if each.order not in taken:
             click.echo(f"waits    {each.order}  {each.title}  for {age(each.at)}")
     for back in record.back:
-        click.echo(f"back     {back.first}: {back.why}; with {back.to or 'no one'} {back.by}".rstrip())
+        where = f"with {back.to} {back.by}" if back.by else "waits for help in its turn"
+        click.echo(f"back     {back.first}: {back.why}; {where}")
     for out in record.left_out[-20:]:
         click.echo(f"left out {out.order}: {out.why}")
         for line in out.output.splitlines()[-5:]:

@@ -44,6 +44,8 @@ class BuiltCar(msgspec.Struct, frozen=True, kw_only=True):
     """They conflict with the row, not with the branch."""
     refused: Mapping[str, tuple[str, str]] = {}
     """Order -> kind and reason: these cannot land as they are."""
+    conflicts: Mapping[str, tuple[str, ...]] = {}
+    """Order -> the files that it conflicts in with the branch."""
 
 
 class Bench:
@@ -115,12 +117,14 @@ class Bench:
         members: list[QueuedChange] = []
         blocked: list[str] = []
         refused: dict[str, tuple[str, str]] = {}
+        files: dict[str, tuple[str, ...]] = {}
         for change in changes:
             merged = self.store.merge(head, change.commit)
             if merged.conflicts:
                 alone = merged if head == tip else self.store.merge(tip, change.commit)
                 if alone.conflicts:
                     refused[change.order] = ("conflict", _conflict(alone))
+                    files[change.order] = alone.conflicts
                 else:
                     blocked.append(change.order)
             elif why := self._must_not_land(tree, self.store.borrow_tree(merged.tree)[0], change, verify):
@@ -130,12 +134,12 @@ class Bench:
                 tree = merged.tree
                 head = self._commit(tree, [head, change.commit], "one step of a car")
         if not members:
-            return BuiltCar(car=None, blocked=tuple(blocked), refused=refused)
+            return BuiltCar(car=None, blocked=tuple(blocked), refused=refused, conflicts=files)
         message = trailers.message(self.name, members, tree if verify else "")
         commit = self._commit(tree, [on, *(each.commit for each in members)], message)
         self.store.set_ref(f"refs/train/{commit}", commit)
         car = Car(orders=tuple(each.order for each in members), on=on, commit=commit, tree=tree, apart=apart)
-        return BuiltCar(car=car, blocked=tuple(blocked), refused=refused)
+        return BuiltCar(car=car, blocked=tuple(blocked), refused=refused, conflicts=files)
 
     def _commit(self, tree: str, parents: Sequence[str], message: str) -> str:
         return self.store.commit(tree, parents, message, who=merges.fixed_identity(self.store, parents))

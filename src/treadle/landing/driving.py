@@ -88,4 +88,6 @@ def told(before: TrainRecord, after: TrainRecord) -> list[str]:
     said = [f"landed   {each.order}" for each in before.queue if each.order not in out and each.order not in here]
     said += [f"left out {each.order}: {each.why}" for each in after.left_out if each not in before.left_out]
     known = {each.by for each in before.back}
-    return said + [f"back     {each.first} as {each.by}: {each.why}" for each in after.back if each.by not in known]
+    return said + [
+        f"back     {each.first} as {each.by}: {each.why}" for each in after.back if each.by and each.by not in known
+    ]

@@ -82,7 +82,12 @@ def _waiting(record: TrainRecord, order: str) -> list[str]:
 
 async def _helped(bus: Bus, entry: ReturnedChange) -> list[str]:
     state = (await client.get_order(bus, entry.by)).state if entry.by else "not given yet"
-    lines = [f"back     {entry.why}", f"with     {entry.to or 'no one yet'}: {entry.by} is {state}"]
+    now = (
+        f"with     {entry.to}: {entry.by} is {state}"
+        if entry.by
+        else "waits    for help, while another is helped there"
+    )
+    lines = [f"back     {entry.why}", now]
     lines += [f"tried    {line}" for line in entry.told]
     if entry.to == "person":
         lines.append(f"asks     treadle fleet answer {entry.by} allow --text '...', or deny")

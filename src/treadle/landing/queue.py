@@ -154,9 +154,7 @@ def left_out(train: TrainRecord, out: LeftOut) -> TrainRecord:
     change = next((each for each in train.queue if each.order == out.order), None)
     train = removed(train, [out.order])
     if change is not None and (out.kind == "red" or out.kind == "conflict"):
-        train = replace(
-            train, back=(*train.back, returned.begun(change, out.kind, out.why, out.output, forge=out.forge))
-        )
+        train = replace(train, back=(*train.back, returned.begun(change, out)))
     return replace(train, left_out=(*train.left_out, out)[-REMEMBERED:])
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from treadle.fleet.run.null import NAME as NULL
 from treadle.landing.sides import FileSides
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.fleet.train import LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
 Helper: TypeAlias = Literal["author", "reconciler", "person"]
 AUTHOR_TRIES = 2
@@ -51,28 +51,40 @@ def after_person(spec: Spec, reconciler: str) -> Helper | None:
 # What becomes of the record...
 
 
-def begun(
-    change: QueuedChange, kind: Literal["red", "conflict"], why: str, output: str, *, forge: bool = False
-) -> ReturnedChange:
-    """The entry of a change that leaves the train."""
+def begun(change: QueuedChange, out: LeftOut) -> ReturnedChange:
+    """The entry of a change that leaves the train.
+
+    What was helped out of a conflict and is in one again has lost a race, to which no helper is to blame: that try does
+    not count.
+    """
+    assert out.kind == "red" or out.kind == "conflict"
+    lost = out.kind == "conflict" and bool(change.files)
     return ReturnedChange(
         order=change.order,
         first=change.first or change.order,
         commit=change.commit,
         base=change.base,
-        kind=kind,
-        why=why,
-        output=output,
-        forge=forge,
+        kind=out.kind,
+        why=out.why,
+        output=out.output,
+        forge=out.forge,
+        files=out.files,
         at=change.at,
-        tries=change.tries,
-        told=(*change.told, f"{change.order}: {why}") if change.told else (),
+        tries=change.tries - lost,
+        told=(*change.told, f"{change.order}: {out.why}") if change.told else (),
     )
 
 
 def waiting(train: TrainRecord) -> ReturnedChange | None:
-    """The next change for which a helper is to be found."""
-    return next((each for each in train.back if not each.by), None)
+    """The next change for which a helper is to be found, the oldest first.
+
+    What conflicts for the first time is helped at once. After that, of those that conflict in one file, one at a time
+    is: only one of them could land, and the help for the others would be in vain.
+    """
+    helped = [each for each in train.back if each.by and each.to != "person"]
+    taken = {file for each in helped for file in each.files} | {file for each in train.queue for file in each.files}
+    free = [each for each in train.back if not each.by and not (each.told and taken.intersection(each.files))]
+    return min(free, key=lambda each: each.at, default=None)
 
 
 def sent(train: TrainRecord, entry: ReturnedChange, to: Helper, by: str, tip: str) -> TrainRecord:
@@ -117,7 +129,7 @@ def taken_up(train: TrainRecord, change: QueuedChange) -> tuple[TrainRecord, Que
         if entry.by == change.order:
             told = (*entry.told, f"{entry.to} ({change.order}) changed it")
             known = {"base": entry.tip, "first": entry.first, "tries": entry.tries, "at": entry.at, "told": told}
-            return closed(train, entry), replace(change, **known)
+            return closed(train, entry), replace(change, files=entry.files, **known)
         if change.order in (entry.order, entry.first):
             return closed(train, entry), change
     return train, change

@@ -53,6 +53,8 @@ class SendingBack:
                 await self._give_up(entry, f"{entry.why}; no one can be asked to help: {error}")
                 return returned.closed(record, entry)
         for entry in record.back:
+            if not entry.by:
+                continue  # it waits for another's help in the same files
             order = await self._latest(entry.by)
             if order.ended:
                 return await self._taken_up(record, replace(entry, by=order.id), order)

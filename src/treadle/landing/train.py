@@ -389,7 +389,7 @@ class Train:
                 after = queue.left_out(after, self._out(each.order, "refused", str(error)))
         made = await self._built(chosen, step)
         for order, (kind, why) in made.refused.items():
-            after = queue.left_out(after, self._out(order, kind, why))
+            after = queue.left_out(after, self._out(order, kind, why, made.conflicts.get(order, ())))
         after = queue.built(after, made.car, made.blocked, step.on)
         if after == self.record:
             raise LocalError(f"the train {self.name} cannot build {', '.join(step.orders)}")
@@ -406,8 +406,8 @@ class Train:
                 return await self._built(chosen[:1], step)
             return BuiltCar(car=None, refused={each.order: ("refused", str(error)) for each in chosen})
 
-    def _out(self, order: str, kind: str, why: str) -> LeftOut:
-        return msgspec.convert({"order": order, "kind": kind, "why": why, "at": time.time()}, LeftOut)
+    def _out(self, order: str, kind: str, why: str, files: tuple[str, ...] = ()) -> LeftOut:
+        return msgspec.convert({"order": order, "kind": kind, "why": why, "at": time.time(), "files": files}, LeftOut)
 
     async def _bring(self, change: QueuedChange) -> None:
         await bring(self.bus, self.bench, change.order, change.commit)

@@ -45,6 +45,8 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """How often it was sent back."""
     told: tuple[str, ...] = ()
     """What was tried, one line each."""
+    files: tuple[str, ...] = ()
+    """What it conflicted in before it was helped: others wait for it, that conflict there too."""
 
 
 class Car(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,6 +86,8 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output: str = ""
     forge: bool = False
     """A forge's checks or its reviewers said so; the train's own check had passed."""
+    files: tuple[str, ...] = ()
+    """What it conflicts in."""
 
 
 class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -98,6 +102,7 @@ class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     why: str
     output: str = ""
     forge: bool = False
+    files: tuple[str, ...] = ()
     """As in what was left out."""
     at: float
     """When its work was first queued: it keeps its place."""
