@@ -2,9 +2,12 @@
 
 import time
 
+import pytest
+
 from tests.fleet.conftest import Start, give, spec, until_state
 from treadle.fleet import client
 from treadle.fleet.engine.bus import STATE, Bus
+from treadle.fleet.schedule import scheduler
 
 
 async def sequence(bus: Bus) -> int:
@@ -34,3 +37,14 @@ async def test_a_scheduler_that_stood_still_blames_no_runner_for_it(bus: Bus, st
     time.sleep(1.5 * node.fleet.lease)  # the node's process, which is this one, and not the runner's
     order = await client.wait(bus, name, 60)
     assert (order.state, order.attempt) == ("done", 1), order.attempts
+
+
+async def test_a_lease_that_the_engine_has_forgotten_to_end_is_taken_over(
+    bus: Bus, start_node: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a kill of the engine: what it knows of when keys end is written behind what it stores."""
+    monkeypatch.setattr(scheduler, "OVERDUE", 0.5)
+    await bus.put(scheduler.LEASE, b'{"name": "gone", "since": 1.0, "at": 1.0}', expect=0)
+    await start_node("n1")
+    (name,) = await give(bus, spec())
+    assert (await client.wait(bus, name, 60)).state == "done"

@@ -9,6 +9,7 @@ over from what is stored.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEASE = "lease.scheduler"
+OVERDUE = 4
+"""After so many times its length, in which an engine that answers shows it unchanged, a lease is no one's any more."""
 _FOLLOWED = 20
 """How many retries of an order are followed to find the latest."""
 
@@ -114,14 +117,29 @@ class Scheduler:
     # The lease...
 
     async def _elect(self) -> None:
+        expect, seen, at = 0, 0, 0.0
         while True:
             try:
-                self._revision = await self.bus.put(LEASE, self._lease_value(), expect=0, ttl=self._ttl)
+                self._revision = await self.bus.put(LEASE, self._lease_value(), expect=expect, ttl=self._ttl)
                 self._renewed = time.monotonic()
                 self.since = time.time()
                 return
-            except (Stale, Unreachable):
-                await asyncio.sleep(self.lease / 8)
+            except Stale:
+                held = await self._held()
+                if held != seen:
+                    seen, at = held, time.monotonic()
+                # An engine that was killed may have forgotten when a lease ends. A held one is renewed.
+                expect = held if held and time.monotonic() - at > OVERDUE * self.lease else 0
+            except Unreachable:
+                seen = 0
+            await asyncio.sleep(self.lease / 8)
+
+    async def _held(self) -> int:
+        """The revision of the lease that another holds; 0 when there is none, or that cannot be seen now."""
+        with contextlib.suppress(Unreachable):
+            entry = await self.bus.get(LEASE, latest=True)
+            return entry.revision if entry is not None else 0
+        return 0
 
     @property
     def _ttl(self) -> int:
