@@ -1,0 +1,66 @@
+"""The file that says which fleet this machine belongs to: who may read it, and what it may do with it."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from treadle.errors import NotFound, StorageError
+from treadle.fleet import session_keys
+from treadle.fleet.engine import places
+from treadle.fleet.engine.places import Fleet
+
+OURS = Fleet(url="nats://127.0.0.1:4222", users={"admin": "a", "submit": "s", "worker:n2": "w"})
+
+
+def test_what_is_saved_is_read_and_only_its_owner_may_read_it(state_home: Path) -> None:
+    with pytest.raises(NotFound, match="belongs to no fleet"):
+        places.load()
+    places.save(OURS)
+    assert places.load() == OURS
+    path = Path(places.root(), "fleet.json")
+    assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("{", "damaged"), ("[]", "damaged"), ('{"format": 9, "url": "x"}', "format 9"), ('{"format": 1}', "damaged")],
+)
+def test_a_file_that_is_damaged_or_newer_is_told_and_left_alone(state_home: Path, text: str, says: str) -> None:
+    path = Path(places.inside(), "fleet.json")
+    path.write_text(text)
+    with pytest.raises(StorageError, match=says):
+        places.load()
+    assert path.read_text() == text
+
+
+def test_each_role_logs_in_as_itself_and_one_without_a_password_as_no_one() -> None:
+    assert (OURS.address("submit").user, OURS.address("submit").password) == ("submit", "s")
+    assert OURS.address("worker:n2").user == "worker_n2"
+    assert (OURS.address("watch").user, OURS.address("watch").password) == ("", "")
+
+
+def test_a_machine_that_only_works_for_another_one_has_no_admin() -> None:
+    assert not OURS.joined and OURS.widest() == "admin"
+    joined = replace(OURS, users={"worker:n2": "w", "watch": "x"})
+    assert joined.joined and joined.widest() == "watch"
+    assert not Fleet(url="tls://elsewhere").joined, "a server that asks for no password"
+
+
+def test_the_key_of_sessions_is_made_once_and_kept(state_home: Path) -> None:
+    places.save(OURS)
+    key = places.session_key()
+    assert key and places.session_key() == key and places.load() == replace(OURS, session_key=key)
+
+
+def test_on_a_server_of_others_the_same_login_gives_the_same_key_and_nothing_is_stored(
+    state_home: Path, tmp_path: Path
+) -> None:
+    by_password = Fleet(url="tls://me:pass@one:4222,tls://me:pass@two:4222", private=False)
+    places.save(by_password)
+    assert places.session_key() == session_keys.from_secret("pass") and places.load() == by_password
+    (tmp_path / "me.creds").write_text("signed\n")
+    places.save(Fleet(url="tls://one", private=False, creds=os.fspath(tmp_path / "me.creds")))
+    assert places.session_key() == session_keys.from_secret("signed")

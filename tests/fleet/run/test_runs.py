@@ -1,0 +1,59 @@
+"""The directory of an attempt: what a runner has to know, and whether one lives."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from tests.fleet.conftest import spec
+from treadle.errors import StorageError
+from treadle.fleet.orders import begun
+from treadle.fleet.run import runs
+from treadle.io.files import locked
+
+
+def job(name: str = "a", attempt: int = 1) -> runs.RunJob:
+    given = spec(id=name)
+    return runs.RunJob(spec=given, order=begun(given, 1.0), attempt=attempt, node="n1", role="worker:n1", lease=2.0)
+
+
+def test_a_runner_reads_what_the_node_has_written_and_no_password_is_in_it(state_home: Path) -> None:
+    path = runs.prepare(job())
+    assert path == runs.directory("a", 1) and runs.read_job(path) == job()
+    assert os.stat(path).st_mode & 0o077 == 0
+    assert "password" not in Path(path, "job.json").read_text()
+
+
+def test_a_job_that_is_missing_damaged_or_newer_is_told(state_home: Path) -> None:
+    path = runs.prepare(job())
+    for data, says in ((b"{", "cannot be read"), (msgspec.json.encode(replace(job(), format=9)), "format 9")):
+        Path(path, "job.json").write_bytes(data)
+        with pytest.raises(StorageError, match=says):
+            runs.read_job(path)
+    with pytest.raises(StorageError, match="cannot be read"):
+        runs.read_job(runs.directory("b", 1))
+
+
+def test_a_runner_lives_while_it_holds_the_lock_and_is_the_process_that_it_says(state_home: Path) -> None:
+    path = runs.prepare(job())
+    assert runs.runner_of(path) is None
+    runs.note_runner(path)
+    assert runs.runner_of(path) is None, "a number alone may be another process's by now"
+    with locked(runs.lock_of(path), 0):
+        found = runs.runner_of(path)
+        assert found is not None and found.pid == os.getpid() and found.alive
+        Path(path, "runner.json").write_bytes(msgspec.json.encode(replace(found, start=found.start + 1)))
+        assert runs.runner_of(path) is None, "the number belongs to another process"
+        Path(path, "runner.json").write_bytes(b"half")
+        assert runs.runner_of(path) is None
+
+
+def test_all_attempts_here_are_found_and_nothing_else(state_home: Path) -> None:
+    assert runs.all_here() == []
+    for attempt in (1, 2):
+        runs.prepare(job("with.dots", attempt))
+    for other in ("notes", ".1", "x.y"):
+        Path(runs.places.root(), "runs", other).mkdir()
+    assert [found[:2] for found in runs.all_here()] == [("with.dots", 1), ("with.dots", 2)]
