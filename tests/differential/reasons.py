@@ -24,7 +24,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("default mode: git log", "*"): GIT,
     ("acceptEdits: rm", "*"): RM,
     ("plan: Read outside", "*"): PLAN,
-    **{(f"{mode}: WebFetch", "*"): WEB for mode in ("default", "plan", "acceptEdits")},
+    **{(f"{mode}: WebFetch", "*"): WEB for mode in ("default", "plan")},
     ("*", "suggests"): SUGGESTED,
     ("*", "transcript exists"): EARLY,
     **{

@@ -1,5 +1,6 @@
 """A driven agent in a sandbox, judged by what it could do."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Awaitable
@@ -11,18 +12,20 @@ from msgspec.structs import replace
 
 from tests.agent.checkouts import checkout
 from tests.scripts import calls, says
+from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.agents import bound_by_claims, find_agent
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.drivers.card import cards
 from treadle.drivers.confined import Enclosure, decided, enclosure, started, unchanged, watched
 from treadle.errors import ConfigError, TreadleError
-from treadle.events import AnyEvent, Event, Warned
+from treadle.events import AnyEvent, Event, TurnEnded, Warned
 from treadle.io.paths import state_dir
 from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
 from treadle.session import Change, Confinement, Instructions, SessionSpec
 from treadle.sessions.session import run_turn
+from treadle.testing.server import ModelServer
 from treadle.wire.codex.records import CodexOutput
 
 SCRIPT = """
@@ -254,3 +257,41 @@ async def test_an_agent_of_ours_that_is_driven_in_a_repository_is_bound_by_claim
     )
     await played(prefix, SessionSpec(cwd=str(top), model="scripted:script.toml", mode="full-auto"))
     assert (top / "file.txt").read_text() == "one\n" and (top / "free.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(not methods.available().network, reason="the network cannot be limited here")
+async def test_where_the_network_is_limited_an_agent_reaches_its_model_and_nothing_else(tmp_path: Path) -> None:
+    """Its model is a service on this machine, named by its base URL; another one listens beside it."""
+    heard: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readline())
+        writer.close()
+
+    async with await asyncio.start_server(listen, "127.0.0.1", 0) as other:
+        port = other.sockets[0].getsockname()[1]
+        command = f"curl -sS http://127.0.0.1:{port}/ -o out; echo x > here"
+        replies = (
+            ScriptedReply(call=(CallLine(name="bash", arguments={"command": command}),)),
+            ScriptedReply(text="Done."),
+        )
+        async with ModelServer(Script(reply=replies)) as server:
+            spec = SessionSpec(
+                cwd=str(tmp_path),
+                model="openai:scripted",
+                mode="full-auto",
+                confinement=Confinement(network="off"),
+                env={"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": f"{server.url}/v1"},
+            )
+            events = await played("worker", spec)
+    assert [event.outcome for event in events if isinstance(event, TurnEnded)] == ["completed"]
+    assert (tmp_path / "here").exists() and heard == []
+
+
+def test_the_hosts_on_its_card_are_reached_where_the_network_is_limited_and_a_person_lists_more(tmp_path: Path) -> None:
+    asked = SessionSpec(cwd=str(tmp_path), confinement=Confinement(use="on", network="off", hosts=("a.example",)))
+    if can:
+        made = enclosure(asked, "codex", ["codex"], {"HOME": str(tmp_path), "OPENAI_BASE_URL": "https://b.example/v1"})
+        assert made is not None
+        assert made.hosts == ("a.example", *cards()["codex"].hosts, "b.example")
+        made.close()

@@ -138,3 +138,22 @@ async def test_a_server_of_the_command_itself_is_reached(opened: Opened) -> None
             await opened(script(serve), mode="full-auto", answers=answers), answer=Answer(decision="deny")
         )
         assert of(events, Asked) == [] and "exit code" not in of(events, ToolEnded)[0].result
+
+
+SERVE = "python3 -m http.server {port} --bind 127.0.0.1"
+ASK = "for i in $(seq 300); do curl -sf http://127.0.0.1:{port}/ >o && exit 0; sleep 0.1; done; exit 1"
+
+
+@pytest.mark.parametrize("hosts", [(), ("registry.example",)])
+async def test_commands_of_a_session_reach_each_others_ports_and_those_of_no_other(
+    opened: Opened, listener: Listener, hosts: tuple[str, ...]
+) -> None:
+    walls = Confinement(use="on", network="off", hosts=hosts)
+    servers = [calls("bash", {"command": SERVE.format(port=port), "background": True}) for port in (8124, 8125)]
+    looks = script(*(ASK.format(port=port) for port in (8124, 8125)), FETCH.format(listener.url))
+    session = await opened("".join(servers) + looks, mode="full-auto", confinement=walls)
+    results = [one.result for one in of(await turn(session), ToolEnded)]
+    assert [("exit code" in one) for one in results] == [False, False, False, False, True] and listener.heard == []
+    other = await opened(script("curl -sf http://127.0.0.1:8124/"), mode="full-auto", confinement=walls)
+    assert "exit code 7" in of(await turn(other), ToolEnded)[0].result
+    await session.close()

@@ -16,7 +16,7 @@ from treadle.events import Event, Warned
 from treadle.io import scratch
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import distrust
-from treadle.io.sandbox import methods, places
+from treadle.io.sandbox import caches, methods, places
 from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
 from treadle.policy.network import named, parse_network, permitted, refusal
@@ -236,6 +236,7 @@ class Confining:
         """One /tmp for the session: what a command leaves there is there for the next."""
         if self._temp is None:
             self._temp = scratch.make("sandbox")
+            caches.prepare(self._temp)
         return self._temp
 
     def watching(self, other: Watching | None, *, ruled: bool = True) -> Watching:

@@ -48,6 +48,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that are set for it, unless the person sets them."""
     writes: tuple[str, ...] = ()
     """Directories of its own that it must be able to write in a sandbox: `~/.x` or `$VARIABLE`."""
+    hosts: tuple[str, ...] = ()
+    """The hosts of its service, which it reaches also where a person limits the network."""
     transcripts: tuple[str, ...] = ()
     """Where it keeps the session `{id}` of the directory `{cwd}`; the first pattern whose variable is set counts.
     With these files the session continues on another machine. `{cwd}` has - for all but letters and digits.

@@ -21,11 +21,14 @@ from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.peer import Peer
 from treadle.io.process.child import Child
 from treadle.io.sandbox import methods, places
+from treadle.policy.network import is_host, named, shown
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Mode, SessionSpec
 from treadle.settings import config, trust
 
 P = TypeVar("P", bound=Peer[Any, Any])
+BASE_URLS = ("_BASE_URL", "_API_BASE", "_ENDPOINT")
+"""How the names of variables end that say where a model is."""
 
 
 class Enclosure(Confining):
@@ -94,7 +97,24 @@ def enclosure(
     Raises ConfigError when this machine cannot make a sandbox that is required.
     """
     wanted = methods.wanted(spec.confinement, spec.mode) or _begun_confined(spec, name, argv)
+    if spec.confinement.network == "off":
+        hosts = dict.fromkeys((*spec.confinement.hosts, *_service(name, env)))
+        spec = replace(spec, confinement=replace(spec.confinement, hosts=tuple(hosts)))
     return Enclosure(spec, name, argv, env, writes) if wanted else None
+
+
+def _service(name: str, env: Mapping[str, str]) -> list[str]:
+    """Where an agent's model is: the hosts on its card, and the base URLs in its environment.
+
+    What its own files say does not count, because in its sandbox it can write them.
+    """
+    card = cards().get(name)
+    found = [*card.hosts] if card is not None else []
+    for address in (value for variable, value in env.items() if variable.endswith(BASE_URLS)):
+        with suppress(ValueError):
+            host, port = named(address)
+            found += [shown(host, port)] if is_host(host) else []
+    return found
 
 
 def unchanged(spec: SessionSpec, mode: Mode) -> str:

@@ -51,13 +51,6 @@ def test_what_we_run_from_is_the_interpreter_its_environment_and_our_code() -> N
     assert any(os.path.isfile(os.path.join(place, "treadle", "__init__.py")) for place in found)
 
 
-def test_caches_are_in_the_temporary_directory_unless_a_person_put_them_elsewhere() -> None:
-    env = places.in_temp({"GOCACHE": "/big/go", "XDG_CACHE_HOME": "/tmp/.cache"}, "/own/temp")
-    assert env["TMPDIR"] == "/own/temp" and env["GOCACHE"] == "/big/go"
-    assert env["XDG_CACHE_HOME"] == "/own/temp/.cache", "what a sandbox around us said"
-    assert env["PIP_CACHE_DIR"] == "/own/temp/.cache/pip"
-
-
 def test_who_works_in_the_whole_home_directory_keeps_what_starts_programs_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -36,7 +37,8 @@ class ServiceClient:
             },
             connect_seconds=endpoint.connect_timeout,
             idle_seconds=endpoint.idle_timeout,
-            direct=loopback(endpoint.base_url),
+            # In a sandbox with an empty `no_proxy`, the services of this machine are behind the proxy too.
+            direct=loopback(endpoint.base_url) and os.environ.get("no_proxy") != "",
             socket=endpoint.socket,
         )
 

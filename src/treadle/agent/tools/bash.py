@@ -97,9 +97,7 @@ async def _in_background(command: str, context: ToolContext, confinement: Confin
     except LocalError as error:
         raise ToolError(error.message, hint=error.hint) from error
     where = f"; its output goes to {task.log_path}" if task.log_path else ""
-    alone = confinement is not None and confinement.network == "off"
-    ports = "; its network is its own: other commands do not reach its ports" if alone else ""
-    return f"Started in the background as task {task.id} (process {task.pid}){where}{ports}"
+    return f"Started in the background as task {task.id} (process {task.pid}){where}"
 
 
 class ShellRun:

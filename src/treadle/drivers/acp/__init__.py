@@ -74,6 +74,7 @@ CARDS = (
             *("GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_CLI_SYSTEM_SETTINGS_PATH"),
         ),
         writes=("~/.gemini",),
+        hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
         capabilities=_capabilities(resume="unsupported", cost="unsupported", usage="emulated", results="unsupported"),
         losses={
             **_LOSSES,

@@ -18,6 +18,7 @@ CARDS = (
         ),
         sets={"DISABLE_AUTOUPDATER": "1"},
         writes=("~/.claude", "$CLAUDE_CONFIG_DIR"),
+        hosts=("api.anthropic.com", "platform.claude.com", "claude.ai"),
         transcripts=("$CLAUDE_CONFIG_DIR/projects/{cwd}/{id}.jsonl", "~/.claude/projects/{cwd}/{id}.jsonl"),
         capabilities=levels(
             native="streaming thinking tools results permissions changed_input questions interrupt resume fork usage "

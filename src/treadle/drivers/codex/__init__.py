@@ -14,6 +14,7 @@ CARDS = (
         recorded=("0.166.0",),
         environment=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_*", "CODEX_HOME", "CODEX_API_KEY"),
         writes=("~/.codex", "$CODEX_HOME"),
+        hosts=("api.openai.com", "auth.openai.com", "chatgpt.com"),
         transcripts=(
             "$CODEX_HOME/sessions/*/*/*/rollout-*-{id}.jsonl",
             "~/.codex/sessions/*/*/*/rollout-*-{id}.jsonl",

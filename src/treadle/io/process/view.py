@@ -9,7 +9,8 @@ import os
 
 from treadle.light import Any
 
-_NEWNS, _NEWUSER = 0x20000, 0x10000000
+_NEWNS, _NEWUSER, _NEWNET = 0x20000, 0x10000000, 0x40000000
+_NS_GET_USERNS = 0xB701
 _READ_ONLY, _NOSUID, _NODEV, _BIND, _RECURSIVE, _SLAVE = 1, 2, 4, 0x1000, 0x4000, 0x80000
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 444, 446
@@ -25,14 +26,18 @@ def enter(view: dict[str, Any]) -> None:
 
     `place` is where: an existing directory, outside what the command may write. `steps` are of one kind each, with a
     source and a path in `place`. With `user`, a user namespace gives the right to mount. With `scope`, the command can
-    connect only to those abstract sockets that it and its descendants make.
+    connect only to those abstract sockets that it and its descendants make. `network` is the path of the network
+    namespace to join, if any.
     """
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
     if view["scope"]:
         _scope(library)
-    _separate(library, view["user"])
+    uid, gid = os.geteuid(), os.getegid()
+    if view["network"]:
+        _join(library, view["network"], view["user"])
+    _separate(library, view["user"], uid, gid)
     place = view["place"]
     _mount(library, b"tmpfs", place, b"tmpfs", _NOSUID | _NODEV, b"mode=755,size=4m")
     for name in (ROOT, SHOWN, EMPTY):
@@ -72,16 +77,30 @@ def _step(library: Any, kind: str, source: bytes, target: bytes, empty: int) -> 
         os.close(lower)
 
 
-def _separate(library: Any, user: bool) -> None:
-    uid, gid = os.geteuid(), os.getegid()
+def _join(library: Any, network: bytes, user: bool) -> None:
+    """An ordinary user may join it only from within the user namespace that it belongs to."""
+    there = os.open(network, os.O_RDONLY)
+    if user:
+        import fcntl
+
+        owner = fcntl.ioctl(there, _NS_GET_USERNS)
+        _check(library, library.setns(owner, _NEWUSER))
+        os.close(owner)
+    _check(library, library.setns(there, _NEWNET))
+    os.close(there)
+
+
+def _separate(library: Any, user: bool, uid: int, gid: int) -> None:
+    """`uid` and `gid`: what the program is to see itself as; the user namespace around it may show it as another."""
     if user:
         library.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # otherwise the files in /proc are not ours to write
+    around = os.geteuid(), os.getegid()
     _check(library, library.unshare(_NEWNS | (_NEWUSER if user else 0)))
     if user:
         texts = {
             "setgroups": b"deny",
-            "uid_map": b"%d %d 1" % (uid, uid),
-            "gid_map": b"%d %d 1" % (gid, gid),
+            "uid_map": b"%d %d 1" % (uid, around[0]),
+            "gid_map": b"%d %d 1" % (gid, around[1]),
         }
         for name, text in texts.items():
             fd = os.open(f"/proc/self/{name}", os.O_WRONLY)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from treadle.io.paths import state_dir
 from treadle.io.process.programs import find_outside
-from treadle.io.sandbox import parted, places
+from treadle.io.sandbox import caches, parted, places
+from treadle.io.sandbox.loopback import SharedNetwork
 from treadle.session import Confinement
 
 GO, READY, FILTER = 3, 4, 5
@@ -45,8 +46,9 @@ def find(*workspaces: str) -> str | None:
 class Mounts:
     """Which parts of the machine are visible, and how. Each path is real, without links."""
 
-    def __init__(self, confinement: Confinement, *, divided: bool = True) -> None:
-        """`divided`: Unix sockets and FIFOs outside are kept apart from those that programs make inside."""
+    def __init__(self, confinement: Confinement, *, divided: bool = True, network: SharedNetwork | None = None) -> None:
+        """`divided`: Unix sockets and FIFOs outside are kept apart from those that programs make inside. `network`: to
+        join instead of one of its own."""
         self.write = places.writable(confinement.write)
         self.shown = list(confinement.mounts)
         covered = [shown.target for shown in self.shown]
@@ -57,7 +59,16 @@ class Mounts:
         self.keeps_capability = places.needs_override(self.write)
         """If so, no user namespace is made: inside one, the capability would not apply to other users' files."""
         shown = [*filter(_is_private, places.running()), *self.read_only]
-        self.view = parted.MachineView(self.outside(shown), scope=confinement.network != "off") if divided else None
+        self.network = network if divided else None
+        self.view = (
+            parted.MachineView(
+                self.outside(shown),
+                scope=confinement.network != "off",
+                network=self.network.path if self.network is not None else "",
+            )
+            if divided
+            else None
+        )
 
     def outside(self, places_: list[str] | None = None) -> list[str]:
         """Those of the places, or of what is shown read-only, that are not in what may be written."""
@@ -88,7 +99,8 @@ def command(
 ) -> list[str]:
     """Everything up to the program to run. `passages`: sockets of ours, each with its path inside."""
     through = [word for passage in passages for word in ("--bind", *passage)]
-    namespaces = _namespaces(confinement, mounts.keeps_capability, filtered)
+    alone = confinement.network == "off" and mounts.network is None
+    namespaces = _namespaces(mounts.keeps_capability, filtered, alone=alone)
     return [program, *namespaces, *_options(confinement, mounts), *through, "--chdir", cwd, "--"]
 
 
@@ -101,15 +113,17 @@ def init(argv: list[str], *, linger: bool, aside: int | None = None) -> list[str
     return ["/bin/sh", "-c", INIT + run + (LINGER if linger else "") + "exit $code", "treadle-init", *argv]
 
 
-def environment(env: dict[str, str]) -> dict[str, str]:
-    return {**places.in_temp(env, "/tmp"), "XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
+def environment(env: dict[str, str], confinement: Confinement) -> dict[str, str]:
+    return {**caches.in_temp(env, "/tmp", confinement), "XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
 
 
-def _namespaces(confinement: Confinement, keeps_capability: bool, filtered: bool) -> list[str]:
-    options = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+def _namespaces(keeps_capability: bool, filtered: bool, *, alone: bool) -> list[str]:
+    """`alone`: with a network of its own, in which there is nothing else."""
+    # No cgroup namespace: nothing in cgroups can be written anyway, and in one the JVM does not start on cgroup v1.
+    options = ["--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     if not keeps_capability:
         options.append("--unshare-user")
-    if confinement.network == "off":
+    if alone:
         options.append("--unshare-net")
     options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
     if keeps_capability:

@@ -29,11 +29,13 @@ CAP_SYS_ADMIN = 21
 class MachineView:
     """How the machine is shown to one program. Raises LocalError when that takes too many mounts."""
 
-    def __init__(self, shown: Iterable[str] = (), *, scope: bool) -> None:
-        """`shown`: directories in the machine's /tmp and similar places that can be read inside."""
+    def __init__(self, shown: Iterable[str] = (), *, scope: bool, network: str = "") -> None:
+        """`shown`: directories in the machine's /tmp and similar places that can be read inside. `network`: the path
+        of the network namespace that the program joins."""
         self.place = _place()
         self.root = os.path.join(self.place, os.fsdecode(view.ROOT))
         self._scope = scope
+        self._network = network
         self._user = not _can_mount()
         self._mounts = _mounts()
         self._steps: list[tuple[str, str, str]] = []
@@ -53,7 +55,13 @@ class MachineView:
     def plan(self) -> Mapping[str, object]:
         """For `io/process/tree.py`."""
         steps = [(kind, os.fsencode(source), os.fsencode(path)) for kind, source, path in self._steps]
-        return {"place": os.fsencode(self.place), "user": self._user, "scope": self._scope, "steps": steps}
+        return {
+            "place": os.fsencode(self.place),
+            "user": self._user,
+            "scope": self._scope,
+            "network": os.fsencode(self._network),
+            "steps": steps,
+        }
 
     def _show(self, path: str) -> None:
         if len(self._steps) > MOST:

@@ -119,22 +119,3 @@ def _rest(path: str, given: Sequence[str], kept: Sequence[str]) -> list[str]:
         return [path]
     inside = os.listdir(real) if os.path.isdir(real) else []
     return [one for name in inside for one in _rest(os.path.join(path, name), given, kept)]
-
-
-CACHES = {
-    "XDG_CACHE_HOME": ".cache",
-    "PIP_CACHE_DIR": ".cache/pip",
-    "npm_config_cache": ".cache/npm",
-    "GOCACHE": ".cache/go-build",
-    "UV_CACHE_DIR": ".cache/uv",
-}
-"""Variables for caches that are otherwise in the home directory, which cannot be written in a sandbox."""
-
-
-def in_temp(env: Mapping[str, str], temp: str) -> dict[str, str]:
-    """The environment with caches in `temp`, except where a person chose a place. Values set by a sandbox around us
-    are replaced, because its /tmp is not ours."""
-    caches = {
-        name: os.path.join(temp, place) for name, place in CACHES.items() if env.get(name) in (None, f"/tmp/{place}")
-    }
-    return {**env, **caches, "TMPDIR": temp}

@@ -1,5 +1,6 @@
 """Inside a sandbox without a network: offers the proxy's socket as a local port, and runs the command.
 
+Where that port is taken, as in a network that commands share, it is another one, also in the command's environment.
 A program of its own, `python -I -S relay.py SOCKET PORT COMMAND...`; it imports none of our modules.
 """
 
@@ -10,10 +11,16 @@ import threading
 
 
 def main(path: str, port: int, argv: list[str]) -> int:
-    listener = socket.create_server(("127.0.0.1", port))
+    usual = f"http://127.0.0.1:{port}"
+    try:
+        listener = socket.create_server(("127.0.0.1", port))
+    except OSError:
+        listener = socket.create_server(("127.0.0.1", 0))
+    offered = f"http://127.0.0.1:{listener.getsockname()[1]}"
     child = os.fork()
     if child == 0:
         listener.close()
+        os.environ.update({name: offered for name, value in os.environ.items() if value == usual})
         try:
             os.execvp(argv[0], argv)
         except OSError as error:

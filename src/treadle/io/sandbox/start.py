@@ -19,7 +19,8 @@ from typing import Literal, NamedTuple
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as children
 from treadle.io.process.child import Child
-from treadle.io.sandbox import activity, bubblewrap, landlock, methods, parted, places, seccomp, seen
+from treadle.io.sandbox import activity, bubblewrap, caches, landlock, loopback, methods, parted, places, seccomp, seen
+from treadle.io.sandbox.loopback import SharedNetwork
 from treadle.io.sandbox.outside import Outside
 from treadle.io.sandbox.passage import Granted, Passage
 from treadle.io.sandbox.proxy import Proxy, Reaching, relayed, variables
@@ -57,10 +58,16 @@ async def start(
         return await launch(argv, env=env)
     command = [find_program(argv[0], env, cwd), *argv[1:]]
     alone = stdin == "pipe" and stdout == "pipe"
+    begin = partial(_begin, launch, confinement, command, cwd, env, linger, alone, reaching)
+    network = loopback.shared(confinement)
     try:
-        return await _begin(launch, confinement, command, cwd, env, linger, alone, reaching)
+        return await begin(network)
     except _Vanished:
-        return await _begin(launch, confinement, command, cwd, env, linger, alone, reaching)
+        return await begin(loopback.shared(confinement))
+    except LocalError:
+        if network is None or network.is_there():
+            raise
+        return await begin(None)  # the program whose network it was has ended
 
 
 class _Vanished(LocalError):
@@ -76,6 +83,7 @@ async def _begin(
     linger: bool,
     alone: bool,
     reaching: Reaching | None,
+    network: SharedNetwork | None,
 ) -> Child:
     beside: list[Passage] = []
     activity.starting(confinement.write)
@@ -91,7 +99,7 @@ async def _begin(
     fds = [go, theirs_ready]
     try:
         try:
-            wrapped, env = _wrapped(confinement, command, cwd, env, linger, beside, alone=alone)
+            wrapped, env = _wrapped(confinement, command, cwd, env, linger, beside, alone=alone, network=network)
             if wrapped.filtered:
                 fds.append(_filter(unix_sockets=wrapped.view is not None))
             for server in beside:
@@ -105,7 +113,7 @@ async def _begin(
             for fd in fds:
                 os.close(fd)
         try:
-            await _handshake(started, ready, ours_go, wrapped)
+            first = await _handshake(started, ready, ours_go, wrapped)
         except BaseException:
             await started.stop(0)
             started.close()
@@ -118,6 +126,8 @@ async def _begin(
         os.close(ready)
         os.close(ours_go)
     started.beside += [*(server.close for server in beside), activity.running(confinement.write)]
+    if first is not None:
+        started.beside.append(loopback.running(confinement, first))
     return started
 
 
@@ -142,6 +152,7 @@ def _wrapped(
     beside: Sequence[Passage] = (),
     *,
     alone: bool = False,
+    network: SharedNetwork | None = None,
 ) -> tuple[_Wrapped, dict[str, str]]:
     """`alone`: no process of the sandbox holds the program's standard input and output open."""
     method = methods.available().method
@@ -151,17 +162,17 @@ def _wrapped(
             raise LocalError("the sandbox cannot be made: the program bwrap has gone")
         filtered = seccomp.program() is not None
         passages = [(server.path, server.place) for server in beside]
-        mounts = bubblewrap.Mounts(confinement, divided=methods.available().divides)
+        mounts = bubblewrap.Mounts(confinement, divided=methods.available().divides, network=network)
         outer = bubblewrap.command(
             program, confinement, os.path.realpath(cwd), filtered=filtered, passages=passages, mounts=mounts
         )
         aside = bubblewrap.FILTER + filtered if alone else None
         inner = bubblewrap.init(argv, linger=linger, aside=aside)
         wrapped = _Wrapped([*outer, *inner], confinement, mounts=mounts, filtered=filtered, aside=alone)
-        return wrapped, bubblewrap.environment(env)
+        return wrapped, bubblewrap.environment(env, confinement)
     if method == "landlock":
         wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement)
-        return wrapped, places.in_temp(env, confinement.temp) if confinement.temp else env
+        return wrapped, caches.in_temp(env, confinement.temp, confinement) if confinement.temp else env
     raise LocalError("the sandbox cannot be made: " + "; ".join(methods.available().problems))
 
 
@@ -181,7 +192,8 @@ def _filter(*, unix_sockets: bool) -> int:
     return read
 
 
-async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> None:
+async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> int | None:
+    """The first process inside; None where nothing is inside of anything."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Future[bytes] = loop.create_future()
 
@@ -201,12 +213,12 @@ async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> 
     if said != b"r" or started.tree.exit_code is not None or started.tree.ended:
         failure = _Vanished if wrapped.mounts is not None and wrapped.mounts.vanished() else LocalError
         raise failure(f"the sandbox could not be made: {await _complaint(started)}", hint="see treadle doctor")
-    if wrapped.mounts is not None:
-        prove(started.pid, wrapped.confinement, wrapped.mounts)
+    first = prove(started.pid, wrapped.confinement, wrapped.mounts) if wrapped.mounts is not None else None
     os.write(go, b"g\n")
+    return first
 
 
-def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> None:
+def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> int:
     """Look from outside at the first process inside; raises LocalError unless it is confined as it should be."""
     for first in _children(wrapper):
         own = [*NAMESPACES, *(["net"] if confinement.network == "off" else [])]
@@ -216,11 +228,13 @@ def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> 
         else:
             own.append("user")
         shared = [name for name in own if _namespace(first, name) == _namespace(os.getpid(), name)]
+        if mounts.network is not None and _namespace(first, "net") != mounts.network.namespace:
+            shared.append("the network of another program")
         status = _status(first)
         if shared or status.get("NoNewPrivs") != "1" or int(status.get("CapEff", "f"), 16) != capabilities:
             raise LocalError(f"the sandbox does not hold: shared {', '.join(shared) or 'privileges'} with this process")
         seen.check(first, mounts)
-        return
+        return first
     raise LocalError("the sandbox does not hold: nothing runs in it")
 
 
