@@ -140,6 +140,18 @@ async def test_protected_files_that_it_makes_are_taken_out_and_named(run: Runner
     assert not (source / ".vscode").exists() and (source / "b.txt").exists()
 
 
+async def test_changes_to_files_that_other_programs_obey_are_applied_when_a_person_agrees(
+    run: Runner, source: Path
+) -> None:
+    job = told(source, "mkdir -p .github/workflows; echo x > .github/workflows/ci.yml; echo 1 > b.txt", apply=True)
+    receipt, _ = await run("", job)
+    [conflict] = more(receipt)["workspace"]["applied"]["conflicts"]
+    assert conflict["path"] == ".github/workflows/ci.yml" and "--anyway" in conflict["reason"]
+    assert not (source / ".github").exists() and not (source / "b.txt").exists()
+    receipt, _ = await run("", replace(job, anyway=True))
+    assert (source / ".github" / "workflows" / "ci.yml").exists() and (source / "b.txt").exists()
+
+
 async def test_one_that_the_policy_denies_fails_the_run(run: Runner, source: Path) -> None:
     job = told(source, "mkdir .vscode; echo evil > .vscode/tasks.json")
     policy = replace(job.order.policy, deny_write=[".vscode/**", ".vscode"])

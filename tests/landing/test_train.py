@@ -103,6 +103,22 @@ async def test_a_change_with_conflict_markers_or_to_its_own_check_is_refused(
     assert (await Train(bus, name, loaded).run(empty)).landed == 1
 
 
+async def test_a_change_to_files_that_other_programs_obey_lands_when_a_person_agrees(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    obeyed = await finished.order("obeyed", {".github/workflows/ci.yml": "on: push\n", "docs/AGENTS.md": "x\n"})
+    record = await run(bus, repository, obeyed, await finished.order("good", {"good.txt": "x\n"}))
+    [out] = record.left_out
+    assert record.landed == 1 and (out.order, out.kind) == (obeyed, "refused")
+    assert "it changes .github/workflows/ci.yml, docs/AGENTS.md, which other programs obey" in out.why
+    assert f"land retry {obeyed} --anyway" in out.why
+    name = train.name_of(str(repository / ".git"), "main")
+    await train.board(bus, name, [obeyed], anyway=True)
+    loaded, _ = await train.load(bus, name)
+    assert (await Train(bus, name, loaded).run(empty)).landed == 2
+    assert (repository / "docs" / "AGENTS.md").exists()
+
+
 async def test_a_commit_made_meanwhile_stays_and_what_was_built_is_checked_again_on_top_of_it(
     bus: Bus, finished: Finished, repository: Path, tmp_path: Path
 ) -> None:

@@ -144,6 +144,9 @@ def host() -> None:
 @click.option(
     "--apply", "apply_", is_flag=True, help="If it is complete, bring the changes to --root: three-way, all or none."
 )
+@click.option(
+    "--anyway", is_flag=True, help="With --apply: also changes to files that other programs obey (CI, AGENTS.md, ...)."
+)
 @click.option("--keep", is_flag=True, help="Keep the workspace even if nothing is in it.")
 @click.option("--events", metavar="FILE", help="Write every event there as it comes, one per line.")
 @click.option("--out", metavar="FILE", help="Write the receipt there too.")
@@ -200,6 +203,7 @@ async def _run(options: dict[str, Any]) -> int:
         setup=options["setup"],
         bring=options["bring"] or None,
         apply=options["apply_"],
+        anyway=options["anyway"],
         keep_workspace=options["keep"],
         events_path=options["events"],
         out_path=options["out"],

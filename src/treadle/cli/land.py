@@ -373,7 +373,11 @@ def eject(order: str) -> None:
 
 @land.command("retry")
 @click.argument("order", metavar="ORDER")
-@click.option("--anyway", is_flag=True, help="Let it change the files that its check is made of.")
+@click.option(
+    "--anyway",
+    is_flag=True,
+    help="Let it change the files that its check is made of, and those that other programs obey.",
+)
 def retry(order: str, anyway: bool) -> None:
     """Queue a change again that was left out. `treadle land` then tries it."""
 

@@ -335,8 +335,8 @@ class _Deciding:
             return self._note(StepLanded(at=self.seen.now, step=name))
         if "agent:reviewer" in gates and step.state != "approved" and not self._reviewed(planned, step):
             return
-        marks = [(f"weaker:{name}:{step.reds}", f"{name} changes what it is accepted by. Land it?")]
-        marks = marks if order.touched else []
+        weaker = f"{name} changes what it is accepted by, or what other programs obey. Land it?"
+        marks = [(f"weaker:{name}:{step.reds}", weaker)] if order.touched else []
         marks += [(f"land:{name}:{step.reds}", f"Land {name}?")] if "land" in gates else []
         for about, title in marks:
             if not self._agreed(about, title, f"{', '.join(order.touched)}\n`treadle fleet diff {step.order}`".strip()):

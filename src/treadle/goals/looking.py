@@ -13,6 +13,7 @@ from treadle.fleet.orders import PERSON, read_order, read_spec
 from treadle.goals.deciding import GoalSeen, OrderSeen, allowance
 from treadle.landing import train as trains
 from treadle.landing.bench import judges
+from treadle.policy.protected import is_protected
 from treadle.wire.fleet.records import NOT_HERE, Order
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
@@ -132,8 +133,9 @@ def _riding(train: TrainRecord) -> set[str]:
 
 
 def _touched(user: UserRepository, branch: str, order: Order, planned: PlannedOrder) -> tuple[str, ...]:
-    """Which files that the branch has the order changed or removed, of those by which it is accepted: what `accept`
-    names, and tests, unless the plan says by name that it changes them."""
+    """Which files the order changed that a person should know of before it lands: those that other programs obey, and,
+    of those that the branch has, those by which it is accepted: what `accept` names, and tests, unless the plan says by
+    name that it changes them."""
     named = {name for command in planned.accept for name in judges(command)}
     changed = [str(path) for path in order.result.get("changed") or ()]
     near = [
@@ -146,7 +148,7 @@ def _touched(user: UserRepository, branch: str, order: Order, planned: PlannedOr
     # An order that continues another starts from that one's work, so its own base says nothing.
     ref = f"refs/heads/{branch}"
     known = [path for path in near if user.run("cat-file", "-e", f"{ref}:{path}", check=False).code == 0]
-    return tuple(known)
+    return tuple(path for path in changed if path in known or is_protected(path))
 
 
 def is_test(path: str) -> bool:

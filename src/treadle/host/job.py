@@ -59,6 +59,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin | None = None
     """Where the source's files come from, if its own git directory is an agent's."""
     apply: bool = False
+    anyway: bool = False
+    """Apply also what changes files that other programs obey."""
     keep_workspace: bool = False
     events_path: str | None = None
     out_path: str | None = None

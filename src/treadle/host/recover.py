@@ -184,7 +184,7 @@ def _resumed(ready: Receipt, workspace: Workspace | None, directory: str, warn: 
     done = None
     try:
         # Also right when nothing had begun: files that are there already are not written again.
-        done = None if undone else workspace.apply()
+        done = None if undone else workspace.apply(workspace.plan(anyway=True))
     except Exception as error:
         warn(f"the changes of {ready.meta.run_id} could not be applied: {describe_error(error)}")
     if done is None or done.conflicts:

@@ -422,7 +422,7 @@ class HostRun:
             if self.job.check is not None and observed.final is not None:
                 observed.check = await self._check(workspace)
             if self.job.apply and observed.outcome() == "complete":
-                plan = await asyncio.to_thread(workspace.plan)
+                plan = await asyncio.to_thread(partial(workspace.plan, anyway=self.job.anyway))
                 observed.merged = plan.merged if plan is not None else workspace.apply()
             if workspace.place.mode == "worktree" and observed.outcome() != "failed":
                 observed.commit = await self._publish(workspace)

@@ -22,6 +22,7 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.landing import trailers
 from treadle.landing.forge.choosing import branch_of
 from treadle.landing.forge.requested import RequestedBranch
+from treadle.policy.protected import is_protected
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import merges, remotes
@@ -155,9 +156,13 @@ class Bench:
         reason = obeyed(self.user)
         if told := next((f"{path}, which {why}" for path in sorted(_paths(deltas)) if (why := reason(path))), ""):
             return f"it changes {told}: merge it by hand"
-        made_of = judges(verify) if not change.anyway else set()
-        if touched := sorted(made_of & _paths(deltas)):
-            return f"it changes {touched[0]}, by which it is checked; `treadle land retry {change.order} --anyway`"
+        if change.anyway:
+            return ""
+        agree = f"a person can agree with `treadle land retry {change.order} --anyway`"
+        if touched := sorted(judges(verify) & _paths(deltas)):
+            return f"it changes {touched[0]}, by which it is checked; {agree}"
+        if touched := sorted(filter(is_protected, _paths(deltas))):
+            return f"it changes {', '.join(touched[:5])}, which other programs obey; {agree}"
         return ""
 
     # Checking...

@@ -21,6 +21,7 @@ from treadle.errors import Denied, TreadleError, WorkspaceError
 from treadle.io.files import write_atomic
 from treadle.io.process.programs import distrust
 from treadle.io.removing import remove_tree
+from treadle.policy.protected import is_protected
 from treadle.workspace import private_git
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
 from treadle.workspace.checkouts import enclosing, uncommitted
@@ -159,12 +160,20 @@ class Workspace:
         found = hidden_changes(before, after)
         return [path.removeprefix(self.inside) for path in found if path.startswith(self.inside)]
 
-    def plan(self) -> MergePlan | None:
-        """How the changes would be applied to the source; None when they are there already."""
+    def plan(self, *, anyway: bool = False) -> MergePlan | None:
+        """How the changes would be applied to the source; None when they are there already. `anyway`: with those to
+        files that other programs obey, because a person agrees."""
         if self.place.mode == "pass_through":
             return None
         found, source = self._difference or self.difference(), self.place.source
-        plan = plan_back(self.store, self.place.before, found.after, source, obeyed_in(source))
+        reason = obeyed_in(source)
+
+        def forbidden(path: str) -> str:
+            if not anyway and is_protected(path):
+                return reason(path) or "is a file that other programs obey (--anyway applies it too)"
+            return reason(path)
+
+        plan = plan_back(self.store, self.place.before, found.after, source, forbidden)
         plan.found = None if plan.conflicts else self._look_at_source()
         return plan
 

@@ -38,7 +38,7 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     blocked_on: str = ""
     """The end of the row that it conflicts with. It is tried again when the row ends in another commit."""
     anyway: bool = False
-    """It may change the files that its check is made of: a person said so."""
+    """It may change the files that its check is made of and those that other programs obey: a person said so."""
     first: str = ""
     """The order that it all began with, when this is that one's work after it was sent back."""
     tries: int = 0
