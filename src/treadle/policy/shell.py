@@ -95,6 +95,21 @@ _HARMLESS = re.compile(
 )
 
 
+_QUOTED = re.compile(r""" "[^"&;|()\n$`\\]*" | '[^'&;|()\n]*' """, re.X)
+_ANOTHER_ORDER = re.compile(r"""[;\n(){}'"\\`#$!]|\|\||(?<!&)&(?!&)|CDPATH|\bset\b|\bshopt\b""")
+_STEP = re.compile(r"\s*cd\s+[\w./][\w./-]*\s*")
+
+
+def steps_surely(text: str) -> bool:
+    """Whether each `cd` in it is a command of its own in a row of `&&`: what comes after one runs in the directory that
+    it names, or not at all."""
+    bare = _QUOTED.sub("x", text)
+    steps = bare.split("&&")
+    return not _ANOTHER_ORDER.search(bare) and all(
+        _STEP.fullmatch(step) for step in steps if re.search(r"\b(cd|pushd|popd)\b", step)
+    )
+
+
 def is_names(word: Word) -> bool:
     """Whether a word with wildcards can only expand to file names, not to options or brace alternatives."""
     return "{" not in word.raw and not word.raw.startswith(("*", "?", "["))
@@ -109,6 +124,8 @@ class _Reader:
         self.reads: list[str] = []
         self.writes: list[str] = []
         self.bases = [""]
+        self.here: str | None = "" if depth == 0 and steps_surely(text) else None
+        """The directory that a script is in for certain, because it goes on only after a `cd` that led there."""
         self.document = False
         self.why = ""
 
@@ -233,6 +250,12 @@ class _Reader:
         target = words[0] if words else Word(text="~")
         if target.dynamic or target.glob or target.text.startswith("-") or len(self.bases) > 16:
             self.doubt("which directory it changes to")
+            return
+        if self.here is not None:
+            # The shell takes `..` off its own path, also where that leads through a link.
+            led = posixpath.normpath(posixpath.join(self.here, target.text))
+            self.here = "" if led == "." else led
+            self.bases.append(self.here)
             return
         self.bases += [posixpath.join(base, target.text) for base in self.bases]
 
