@@ -141,12 +141,8 @@ def host() -> None:
     metavar="PATH",
     help="For --verify, copy this from --root: node_modules. Again for more. Default: all that is ignored there.",
 )
-@click.option(
-    "--apply", "apply_", is_flag=True, help="If it is complete, bring the changes to --root: three-way, all or none."
-)
-@click.option(
-    "--anyway", is_flag=True, help="With --apply: also changes to files that other programs obey (CI, AGENTS.md, ...)."
-)
+@click.option("--apply", "apply_", is_flag=True, help="If complete, bring the changes to --root: all or none.")
+@click.option("--anyway", is_flag=True, help="With --apply: also to files that other programs obey (CI, AGENTS.md).")
 @click.option("--keep", is_flag=True, help="Keep the workspace even if nothing is in it.")
 @click.option("--events", metavar="FILE", help="Write every event there as it comes, one per line.")
 @click.option("--out", metavar="FILE", help="Write the receipt there too.")

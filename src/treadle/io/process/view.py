@@ -35,8 +35,8 @@ def enter(view: dict[str, Any]) -> None:
     if view["scope"]:
         _scope(library)
     uid, gid = os.geteuid(), os.getegid()
-    if view["network"]:
-        _join(library, view["network"], view["user"])
+    if network := view.get("network"):
+        _join(library, network, view["user"])
     _separate(library, view["user"], uid, gid)
     place = view["place"]
     _mount(library, b"tmpfs", place, b"tmpfs", _NOSUID | _NODEV, b"mode=755,size=4m")
