@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.fleet import client, results
+from treadle.fleet import client, patches, results
 from treadle.fleet.client import Given
 from treadle.fleet.engine.bus import Bus
 
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _COMMENT = re.compile(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\s*(?P<text>\S.*)")
 
 
@@ -44,21 +43,7 @@ def parse(text: str) -> list[Comment]:
 
 def lines_of(patch: str) -> dict[str, dict[int, str]]:
     """What the patch shows of each new file, by line number."""
-    shown: dict[str, dict[int, str]] = {}
-    here: dict[int, str] = {}
-    number = 0
-    for line in patch.splitlines():
-        if line.startswith("+++ ") and number <= 0:
-            path = line[4:].partition("\t")[0].strip('"')
-            here = shown.setdefault(path.removeprefix("b/"), {})
-        elif line.startswith("diff --git "):
-            number = 0
-        elif match := _HUNK.match(line):
-            number = int(match[1])
-        elif number and line[:1] in (" ", "+"):
-            here[number] = line[1:]
-            number += 1
-    return shown
+    return {file.path: {line.now: line.text for line in file.lines if line.now} for file in patches.parse(patch)}
 
 
 def written(comments: Sequence[Comment], patch: str) -> str:

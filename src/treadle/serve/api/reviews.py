@@ -15,6 +15,7 @@ from treadle.fleet.reviews import Comment
 from treadle.landing import merging
 from treadle.landing.merging import Merging
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.colours import ShownChanges, shown
 
 MERGES_KEPT = 50
 
@@ -24,6 +25,13 @@ async def show_diff(asking: Asking) -> Response:
     """What an order changed, as a patch in plain text."""
     data = await results.diff(asking.bus, await asking.order())
     return Response(data, media_type="text/plain; charset=utf-8")
+
+
+@call("GET", "/orders/{id}/changes", returns=ShownChanges)
+async def show_changes(asking: Asking) -> ShownChanges:
+    """What an order changed, file by file and line by line, with the words of each language marked."""
+    data = await results.diff(asking.bus, await asking.order())
+    return await asyncio.to_thread(shown, data.decode("utf-8", "replace"))
 
 
 class SentBack(RequestBody, frozen=True, kw_only=True):

@@ -1,34 +1,33 @@
-// What an order changed: a unified diff to comment on, line by line; comments are sent together.
+// What an order changed: a diff, under each other or side by side, to comment on line by line; comments are sent together.
 
 import { get, link, post } from "./server.js";
-import { board, drafts } from "./store.js";
+import { board, drafts, keep, setting } from "./store.js";
 import { el, fill, oneLine, plain } from "./text.js";
 
 const LINES_AT_ONCE = 1500;
+const ROOM = matchMedia("(min-width: 900px)");  // for two files beside each other
+const SIGNS = { add: "+", del: "−", same: " ", hunk: " " };
 
-/** @typedef {{path: string, lines: {kind: string, old: number, now: number, text: string}[], added: number, removed: number}} Changed */
+/** @typedef {{kind: "hunk" | "add" | "del" | "same", old?: number, now?: number, text?: string, parts?: [string, string][]}} Line */
+/** @typedef {{path: string, lines: Line[], added: number, removed: number}} Changed */
 
-/** @param {string} patch @returns {Changed[]} */
-export function parse(patch) {
-  /** @type {Changed[]} */
-  const files = [];
-  let old = 0, now = 0, inside = false;
-  for (const line of patch.split("\n")) {
-    const file = files[files.length - 1];
-    if (line.startsWith("diff --git ")) { files.push({ path: line.slice(11).split(" b/").pop() ?? "", lines: [], added: 0, removed: 0 }); inside = false; }
-    else if (!file) continue;
-    else if (!inside && line.startsWith("+++ ") && !line.startsWith("+++ /dev/null")) file.path = line.slice(4).replace(/^"?b\//, "").replace(/"$/, "").split("\t")[0];
-    else if (line.startsWith("@@ ")) {
-      const found = /@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
-      old = Number(found?.[1] ?? 0); now = Number(found?.[2] ?? 0); inside = true;
-      file.lines.push({ kind: "hunk", old: 0, now: 0, text: line });
-    } else if (inside && line.startsWith("+")) { file.lines.push({ kind: "add", old: 0, now, text: line.slice(1) }); now += 1; file.added += 1; }
-    else if (inside && line.startsWith("-")) { file.lines.push({ kind: "del", old, now: 0, text: line.slice(1) }); old += 1; file.removed += 1; }
-    else if (inside && line.startsWith(" ")) { file.lines.push({ kind: "same", old, now, text: line.slice(1) }); old += 1; now += 1; }
-    else if (!inside && /^(Binary|GIT binary|new file|deleted file|rename|old mode|new mode|similarity)/.test(line)) file.lines.push({ kind: "hunk", old: 0, now: 0, text: line });
+/** Lines that stand beside each other: what was removed, and what was put in its place. @param {Line[]} lines @returns {[Line | null, Line | null][]} */
+export function paired(lines) {
+  /** @type {[Line | null, Line | null][]} */
+  const rows = [];
+  /** @type {Line[]} */
+  let gone = [], come = [];
+  const flush = () => { for (let at = 0; at < Math.max(gone.length, come.length); at += 1) rows.push([gone[at] ?? null, come[at] ?? null]); gone = []; come = []; };
+  for (const line of lines) {
+    if (line.kind === "del") { if (come.length) flush(); gone.push(line); } else if (line.kind === "add") come.push(line);
+    else { flush(); rows.push([line, line]); }
   }
-  return files;
+  flush();
+  return rows;
 }
+
+/** @param {Line} line */
+const codeOf = (line) => el("code", null, line.parts?.length ? line.parts.map(([kind, text]) => kind ? el("span", { class: `t-${kind}` }, text) : text) : line.text);
 
 /** @param {HTMLElement} where @param {any} detail */
 export function showChanges(where, detail) {
@@ -38,6 +37,8 @@ export function showChanges(where, detail) {
   const bar = el("div", { class: "review-bar" }), files = el("div", { class: "files" }), merging = el("div", { class: "merging", role: "status" });
   fill(where, bar, merging, files);
   let shown = "";
+  /** @type {{files: Changed[], plain?: string}} */
+  let changes = { files: [] };
   const keepComments = () => { drafts.set(key, comments.length ? JSON.stringify(comments) : ""); showBar(now); };
   let now = detail;
 
@@ -48,32 +49,40 @@ export function showChanges(where, detail) {
     shown = patch;
     fill(files, el("p", { class: "empty" }, "The changes are being read…"));
     try {
-      const parsed = parse(await get(`/orders/${id}/diff`));
-      let left = LINES_AT_ONCE;
-      fill(files, parsed.map((file) => { const open = left > 0; left -= file.lines.length; return fileOf(file, open); }));
+      changes = await get(`/orders/${id}/changes`);
+      draw();
     } catch (error) { fill(files, el("p", { class: "problem" }, /** @type {Error} */ (error).message)); }
   }
+
+  function draw() {
+    let left = LINES_AT_ONCE;
+    const beside = el("button", { type: "button", class: "quiet", hidden: !ROOM.matches, "aria-pressed": String(split()), onclick: () => { keep("diff", split() ? "under" : "beside"); draw(); } }, "Side by side");
+    fill(files, el("div", { class: "bar" }, beside, el("span", { class: "small" }, "↑ ↓ line, Enter comment, Ctrl+Enter add it"), changes.plain ? el("span", { class: "small" }, `${oneLine(changes.plain)}.`) : null),
+      changes.files.map((/** @type {Changed} */ file) => { const open = left > 0; left -= file.lines.length; return fileOf(file, open); }));
+  }
+  const split = () => ROOM.matches && setting("diff", "under") === "beside";
 
   /** @param {Changed} file @param {boolean} open */
   function fileOf(file, open) {
     const body = el("div", { class: "scroll" });
     const box = el("details", { class: "file" }, el("summary", null, el("code", null, file.path), " ", el("span", { class: "added" }, `+${file.added}`), " ", el("span", { class: "removed" }, `−${file.removed}`)), body);
-    const draw = () => { if (!body.firstChild) drawLines(file, body, 0); };
-    box.addEventListener("toggle", () => { if (box.open) draw(); });
-    if (open) { box.open = true; draw(); }
+    const begin = () => { if (!body.firstChild) { drawLines(file, body, 0); /** @type {HTMLElement | null} */ (body.querySelector("button.number:enabled"))?.setAttribute("tabindex", "0"); } };
+    box.addEventListener("toggle", () => { if (box.open) begin(); });
+    if (open) { box.open = true; begin(); }
     return box;
   }
 
   /** @param {Changed} file @param {HTMLElement} body @param {number} from */
   function drawLines(file, body, from) {
-    const rows = el("div", { class: "diff", role: "group", "aria-label": file.path });
-    for (const line of file.lines.slice(from, from + LINES_AT_ONCE)) {
-      const number = line.now || line.old;
-      const row = el("div", { class: `line ${line.kind}`, "data-at": `${file.path}:${line.now}` },
-        line.kind === "hunk" ? el("span", { class: "number", "aria-hidden": "true" }) : el("button", { type: "button", class: "number", disabled: !line.now || link.right !== "all", "aria-label": line.now ? `Comment on line ${line.now}` : `Removed line ${line.old}`, onclick: () => write(file, line.now, row) }, number ? String(number) : ""),
-        el("span", { class: "sign", "aria-hidden": "true" }, line.kind === "add" ? "+" : line.kind === "del" ? "−" : " "), el("code", null, line.text));
+    const rows = el("div", { class: split() ? "diff beside" : "diff", role: "group", "aria-label": file.path, onkeydown: step });
+    const lines = file.lines.slice(from, from + LINES_AT_ONCE);
+    for (const [before, now] of split() ? paired(lines) : lines.map((line) => [null, line])) {
+      const row = el("div", { class: "line" });
+      if (!split() || now?.kind === "hunk") row.append(...cells(file, /** @type {Line} */ (now), row));
+      else row.append(el("div", { class: `half ${before?.kind ?? "none"}` }, before ? cells(file, { ...before, now: 0 }, row) : null), el("div", { class: `half ${now?.kind ?? "none"}` }, now ? cells(file, { ...now, old: 0 }, row) : null));
+      if (!split() || now?.kind === "hunk") row.classList.add(/** @type {Line} */ (now).kind);
       rows.append(row);
-      for (const comment of comments.filter((each) => each.path === file.path && each.line === line.now && line.now)) row.after(noteOf(comment));
+      for (const comment of comments.filter((each) => now?.now && each.path === file.path && each.line === now.now)) row.after(noteOf(comment));
     }
     body.append(rows);
     if (from + LINES_AT_ONCE < file.lines.length) {
@@ -82,22 +91,50 @@ export function showChanges(where, detail) {
     }
   }
 
+  /** Number, sign and text of a line. Only lines of the new file can be commented on. @param {Changed} file @param {Line} line @param {HTMLElement} row @returns {HTMLElement[]} */
+  function cells(file, line, row) {
+    const number = line.now || line.old;
+    const button = line.kind === "hunk" ? el("span", { class: "number", "aria-hidden": "true" })
+      : el("button", { type: "button", class: "number", tabindex: "-1", disabled: !line.now || link.right !== "all", "aria-label": line.now ? `Comment on line ${line.now}` : `Removed line ${line.old}`, onclick: () => write(file, line.now ?? 0, row, button) }, number ? String(number) : "");
+    return [button, el("span", { class: "sign", "aria-hidden": "true" }, SIGNS[line.kind]), codeOf(line)];
+  }
+
+  /** Up and down go from line to line; one line of a file is reached by Tab. @param {KeyboardEvent} event */
+  function step(event) {
+    const here = /** @type {HTMLElement} */ (event.target);
+    if (!here.matches("button.number") || !["ArrowDown", "ArrowUp"].includes(event.key)) return;
+    const all = /** @type {HTMLElement[]} */ ([...files.querySelectorAll("details[open] button.number:enabled")]);
+    const next = all[all.indexOf(here) + (event.key === "ArrowDown" ? 1 : -1)];
+    event.preventDefault();
+    if (!next) return;
+    if (next.closest(".file") === here.closest(".file")) here.setAttribute("tabindex", "-1");
+    next.setAttribute("tabindex", "0");
+    next.focus();
+  }
+
   /** @param {{path: string, line: number, text: string}} comment */
   function noteOf(comment) {
     const note = el("div", { class: "comment" }, el("p", null, comment.text), el("button", { type: "button", class: "quiet", onclick: () => { comments = comments.filter((each) => each !== comment); note.remove(); keepComments(); } }, "Remove"));
     return note;
   }
 
-  /** @param {Changed} file @param {number} line @param {HTMLElement} row */
-  function write(file, line, row) {
+  /** @param {Changed} file @param {number} line @param {HTMLElement} row @param {HTMLElement} from */
+  function write(file, line, row, from) {
     const text = el("textarea", { rows: "2", "aria-label": `Comment on ${plain(file.path)}:${line}` });
-    const box = el("div", { class: "comment writing" }, text, el("button", { type: "button", class: "main", onclick: () => {
-      if (!text.value.trim()) return box.remove();
+    const leave = () => { box.remove(); from.focus(); };
+    const add = () => {
+      if (!text.value.trim()) return leave();
       const comment = { path: file.path, line, text: text.value.trim() };
       comments.push(comment);
       box.replaceWith(noteOf(comment));
       keepComments();
-    } }, "Add comment"), el("button", { type: "button", class: "quiet", onclick: () => box.remove() }, "Leave it"));
+      from.focus();
+    };
+    text.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); add(); }
+      if (event.key === "Escape") { event.stopPropagation(); leave(); }
+    });
+    const box = el("div", { class: "comment writing" }, text, el("button", { type: "button", class: "main", onclick: add }, "Add comment"), el("button", { type: "button", class: "quiet", onclick: leave }, "Leave it"));
     row.after(box);
     text.focus();
   }

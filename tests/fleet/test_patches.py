@@ -1,0 +1,45 @@
+"""A patch is read as git means it, whatever the files in it hold."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fleet.repositories import git
+from treadle.fleet import patches
+from treadle.fleet.patches import ChangedLine
+
+
+def test_each_line_has_its_number_on_its_side() -> None:
+    (file,) = patches.parse("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -3,3 +3,3 @@ def f\n one\n-two\n+zwei\n three\n")
+    assert (file.path, file.added, file.removed) == ("x", 1, 1)
+    assert file.lines == [
+        ChangedLine(kind="hunk", text="@@ -3,3 +3,3 @@ def f"),
+        ChangedLine(kind="same", text="one", old=3, now=3),
+        ChangedLine(kind="del", text="two", old=4),
+        ChangedLine(kind="add", text="zwei", now=4),
+        ChangedLine(kind="same", text="three", old=5, now=5),
+    ]
+
+
+def test_what_looks_like_a_header_inside_a_file_is_a_line_of_it(tmp_path: Path) -> None:
+    """Also where a line holds what other programs take for the end of one."""
+    odd = "-- a/x\n++ b/y\n@@ -1 +1 @@\ndiff --git a/q b/q\na\fb\x0bc\u2028d\n"
+    git(tmp_path, "init", "-q", "-b", "main")
+    name = 'an "odd" näme.txt'
+    (tmp_path / name).write_text("")
+    git(tmp_path, "add", "-A")
+    (tmp_path / name).write_text(odd)
+    (tmp_path / "gone.txt").write_text("x")
+    git(tmp_path, "add", "-N", "gone.txt")
+    first, second = patches.parse(git(tmp_path, "diff"))
+    assert first.path == name and second.path == "gone.txt"
+    assert [line.text for line in first.lines if line.kind == "add"] == odd.split("\n")[:-1]
+    assert [line.now for line in first.lines if line.kind == "add"] == [1, 2, 3, 4, 5]
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    for file in patches.parse(f"diff --git a/x b/x\n@@ -1,9 +1,9 @@\n{text}"):
+        numbers = [line.now for line in file.lines if line.now]
+        assert numbers == sorted(numbers)
