@@ -63,7 +63,11 @@ class Outcomes(Soak):
         problems = [problem for name in self.ids for problem in await self._judged(orders[name])]
         rows = await self._board()
         failed = [name for name, order in orders.items() if order.state == "failed"]
-        problems += [f"the board gives no reason for {name}" for name in failed if not rows.get(name, {}).get("why")]
+        problems += [
+            f"the board gives no reason for {name}"
+            for name in failed
+            if not (rows.get(name, {}).get("why") and rows[name].get("reason"))
+        ]
         leaks = await self._leaks(orders)
         problems += [f"{name} holds {sorted(found)}" for name, found in leaks.items()]
         return {

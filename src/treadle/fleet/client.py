@@ -145,7 +145,7 @@ async def why(bus: Bus, name: str) -> Why:
     """Why an order waits, or what its runner does now, from the scheduler's memory."""
     order = await get_order(bus, name)
     if order.ended:
-        return Why(state=order.state, why=order.why)
+        return Why(state=order.state, why=order.why, reason=order.reason)
     try:
         found = await bus.ask(f"fleet.ask.why.{name}", Why, timeout=2.0)
     except Unreachable:

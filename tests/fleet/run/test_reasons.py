@@ -25,6 +25,16 @@ def test_what_stopped_it_comes_first_then_the_agents_error_then_a_failed_check()
     assert reasons.of(None, None, None, "")
 
 
+def test_each_reason_has_a_code_found_in_the_same_order() -> None:
+    broken = TurnEnded(outcome="failed", error=ErrorInfo(code="auth_failed", message="401: no such key"))
+    assert reasons.code_of(Cancelled("by ana"), None, broken, "x") == "cancelled"
+    assert reasons.code_of(None, AuthFailed("401"), None, "") == "auth_failed"
+    assert reasons.code_of(None, None, broken, "x") == "auth_failed"
+    assert reasons.code_of(None, None, TurnEnded(outcome="completed"), "make test failed") == "verify_failed"
+    assert reasons.code_of(None, None, TurnEnded(outcome="completed"), "") == "no_result"
+    assert reasons.code_of(None, None, None, "") == "silent"
+
+
 @pytest.mark.parametrize("what", ["key", "turns", "verify"])
 async def test_a_failed_order_says_why_and_what_to_do(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path, what: str
@@ -32,15 +42,19 @@ async def test_a_failed_order_says_why_and_what_to_do(
     await start_node()
     if what == "key":
         replies = [{"error": {"status": 401, "message": "no such key"}, "times": "always"}]
-        order, told = work(repository, model(tmp_path, *replies)), "valid key"
+        order, told, code = work(repository, model(tmp_path, *replies)), "valid key", "auth_failed"
     elif what == "turns":
         loops = [says("", bash(f"echo {number}")) for number in range(9)]
         limits = OrderLimits(turns=2)
-        order, told = work(repository, model(tmp_path, *loops), limits=limits, mode="full-auto"), "--max-turns"
+        order = work(repository, model(tmp_path, *loops), limits=limits, mode="full-auto")
+        told, code = "--max-turns", "max_iterations"
     else:
         replies = [says("", write("new.txt")), says("Done.")]
-        order, told = work(repository, model(tmp_path, *replies), verify="echo no; false"), "was not verified"
+        order = work(repository, model(tmp_path, *replies), verify="echo no; false")
+        told, code = "was not verified", "verify_failed"
     await give(bus, order)
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "failed" and told in ended.why, ended.why
-    assert (await client.why(bus, order.id)).why == ended.why
+    told_again, receipt = await client.why(bus, order.id), await client.get_receipt(bus, order.id)
+    assert told_again.why == ended.why and receipt is not None
+    assert {ended.reason, ended.attempts[-1].reason, told_again.reason, receipt.reason} == {code}

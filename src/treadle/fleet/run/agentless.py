@@ -11,6 +11,7 @@ from treadle.events import AnyEvent
 from treadle.fleet.run import null
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.continuing import Before
+from treadle.fleet.run.reasons import VERIFY
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.orders import Spec
 
@@ -49,10 +50,12 @@ async def run(execution: CommandsRun) -> Ended:
             return null.stopped(attempt)
         result = {"verified": done.ok, "says": done.output_tail.strip()[-OUTPUT_MAX:]}
     if problem := await execution.keep_finished(result):
-        return Ended(outcome="failed", why=problem, fault="ours")
+        return Ended(outcome="failed", why=problem, reason="storage_error", fault="ours")
     if result["verified"] is False:
         why = f"its work was not verified: {spec.verify} failed"
-        return Ended(outcome="failed", why=why, fault="verify", output=result["says"], result=execution.result)
+        return Ended(
+            outcome="failed", why=why, reason=VERIFY, fault="verify", output=result["says"], result=execution.result
+        )
     return Ended(outcome="done", result=execution.result)
 
 

@@ -32,6 +32,7 @@ OUTAGE_SECONDS = 3600.0
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     why: str = ""
+    reason: str = ""
     fault: Fault = ""
     output: str = ""
     used: Used = Used()

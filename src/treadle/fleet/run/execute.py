@@ -222,7 +222,7 @@ class Execution:
             return Ended(outcome=NOT_HERE, why=str(error), used=self.used)
         except TreadleError as error:
             why, fault = reasons.of(None, error, None, ""), reasons.fault_of(None, error, None, "")
-            return Ended(outcome="failed", why=why, fault=fault, used=self.used)
+            return Ended(outcome="failed", why=why, reason=error.code, fault=fault, used=self.used)
         finally:
             timer.cancel()
             self.questions.close()
@@ -379,7 +379,7 @@ class Execution:
         outcome = observed.outcome()
         verified = None if observed.check is None else observed.check.ok
         if problem := await self.keep_finished({"verified": verified, "says": _last_words(receipt)}):
-            return Ended(outcome="failed", why=problem, fault="ours", used=self.used)
+            return Ended(outcome="failed", why=problem, reason="storage_error", fault="ours", used=self.used)
         text = encode_receipt(receipt)
         kept: Any = msgspec.Raw(text)
         if len(text) > RECEIPT_MAX:
@@ -390,12 +390,14 @@ class Execution:
         state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"
         failure = f"its work was not verified: {self.spec.verify} failed" if verified is False else ""
         stopped = self.attempt.stopped or observed.stopped
-        why = "" if state == "done" else reasons.of(stopped, observed.error, self._last_turn, failure)
-        fault = "" if state == "done" else reasons.fault_of(stopped, observed.error, self._last_turn, failure)
+        met = (stopped, observed.error, self._last_turn, failure)
+        why, reason = ("", "") if state == "done" else (reasons.of(*met), reasons.code_of(*met))
+        fault = "" if state == "done" else reasons.fault_of(*met)
         output = observed.check.output_tail if observed.check is not None and fault == "verify" else ""
         return Ended(
             outcome=state,
             why=why,
+            reason=reason,
             fault=fault,
             output=output[-OUTPUT_MAX:],
             used=self.used,

@@ -10,6 +10,7 @@ from treadle.errors import TreadleError
 from treadle.fleet.run import terminals
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.questions import Questions
+from treadle.fleet.run.reasons import VERIFY
 from treadle.fleet.run.terminal_questions import TerminalQuestions
 from treadle.io.process.programs import run_program
 from treadle.io.removing import remove_tree
@@ -60,15 +61,16 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
     check = await _check(attempt) if spec.verify and stopped is None else None
     result = {"verified": None if check is None else check.ok, "exit_code": kept.exit_code, "terminal": True}
     if stopped is not None:
-        outcome, why = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped)
+        outcome, why, reason = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped), stopped.code
     elif check is not None and not check.ok:
         why = f"its work was not verified: {spec.verify} failed"
-        return Ended(outcome="failed", why=why, fault="verify", output=check.output_tail[-OUTPUT_MAX:], result=result)
+        output = check.output_tail[-OUTPUT_MAX:]
+        return Ended(outcome="failed", why=why, reason=VERIFY, fault="verify", output=output, result=result)
     elif kept.exit_code:
-        outcome, why = "failed", f"the program ended with code {kept.exit_code}"
+        outcome, why, reason = "failed", f"the program ended with code {kept.exit_code}", "agent_failed"
     else:
-        outcome, why = "done", ""
-    return Ended(outcome=outcome, why=why, result=result)
+        outcome, why, reason = "done", "", ""
+    return Ended(outcome=outcome, why=why, reason=reason, result=result)
 
 
 async def _check(attempt: RunningAttempt) -> Check:

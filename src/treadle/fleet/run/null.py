@@ -29,4 +29,5 @@ async def run(attempt: RunningAttempt, take: Callable[[Message], Awaitable[None]
 def stopped(attempt: RunningAttempt) -> Ended:
     """The end of an order that was stopped; without a reason, another attempt has it and no one reads this."""
     outcome = "cancelled" if attempt.stopped is None or attempt.stopped.code == "cancelled" else "failed"
-    return Ended(outcome=outcome, why=str(attempt.stopped or ""))
+    reason = attempt.stopped.code if attempt.stopped is not None else "cancelled"
+    return Ended(outcome=outcome, why=str(attempt.stopped or ""), reason=reason)

@@ -25,6 +25,11 @@ ENDED_AS = {
 }
 
 
+VERIFY = "verify_failed"
+AGENT = {"interrupted": "interrupted", "limited": "limited", "failed": "agent_failed", "completed": "no_result"}
+"""The codes of the agent's own ends."""
+
+
 def of(stopped: TreadleError | None, problem: TreadleError | None, ended: TurnEnded | None, failure: str) -> str:
     """The reason for an end that is not a success. `stopped`: why we stopped it; `problem`: what the host met; `ended`:
     the agent's last turn; `failure`: a check that failed."""
@@ -40,6 +45,19 @@ def of(stopped: TreadleError | None, problem: TreadleError | None, ended: TurnEn
         return "the agent ended without saying anything"
     words = ENDED_AS[ended.outcome]
     return f"{words} ({ended.stop_reason})" if ended.stop_reason else words
+
+
+def code_of(stopped: TreadleError | None, problem: TreadleError | None, ended: TurnEnded | None, failure: str) -> str:
+    """The reason as a code, from the same as its words, and found in the same order."""
+    if stopped is not None:
+        return stopped.code
+    if ended is not None and ended.error is not None:
+        return ended.error.code
+    if problem is not None:
+        return problem.code
+    if failure:
+        return VERIFY
+    return "silent" if ended is None else AGENT[ended.outcome]
 
 
 def fault_of(

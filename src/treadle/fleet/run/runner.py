@@ -161,6 +161,7 @@ class Runner:
             RunEnded,
             outcome=outcome,
             why=self.leaving if outcome == "handed_back" else ended.why,
+            reason=ended.reason,
             fault=ended.fault,
             output=ended.output,
             used=ended.used,

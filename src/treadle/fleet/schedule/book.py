@@ -214,7 +214,9 @@ class Book:
     def finished(self, row: OpenOrder, report: RunEnded) -> None:
         """The runner's final report on its attempt."""
         outcome, why, used = report.outcome, report.why, report.used
-        told = {name: getattr(report, name) for name in ("outcome", "why", "used", "resumed", "fault", "output")}
+        told = {
+            name: getattr(report, name) for name in ("outcome", "why", "reason", "used", "resumed", "fault", "output")
+        }
         attempts = self._last_attempt(row, ended=self.wall(), **told)
         self.spend(row, used)
         total = row.order.used.plus(used)
@@ -228,7 +230,7 @@ class Book:
         if retrying.again(row.spec, row.order, report):
             return self._try_again(row, why)
         state: End = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
-        self.end(row, state, why, report)
+        self.end(row, state, why, outcome if outcome == NOT_HERE else report.reason, report)
 
     def _try_again(self, row: OpenOrder, why: str) -> None:
         wait = retrying.pause(row.spec, row.order)
@@ -255,9 +257,9 @@ class Book:
         self.tell(row, Leave(attempt=order.attempt))
         self.change(row, attempts=attempts, used=order.used.plus(order.counted), counted=Used())
         if order.cancel is not None:
-            self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then")
+            self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then", "cancelled")
         elif row.order.tries >= row.spec.attempts:
-            self.end(row, "failed", f"given up after {row.order.tries} attempts, the last of them lost: {why}")
+            self.end(row, "failed", f"given up after {row.order.tries} attempts, the last of them lost: {why}", "lost")
         else:
             self._queue_again(row)
 
@@ -284,7 +286,7 @@ class Book:
             return self._queue_again(row)
         row.asks.clear()
         if answer.decision != "allow":
-            return self.end(row, "failed", f"its budget was not raised: refused by {by}")
+            return self.end(row, "failed", f"its budget was not raised: refused by {by}", "budget_exceeded")
         more = accounts.raised(row.order.limits, row.spec.limits)
         words = f"raised its limits: {accounts.amount(row.order.limits)} -> {accounts.amount(more)}"
         self.change(row, limits=more, open_ask="", notes=self.note(row, by, words))
@@ -298,14 +300,16 @@ class Book:
         moved(ATTEMPT, last.state, fields.get("outcome", "start"))
         return (*earlier, replace(last, **fields))
 
-    def end(self, row: OpenOrder, state: End, why: str, report: RunEnded | None = None) -> None:
-        """The single end of an order, with its single receipt."""
+    def end(self, row: OpenOrder, state: End, why: str, reason: str = "", report: RunEnded | None = None) -> None:
+        """The single end of an order, with its single receipt. `reason` is `why` as a code."""
         order, name = row.order, row.spec.id
+        reason = "" if state == "done" else reason or "unknown"
         result = {**order.result, **(report.result if report else {})}
         receipt = OrderReceipt(
             order=name,
             outcome=state,
             why=why,
+            reason=reason,
             attempts=order.attempts,
             notes=order.notes,
             used=order.used,
@@ -323,12 +327,12 @@ class Book:
             )
             writes.append(Write(f"boards.{name}", encode(boards)))
             self.unlanded[name] = name
-        self.move(row, state, *writes, why=why, result=result, open_ask="")
+        self.move(row, state, *writes, why=why, reason=reason, result=result, open_ask="")
         self._leave_node(row)
         self._dequeue(row)
         del self.rows[name]
         self.fate[name] = state
-        self.says.append(Say(f"fleet.ended.{name}", encode(OrderEnded(state=state, why=why))))
+        self.says.append(Say(f"fleet.ended.{name}", encode(OrderEnded(state=state, why=why, reason=reason))))
         for child in sorted(self.children.get(name, ())):
             if child in self.rows:
                 self._parent_ended(self.rows[child], name)
@@ -337,7 +341,7 @@ class Book:
 
     def _parent_ended(self, row: OpenOrder, parent: str) -> None:
         if self.fate[parent] != "done" and row.spec.if_failed == "skip" and row.order.state == "queued":
-            self.end(row, "skipped", f"it comes after {parent}, which {_past(self.fate[parent])}")
+            self.end(row, "skipped", f"it comes after {parent}, which {_past(self.fate[parent])}", "after_failed")
 
     def _repeat(self, row: OpenOrder) -> None:
         first = row.spec.series or row.spec.id
@@ -403,7 +407,7 @@ class Book:
         note = Note(at=self.wall(), by=by, what=words)
         if row.order.state == "queued" or row.order.parked:
             self.change(row, cancel=note, notes=self.note(row, by, words))
-            return self.end(row, "cancelled", words)
+            return self.end(row, "cancelled", words, "cancelled")
         self.change(row, cancel=note, notes=self.note(row, by, words))
         self.tell(row, StopRun(why=words))
 

@@ -272,7 +272,7 @@ class Scheduler:
             spec = Spec(id=name, task="unreadable", created=time.time())
             row = self.book.add(spec, Order(id=name, state="queued", changed=time.time()), 0, time.monotonic())
             self.book.change(row)
-            self.book.end(row, "failed", f"this is no order: {error}")
+            self.book.end(row, "failed", f"this is no order: {error}", "invalid")
             return
         for parent in spec.after:
             await self._learn_fate(self.book, parent)

@@ -99,7 +99,7 @@ async def detail(site: Site, name: str) -> OrderDetail:
     order = await client.get_order(bus, name)
     receipt = await client.get_receipt(bus, name) if order.ended else None
     found = index.ask(order.open_ask) if order.open_ask else None
-    why = Why(state=order.state, why=order.why)
+    why = Why(state=order.state, why=order.why, reason=order.reason)
     if not order.ended:
         why = liveness.judged(site.board.whys.get(name) or await client.why(bus, name))
     return OrderDetail(

@@ -46,6 +46,7 @@ class RunEnded(RunReport, frozen=True, kw_only=True, omit_defaults=True):
     KIND = "ended"
     outcome: Outcome = "failed"
     why: str = ""
+    reason: str = ""
     retryable: bool = False
     """What runners of release 0.1 say instead of `fault`."""
     fault: Fault = ""
@@ -358,6 +359,8 @@ class Why(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     state: State | Literal["unknown"] = "unknown"
     why: str = ""
+    reason: str = ""
+    """Why it ended, as a code."""
     waits: Wait | None = None
     place: int = 0
     """In the queue."""
@@ -412,6 +415,7 @@ class OrderEnded(FleetMessage, frozen=True, kw_only=True):
 
     state: End
     why: str
+    reason: str = ""
 
 
 # A machine that comes with a code: fleet.enrol.ID...

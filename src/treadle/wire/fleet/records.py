@@ -44,6 +44,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float = 0.0
     outcome: Outcome | Literal[""] = ""
     why: str = ""
+    reason: str = ""
+    """The same for programs: a code that stays as it is, from the table in the docs."""
     fault: Fault = ""
     output: str = ""
     """The last of what `verify` printed, if it failed."""
@@ -81,6 +83,8 @@ class OrderHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node: str = ""
     why: str = ""
     """Why it ended as it did."""
+    reason: str = ""
+    """The same for programs: a code that stays as it is, from the table in the docs. Empty while it is not ended."""
     asks: int = 0
     open_ask: str = ""
     newest_ask: tuple[int, int] = (0, 0)
@@ -252,6 +256,7 @@ class OrderReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     order: str
     outcome: End
     why: str = ""
+    reason: str = ""
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[Note, ...] = ()
     used: Used = Used()
