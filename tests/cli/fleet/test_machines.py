@@ -68,6 +68,7 @@ def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
     attempts = as_json("show", order)["order"]["attempts"]
     assert attempts[0]["outcome"] == "handed_back"
     fleet("cancel", order, "--wait")
+    assert "`--yes` removes them without asking" in fleet("down", "--forget", code=1)
     stopped = as_json("down", "--forget", "--yes")
     assert (stopped["nodes"], stopped["page"], stopped["engine"], stopped["forgotten"]) == (1, True, True, True)
     assert running_page.find() is None

@@ -330,3 +330,15 @@ def test_a_question_to_a_person_may_be_taken_back_and_has_a_deadline() -> None:
     assert [key for key, _ in book.unanswered] == ["answer.q.1"]
     book.wish(book.rows["other"], CancelOrder(order="other", by="ana"))
     assert list(book.rows) == ["q"]
+
+
+def test_who_had_a_turn_under_the_last_scheduler_does_not_get_the_next_one() -> None:
+    """A scheduler that takes over after each order must not begin with the same project every time."""
+    before = book_with(*(spec(f"a{n}", project="a") for n in range(3)), spec("b0", project="b"), slots=1)
+    assert place_all(before, 0.0) == 1 and before.rows["a0"].order.state == "placed"
+    after = Book(LEASE, time.time)
+    after.node("n1", 0.0).slots = 2
+    for row in before.rows.values():
+        after.add(row.spec, row.order, row.revision, 0.0)
+    place_all(after, 0.0)
+    assert after.rows["b0"].order.state == "placed" and after.rows["a1"].order.state == "queued"

@@ -62,6 +62,22 @@ def up(as_json: bool, **options: Any) -> None:
         click.echo(found["page"])  # a terminal has seen it already
 
 
+def _ask_to_forget() -> None:
+    from treadle.errors import ConfigError
+
+    try:
+        agreed = click.confirm("Remove all orders, events and results of this fleet?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        hint = "`--yes` removes them without asking"
+        raise ConfigError(
+            "nothing was stopped or removed: --forget asks first, and there was no answer", hint=hint
+        ) from None
+    if not agreed:
+        raise click.Abort()
+
+
 @click.command("down")
 @click.option("--forget", is_flag=True, help="Remove all that is stored: orders, events, results, credentials.")
 @click.option("--yes", is_flag=True, help="With --forget: do not ask.")
@@ -72,7 +88,7 @@ def down(forget: bool, yes: bool, as_json: bool) -> None:
     from treadle.serve import background
 
     if forget and not yes:
-        click.confirm("Remove all orders, events and results of this fleet?", abort=True)
+        _ask_to_forget()
     say = _progress(as_json)
     page = background.stop()
     if page:

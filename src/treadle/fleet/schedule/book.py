@@ -92,6 +92,7 @@ class Book:
             self._enqueue(row)
         elif order.state in AT_WORK and order.node:
             self.node(order.node, heard).at_work.add(spec.id)
+            self.queue[order.priority].placed(spec)  # who had a turn under the last scheduler has had it
         return row
 
     def at_work(self) -> Iterator[OpenOrder]:
@@ -214,9 +215,8 @@ class Book:
     def finished(self, row: OpenOrder, report: RunEnded) -> None:
         """The runner's final report on its attempt."""
         outcome, why, used = report.outcome, report.why, report.used
-        told = {
-            name: getattr(report, name) for name in ("outcome", "why", "reason", "used", "resumed", "fault", "output")
-        }
+        names = ("outcome", "why", "reason", "used", "resumed", "fault", "output")
+        told = {name: getattr(report, name) for name in names}
         attempts = self._last_attempt(row, ended=self.wall(), **told)
         self.spend(row, used)
         total = row.order.used.plus(used)

@@ -16,7 +16,9 @@ export function paired(lines) {
   /** @type {[Line | null, Line | null][]} */
   const rows = [];
   /** @type {Line[]} */
-  let gone = [], come = [];
+  let gone = [];
+  /** @type {Line[]} */
+  let come = [];
   const flush = () => { for (let at = 0; at < Math.max(gone.length, come.length); at += 1) rows.push([gone[at] ?? null, come[at] ?? null]); gone = []; come = []; };
   for (const line of lines) {
     if (line.kind === "del") { if (come.length) flush(); gone.push(line); } else if (line.kind === "add") come.push(line);

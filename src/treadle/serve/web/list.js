@@ -1,8 +1,9 @@
 // The left column: who needs you, what works, what waits, what is done; by project, and as much of it as the filter lets through.
 
+import { get } from "./server.js";
 import { board, keep, setting } from "./store.js";
-import { el, fill, setText } from "./text.js";
-import { badge, hasPrice, nowOf, stateOf, used } from "./words.js";
+import { el, fill, oneLine, setText } from "./text.js";
+import { badge, hasPrice, nowOf, stateOf, told, used } from "./words.js";
 
 const TITLES = { needs: "Needs you", working: "Working", waiting: "Waiting", done: "Done" };
 const KEPT = ["needs"];  // by urgency, whatever the project
@@ -13,20 +14,25 @@ const made = new Map();
 const heads = new Map();
 /** @type {Record<string, any>} */
 const parts = {};
-const filter = el("input", { type: "search", placeholder: "Filter: title, project, agent, node", "aria-label": "Filter the board" });
+const GROUPS = { project: "By project", goal: "By goal", agent: "By agent", node: "By node", none: "Not grouped" };
+const filter = el("input", { type: "search", placeholder: "Filter, as agent:claude", "aria-label": "Filter the board" });
 const unpriced = el("p", { class: "more unpriced" });
-let grouped = setting("group", "project") === "project";
+let grouping = setting("group", "project");
+/** Goal -> what it is about, while the board is grouped by goals. @type {Map<string, string>} */
+const goals = new Map();
+const GOALS_EVERY = 10_000;
+let goalsRead = 0;
 let selected = "";
 let held = false;
 
 /** @param {HTMLElement} where */
 export function showList(where) {
-  const group = el("button", { type: "button", class: "quiet", "aria-pressed": String(grouped), onclick: () => {
-    grouped = !grouped;
-    keep("group", grouped ? "project" : "none");
-    group.setAttribute("aria-pressed", String(grouped));
+  const group = el("select", { "aria-label": "Group the board", onchange: () => {
+    grouping = group.value;
+    keep("group", grouping);
     arrange(true);
-  } }, "By project");
+  } }, Object.entries(GROUPS).map(([value, words]) => el("option", { value }, words)));
+  group.value = grouping;
   filter.addEventListener("input", () => arrange(true));
   where.append(el("div", { class: "list-bar" }, filter, group));
   for (const [name, title] of Object.entries(TITLES)) {
@@ -64,20 +70,36 @@ export const reveal = (id) => made.get(id)?.scrollIntoView({ block: "nearest" })
 /** @param {any} row what the fleet is fair between: its project, or its repository */
 const projectOf = (row) => row.project || String(row.place ?? "").replace(/^.*\/(?=.)/, "") || "no project";
 
-/** Every word of the filter is in what the row says. @param {any} row */
-function fits(row) {
-  const said = [row.title, projectOf(row), row.agent, row.node, stateOf(row)[1], row.id].join(" ").toLowerCase();
-  return filter.value.toLowerCase().split(/\s+/).every((/** @type {string} */ word) => said.includes(word));
+/** The orders of a goal have its name as their project. */
+async function readGoals() {
+  if (grouping !== "goal" || Date.now() - goalsRead < GOALS_EVERY) return;
+  goalsRead = Date.now();
+  try { for (const goal of await get("/goals")) goals.set(goal.id, oneLine(goal.goal)); } catch { return; }  // the bar says that the server is away
+  arrange(false);
 }
 
-/** The rows of a section, and before those of each project its heading where there is more than one. @param {string} name @returns {string[]} */
+/** @param {any} row the heading that it is under */
+const groupOf = (row) => grouping === "goal" ? goals.get(row.project) ?? "no goal" : grouping === "project" ? projectOf(row) : oneLine(row[grouping]) || `no ${grouping}`;
+
+/** Every word of the filter is in what the row says; NAME:WORD is in what it says of that. @param {any} row */
+function fits(row) {
+  /** @type {Record<string, string>} */
+  const parts = { title: row.title, project: projectOf(row), agent: row.agent, node: row.node, state: stateOf(row)[1], label: (row.labels ?? []).join(" "), priority: String(row.priority ?? 5), id: row.id };
+  const said = Object.values(parts).join(" ").toLowerCase();
+  return filter.value.toLowerCase().split(/\s+/).every((/** @type {string} */ word) => {
+    const [name, ...rest] = word.split(":");
+    return name in parts && rest.length ? String(parts[name] ?? "").toLowerCase().includes(rest.join(":")) : said.includes(word);
+  });
+}
+
+/** The rows of a section, and before those of each group its heading where there is more than one. @param {string} name @returns {string[]} */
 function entries(name) {
   const ids = (board.sections[name] ?? []).filter((id) => fits(board.rows.get(id) ?? {}));
   /** @type {Map<string, string[]>} */
-  const projects = new Map();
-  for (const id of ids) { const of = projectOf(board.rows.get(id)); projects.set(of, [...projects.get(of) ?? [], id]); }
-  if (!grouped || KEPT.includes(name) || projects.size < 2) return ids;
-  return [...projects].flatMap(([project, its]) => [headOf(name, project, its.length), ...its]);
+  const groups = new Map();
+  if (grouping === "none" || KEPT.includes(name)) return ids;
+  for (const id of ids) { const of = groupOf(board.rows.get(id)); const its = groups.get(of); if (its) its.push(id); else groups.set(of, [id]); }
+  return groups.size < 2 ? ids : [...groups].flatMap(([group, its]) => [headOf(name, group, its.length), ...its]);
 }
 
 /** @param {string} name @param {string} project @param {number} count */
@@ -91,6 +113,7 @@ function headOf(name, project, count) {
 
 /** Rows do not move under the pointer or the focus: what is new waits behind a chip. @param {boolean} now */
 function arrange(now) {
+  readGoals();
   const focus = document.activeElement;
   for (const [name, part] of Object.entries(parts)) {
     const all = board.sections[name] ?? [], wanted = entries(name);
@@ -140,7 +163,7 @@ function update(id) {
   if (!node) {
     node = el("a", { class: "row", href: `#/order/${id}`, "data-id": id },
       el("span", { class: "line" }, el("span", { class: "state" }), el("span", { class: "title" }), el("age-of", { class: "age" })),
-      el("span", { class: "line small" }, el("span", { class: "now" }), el("age-of", { class: "since", as: "watch" }), el("span", { class: "about" })));
+      el("span", { class: "line small" }, el("span", { class: "now" }), el("age-of", { class: "since", as: "busy" }), el("span", { class: "about" })));
     made.set(id, node);
     if (id === selected) select(id);
   }
@@ -148,11 +171,13 @@ function update(id) {
   const key = stateOf(row).join();
   if (node.dataset.state !== key) { fill(first.children[0], badge(row)); node.dataset.state = key; }
   setText(first.children[1], row.title);
-  first.children[2].setAttribute("at", String(row.ask ? row.changed : row.changed));
+  first.children[2].setAttribute("at", String(row.changed));
+  first.children[2].setAttribute("as", told(row));
   setText(second.children[0], nowOf(row));
   if (row.since) second.children[1].setAttribute("at", String(row.since));
   second.children[1].hidden = !row.since;
   setText(second.children[2], [row.agent, row.node, used(row)].filter(Boolean).join(" · "));
   node.classList.toggle("striped", row.verdict === "lost" || board.gone.includes(row.node) && !["done", "failed", "cancelled", "skipped"].includes(row.state));
+  node.classList.toggle("short", row.state === "done" && !row.needs);  // there is nothing to add to its title
   node.classList.toggle("answered", Boolean(row.answered));
 }

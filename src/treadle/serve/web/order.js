@@ -4,7 +4,7 @@ import { forgetAsk, showAsk } from "./ask.js";
 import { change, follow, link, post } from "./server.js";
 import { drafts } from "./store.js";
 import { el, fill, oneLine, plain, setText } from "./text.js";
-import { badge, cost } from "./words.js";
+import { badge, cost, told } from "./words.js";
 
 const TABS = [["run", "Run"], ["changes", "Changes"], ["terminal", "Terminal"], ["receipt", "Receipt"], ["why", "Why"]];
 const ENDED = ["done", "failed", "cancelled", "skipped"];
@@ -73,7 +73,7 @@ function showHead(head, detail) {
   head.dataset.mark = mark;
   const about = [order.agent, order.node && `on ${order.node}`, order.attempt > 1 && `attempt ${order.attempt}`, order.project, order.place, cost(row)].filter(Boolean).join(" · ");
   fill(head,
-    el("div", { class: "line" }, badge(order), el("h1", null, order.title), el("age-of", { at: order.changed })),
+    el("div", { class: "line" }, badge(order), el("h1", null, order.title), el("age-of", { at: order.changed, as: told(order) })),
     el("p", { class: "small" }, about, " · ", el("code", null, order.id)),
     order.why ? el("p", { class: "small" }, order.why) : null,
     link.right === "all" ? actions(detail) : null);

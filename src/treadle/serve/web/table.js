@@ -28,7 +28,7 @@ export function show(where, { query }) {
   text.addEventListener("input", () => narrow("text", text.value ? [text.value] : []));
   const many = el("div", { class: "bar" }), inner = el("div", { class: "inner" }), empty = el("p", { class: "empty", hidden: true }, "No order fits these filters.");
   const port = el("div", { class: "viewport", tabindex: "0", role: "region", "aria-label": "Orders" }, inner, empty);
-  const head = el("div", { class: "cells head" }, ["", "State", "Title", "Now", "Agent", "Repository", "Node", "Age", "Used"].map((name) => el("span", null, name)));
+  const head = el("div", { class: "cells head" }, ["", "State", "Title", "Now", "Agent", "Repository", "Node", "Changed", "Used"].map((name) => el("span", null, name)));
   fill(where, el("h1", { class: "unseen" }, "Orders"), el("div", { class: "table" }, facets, el("div", { class: "grid" }, el("div", { class: "bar" }, text, views(), count, el("span", { class: "small" }, "$ where the price is known"), chips), many, head, port)));
 
   /** @param {string} name @param {string[]} values */
@@ -152,7 +152,7 @@ class Line {
     this.id = "";
     this.title = el("a", { class: "title" });
     this.state = el("span", { class: "badge" });
-    this.age = el("age-of");
+    this.age = el("age-of", { as: "ago" });
     const cells = [this.state, this.title, el("span"), el("span"), el("span"), el("span")], used = el("span");
     const open = (/** @type {Event} */ event) => { if (!/** @type {HTMLElement} */ (event.target).closest("label, a")) this.title.click(); };
     this.node = el("div", { class: "cells", onclick: open }, el("label", null, this.box), cells, this.age, used);

@@ -83,7 +83,13 @@ export const clock = (when) => new Date(when * 1000).toLocaleTimeString([], { ho
 /** @param {number} when @returns {string} */
 export const stamp = (when) => new Date(when * 1000).toLocaleString([], { hour12: false });
 
-/** How old something is, or how long until it is; counts by itself. <age-of at="…" as="watch|span|left"> */
+/** @type {Record<string, (seconds: number) => string>} */
+const LENGTHS = { watch, busy: (seconds) => `for ${watch(seconds)}`, for: (seconds) => `for ${span(seconds)}`, ago: (seconds) => `${span(seconds)} ago`, left: (seconds) => seconds > 0 ? span(seconds) : "now" };
+const ENDED = ["done", "failed", "cancelled", "skipped"];
+/** How the time of an order's last change is told: since when it is so, or how long ago it ended. @param {any} row */
+export const told = (row) => ENDED.includes(row.state) ? "ago" : "for";
+
+/** How old something is, or how long until it is; counts by itself. <age-of at="…" as="watch|busy|for|ago|left"> */
 class AgeOf extends HTMLElement {
   static observedAttributes = ["at", "as"];
   connectedCallback() { ticking.add(this); this.show(); }
@@ -93,7 +99,8 @@ class AgeOf extends HTMLElement {
     const at = Number(this.getAttribute("at")), as = this.getAttribute("as");
     if (!at) return;
     const seconds = as === "left" ? at - serverNow() : serverNow() - at;
-    const text = as === "watch" ? watch(seconds) : as === "left" ? (seconds > 0 ? span(seconds) : "now") : span(seconds);
+    const text = LENGTHS[as ?? ""]?.(seconds) ?? span(seconds);
+    this.title = stamp(at);
     if (this.textContent !== text) this.textContent = text;
   }
 }
