@@ -204,3 +204,19 @@ def test_an_order_that_was_removed_is_neither_listed_nor_counted_nor_found_any_m
     assert index.counts() == {"queued": 1} and index.search("cloth")[1] == index.search("shuttle")[1] == 0
     assert index.state_at == 8 and index.ask("a.1") is None
     index.close()
+
+
+def test_a_text_is_looked_for_in_the_narrow_index_and_not_in_the_orders() -> None:
+    """Looking for a text looks at every order: 100,000 whole ones would be read each time."""
+    asked: list[str] = []
+    index = OrderIndex(":memory:", "f")
+    index.take_state([order("a", 1, title="Weave"), order("b", 2, title="Spin")])
+    index._db.set_trace_callback(lambda query: asked.append(query) if query.startswith("SELECT") else None)
+    found = index.orders(OrderFilter(text="WEAV"), count=5, facets=True)
+    assert [row.id for row in found.orders] == ["a"] and found.total == 1
+    index._db.set_trace_callback(None)
+    looking = [query for query in asked if "instr(" in query]
+    assert len(looking) == 2  # the rows, and how many of each kind
+    for query in looking:
+        plan = [str(step[3]) for step in index._db.execute(f"EXPLAIN QUERY PLAN {query}")]
+        assert any("COVERING INDEX orders_by_revision" in step for step in plan), plan
