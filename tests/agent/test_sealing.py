@@ -564,6 +564,11 @@ async def test_a_limit_of_time_bounds_all_that_is_done_after_a_turn(top: Path, m
     monkeypatch.setattr(sealing, "LEAST_SECONDS", 60.0)
     await agent.run("rm .git/slow")
     assert log(top) == "two\none" and len(agent.said) == 1
+    await agent.run("mkfifo .git/slow")
+    git(top, "commit", "-q", "--allow-empty", "-m", "mine")
+    monkeypatch.setattr(sealing, "LEAST_SECONDS", 1.0)
+    await agent.confining.ready(agent.said.append)
+    assert "does not follow yours: git did not end within" in agent.said[-1]
     agent.confining.close()
 
 

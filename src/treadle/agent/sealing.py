@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from treadle.workspace.in_place import InPlace
 
 LEAST_SECONDS = 15.0
-"""For what is taken over after a turn that used all its time."""
+"""For what one repository takes over from the other in a turn that used all its time."""
 QUICK = 0.003
 """Seconds. A look at the workspaces that takes longer is not repeated for every command."""
 
@@ -164,7 +165,8 @@ class Sealing:
                     said += await self._leftovers()
                 for place in self._made if self._made is not None else await asyncio.to_thread(self.begin):
                     try:
-                        await place.ready(partial(self._inside, place))
+                        with self._limited():
+                            await place.ready(partial(self._inside, place))
                     except (TreadleError, OSError) as error:
                         said.append(f"the agent's repository does not follow yours: {error}")
         said += self._unsaid
@@ -199,14 +201,18 @@ class Sealing:
         return said
 
     async def _settle(self) -> None:
-        left = self._time_left()
         async with self._lock:
-            with limited(None if left is None else max(left, LEAST_SECONDS)):
+            with self._limited():
                 for place in self._made or ():
                     if self._wanted():
                         self._unsaid += await place.settle(partial(self._inside, place))
             if self._wanted():
                 await asyncio.to_thread(self._look_again, True)
+
+    def _limited(self) -> AbstractContextManager[None]:
+        """For all steps together: the time that the turn has left, or a little if it has none."""
+        left = self._time_left()
+        return limited(None if left is None else max(left, LEAST_SECONDS))
 
     async def _inside(self, place: InPlace, script: str, given: Mapping[str, bytes]) -> dict[str, bytes]:
         from treadle.agent.inside import run_inside
