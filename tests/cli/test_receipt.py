@@ -101,6 +101,16 @@ def test_what_the_hash_does_not_cover_is_named(store: ReceiptStore, tmp_path: Pa
     assert done.returncode == 0 and "note: receipt.extra: not in the contract" in done.stdout
 
 
+def test_a_name_that_is_said_twice_is_refused_as_readers_differ_about_it(store: ReceiptStore, tmp_path: Path) -> None:
+    text = Path(store.path(SECOND)).read_text()
+    assert text.count('"harness_ok":') == 1
+    path = tmp_path / "r.json"
+    path.write_text(text.replace('"harness_ok":', '"harness_ok":true,"harness_ok":'))
+    done = treadle("receipt", "verify", str(path))
+    assert done.returncode == 1 and "'harness_ok' twice" in done.stdout
+    assert "whose it is" in treadle("receipt", "verify", store.path(SECOND)).stdout
+
+
 def test_a_run_that_ended_before_it_began_is_named(tmp_path: Path) -> None:
     meta = replace(SAMPLE_RECEIPT.meta, started_at="2024-01-01T00:00:01.500Z", finished_at="2024-01-01T00:00:01Z")
     path = tmp_path / "r.json"

@@ -16,6 +16,13 @@ RULES = {"deny_read": [".env"], "deny_write": []}
 WALLS = {"method": "bubblewrap", "network": "off", "hosts": []}
 
 
+SEEN = {
+    "check": {"ok": True},
+    "files": [{"path": "src/a.py"}, {"path": "b/new.py", "old_path": "tests/old.py"}],
+    "hidden": ["build/out"],
+}
+
+
 def stated(**changes: Any) -> Receipt:
     more = {
         "workspace": {
@@ -26,7 +33,7 @@ def stated(**changes: Any) -> Receipt:
         },
         "order": {"model": "m"},
         "policy": {"rules": RULES, "enforced": "guard"},
-        "observed": {"check": {"ok": True}},
+        "observed": SEEN,
         "confinement": WALLS,
         "differences": [],
         **changes,
@@ -48,6 +55,7 @@ MET = {
     "verified": "yes",
     "differences": "none",
     "tree": TREE,
+    "unchanged": "tests/new/**|Makefile",
 }
 UNMET = {
     "repo": "example.com/a/c",
@@ -63,6 +71,7 @@ UNMET = {
     "verified": "no",
     "differences": "1",
     "tree": BASE,
+    "unchanged": "Makefile|tests/**",
 }
 
 
@@ -94,3 +103,20 @@ def test_expectations_are_read_in_one_order_and_what_nobody_can_expect_is_refuse
     for wrong in ("colour=red", "verified"):
         with pytest.raises(ConfigError):
             expecting.parse((wrong,))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "touched"),
+    [("tests", "tests/old.py"), ("*.py", "src/a.py"), ("build/**", "build/out"), ("test/**", None), ("a.pyc", None)],
+)
+def test_what_must_stay_is_compared_with_old_names_and_ignored_files_too(wanted: str, touched: str | None) -> None:
+    found = expecting.unmet("unchanged", wanted, expecting.facts(stated()))
+    assert found == (f"unchanged: {wanted} is expected, and {touched} changed" if touched else None)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [{"files": None}, {"hidden": None}, {"hidden_left_out": 1}, {"files": [{"path": "[redacted]"}]}],
+)
+def test_a_receipt_that_does_not_name_all_that_changed_promises_nothing_about_the_rest(seen: dict[str, Any]) -> None:
+    assert expecting.unmet("unchanged", "Makefile", expecting.facts(stated(observed={**SEEN, **seen})))

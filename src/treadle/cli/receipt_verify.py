@@ -1,5 +1,6 @@
 """`treadle receipt verify`: is it what it says, did the right person sign it, and is it what somebody expects?"""
 
+import base64
 import os
 import sys
 import tomllib
@@ -22,6 +23,7 @@ from treadle.io.reading import read
 from treadle.receipts import expecting
 from treadle.receipts.statement import PREDICATE, PROVENANCE, ours, unwrapped
 from treadle.wire.sidecar import receipts
+from treadle.wire.sidecar.lines import repeated_name
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.repair import Deviation, read_receipt
 
@@ -79,7 +81,8 @@ def verify(
 
     Exits with 0, or with a code for what is wrong: 1 it is not as it was made, 2 the command was not understood,
     10 nobody who counts has signed it, 11 repo, 12 base, 13 agent, 14 model, 15 outcome, 16 confined, sealed or
-    network, 17 policy or enforced, 18 verified, 19 differences, 20 tree or commit. Of several, the first.
+    network, 17 policy or enforced, 18 verified, 19 differences, 20 tree or commit, 21 unchanged. Of several, the
+    first.
     """
     if chain == bool(file):
         raise click.UsageError("give either a FILE or --chain")
@@ -126,7 +129,8 @@ def _policy(path: str | None) -> dict[str, str]:
     except ValueError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
     words = {True: "yes", False: "no"}
-    return {name: words[value] if isinstance(value, bool) else str(value) for name, value in found.items()}
+    lists = {name: "|".join(map(str, value)) for name, value in found.items() if isinstance(value, list)}
+    return {name: words[value] if isinstance(value, bool) else str(value) for name, value in found.items()} | lists
 
 
 def _verify_chain(kept: ReceiptStore, keys: TrustedKeys | None, expect_last: str | None) -> ReceiptCheck:
@@ -152,11 +156,24 @@ def _verify_file(path: str, name: str, keys: TrustedKeys | None, as_abp: bool) -
         raise ConfigError(f"{path} is not a receipt: {error}") from error
     made.notes += map(str, notes)
     _verify_content(found, made)
+    made.add("content", *_said_twice(data))
+    if keys is None:
+        made.notes.append("it was not asked whose it is: name the keys that count with --key or --trusted")
     made.add("signature", *(f"{kind}: {message}" for kind, message in signature_problems(found, keys)))
     signature = ours(found).get("signature") or {}
     if keys is not None and not made.checks["signature"]:
         made.signed_by = keys.who(str(signature.get("public_key")))
     return made
+
+
+def _said_twice(data: bytes) -> Iterator[str]:
+    try:
+        name = repeated_name(data)
+    except (ValueError, RecursionError) as error:
+        yield f"not every reader understands it: {error}"
+        return
+    if name is not None:
+        yield f"it says {name!r} twice in one place, and readers differ about which of them counts"
 
 
 def _verify_content(found: Receipt, made: ReceiptCheck) -> None:
@@ -200,6 +217,7 @@ def _verify_envelopes(envelopes: list[Any], keys: TrustedKeys | None, made: Rece
     for at, found in enumerate(envelopes, 1):
         try:
             statement, signed, signatures = unwrapped(found)
+            made.add("content", *_said_twice(base64.b64decode(found.get("dsseEnvelope", found)["payload"])))
         except (ValueError, msgspec.MsgspecError) as error:
             made.add("content", f"envelope {at}: {error}")
             continue

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from treadle.errors import ConfigError
+from treadle.policy import patterns
 from treadle.receipts.statement import ours, same_repository
+from treadle.redact import MARK
 from treadle.wire.sidecar.receipts import Receipt
 
 INVALID, UNSIGNED = 1, 10
@@ -28,6 +30,7 @@ EXIT_CODES = {
     "differences": 19,
     "tree": 20,
     "commit": 20,
+    "unchanged": 21,
 }
 """By what is expected. Of several reasons, the first of this list decides."""
 _SHORTEST = 7
@@ -59,7 +62,17 @@ def facts(receipt: Receipt) -> dict[str, str]:
     if isinstance(policy.get("rules"), dict):
         found["policy"] = policy_digest(policy["rules"])
         found["enforced"] = policy.get("enforced") or "not applied"
+    found["changed"] = _changed(more.get("observed") or {})
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _changed(seen: dict[str, Any]) -> str | None:
+    """The paths that changed, as JSON, ignored ones too; None when the receipt does not name them all."""
+    files, hidden = seen.get("files"), seen.get("hidden")
+    if files is None or hidden is None or seen.get("hidden_left_out"):
+        return None
+    paths = [path for one in files for path in (one["path"], one.get("old_path")) if path]
+    return msgspec.json.encode([*paths, *hidden]).decode()
 
 
 def policy_digest(rules: Mapping[str, Any]) -> str:
@@ -88,9 +101,12 @@ def known(expected: dict[str, str]) -> dict[str, str]:
 
 def unmet(name: str, wanted: str, stated: Mapping[str, str]) -> str | None:
     """Why the expectation is not met, in words; None if it is. What is not stated meets nothing."""
-    found = stated.get(name)
+    found = stated.get("changed" if name == "unchanged" else name)
     if found is None:
         return f"{name}: {wanted} is expected, and the receipt does not say"
+    if name == "unchanged":
+        touched = _touched(wanted, found)
+        return f"{name}: {wanted} is expected, and {touched} changed" if touched is not None else None
     if _met(name, wanted, found):
         return None
     return f"{name}: {wanted} is expected, and it is {found}"
@@ -106,6 +122,18 @@ def _met(name: str, wanted: str, found: str) -> bool:
         "enforced": lambda: wanted in _RANK and found in _RANK and _RANK.index(found) >= _RANK.index(wanted),
     }
     return compare.get(name, lambda: found in wanted.split("|"))()
+
+
+def _touched(wanted: str, changed: str) -> str | None:
+    """The first changed path that one of the patterns covers, or that is in a directory that it covers, or whose name
+    the receipt does not show."""
+    given = [one.strip("/") for one in wanted.split("|")]
+    named = [f"/{one}" if "/" in one else f"/**/{one}" for one in given]
+    named += [f"{one}/**" for one in named]
+    for path in msgspec.json.decode(changed, type=list[str]):
+        if MARK in path or any(patterns.match(one, f"/{path}") for one in named):
+            return path
+    return None
 
 
 def _same_id(wanted: str, found: str) -> bool:

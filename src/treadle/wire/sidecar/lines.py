@@ -35,6 +35,21 @@ def said_twice(line: bytes) -> str | None:
     return next((name for name in names if names.count(name) > 1), None)
 
 
+def repeated_name(data: bytes) -> str | None:
+    """A name that an object anywhere in this JSON has twice. Readers differ about which of the two counts."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            names = [name for name, _ in pairs]
+            found.append(next(name for name in names if names.count(name) > 1))
+        return made
+
+    json.loads(data, object_pairs_hook=look)
+    return found[0] if found else None
+
+
 def unusable(meta: ReceiptMeta) -> str | None:
     """Why a receipt with these metadata is not valid; None when it is."""
     try:
