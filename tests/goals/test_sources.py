@@ -1,7 +1,11 @@
 """Words for a goal from an issue and from a directory of tasks."""
 
+import json
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
@@ -37,7 +41,43 @@ async def test_an_issue_gives_its_title_and_then_its_words(github: GitHubServer,
         await sources.issue(f"{named}#12", str(repository), "OWN_TOKEN")
 
 
-@pytest.mark.parametrize("source", ["ISSUE.md", "issues/12", "https://github.com/shop/web/pull/12", "gitlab#12", "#12"])
+class _GitLabServer(BaseHTTPRequestHandler):
+    """Two issues of one project, for who has the token."""
+
+    asked: ClassVar[list[str]] = []
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        issues = {"7": {"iid": 7, "title": "Export", "description": "All.\nQuoted."}}
+        found = issues.get(self.path.removeprefix("/api/v4/projects/shop%2Fteam%2Fweb/issues/"))
+        if self.headers["private-token"] != "secret-7":
+            found = None
+        self.send_response(200 if found else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(found or {"message": "404 Not found"}).encode())
+
+
+async def test_an_issue_of_gitlab_may_be_in_a_group_of_groups(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITLAB_TOKEN", "secret-7")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _GitLabServer) as server:
+        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        named = f"gitlab:shop/team/web@http://127.0.0.1:{server.server_port}/api/v4"
+        assert await sources.issue(f"{named}#7", str(repository)) == "Export\n\nAll.\nQuoted."
+        with pytest.raises(ForgeRefused, match="404"):
+            await sources.issue(f"{named}#8", str(repository))
+        with pytest.raises(ConfigError, match="OWN_TOKEN"):
+            await sources.issue(f"{named}#7", str(repository), "OWN_TOKEN")
+        server.shutdown()
+    with pytest.raises(ConfigError, match="for all to read"):
+        await sources.issue("gitlab:shop/web@http://forge.example/api/v4#7", str(repository))
+
+
+@pytest.mark.parametrize("source", ["ISSUE.md", "issues/12", "https://github.com/shop/web/pull/12", "gitea#12", "#12"])
 def test_what_names_no_issue_is_a_file(source: str) -> None:
     assert not sources.is_issue(source)
 
@@ -45,6 +85,7 @@ def test_what_names_no_issue_is_a_file(source: str) -> None:
 def test_an_address_names_an_issue() -> None:
     assert sources.is_issue("https://github.com/shop/web/issues/12")
     assert sources.is_issue("https://forge.example/shop/web/issues/12/")
+    assert sources.is_issue("https://gitlab.com/shop/team/web/-/issues/12") and sources.is_issue("gitlab#12")
 
 
 def test_a_directory_of_tasks_gives_each_under_its_name(tmp_path: Path) -> None:

@@ -4,23 +4,27 @@ import asyncio
 import re
 from collections.abc import Mapping
 
-from treadle.landing.forge.choosing import forge_of
+from treadle.landing.forge.choosing import KINDS, forge_of
 from treadle.workspace import checkouts
 from treadle.workspace.remotes import Remote
 
-_NAMED = re.compile(r"(github(?::[^#\s]+)?)#(\d+)")
-_ADDRESS = re.compile(r"(https://[\w.-]+/[\w.-]+/[\w.-]+)/issues/(\d+)/?")
+_NAMED = re.compile(rf"((?:{'|'.join(KINDS)})(?::[^#\s]+)?)#(\d+)")
+_GITHUB = re.compile(r"(https://[\w.-]+/[\w.-]+/[\w.-]+)/issues/(\d+)/?")
+_GITLAB = re.compile(r"(https://[\w.-]+(?:/[\w.-]+){2,})/-/(?:issues|work_items)/(\d+)/?")
 
 
 def is_issue(source: str) -> bool:
-    return bool(_NAMED.fullmatch(source) or _ADDRESS.fullmatch(source))
+    return any(form.fullmatch(source) for form in (_NAMED, _GITHUB, _GITLAB))
 
 
 async def issue(source: str, root: str, token: str = "") -> str:
     """The words of an issue, its title first: `github#12` of the repository's remote `origin`, `github:OWNER/NAME#12`,
-    or its address. `token` names the variable that holds the token."""
-    if found := _ADDRESS.fullmatch(source):
-        forge = forge_of("github", token, found[1])
+    or its address, and the same with `gitlab` and `forgejo`. `token` names the variable that holds the token."""
+    if found := _GITLAB.fullmatch(source):
+        forge = forge_of("gitlab", token, found[1])
+    elif found := _GITHUB.fullmatch(source):
+        forgejo = source.startswith(f"https://{KINDS['forgejo'].public}/")
+        forge = forge_of("forgejo" if forgejo else "github", token, found[1])
     else:
         found = _NAMED.fullmatch(source)
         assert found is not None, "ask is_issue first"
