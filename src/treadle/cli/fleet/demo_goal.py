@@ -1,4 +1,4 @@
-"""The second part of the fleet's demo: a goal in three waves, planned, reviewed, landed and judged."""
+"""The second part of the fleet's demo: a goal in three waves, planned, reviewed, in conflict, landed and judged."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ async def show(bus: Bus, place: Path, say: Callable[[str], None]) -> bool:
             asyncio.get_running_loop().create_task(_answer(bus, order, allow=about == "plan"))
     if killing is not None:
         await killing
+    for step, each in record.steps.items():
+        if helper := (await client.get_order(bus, each.order)).result.get("sent_back"):
+            say(f"  {step} was in conflict with what had landed; its author got both sides: {helper} has both")
     say(f"{record.state}: {record.why}")
     for line in (await commands.report(bus, name)).splitlines():
         if line.startswith(("|", "Where", "restating")) or "briefs took" in line:
