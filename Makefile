@@ -39,6 +39,11 @@ eval: setup
 	@$(BIN)/python -m evals run --agent $(or $(AGENT),native) $(if $(AGENT),$(if $(MODEL),--model $(MODEL)),--model $(or $(MODEL),local)) \
 		--tasks $(or $(SET),tiny) --repeat $(or $(REPEAT),1) $(if $(AGAINST),--against $(AGAINST)) $(if $(OUT),--out $(OUT))
 
+# What carrying goals out takes, in five ways: with the scripted model what is sent is measured exactly; MODEL=anthropic:... with a key.
+.PHONY: eval-goals
+eval-goals: setup
+	@$(BIN)/python -m evals goals $(if $(MODEL),--model $(MODEL)) $(if $(GOALS),--goals $(GOALS)) $(if $(WAYS),--ways $(WAYS)) --at-once $(or $(AT_ONCE),1)
+
 check: setup
 	$(BIN)/ruff check src tests benchmarks evals
 	$(BIN)/ruff format --check src tests benchmarks evals

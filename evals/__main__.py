@@ -59,6 +59,14 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("results", type=Path)
     show.set_defaults(do=lambda options: print(tables.table(load(options.results))) or 0)
     commands.add_parser("list", help="the tasks there are").set_defaults(do=_list)
+    goals = commands.add_parser("goals", help="carry goals out in several ways, and say what each took")
+    goals.add_argument("--model", default="", help="the model of all agents; without one, the scripted model")
+    goals.add_argument("--goals", default="", metavar="NAMES", help="which goals, with commas. Default: all five")
+    goals.add_argument("--ways", default="", help="delta, verbatim, planned, reviewed, one, with commas. Default: all")
+    goals.add_argument("--at-once", type=int, default=1, metavar="N", help="how many goals at once")
+    goals.add_argument("--slots", type=int, default=3, metavar="N", help="how many orders at once")
+    goals.add_argument("--out", type=Path, default=Path("eval-results/goals.json"), help="where results are written")
+    goals.set_defaults(do=_goals)
     return parser
 
 
@@ -66,6 +74,32 @@ def _list(options: argparse.Namespace) -> int:
     for task in ALL:
         print(f"{task.name:24} {task.size:7} {task.kind:10} {task.prompt[:100]}")
     return 0
+
+
+def _goals(options: argparse.Namespace) -> int:
+    from evals.goals import tables as goal_tables
+    from evals.goals.repositories import GOALS
+    from evals.goals.running import WAYS, GoalAttempt, attempts
+
+    names, ways = [each for each in options.goals.split(",") if each], options.ways.split(",") if options.ways else WAYS
+    chosen = [goal for goal in GOALS if not names or goal.name in names]
+    if unknown := [*(set(names) - {goal.name for goal in GOALS}), *(set(ways) - set(WAYS))]:
+        raise ConfigError(f"there is no {unknown[0]!r}", hint=f"goals: {', '.join(goal.name for goal in GOALS)}")
+
+    async def work() -> list[GoalAttempt]:
+        found = []
+        async for each in attempts(chosen, ways, options.model, at_once=options.at_once, slots=options.slots):
+            found.append(each)
+            mark = "met" if each.met else "NOT MET"
+            print(f"{mark} {each.goal} ({each.way}): {each.seconds:.0f} s, {each.tokens:,} tokens", file=sys.stderr)
+        order = [(goal.name, way) for way in WAYS for goal in GOALS]
+        return sorted(found, key=lambda each: order.index((each.goal, each.way)))
+
+    found = asyncio.run(work())
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1))
+    print(f"{goal_tables.table(found)}\nwritten to {options.out}")
+    return 0 if all(each.met for each in found) or options.model else 1
 
 
 def _run(options: argparse.Namespace) -> int:

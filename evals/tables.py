@@ -22,7 +22,7 @@ def table(results: Results) -> str:
     notes += [f"  {one.task}: {_reason(one)}" for one in results.attempts if not one.passed]
     if any(attempt.estimated for attempt in results.attempts):
         notes.append("some token counts are estimates")
-    return "\n".join([*_aligned(rows), *notes])
+    return "\n".join([*aligned(rows), *notes])
 
 
 def _reason(attempt: Attempt) -> str:
@@ -73,7 +73,7 @@ def comparison(first: Results, second: Results) -> str:
     lines = [
         f"A: {first.configuration.label}",
         f"B: {second.configuration.label}",
-        *_aligned(rows),
+        *aligned(rows),
         f"passed: A {_total(a, common)}, B {_total(b, common)} of {len(common)} tasks;"
         f" B - A = {100 * mean(gains):+.0f} points {_percent(bootstrap(gains))}",
         f"B better on {better}, worse on {worse}; sign test p = {sign_test(better, worse):.2f}",
@@ -123,7 +123,8 @@ def _percent(interval: Interval) -> str:
     return f"[{100 * interval[0]:.0f} to {100 * interval[1]:.0f}]"
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Columns, the first to the left."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(

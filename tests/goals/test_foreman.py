@@ -354,6 +354,48 @@ on_red = "drop"
     assert git(repository, "show", "main:tests/test_old.py") == "assert True", "it did not land"
 
 
+async def test_a_reviewers_test_is_part_of_the_acceptance_and_a_weaker_one_is_asked_about(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    test = "grep -q better one.txt"
+    writer = script(
+        tmp_path,
+        "writer",
+        f"said no => echo '{test}' > tests/test_one.sh",
+        "Write it to tests/test_one.sh => echo better > one.txt; mkdir -p tests; echo true > tests/test_one.sh",
+        "YOUR TASK one => echo good > one.txt",
+        "It is done.",
+    )
+    added = f'{{"path": "tests/test_one.sh", "text": "{test}", "command": "sh tests/test_one.sh"}}'
+    (tmp_path / "reviewer.toml").write_text(
+        "[[reply]]\nwhen = '[+]better'\ntimes = 'always'\ntext = '''{\"verdict\": \"approve\"}'''\n"
+        f"[[reply]]\ntimes = 'always'\ntext = '''{{\"verdict\": \"changes\", \"tests\": [{added}]}}'''\n"
+    )
+    plan = (
+        HEAD.replace(" && test -e two.txt", "")
+        + f"""
+gates = ["agent:reviewer"]
+roles = {{ worker = "{writer}", reviewer = "native scripted:{tmp_path / "reviewer.toml"}", judge = "none" }}
+[[order]]
+id = "one"
+task = "Make one.txt."
+accept = ["test -e one.txt"]
+"""
+    )
+    await start_node(slots=2)
+    async with carried(bus):
+        name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
+        person = asyncio.create_task(answering(bus, "deny"))
+        record = await commands.wait(bus, name, timeout=300)
+        await tasks.end([person])
+    assert record.state == "met" and record.answers.keys() == {"weaker:one:1"}, record
+    assert git(repository, "show", "main:tests/test_one.sh") == test
+    one = record.steps["one"]
+    assert (one.reviews, one.reds, len(one.orders)) == (3, 2, 3)
+    assert (await client.get_spec(bus, one.order)).verify.count("sh tests/test_one.sh") == 1
+    assert replayed(name, await store.history(bus, name)) == record
+
+
 async def placed(bus: Bus, name: str, step: str, times: int) -> GoalRecord:
     """The goal once the fleet has so many orders of this step. Placing one is no change of the record: it is asked."""
     async with asyncio.timeout(60):

@@ -221,14 +221,14 @@ def change(name: str, path: str) -> None:
     "source",
     default="",
     metavar="FILE|DIR|ISSUE",
-    help="Plan what a file, a directory of Markdown tasks or an issue asks for: github#12 or gitlab#12 of the remote"
-    " origin, github:OWNER/NAME#12, gitlab:GROUP/PROJECT#12, or its address.",
+    help="Plan what a file, a directory of Markdown tasks or an issue asks for: github#12, gitlab#12 or forgejo#12 of"
+    " the remote origin, github:OWNER/NAME#12, or its address.",
 )
 @click.option(
     "--token",
     default="",
     metavar="NAME",
-    help="The variable with the forge's token. Default: GITHUB_TOKEN or GITLAB_TOKEN.",
+    help="The variable with the forge's token. Default: GITHUB_TOKEN, GITLAB_TOKEN or FORGEJO_TOKEN.",
 )
 @click.option("--agent", default="native", show_default=True, metavar="NAME", help="Who plans.")
 @click.option("--model", default="", metavar="NAME", help="Its model.")

@@ -336,7 +336,9 @@ async def keep(bus: Bus, *, seconds: float | None = None, size: int | None = Non
     await _want(bus, KeepRequest(keep_seconds=kept, keep_bytes=UNSET if size is None else size, by=by))
 
 
-async def send_back(bus: Bus, name: str, comments: str, *, by: str = "") -> Given:
+async def send_back(
+    bus: Bus, name: str, comments: str, *, by: str = "", more: Mapping[str, Any] | None = None
+) -> Given:
     """Have an order's work redone: a new order starts from what the old one left, with these comments.
 
     An agent that can resume sessions continues the one in which it did the work.
@@ -345,7 +347,7 @@ async def send_back(bus: Bus, name: str, comments: str, *, by: str = "") -> Give
     if not comments.strip():
         raise ConfigError("there is nothing to send back", hint="say what is to be different")
     base = str(order.result.get("commit", "")) or spec.base
-    return await retry(bus, name, by=by, comments=comments.strip(), base=base)
+    return await retry(bus, name, by=by, comments=comments.strip(), base=base, more=more)
 
 
 async def retry(

@@ -15,6 +15,7 @@ from treadle.io import scratch
 from treadle.io.files import write_atomic
 from treadle.wire.fleet.records import Order
 from treadle.workspace import checkouts
+from treadle.workspace.exchange import lacks
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -64,6 +65,24 @@ async def bring(bus: Bus, order: Order, user: UserRepository) -> None:
         write_atomic(path, data, sync=False)
         await asyncio.to_thread(user.run, "bundle", "unbundle", path, timeout=600)
     await asyncio.to_thread(user.run, "update-ref", f"refs/treadle/{commit}", commit)
+
+
+async def began_from(bus: Bus, order: Order) -> str:
+    """Where the work began that an order has the latest of: one that was sent back starts from what the one before it
+    left, and its work is all of it."""
+    spec = await client.get_spec(bus, order.id)
+    while spec.continues:
+        before = await client.get_order(bus, spec.continues)
+        if spec.base != before.result.get("commit"):
+            break
+        order, spec = before, await client.get_spec(bus, before.id)
+    return str(order.result.get("base", ""))
+
+
+async def here(bus: Bus, order: Order, user: UserRepository) -> None:
+    """Make sure that the user's repository has an order's commit."""
+    if await asyncio.to_thread(lacks, user, [str(order.result["commit"])]):
+        await bring(bus, order, user)
 
 
 async def discard(bus: Bus, name: str, *, by: str = "") -> None:

@@ -138,6 +138,8 @@ The change, also `git diff {base} HEAD`:
 Approve it if it does what was wanted, does nothing else, and you would answer for it. Otherwise say what must change.
 End your answer with one JSON object and nothing after it:
 {{"verdict": "approve" or "changes", "comments": [{{"path": "FILE", "line": NUMBER IN THE NEW FILE, "text": "..."}}]}}
+With changes you may add tests that the work must pass, which its author may not change:
+"tests": [{{"path": "tests/test_NAME.py", "text": "THE WHOLE FILE", "command": "COMMAND THAT RUNS IT"}}]
 """
 
 
@@ -212,4 +214,14 @@ def told(step: GoalStep) -> str:
 
 
 def comments(step: GoalStep, more: Sequence[str]) -> str:
-    return "\n\n".join(filter(None, [step.comments, *more])) or "try again"
+    tests = [
+        f"Your reviewer adds this test, which must pass. Write it to {each.path} as it is:\n\n{each.text}"
+        for each in step.tests
+    ]
+    return "\n\n".join(filter(None, [step.comments, *more, *tests])) or "try again"
+
+
+def verified(spec: Spec, step: GoalStep) -> str:
+    """The checks of an order that continues another: those of before, and its reviewer's tests."""
+    added = [f"( {each.command}\n)" for each in step.tests if each.command]
+    return " && ".join([*filter(None, [spec.verify]), *(each for each in added if each not in spec.verify)])

@@ -54,7 +54,6 @@ from treadle.wire.goal.records import (
 )
 from treadle.wire.goal.verdicts import read_judgement, read_review
 from treadle.workspace import branch_moves, checkouts
-from treadle.workspace.exchange import lacks
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +212,9 @@ class GoalDrive:
         if not step.fresh:
             answer = record.answers.get(f"red:{name}:{step.reds}")
             more = [answer.text] if answer is not None and answer.text else []
-            await client.send_back(self.bus, step.orders[-2], briefing.comments(step, [*more, *record.told]), by="goal")
+            before, told = step.orders[-2], briefing.comments(step, [*more, *record.told])
+            verify = briefing.verified(await client.get_spec(self.bus, before), step)
+            await client.send_back(self.bus, before, told, by="goal", more={"verify": verify})
             return
         user = await asyncio.to_thread(checkouts.around, record.root)
         base = await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{record.branch}")
@@ -228,11 +229,13 @@ class GoalDrive:
 
     async def _submit_review(self, record: GoalRecord, plan: GoalPlan, name: str, seen: GoalSeen) -> None:
         order = await client.get_order(self.bus, record.steps[name].order)
-        commit, base = str(order.result["commit"]), str(order.result.get("base", ""))
+        commit = str(order.result["commit"])
         user = await asyncio.to_thread(checkouts.around, record.root)
-        if await asyncio.to_thread(lacks, user, [commit]):  # it was made on another machine
-            await results.bring(self.bus, order, user)
-        diff = (await results.diff(self.bus, order.id)).decode("utf-8", "replace")
+        await results.here(self.bus, order, user)
+        base = await results.began_from(self.bus, order)
+        diff = (await asyncio.to_thread(user.run, "diff", "--no-ext-diff", base, commit)).stdout.decode(
+            "utf-8", "replace"
+        )
         await client.submit(self.bus, [briefing.review(record, plan, name, commit, base, diff, seen)])
 
     async def _take_review(self, record: GoalRecord, revision: int, name: str, seen: GoalSeen) -> None:
@@ -245,9 +248,17 @@ class GoalDrive:
             found = read_review(await last_words(self.bus, step.review))
             said = [reviews.Comment(text=each.text, path=each.path, line=each.line) for each in found.comments]
             patch = (await results.diff(self.bus, step.order)).decode("utf-8", "replace")
-            text = reviews.written(said, patch)
+            text = reviews.written(said, patch) or "the reviewer adds tests"
             verdict = "approve" if found.verdict == "approve" else "object"
-            given = ReviewGiven(at=seen.now, by=step.review, step=name, verdict=verdict, comments=text, used=order.used)  # type: ignore[arg-type]
+            given = ReviewGiven(
+                at=seen.now,
+                by=step.review,
+                step=name,
+                verdict=verdict,  # type: ignore[arg-type]
+                comments=text,
+                tests=found.tests,
+                used=order.used,
+            )
         except RemoteProtocolError as error:
             given = ReviewGiven(
                 at=seen.now, by=step.review, step=name, verdict="none", comments=str(error), used=order.used

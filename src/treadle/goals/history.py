@@ -144,7 +144,8 @@ def _step(record: GoalRecord, event: StepEvent) -> GoalRecord:
             if event.verdict == "approve":
                 step = _move(step, "approve", review="")
             elif event.verdict == "object":
-                step = _red(replace(step, review=""), "object", event.comments)
+                before = tuple(each for each in step.tests if each.path not in [one.path for one in event.tests])
+                step = _red(replace(step, review="", tests=(*before, *event.tests)), "object", event.comments)
             else:
                 step = replace(step, review="")
         case StepObjected():
@@ -159,7 +160,7 @@ def _step(record: GoalRecord, event: StepEvent) -> GoalRecord:
         case StepDropped():
             step = _move(step, "drop", why=event.why)
         case StepAgain():
-            step = _move(step, "again", why="", comments="", reds=0, reviews=0, accept="")
+            step = _move(step, "again", why="", comments="", tests=(), reds=0, reviews=0, accept="")
             record = _unjudged(record)
         case _:
             assert_never(event)

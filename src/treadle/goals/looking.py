@@ -2,11 +2,12 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 import msgspec
 
 from treadle.errors import TreadleError
-from treadle.fleet import accounts, client
+from treadle.fleet import accounts, client, results
 from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON, read_order, read_spec
@@ -18,6 +19,7 @@ from treadle.wire.fleet.records import NOT_HERE, Order
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import OVER, GoalRecord
+from treadle.wire.goal.verdicts import AddedTest, is_test
 from treadle.workspace import branch_moves, checkouts
 from treadle.workspace.user_repository import UserRepository
 
@@ -59,7 +61,11 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
         if step.state in ("done", "approved") and (order_ := seen.get(step.order)) is not None and order_.changed:
             entry = found[f"order.{step.order}"]
             planned = next(each for each in plan.order if each.id == name)
-            touched = await asyncio.to_thread(_touched, user, record.branch, read_order(entry), planned)
+            done = read_order(entry)
+            touched = await asyncio.to_thread(_touched, user, record.branch, done, planned)
+            if step.tests:
+                await results.here(bus, done, user)
+                touched += await asyncio.to_thread(_differing, user, str(done.result["commit"]), step.tests)
             seen[step.order] = msgspec.structs.replace(order_, touched=touched)
     tip = ""
     if all(step.state in OVER for step in record.steps.values()):
@@ -151,17 +157,14 @@ def _touched(user: UserRepository, branch: str, order: Order, planned: PlannedOr
     return tuple(path for path in changed if path in known or is_protected(path))
 
 
-def is_test(path: str) -> bool:
-    """Whether a file is a test or part of how tests are run, by the names that test runners look for."""
-    *directories, name = path.lower().split("/")
-    stem = name.split(".")[0]
-    return (
-        bool({"test", "tests", "spec", "specs", "__tests__"} & set(directories))
-        or stem.startswith("test_")
-        or stem.endswith(("_test", "_spec", "-test", "-spec"))
-        or bool({"test", "spec"} & set(name.split(".")[1:-1]))
-        or stem in ("conftest", "test", "tests")
-    )
+def _differing(user: UserRepository, commit: str, tests: Sequence[AddedTest]) -> tuple[str, ...]:
+    """Which of its reviewer's tests the work lacks, or has in other words."""
+
+    def same(test: AddedTest) -> bool:
+        found = user.run("show", f"{commit}:{test.path}", check=False)
+        return found.code == 0 and found.stdout.decode("utf-8", "replace").strip() == test.text.strip()
+
+    return tuple(each.path for each in tests if not same(each))
 
 
 async def last_words(bus: Bus, name: str) -> str:

@@ -216,7 +216,7 @@ async def change_of(bus: Bus, order: Order, *, anyway: bool = False) -> QueuedCh
     return QueuedChange(
         order=order.id,
         commit=str(order.result["commit"]),
-        base=str(order.result.get("base", "")),
+        base=await results.began_from(bus, order),
         title=order.title,
         goal=spec.project,
         agent=f"{spec.agent} ({spec.model})" if spec.model else spec.agent,

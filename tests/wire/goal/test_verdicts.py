@@ -1,11 +1,13 @@
 """A verdict is read exactly, wherever the agent's words around it end."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import RemoteProtocolError
-from treadle.wire.goal.verdicts import LineComment, read_judgement, read_review
+from treadle.wire.goal.verdicts import LineComment, is_test, read_judgement, read_review
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,38 @@ def test_any_text_is_a_verdict_or_refused(text: str) -> None:
         read_review(text)
     except RemoteProtocolError:
         pass
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("tests/a.txt", True),
+        ("shop/test_rows.py", True),
+        ("shop/rows_test.go", True),
+        ("web/rows.test.ts", True),
+        ("web/__tests__/rows.js", True),
+        ("spec/rows_spec.rb", True),
+        ("conftest.py", True),
+        ("shop/rows.py", False),
+        ("shop/contest.py", False),
+        ("latest/notes.md", False),
+        ("testing.md", False),
+    ],
+)
+def test_a_test_is_known_by_where_it_is_and_how_it_is_called(path: str, found: bool) -> None:
+    assert is_test(path) is found
+
+
+def test_a_reviewer_adds_tests_only_where_it_wants_changes_and_only_tests() -> None:
+    added = {"path": "tests/test_a.py", "text": "assert 1", "command": "pytest"}
+    found = read_review(json.dumps({"verdict": "changes", "tests": [added]}))
+    assert found.tests[0].command == "pytest"
+    for wrong in (
+        {"verdict": "approve", "tests": [added]},
+        {"verdict": "changes", "tests": [{**added, "path": "shop/rows.py"}]},
+        {"verdict": "changes", "tests": [{**added, "path": "/tests/test_a.py"}]},
+        {"verdict": "changes", "tests": [{**added, "path": "tests/../test_a.py"}]},
+        {"verdict": "changes", "tests": [{**added, "text": ""}]},
+    ):
+        with pytest.raises(RemoteProtocolError):
+            read_review(json.dumps(wrong))

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from treadle.wire.fleet.records import Used
+from treadle.wire.goal.verdicts import AddedTest
 
 GOAL_FORMAT = 1
 GoalState: TypeAlias = Literal["running", "paused", "met", "stopped"]
@@ -76,6 +77,8 @@ class GoalStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether its agent could not even begin, as when its program is not installed."""
     comments: str = ""
     """What the agent that works on it next is told about that."""
+    tests: tuple[AddedTest, ...] = ()
+    """What its reviewers added to its acceptance."""
     accept: Literal["", "fails", "passes"] = ""
     """What its acceptance said before the work."""
     commit: str = ""
@@ -245,6 +248,7 @@ class ReviewGiven(GoalEvent, tag="reviewed", frozen=True, kw_only=True):
     step: str
     verdict: Literal["approve", "object", "none"]
     comments: str = ""
+    tests: tuple[AddedTest, ...] = ()
     used: Used = Used()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -23,9 +23,19 @@ class LineComment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     line: int = 0
 
 
+class AddedTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A test that a reviewer wants to pass. The author adds it as it is; a person is asked about one that differs."""
+
+    path: str
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
+    command: str = ""
+    """Runs it."""
+
+
 class ReviewVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     verdict: Literal["approve", "changes"]
     comments: tuple[LineComment, ...] = ()
+    tests: Annotated[tuple[AddedTest, ...], msgspec.Meta(max_length=10)] = ()
 
 
 class JudgeVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,9 +47,27 @@ class JudgeVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def read_review(text: str) -> ReviewVerdict:
     found = read_object(text, ReviewVerdict)
-    if found.verdict == "changes" and not any(each.text.strip() for each in found.comments):
+    if found.verdict == "changes" and not found.tests and not any(each.text.strip() for each in found.comments):
         raise RemoteProtocolError("it wants changes and does not say which")
+    if found.verdict == "approve" and found.tests:
+        raise RemoteProtocolError("it approves and adds tests, which no one would run")
+    for test in found.tests:
+        if not is_test(test.path) or test.path.startswith("/") or {"", ".", ".."} & {*test.path.split("/")}:
+            raise RemoteProtocolError(f"{test.path!r} is not the path of a test in the repository")
     return found
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test or part of how tests are run, by the names that test runners look for."""
+    *directories, name = path.lower().split("/")
+    stem = name.split(".")[0]
+    return (
+        bool({"test", "tests", "spec", "specs", "__tests__"} & set(directories))
+        or stem.startswith("test_")
+        or stem.endswith(("_test", "_spec", "-test", "-spec"))
+        or bool({"test", "spec"} & set(name.split(".")[1:-1]))
+        or stem in ("conftest", "test", "tests")
+    )
 
 
 def read_judgement(text: str) -> JudgeVerdict:
