@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.repositories import git
 from tests.fleet.test_merging import Finished, clean
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import conductor, train
@@ -84,6 +86,22 @@ async def test_a_mark_that_was_not_removed_does_not_queue_again_what_was_sent_ba
             while await bus.keys("boards.*"):
                 await asyncio.sleep(0.05)
         assert (await train.trains(bus))[name].back == found.back and not found.queue
+
+
+async def test_a_mark_that_comes_back_with_a_killed_engine_lands_nothing_that_a_person_has_refused(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    refused = await finished.order("refused", {"one.txt": "x\n"})
+    order = await client.get_order(bus, refused)
+    await bus.put(f"order.{refused}", encode(replace(order, result={**order.result, "not_landed": "a person said no"})))
+    await bus.put("boards.refused", encode(Boarding(order=refused, root=str(repository), branch="main", verify="true")))
+    async with driving(bus):
+        await marked(bus, finished, "two", {"two.txt": "x\n"})
+        await until(bus, repository, 1)
+        async with asyncio.timeout(60):
+            while await bus.keys("boards.*"):
+                await asyncio.sleep(0.05)
+    assert not (repository / "one.txt").exists() and (repository / "two.txt").exists()
 
 
 async def test_one_that_is_replaced_leaves_the_rest_to_the_next(bus: Bus, finished: Finished, repository: Path) -> None:

@@ -70,6 +70,8 @@ class Conductor:
         spec = await client.get_spec(bus, mark.order)
         if spec.by == TRAIN and spec.retry_of:
             return  # the train itself takes up what helps it
+        if (await client.get_order(bus, mark.order)).result.get("not_landed"):
+            return  # that was settled; an engine that was killed may show a mark again that had been removed
         name = await trains.ensure(bus, mark.root, mark.branch)
         if mark.verify:
             await trains.check_with(bus, name, mark.verify, mark.setup)
