@@ -154,6 +154,26 @@ def test_a_redirection_is_a_write(command: str, writes: list[str]) -> None:
     assert list(read(command).writes) == writes
 
 
+STEP = st.sampled_from(["cd a", "cd ..", "cd a/b", "cd missing", "cd ../a", "true", "false", "! cd a", "cd ."])
+BETWEEN = st.sampled_from([" && ", " && ", " && ", " || ", "; ", " | ", "\n", " & ", " && ( ", " # && "])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(st.tuples(STEP, BETWEEN), min_size=1, max_size=5))
+def test_a_script_writes_only_in_directories_that_were_read_from_it(
+    tmp_path: Path, steps: list[tuple[str, str]]
+) -> None:
+    top = tmp_path / "top" / "work"
+    (top / "a" / "b").mkdir(parents=True, exist_ok=True)
+    log = tmp_path / "log"
+    log.write_text("")
+    command = "".join(step + between + f"pwd >> {log}" + between for step, between in steps) + "true"
+    subprocess.run(["bash", "-c", command], cwd=top, stderr=subprocess.DEVNULL, timeout=60)
+    found = read(command)
+    known = {os.path.normpath(top / base) for base in found.bases}
+    assert not found.understood or set(log.read_text().split()) <= known, (command, found.bases)
+
+
 CONTEXTS = [
     *(
         "{}",

@@ -10,6 +10,7 @@ from tests.agent.conftest import Opened
 from tests.agent.test_native import of, turn
 from tests.scripts import calls, says
 from treadle.events import Asked, ToolDenied, ToolEnded, Warned
+from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
 from treadle.session import Answer, Confinement, Rules
 
@@ -157,3 +158,26 @@ async def test_commands_of_a_session_reach_each_others_ports_and_those_of_no_oth
     other = await opened(script("curl -sf http://127.0.0.1:8124/"), mode="full-auto", confinement=walls)
     assert "exit code 7" in of(await turn(other), ToolEnded)[0].result
     await session.close()
+
+
+SETTINGS = """
+[[hooks.pre_tool]]
+matcher = "Bash"
+command = "bash -c 'exec 9<>/dev/tcp/127.0.0.1/{port}; echo hook >&9'"
+
+[mcp_servers.one]
+command = "bash"
+args = ["-c", "exec 9<>/dev/tcp/127.0.0.1/{port}; echo server >&9"]
+"""
+
+
+@pytest.mark.parametrize(("network", "reached"), [("auto", {b"hook\n", b"server\n"}), ("off", set())])
+async def test_hooks_and_servers_that_a_person_set_up_have_the_network_until_it_is_limited(
+    opened: Opened, listener: Listener, network: str, reached: set[bytes]
+) -> None:
+    settings = Path(state_dir()) / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(SETTINGS.format(port=listener.url.rpartition(":")[2]))
+    asked = Confinement(use="on", network=network)  # type: ignore[arg-type]
+    await turn(await opened(script("true"), mode="full-auto", confinement=asked))
+    assert set(listener.heard) == reached

@@ -8,62 +8,24 @@ from pathlib import Path
 import pytest
 
 from tests.io.sandbox.rooms import sh
+from tests.safety import as_nobody, obeyed
+from tests.safety.obeyed import ATTACK, DEPTHS, every
 from treadle.agent.confining import Confining
 from treadle.errors import Denied
 from treadle.io.disk import DISK
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import landlock, methods
 from treadle.policy.protected import is_protected
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Rules
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
-FILES = [
-    *(".husky/pre-commit", ".githooks/pre-push", ".github/workflows/ci.yml", ".github/actions/a/action.yml"),
-    *(".vscode/tasks.json", ".vscode/settings.json", ".idea/workspace.xml", ".zed/tasks.json", "x.code-workspace"),
-    *(".devcontainer/devcontainer.json", ".envrc", ".npmrc", ".yarnrc.yml", ".yarn/releases/yarn.cjs", ".pypirc"),
-    *(".cargo/config.toml", ".mvn/jvm.config", ".bazelrc", ".tool-versions", "mise.toml", ".pre-commit-config.yaml"),
-    *("lefthook.yml", ".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile", ".travis.yml", ".gdbinit", ".exrc"),
-    *("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".github/copilot-instructions.md", ".mcp.json"),
-    *(
-        ".claude/settings.json",
-        ".codex/config.toml",
-        ".gemini/settings.json",
-        ".cursor/mcp.json",
-        ".treadle/config.toml",
-    ),
-    *(".opencode/opencode.json", ".agents/skills/a/SKILL.md", ".dir-locals.el"),
-]
-DEPTHS = ["", "packages/one/"]
-ATTACK = """
-import os, shutil, sys
-def tried(way, *given):
-    try: way(*given)
-    except OSError: pass
-def write(name):
-    with open(name, "w") as file: file.write("evil")
-for name in sys.argv[1:]:
-    top = name.split("/")[0]
-    for way in (write, os.remove, os.truncate, os.rename, os.replace, os.symlink, os.rmdir):
-        given = {os.truncate: (name, 0), os.rename: (name, "moved")}
-        given |= {os.replace: ("mine", name), os.symlink: ("mine", name)}
-        write("mine")
-        tried(way, *given.get(way, (name,)))
-    tried(os.rename, top, "elsewhere")
-    tried(os.rename, os.path.dirname(name) or top, "elsewhere")
-    shutil.rmtree(top, ignore_errors=True)
-"""
 
 
 @pytest.fixture
 def confining(tmp_path: Path) -> Iterator[Confining]:
-    made = Confining(str(tmp_path), (), Confinement(use="on", network="off"), session="s")
-    made.obey(RuleSet(Rules(), str(tmp_path), DISK), "full-auto")
+    made = obeyed.confining(tmp_path, Confinement(use="on", network="off"))
     yield made
     made.close()
-
-
-def every() -> list[str]:
-    return [depth + name for depth in DEPTHS for name in FILES]
 
 
 async def test_what_exists_is_not_changed_moved_or_removed(tmp_path: Path, confining: Confining) -> None:
@@ -114,3 +76,17 @@ async def test_an_order_changes_them_in_its_own_directory(tmp_path: Path, confin
     )
     check()
     assert (tmp_path / "AGENTS.md").read_text() == "new\n" and (tmp_path / ".github/workflows/a.yml").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_an_ordinary_user_is_kept_from_them_and_from_the_network_too() -> None:
+    with as_nobody.room() as base:
+        found = as_nobody.as_another(base, [obeyed.__file__, str(base / "world")])
+    assert found == {"changed": [], "left": [], "sent": ["free\n"]}
+
+
+@pytest.mark.skipif(landlock.problem() is not None, reason="needs Landlock")
+def test_with_landlock_they_are_as_they_were_afterwards_and_no_network_is_promised(tmp_path: Path) -> None:
+    """It cannot keep a file inside what may be written, so what was done to one is undone when the command ends."""
+    found = as_nobody.with_landlock(tmp_path, [obeyed.__file__, str(tmp_path / "world")])
+    assert found == {"changed": [], "left": [], "sent": ["refused to run"]}

@@ -261,7 +261,8 @@ class Confining:
 
         if not self.wanted:
             return ProtectedNames(()), set()
-        return ProtectedNames(self._protected()), self._searched(ruled)
+        keep = methods.available().method == "landlock"
+        return ProtectedNames(self._protected(), keep=keep), self._searched(ruled)
 
     def _searched(self, ruled: bool) -> set[str]:
         obeyed = [path for path in self._in_place() if not self._is_granted(path)]
@@ -294,7 +295,8 @@ class Confining:
         names.restore()
         listed = "".join(f"\n  {path}" + (f" (now {moved[path]})" if path in moved else "") for path in found)
         raise Denied(
-            f"the command made files that it may not write, so they were taken out of the workspace:{listed}",
+            "the command wrote files that it may not write, so they were taken out of the workspace; what was there "
+            f"before is as it was:{listed}",
             hint="a person can move them back, or allow them with a rule",
             details={"files": found},
         )

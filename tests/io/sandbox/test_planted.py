@@ -60,3 +60,22 @@ def test_nothing_is_moved_through_a_link_that_took_the_place_of_a_directory(tmp_
     (workspace / ".git").symlink_to(other)
     [(_, at)] = planted.move_aside([str(workspace / ".git")], str(tmp_path / "aside"))
     assert os.readlink(at) == str(other) and (other / ".git").is_dir()
+
+
+def test_what_files_held_is_restored_where_that_is_asked_for_and_a_git_directory_is_let_alone(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    for name in ("AGENTS.md", ".husky/pre-commit", ".git/HEAD"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("before")
+    (workspace / ".husky" / "pre-commit").chmod(0o755)
+    names = [str(workspace / name) for name in ("AGENTS.md", ".husky", ".git")]
+    before = planted.ProtectedNames(names, keep=True)
+    assert before.changed() == []
+    for name in ("AGENTS.md", ".husky/pre-commit", ".git/HEAD"):
+        (workspace / name).write_text("after")
+    found = before.changed()
+    assert found == [names[0], f"{names[1]}/pre-commit"]
+    assert len(planted.move_aside(found, str(tmp_path / "aside"))) == 2
+    before.restore()
+    assert (workspace / "AGENTS.md").read_text() == (workspace / ".husky" / "pre-commit").read_text() == "before"
+    assert os.access(workspace / ".husky" / "pre-commit", os.X_OK) and (workspace / ".git/HEAD").read_text() == "after"

@@ -25,7 +25,8 @@ CANNOT = (
     "hide files that rules deny to read",
     "show commands a git repository of their own: in a checkout `.git` is read-only, so commits are refused, and "
     "no new file can be made beside it",
-    "keep other files inside the workspace from being changed",
+    "keep other files inside the workspace from being changed; what a command did to those that programs obey is "
+    "undone when it has ended",
     "let programs use Unix sockets that they make themselves: making any is refused",
     "keep programs from FIFOs outside",
     "keep programs from shared memory outside (/dev/shm, System V memory and queues)",
