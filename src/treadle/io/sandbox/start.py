@@ -113,7 +113,7 @@ async def _begin(
             for fd in fds:
                 os.close(fd)
         try:
-            first = await _handshake(started, ready, ours_go, wrapped)
+            left = await _handshake(started, ready, ours_go, wrapped)
         except BaseException:
             await started.stop(0)
             started.close()
@@ -125,9 +125,7 @@ async def _begin(
     finally:
         os.close(ready)
         os.close(ours_go)
-    started.beside += [*(server.close for server in beside), activity.running(confinement.write)]
-    if first is not None:
-        started.beside.append(loopback.running(confinement, first))
+    started.beside += [*(server.close for server in beside), activity.running(confinement.write), *left]
     return started
 
 
@@ -192,8 +190,8 @@ def _filter(*, unix_sockets: bool) -> int:
     return read
 
 
-async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> int | None:
-    """The first process inside; None where nothing is inside of anything."""
+async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> list[Callable[[], None]]:
+    """Returns what is to be called when the program has ended."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Future[bytes] = loop.create_future()
 
@@ -213,9 +211,13 @@ async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> 
     if said != b"r" or started.tree.exit_code is not None or started.tree.ended:
         failure = _Vanished if wrapped.mounts is not None and wrapped.mounts.vanished() else LocalError
         raise failure(f"the sandbox could not be made: {await _complaint(started)}", hint="see treadle doctor")
-    first = prove(started.pid, wrapped.confinement, wrapped.mounts) if wrapped.mounts is not None else None
+    left: list[Callable[[], None]] = []
+    if wrapped.mounts is not None:
+        # Before it may begin: a short program has ended soon after.
+        first = prove(started.pid, wrapped.confinement, wrapped.mounts)
+        left.append(loopback.running(wrapped.confinement, first))
     os.write(go, b"g\n")
-    return first
+    return left
 
 
 def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> int:
