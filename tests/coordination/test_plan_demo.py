@@ -29,6 +29,14 @@ def test_another_plan_gives_other_figures_and_all_come_from_its_texts() -> None:
     assert named < typed, "a spec that is typed again costs more than one that is named"
 
 
+@pytest.mark.parametrize("words", [1, 20, 400])
+def test_the_least_that_any_brief_costs_at_cached_prices_is_said(words: int) -> None:
+    lines = list(measure(PLAN.format("Do it. " * words), "PLAN.md"))
+    (cached,) = (line for line in lines if line.startswith("where a prompt's beginning is cached"))
+    (least,) = (line for line in lines if line.startswith("no briefs"))
+    assert int(least.split(" than ")[1].split()[0]) <= int(cached.split(" -> ")[1].split()[0])
+
+
 def test_the_command_measures_the_file_and_refuses_one_without_tasks(heimdall: Run, tmp_path: Path) -> None:
     (tmp_path / "PLAN.md").write_text(PLAN.format("Do it. " * 100))
     done = heimdall("protocol", "demo", "--plan", str(tmp_path / "PLAN.md"))

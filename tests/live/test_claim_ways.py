@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import BIN
+from tests.coordination.conftest import BIN, git
 from tests.drivers.programs import PROGRAMS, environment
 from tests.live.test_coordination import run, set_up
 from tests.safety.claim_ways import WAYS, way
@@ -21,10 +21,21 @@ AT_ONCE = 36
 """Ways in one session; a program has five minutes for it."""
 
 
+@pytest.fixture(params=["checkout", "worktree"])
+def place(request: pytest.FixtureRequest, top: Path) -> Path:
+    """Where the program works: in the checkout in which the files are held, or in another worktree of it."""
+    if request.param == "checkout":
+        return top
+    second = top.parent / "second"
+    git(top, "worktree", "add", "-q", "-b", "second", str(second))
+    return second
+
+
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
 async def test_none_of_them_takes_effect_and_each_is_told_why(
-    name: str, top: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    name: str, place: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    top = place
     for variable in (*SESSION_VARIABLES, "HEIMDALL_HAID", "HEIMDALL_PLANNING_DIR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")

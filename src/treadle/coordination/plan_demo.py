@@ -77,9 +77,11 @@ def measure(plan: str, name: str) -> Iterator[str]:
     before, after = round(before - saved * whole), round(after - saved * shared)
     cached = "where a prompt's beginning is cached, at a tenth of the price"
     yield f"{cached}: {before} -> {after} tokens' worth ({_change(before, after)})"
+    typed = sum(estimate(one.text) for one in tasks)
+    least = round(typed + shared * (1 + (1 - CACHED) * (number - 1)))
+    yield f"no briefs could cost less than {least} there: each section is read once at the full price, as in v1"
     command = 'heimdall-brief build --task {0} --spec "{1}#{0}"\n'
     named = sum(estimate(command.format(one.anchor, name)) for one in tasks)
-    typed = sum(estimate(one.text) for one in tasks)
     before += WRITTEN * sum(map(estimate, asked))
     for how, words in (("named (--spec FILE#HEADING)", named), ("typed again", typed)):
         cost = after + WRITTEN * words
