@@ -21,7 +21,7 @@ CRITERIA = {
     "C3": "Python code runs on Python 3.11 with the standard library alone.",
 }
 WHY = """\
-The team takes over a number of small repositories that nobody has looked after for a year. Each has one thing that
+The team takes over a number of small repositories that no one has looked after for a year. Each has one thing that
 users have asked for again and again. We do these first, because they are small and because each of them tells us
 how the repository is built and tested. Nothing is rewritten. Work that turns out to be larger than it looked is
 reported and not begun. Reviewers look at the difference and at nothing else, so it must be small."""

@@ -1,6 +1,6 @@
 """Submit an order to a fleet and follow it to its end, with a plain NATS client and without Treadle.
 
-    python fleet_client.py nats://submit:PASSWORD@127.0.0.1:PORT "mend the failing test" [AGENT]
+    python fleet_client.py nats://submit:PASSWORD@127.0.0.1:PORT "fix the failing test" [AGENT]
 
 The user and password of the role `submit` are in fleet.json in Treadle's state directory.
 """

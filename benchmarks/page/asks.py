@@ -71,7 +71,7 @@ async def _until_ended(bench: Bench, name: str) -> str:
 
 
 async def _answer(told: dict[str, int]) -> None:
-    """Acts like somebody on the page who allows what is asked, wherever the page is now."""
+    """Acts like someone on the page who allows what is asked, wherever the page is now."""
     headers = {"authorization": f"Bearer {Tokens().make('bench', 'answer')[1]}"}
     async with httpx2.AsyncClient(headers=headers, timeout=5.0, trust_env=False) as http:
         while True:

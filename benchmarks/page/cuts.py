@@ -107,7 +107,7 @@ async def _say(bench: Bench, order: str) -> int:
 
 
 async def _come_and_go(bench: Bench) -> None:
-    """Orders are submitted and cancelled, so that rows of the board come and go while nobody is connected."""
+    """Orders are submitted and cancelled, so that rows of the board come and go while no one is connected."""
     while True:
         names = [new_id() for _ in range(3)]
         made = [Spec(id=name, task=f"short {name}", agent="null", labels=("nowhere",)) for name in names]

@@ -17,7 +17,7 @@ FOUND = """() => {
 
 async def paint() -> None:
     async with fleet_with_page() as bench:
-        order = await bench.nobody_runs("mend it")
+        order = await bench.nobody_runs("fix it")
         figures, others = [], set()
         for _ in range(5):
             context = await bench.browser.new_context(viewport={"width": 1440, "height": 900})

@@ -1,4 +1,4 @@
-"""Tools of your own program, hooks as functions, and somebody who answers: python tools_and_hooks.py"""
+"""Tools of your own program, hooks as functions, and someone who answers: python tools_and_hooks.py"""
 
 import asyncio
 

@@ -42,7 +42,7 @@ class Confined:
 
     async def open(self, spec: SessionSpec) -> Session:
         asked = self._confinement
-        if asked.use == "auto":  # then whoever opens the session decides
+        if asked.use == "auto":  # then the one who opens the session decides
             asked = msgspec.structs.replace(asked, use=spec.confinement.use)
         return await self._agent.open(msgspec.structs.replace(spec, confinement=asked))
 

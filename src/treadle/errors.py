@@ -19,7 +19,7 @@ TreadleError                    error             the root of them all
 │   │   ├── BudgetExceeded      budget_exceeded   the cost or token limit is reached, or cannot be enforced
 │   │   ├── TimedOut            timeout           it took longer than allowed
 │   │   └── LoopDetected        loop_detected     the same tool calls were repeated again and again
-│   └── Cancelled               cancelled         somebody interrupted it
+│   └── Cancelled               cancelled         it was interrupted
 └── RemoteError                 the other end of a wire
     ├── RemoteProtocolError     protocol_error    it sent what the protocol does not allow
     │   ├── InvalidJson         invalid_json      what it sent cannot be parsed at all

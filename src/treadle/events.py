@@ -152,7 +152,7 @@ class ToolEnded(Event, frozen=True, kw_only=True, tag="tool_ended"):
 
 
 class ToolDenied(Event, frozen=True, kw_only=True, tag="tool_denied"):
-    """The tool did not run: there is no ToolStarted for this call. `by`: a rule, a mode, a hook, a person, nobody."""
+    """The tool did not run: there is no ToolStarted for this call. `by`: a rule, a mode, a hook, a person, no one."""
 
     call: str
     name: str
@@ -182,7 +182,7 @@ class Usage(Event, frozen=True, kw_only=True, tag="usage"):
 
 
 class Asked(Event, frozen=True, kw_only=True, tag="asked"):
-    """Somebody must answer `request` before the run goes on, or the deadline answers with a denial."""
+    """Someone must answer `request` before the run goes on, or the deadline answers with a denial."""
 
     request: str
     kind: Literal["permission", "question", "plan"]

@@ -64,7 +64,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 Guard: TypeAlias = Callable[[Access], Decision]
 Writing: TypeAlias = Callable[[tuple[str, ...]], AbstractContextManager[None]]
-"""Held around a tool's write to these paths; raises errors.Denied when somebody else holds them."""
+"""Held around a tool's write to these paths; raises errors.Denied when another process holds them."""
 Watching: TypeAlias = Callable[[], Callable[[], None]]
 """Called before a command whose writes are not known; what it returns is called after it, and may raise Denied."""
 Holding: TypeAlias = Callable[[], Mapping[str, str]]
@@ -209,7 +209,7 @@ class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a program's hook says about a call before anything else has judged it, or about another event."""
 
     decision: Literal["allow", "ask", "deny", ""] = ""
-    """allow: nobody need be asked, but forbidden stays forbidden; ask: a person must be asked; empty: no opinion."""
+    """allow: no one need be asked, but forbidden stays forbidden; ask: a person must be asked; empty: no opinion."""
     reason: str = ""
     args: Any = None
     """Replaces the arguments of the call; None leaves them."""
@@ -260,7 +260,7 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     subagents: tuple[Subagent, ...] = ()
     """Further kinds of subagent; one with the name of an existing kind replaces it."""
     confinement: Confinement = Confinement()
-    """What the caller asks for; whoever opens the session adds its workspace, its rules and what the agent needs."""
+    """What the caller asks for; what opens the session adds its workspace, its rules and what the agent needs."""
     trusted: bool = False
     """Whether project files may widen what is allowed, not only narrow it."""
     extra: dict[str, Any] = {}

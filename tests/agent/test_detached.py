@@ -94,7 +94,7 @@ async def test_it_runs_on_when_its_session_has_closed_and_another_gets_the_answe
     live = [e.data["delta"] for e in events(second) if isinstance(e, TaskChanged) and e.change == "text"]
     assert "seven" in live and "three" not in live[:1]
     assert [e.change for e in events(second) if isinstance(e, TaskGroupChanged)][-1] == "completed"
-    assert await waited(second, group.group.id) == shown, "and whoever asks again is told again"
+    assert await waited(second, group.group.id) == shown, "and the one who asks again is told again"
     read = await ran(second, f"agent read {b}")
     assert read.startswith(f"{b} (b): completed\n\none two\n● bash until ")
     assert read.endswith("\n  let go\nthree four five six seven")

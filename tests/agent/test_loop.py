@@ -306,11 +306,11 @@ async def test_an_unknown_tool_and_malformed_arguments_are_explained_to_the_mode
 
 async def test_what_nobody_decided_does_not_run(tmp_path: Path) -> None:
     async def undecided(call: str, tool: AnyTool, args: Any, access: Access, *_: Any) -> tuple[Decision, Any]:
-        return Decision(verdict="ask", reason="somebody must say"), args
+        return Decision(verdict="ask", reason="someone must say"), args
 
     run = Run(tmp_path, calling("bash") + DONE, forbidden("bash"), permit=undecided)
     await run.go()
-    assert run.of(ToolDenied)[0].reason == "somebody must say" and run.of(ToolStarted) == []
+    assert run.of(ToolDenied)[0].reason == "someone must say" and run.of(ToolStarted) == []
 
 
 async def test_what_is_not_permitted_does_not_run_and_the_model_is_told(tmp_path: Path) -> None:
@@ -700,7 +700,7 @@ async def test_a_result_is_in_history_before_anybody_is_told(tmp_path: Path) -> 
 
     class Slow(NoHooks):
         async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
-            assert not run.of(ToolEnded)  # while a slow hook runs, nobody has been told that it is done
+            assert not run.of(ToolEnded)  # while a slow hook runs, no one has been told that it is done
             return result
 
     class Watched(Run):

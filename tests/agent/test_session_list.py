@@ -62,7 +62,7 @@ def test_of_a_long_history_only_the_ends_are_read(tmp_path: Path) -> None:
     transcript.close()
     file = history(transcript)
     lines = file.read_bytes().splitlines(keepends=True)
-    lines[1:4] = [b"?" * len(line) for line in lines[1:4]]  # whoever read these would count a turn less
+    lines[1:4] = [b"?" * len(line) for line in lines[1:4]]  # the one who read these would count a turn less
     file.write_bytes(b"".join(lines))
     entry = the_one()
     assert (entry.turns, entry.prompt, entry.name, entry.model) == (2, "prompt of t1", "late", "other")

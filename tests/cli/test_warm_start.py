@@ -24,7 +24,7 @@ from treadle.io.process import warm as warm_parents
 
 WORKER = str(Path(sys.executable).with_name("treadle-worker"))
 PATIENT = "from treadle.io.process import warm; warm.PATIENCE = {}; "
-"""How long whoever asks waits for a copy; on a busy machine it may need more than the usual two seconds."""
+"""How long the one who asks waits for a copy; on a busy machine it may need more than the usual two seconds."""
 TRACED = (sys.executable, "-X", "importtime", "-c", "from treadle.cli import main; main()")
 SCRIPT = calls("bash", {"command": "pwd; date +%z; umask; nproc"}, when="surroundings") + says("hello", times="always")
 SLOW = '[[reply]]\n[[reply.call]]\nname = "bash"\narguments = { command = "echo $$ > pid; exec sleep 300" }\n'

@@ -243,7 +243,7 @@ def test_a_guard_that_cannot_see_refuses_and_never_says_clear(
 def test_a_clone_that_has_no_claims_says_so_and_never_that_a_range_is_clear(heimdall: Run, project: Path) -> None:
     told = heimdall("claim", "check", "--diff", "HEAD")
     assert told.returncode == 2 and "cannot tell" in told.stderr and "clear" not in told.stdout
-    assert heimdall("claim", "check", "src").stdout == "clear: nobody has claimed anything in this clone\n"
+    assert heimdall("claim", "check", "src").stdout == "clear: no one has claimed anything in this clone\n"
 
 
 def test_a_hook_that_another_tool_wrote_anew_is_chained_again(heimdall: Run, project: Path) -> None:

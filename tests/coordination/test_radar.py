@@ -66,7 +66,7 @@ def test_the_command_exits_with_3_when_something_would_conflict(heimdall: Run, c
     done = heimdall("claim", "radar")
     assert done.returncode == 3
     assert done.stdout.splitlines()[0].startswith("CONFLICT one (")
-    assert done.stdout.splitlines()[1] == "  src/a/b.ts  held by nobody"
+    assert done.stdout.splitlines()[1] == "  src/a/b.ts  held by no one"
     assert json.loads(heimdall("claim", "radar", "--json").stdout)[0]["files"][0]["file"] == "src/a/b.ts"
     git(project, "branch", "-D", "two")
     assert heimdall("claim", "radar").returncode == 0

@@ -15,7 +15,7 @@ ROOT, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
 def test_sessions_that_are_here_holders_and_those_who_wait(tmp_path: Path) -> None:
     claims = Claims(Planning(str(tmp_path), project=str(tmp_path)), str(tmp_path))
-    assert lines(rows(claims)) == ["(nobody is here, and nothing is claimed)"]
+    assert lines(rows(claims)) == ["(no one is here, and nothing is claimed)"]
     connected, gone = Seats(claims.planning, ROOT, remote=True), Seats(claims.planning, ROOT, remote=True)
     here, left = connected.haid("cursor"), gone.haid("copilot")
     claims.claim(here, ["src"], "T-1")

@@ -32,7 +32,7 @@ PATIENCE = 60.0
 HELLO = "Hello from the model."
 DONE = "All is done."
 NAP = "time.sleep(300.417)" if os.environ.get("RECORD_AGENTS") else f"time.sleep(300.{os.getpid()})"
-"""Of this process alone: beside it, somebody else may run the same tests."""
+"""Of this process alone: beside it, another process may run the same tests."""
 SLEEP = f"python3 -c 'import time; {NAP}'"
 """Some agents refuse a plain sleep."""
 OTHER = "touch other.txt"
@@ -104,7 +104,7 @@ class Scenario(NamedTuple):
     mode: Mode | None = "full-auto"
     rules: Rules = Rules()
     answer: Answer | Callable[[Asked], Answer] | None = None
-    """What a person says to every question; None: nobody can be asked."""
+    """What a person says to every question; None: no one can be asked."""
     more: str = ""
     """What it is told while its first tool runs."""
     interrupt: bool = False
@@ -240,7 +240,7 @@ def _denied(played: Played) -> None:
 def _nobody(played: Played) -> None:
     assert not played.of(Asked)
     assert list(played.tools().values()) == ["denied by nobody"]
-    assert "nobody" in played.of(ToolDenied)[0].reason
+    assert "no one" in played.of(ToolDenied)[0].reason
 
 
 def _ruled(played: Played) -> None:

@@ -57,7 +57,7 @@ async def played(prefix: str, spec: SessionSpec) -> list[AnyEvent]:
 @pytest.mark.parametrize("prefix", ["worker", "sidecar"])
 @pytest.mark.parametrize("use", ["auto", "on"])
 async def test_a_program_that_is_driven_can_write_in_its_workspace_only(tmp_path: Path, prefix: str, use: str) -> None:
-    """Also where nobody asked for a sandbox: the mode full-auto has one, where the machine can make it."""
+    """Also where no one asked for a sandbox: the mode full-auto has one, where the machine can make it."""
     asked = Confinement(use=use)  # type: ignore[arg-type]
     spec = spec_in(tmp_path / "w", tmp_path / "out", mode="full-auto", confinement=asked)
     if not can:

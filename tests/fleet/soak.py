@@ -137,7 +137,7 @@ class Soak:
     # What must hold...
 
     async def _figures(self, seconds: float) -> dict[str, Any]:
-        await asyncio.sleep(LEASE * 2)  # whoever was superseded has had the time to write what it should not
+        await asyncio.sleep(LEASE * 2)  # the one who was superseded has had the time to write what it should not
         problems: list[str] = []
         lost = 0
         for name in self.ids:

@@ -126,7 +126,7 @@ def test_what_has_no_price_is_held_where_only_money_bounds_it() -> None:
     for row in book.at_work():
         book.spend(row, Used(input_tokens=50))
     held = {row.spec.id: over_budget(book, row) for row in book.at_work()}
-    assert "nobody knows the price" in held["free"] and held["bounded"] == ""
+    assert "no one knows the price" in held["free"] and held["bounded"] == ""
 
 
 def test_an_order_needs_of_a_budget_only_what_is_left_of_its_limit() -> None:

@@ -103,5 +103,5 @@ def test_the_next_of_a_series_is_there_when_the_one_before_has_ended_and_not_ear
 def test_who_cancels_one_of_a_series_ends_it() -> None:
     book = book_with(spec("a", cron="0 0 * * *"))
     assert book.rows["a"].order.not_before > 0
-    book.wish(book.rows["a"], CancelOrder(order="a", by="ana"))
+    book.request(book.rows["a"], CancelOrder(order="a", by="ana"))
     assert not followers(book, "a")

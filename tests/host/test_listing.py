@@ -1,4 +1,4 @@
-"""Which receipts somebody wants to see."""
+"""Which receipts someone wants to see."""
 
 from datetime import UTC, datetime
 from pathlib import Path

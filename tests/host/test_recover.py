@@ -160,7 +160,7 @@ def test_what_was_barely_begun_is_cleared_away(store: ReceiptStore) -> None:
     assert recover(store).receipts == [] and not old.exists()
     new = Path(runs_directory()) / ".making-1"
     new.mkdir()
-    assert recover(store).receipts == [] and new.exists(), "somebody may be about to lock it"
+    assert recover(store).receipts == [] and new.exists(), "someone may be about to lock it"
 
 
 async def test_two_at_once_recover_a_run_only_once(source: Path, store: ReceiptStore) -> None:

@@ -1,4 +1,4 @@
-"""Unix sockets for this user alone: they replace dead ones, never those that somebody serves."""
+"""Unix sockets for this user alone: they replace dead ones, never those that someone serves."""
 
 import os
 import socket
@@ -49,12 +49,12 @@ def test_one_that_does_not_open_is_not_waited_for_longer_than_allowed(tmp_path: 
 
 
 def test_nobody_listening_is_not_found_and_a_place_that_cannot_be_used_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="nobody listens"):
+    with pytest.raises(NotFound, match="no one listens"):
         sockets.connect(str(tmp_path / "s"))
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(str(tmp_path / "s"))
     dead.close()
-    with pytest.raises(NotFound, match="nobody listens"):
+    with pytest.raises(NotFound, match="no one listens"):
         sockets.connect(str(tmp_path / "s"))
     for owned in (True, False):
         with pytest.raises(StorageError, match="listen at|lock"):

@@ -1,4 +1,4 @@
-"""Standard streams that were closed by whoever started us."""
+"""Standard streams that were closed by the one who started us."""
 
 import subprocess
 import sys

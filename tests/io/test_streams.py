@@ -328,7 +328,7 @@ async def test_a_dead_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -
 
 
 async def test_connecting_where_nobody_listens_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="nobody listens"):
+    with pytest.raises(NotFound, match="no one listens"):
         await connect_unix(str(tmp_path / "none"))
     with pytest.raises(StorageError, match="listen at|lock"):
         listen_unix(str(tmp_path / "no" / "dir"))

@@ -31,7 +31,7 @@ async def test_a_query_gives_the_events_of_one_turn(tmp_path: Path, model: str) 
 async def test_nothing_is_written_unless_somebody_may_say_yes(tmp_path: Path, model: str) -> None:
     async with treadle.open(cwd=tmp_path, model=model) as conversation:
         result = await conversation.say("write it")
-    assert result.ok and not (tmp_path / "made.txt").exists(), "the default mode asks, and nobody answers"
+    assert result.ok and not (tmp_path / "made.txt").exists(), "the default mode asks, and no one answers"
     assert result.summary.denials[0].by == "nobody"
 
 

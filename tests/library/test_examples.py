@@ -37,7 +37,7 @@ def test_tools_hooks_and_answers_of_a_program(tmp_path: Path) -> None:
         ]
     ) + says("Two looms.", when="no shell here")
     done = run("tools_and_hooks.py", tmp_path, replies)
-    # What a hook blocks, nobody is asked about.
+    # What a hook blocks, no one is asked about.
     assert done.stdout.splitlines() == ["in_stock: 2 of loom", "Two looms.", "cost: unknown"], done.stderr
 
 

@@ -28,7 +28,7 @@ SCRIPT = (
     + calls("task", {"prompt": "look for the subagent", "description": "look"}, when="^delegate it")
     + calls("glob", {"pattern": "*"}, when="^look for")
     + says(
-        "slow words come one by one and there are many of them so that somebody can interrupt",
+        "slow words come one by one and there are many of them so that someone can interrupt",
         when="^slowly",
         times="always",
         pace=0.3,

@@ -57,7 +57,7 @@ async def run(name: str, home: Path, cwd: Path, *calls: Call, fresh: bool = True
         for settings in (home / "codex" / "config.toml", home / ".config" / "opencode" / "opencode.json"):
             if settings.exists():  # of an earlier run, with the address of an earlier model
                 text = re.sub(r"http://127\.0\.0\.1:\d+", server.url, settings.read_text())
-                settings.write_text(text.replace('"ask"', '"allow"'))  # nobody is there to ask
+                settings.write_text(text.replace('"ask"', '"allow"'))  # no one is there to ask
         process = await asyncio.create_subprocess_exec(
             *COMMANDS[name].split(), cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1
         )

@@ -180,7 +180,7 @@ def test_what_happened_is_denied_by_name_by_path_and_by_host(tmp_path: Path) -> 
 def test_what_requires_approval_may_only_have_happened_when_it_was_asked_for(tmp_path: Path) -> None:
     judged = policy(tmp_path, require_approval_for=["Write"])
     found = judged.happened(write(f"{tmp_path}/a"))
-    assert found is not None and "nobody was asked" in found.reason
+    assert found is not None and "no one was asked" in found.reason
     assert judged.happened(write(f"{tmp_path}/a"), asked=True) is None
 
 

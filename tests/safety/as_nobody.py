@@ -19,11 +19,11 @@ import msgspec
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 
-NOBODY = 65534
+NO_ID = 65534
 ENV = {"PATH": f"{sys.base_prefix}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"}
 """With the interpreter itself first: what stands in front of it on a developer's machine can be slow."""
 SELF_PID = "PID_OF_THE_STARTER"
-"""In the command: the number of the process that starts the sandbox, which is nobody's too."""
+"""In the command: the number of the process that starts the sandbox, which is no one's too."""
 
 
 def argv(room: Confinement, command: str, *shown: Path) -> list[str]:
@@ -32,7 +32,7 @@ def argv(room: Confinement, command: str, *shown: Path) -> list[str]:
 
 
 def opened_for(program: list[str], *shown: Path) -> list[str]:
-    """`shown` are the places that nobody has to reach, beside the interpreter and our code."""
+    """`shown` are the places that no one has to reach, beside the interpreter and our code."""
     places = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2], *shown]
     needed = [place.resolve() for place in places]
     opened: list[str] = []
@@ -55,14 +55,14 @@ def closed_ancestor(place: Path) -> Path | None:
 def room() -> Iterator[Path]:
     """A directory of that user."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
-        os.chown(base, NOBODY, NOBODY)
+        os.chown(base, NO_ID, NO_ID)
         os.chmod(base, 0o755)
         yield Path(base)
 
 
 def as_another(base: Path, program: list[str]) -> dict[str, list[str]]:
     """What a Python program of our tests prints as JSON, which becomes that user as soon as it can."""
-    more = {"HOME": str(base), "TREADLE_HOME": str(base / "state"), "TREADLE_TEST_AS": str(NOBODY)}
+    more = {"HOME": str(base), "TREADLE_HOME": str(base / "state"), "TREADLE_TEST_AS": str(NO_ID)}
     return _printed(opened_for([sys.executable, *program], base), more, base)
 
 
@@ -92,8 +92,8 @@ async def run(walls: Confinement, command: str) -> int:
 
 def main(room: str, command: str) -> int:
     os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.setresgid(NO_ID, NO_ID, NO_ID)
+    os.setresuid(NO_ID, NO_ID, NO_ID)
     walls = msgspec.json.decode(room, type=Confinement)
     return asyncio.run(run(walls, command.replace(SELF_PID, str(os.getpid()))))
 

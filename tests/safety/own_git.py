@@ -121,6 +121,7 @@ async def attempt(place: Path, name: str, mode: WorkspaceMode) -> list[str]:
         timing=QUICK,
         mode=mode,
         apply=True,
+        anyway=True,
         check="cat a.txt",
         confinement=Confinement(use="on"),
     )

@@ -116,7 +116,7 @@ async def test_a_project_gets_nothing_back_before_it_is_trusted(home: Path) -> N
 def test_an_ordinary_users_are_hidden_as_well(home: Path) -> None:
     fill(home)
     for path in [home, *home.rglob("*")]:
-        os.chown(path, as_nobody.NOBODY, as_nobody.NOBODY)
+        os.chown(path, as_nobody.NO_ID, as_nobody.NO_ID)
     made = Confining(str(home / "w"), (), Confinement(use="on"), session="s")
     walls = made.now()
     assert walls is not None

@@ -79,7 +79,7 @@ def script(tried: list[str]) -> str:
 
 def give_away(place: Path) -> None:
     for path in [place, *place.rglob("*")]:
-        os.chown(path, as_nobody.NOBODY, as_nobody.NOBODY, follow_symlinks=False)
+        os.chown(path, as_nobody.NO_ID, as_nobody.NO_ID, follow_symlinks=False)
 
 
 def run_as_nobody(world: World, command: str) -> str:

@@ -87,7 +87,7 @@ async def run(world: Outside, user: str, walls: Confinement, command: str) -> st
     state = world.home.parent / "state"
     for place in (world.workspace, *world.workspace.rglob("*"), state):
         place.mkdir(exist_ok=True) if place == state else None
-        os.chown(place, as_nobody.NOBODY, as_nobody.NOBODY, follow_symlinks=False)
+        os.chown(place, as_nobody.NO_ID, as_nobody.NO_ID, follow_symlinks=False)
     argv = as_nobody.argv(walls, command, world.home.parent)
     env = {**os.environ, "TREADLE_HOME": str(state), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(

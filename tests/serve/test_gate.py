@@ -233,7 +233,7 @@ async def test_another_user_of_the_machine_gets_nothing_over_the_socket_file(ser
     writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
     assert b"200 OK" in await reader.read()
     writer.close()
-    if os.geteuid() == 0:  # only then can somebody else be tried
+    if os.geteuid() == 0:  # only then can another process be tried
         code = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
         argv = ["/usr/bin/env", "-i", "python3", "-c", code, str(path)]
         os.chmod(tmp_path, 0o755)

@@ -272,7 +272,7 @@ while True:
 """
     place = stage.python(code)
     with connected(place) as client:
-        until(lambda: client.detail()["output"]["end"] > 8)  # nobody was there: the supervisor answered
+        until(lambda: client.detail()["output"]["end"] > 8)  # no one was there: the supervisor answered
         for name in ("one", "two"):
             tmux.window(name, attach(place))
             tmux.shows(name, "<E[1;1R>")

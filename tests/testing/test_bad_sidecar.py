@@ -94,7 +94,7 @@ TAKEN: dict[str, str | None] = {
     "unknown_fields": "final.receipt.stream_equivalent: not in the contract",
     "blank_line": None,
     "unknown_message": "progress: unknown kind of message",
-    "pong_that_nobody_asked_for": "pong: nobody asked for it",
+    "pong_that_was_not_asked_for": "pong: no one asked for it",
     "hello_again": "hello: said again",
     "unknown_event": "event.event: unknown event type 'usage'",
     "unknown_error_code": "event.event.error_code",

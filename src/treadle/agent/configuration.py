@@ -75,8 +75,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             if model is None or model != self.settings.model or model == self.spec.model:
                 raise
             raise type(error)(f"{error.message} (the model is set in {self.model_from})", hint=error.hint) from None
-        wish = self.spec.extra.get("small", self.settings.small)
-        profile = chosen(wish, provider.name, provider.model, provider.context_window)
+        small = self.spec.extra.get("small", self.settings.small)
+        profile = chosen(small, provider.name, provider.model, provider.context_window)
         if profile is None:
             return provider
         from treadle.agent.small.provider import SmallModel

@@ -100,7 +100,7 @@ class Context:
         found = {}
         for image in images.chosen(self.messages):
             if image.name not in self._refused:
-                with suppress(StorageError):  # somebody removed the file: the model is told that it cannot be shown
+                with suppress(StorageError):  # someone removed the file: the model is told that it cannot be shown
                     found[image.name] = self.transcript.image(image)
         return found
 

@@ -328,7 +328,7 @@ class TurnLoop:
                 tasks.create_task(run(call))
 
     def _keep(self, result: ToolResult) -> None:
-        """Write it to history first, then report it: a crash must not forget what somebody was told is done."""
+        """Write it to history first, then report it: a crash must not forget what someone was told is done."""
         self.parts.context.add(result, self.turn.id)
         ended = self._untold.pop(result.call, None)
         if ended is not None:
@@ -444,7 +444,7 @@ class TurnLoop:
             images = tuple(map(parts.context.transcript.image_file, context.images))
             ended = ToolEnded(call=call.id, name=tool.name, result=text, ok=ok, duration_ms=duration_ms, images=images)
             if text == "[interrupted]":
-                parts.emit(ended)  # there is no result: whoever continues will record that it was cut off
+                parts.emit(ended)  # there is no result: the one who continues will record that it was cut off
             else:
                 self._untold[call.id] = ended
         text = await parts.hooks.post_tool(call.id, tool.name, plain, access, text, ok)
@@ -459,10 +459,10 @@ def _joined(text: str, more: str) -> str:
 
 
 async def summarise(
-    provider: Provider, emit: Callable[[Event], None], messages: tuple[ChatMessage, ...], wish: str = ""
+    provider: Provider, emit: Callable[[Event], None], messages: tuple[ChatMessage, ...], keep: str = ""
 ) -> str:
-    """A summary of the conversation by a model; `wish` is what a person wants it to keep."""
-    task = f"{SUMMARY_PROMPT}\nAbove all: {wish}" if wish else SUMMARY_PROMPT
+    """A summary of the conversation by a model; `keep`: what a person wants it to keep."""
+    task = f"{SUMMARY_PROMPT}\nAbove all: {keep}" if keep else SUMMARY_PROMPT
     request = ModelRequest(system=task, messages=(*messages, UserMessage(text=task)))
     text = ""
     async for item in provider.stream(request):

@@ -94,7 +94,7 @@ def _converted(entries: Mapping[str, Any], path: str, warnings: list[str]) -> di
 
 
 def given_servers(entries: Mapping[str, Any], environ: Mapping[str, str], warnings: list[str]) -> dict[str, McpServer]:
-    """The servers that whoever opened the session asks for, without those inside its own process."""
+    """The servers that the one who opened the session asks for, without those inside its own process."""
     outside = {name: entry for name, entry in entries.items() if entry.get("type") != "sdk"}
     servers = _converted(outside, "the MCP configuration that was given", warnings)
     return {name: _expanded(server, environ) for name, server in servers.items() if not server.disabled}
@@ -238,7 +238,7 @@ class McpConnection:
         if not self._ready.done():
             error = None if task.cancelled() else task.exception()
             self._ready.set_exception(error or TreadleError("it was broken off"))
-            self._ready.exception()  # read the exception even when nobody waits any more
+            self._ready.exception()  # read the exception even when no one waits any more
 
     async def _live(self) -> None:
         from mcp import Client
@@ -318,7 +318,7 @@ async def over_stdio(child: Child) -> AsyncIterator[Any]:
                         await to_session.send(SessionMessage(message))
 
     def understood(line: bytes | LineTooLong) -> list[Any]:
-        """The message; an invalid answer becomes an error for whoever waits for it."""
+        """The message; an invalid answer becomes an error for the one who waits for it."""
         try:
             return [types.jsonrpc_message_adapter.validate_json(line, by_name=False)]  # type: ignore[arg-type]
         except (ValueError, TypeError):

@@ -26,7 +26,7 @@ class NativeAgent:
         env: Mapping[str, str] | None = None,
         bind: Callable[[SessionSpec, Mapping[str, str]], SessionSpec] | None = None,
     ) -> None:
-        """`bind` adds guards to every session, such as claims, as whoever makes the agent wants."""
+        """`bind` adds guards to every session, such as claims, as the one who makes the agent wants."""
         self._env = os.environ if env is None else env
         self._bind = bind
 

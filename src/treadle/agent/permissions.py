@@ -39,7 +39,7 @@ class Permissions:
         parent: Permissions | None = None,
         event: Callable[[str, dict[str, Any]], Awaitable[HookVerdict]] | None = None,
     ) -> None:
-        """`ask` puts a question to a person, None when there is nobody; `event` asks hooks before that. `readable` are
+        """`ask` puts a question to a person, None when there is no one; `event` asks hooks before that. `readable` are
         further directories that may be read, such as those of skills. What is allowed for the rest of a session is also
         allowed in its `parent`."""
         self.mode = configuration.spec.mode
@@ -141,10 +141,10 @@ class Permissions:
         said: HookVerdict = NO_VERDICT,
         plain: Any = None,
     ) -> tuple[Decision, Any]:
-        """Decide whether the call may run, and with which arguments: whoever is asked may change them.
+        """Decide whether the call may run, and with which arguments: the person who is asked may change them.
 
         `said` is the verdict of the program's hook: it can skip the question or demand it, but allows nothing
-        forbidden. `plain`: the arguments as the model wrote them, which is what whoever is asked sees.
+        forbidden. `plain`: the arguments as the model wrote them, which is what the person who is asked sees.
         """
         plain = registry.plain(args) if plain is None else plain
         decision = self.guard(access)

@@ -1,4 +1,4 @@
-"""Replays a stored conversation as events, for whoever opens it again and wants to see what was said."""
+"""Replays a stored conversation as events, for the one who opens it again and wants to see what was said."""
 
 from collections.abc import Callable, Iterable
 

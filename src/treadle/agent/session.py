@@ -456,15 +456,15 @@ class NativeSession(HostedSession):
         self.context.reload()
         self.forget()
 
-    async def compact(self, wish: str) -> bool:
-        """Replace the whole conversation by a summary that keeps what `wish` names. False when that failed."""
+    async def compact(self, keep: str) -> bool:
+        """Replace the whole conversation by a summary that keeps what `keep` names. False when that failed."""
         from treadle.agent.loop import summarise
 
-        told = {"trigger": "manual", "custom_instructions": wish or None}
+        told = {"trigger": "manual", "custom_instructions": keep or None}
         if (said := await self._hooks.event("PreCompact", told)).decision == "deny":
             self._warn(f"not compacted, because a hook is against it: {said.reason}")
             return False
-        done = await self.context.compact(partial(summarise, self.weak, self.note, wish=wish), everything=True)
+        done = await self.context.compact(partial(summarise, self.weak, self.note, keep=keep), everything=True)
         await self._hooks.event("PostCompact", {"trigger": "manual"})
         return done
 

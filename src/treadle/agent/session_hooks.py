@@ -50,7 +50,7 @@ class SessionHooks(ProgramHooks):
 
     @property
     def transcript_path(self) -> str:
-        """Where the conversation so far is, in Claude Code's line format; it is written when somebody asks."""
+        """Where the conversation so far is, in Claude Code's line format; it is written when someone asks."""
         return kept_as_claude(self._transcript(), self._entrypoint)
 
     async def started(self, source: str) -> str:

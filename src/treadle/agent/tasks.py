@@ -47,7 +47,7 @@ PREVIEW = 200
 LOG_CAP = 64 << 20
 CUT = b"\n[more came than is kept here]\n"
 LAST_WORDS = 2.0
-"""How many seconds a stopped subagent's last events have when nobody reads them."""
+"""How many seconds a stopped subagent's last events have when no one reads them."""
 
 
 OpenChild = Callable[[str, AgentType, Task], Awaitable[Session]]
@@ -290,7 +290,7 @@ class Tasks:
                     self._small(running, "text", delta=decoder.decode(chunk))
                     await self._room()
         except OSError as error:
-            await child.stop()  # with nobody to read its output, it would wait for ever
+            await child.stop()  # with no one to read its output, it would wait for ever
             raise storage_error(error, path, "write") from error
 
     def _forward(self, running: RunningTask, event: AnyEvent) -> None:
@@ -355,7 +355,7 @@ class Tasks:
         return task_id in self._all
 
     def seen(self, task_id: str) -> None:
-        """Somebody has read its output."""
+        """Someone has read its output."""
         if task_id in self._all:
             self._change(self._all[task_id], None, unread=False)
 

@@ -132,7 +132,7 @@ class Transcript:
         if not os.path.isdir(directory):
             return cls.read(session_id)  # reports that there is none
         lock = _hold(directory, session_id)
-        try:  # read it now that nobody else appends to it
+        try:  # read it now that no one else appends to it
             transcript = cls.read(session_id)
         except BaseException:
             lock.__exit__(None, None, None)

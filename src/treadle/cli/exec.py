@@ -13,7 +13,7 @@ from treadle.errors import ConfigError
 MODES = {"read-only": "suggest", "workspace-write": "full-auto", "danger-full-access": "yolo"}
 EFFORT = "model_reasoning_effort"
 DECIDED = ("approval_policy", "web_search")
-"""Keys of --config whose meaning is decided here by other things: nobody can be asked, and rules permit tools."""
+"""Keys of --config whose meaning is decided here by other things: no one can be asked, and rules permit tools."""
 
 
 @click.command("exec", context_settings={"help_option_names": ["-h", "--help"]})

@@ -11,7 +11,7 @@ from treadle.cli.render import one_line, printable
 from treadle.host.backends import Known, Probe
 from treadle.host.event_file import RedactedEvents
 from treadle.redact import Redactor
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,
     AssistantSaid,
@@ -30,7 +30,7 @@ COMPLETE, FAILED, PARTIAL = 0, 1, 3
 
 
 def exit_code(receipt: Receipt) -> int:
-    """As the receipt says, whoever asks: the one who runs it, or one who watches."""
+    """As the receipt says, no matter who asks: the one who runs it, or one who watches."""
     more = receipt.usage_raw.get("treadle") if isinstance(receipt.usage_raw, dict) else None
     place = (more or {}).get("workspace") or {}
     applied = place.get("applied")
@@ -231,7 +231,7 @@ class PrintedEvents:
 
     def __call__(self, events: Sequence[AnyAgentEvent]) -> None:
         for event in events:
-            for clean in self._redacted.clean(mended(msgspec.to_builtins(event))):
+            for clean in self._redacted.clean(repaired(msgspec.to_builtins(event))):
                 click.echo(msgspec.json.encode(clean))
 
     def end(self) -> None:

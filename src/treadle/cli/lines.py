@@ -8,16 +8,16 @@ import termios
 import threading
 from collections import deque
 
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 
 
 class TypedLines:
-    """One line at a time from the terminal. Whoever stops waiting for a line does not lose what is being typed."""
+    """One line at a time from the terminal. The one who stops waiting for a line does not lose what is being typed."""
 
     def __init__(self) -> None:
         self._pending: asyncio.Future[str] | None = None
         self._ahead: deque[str] = deque()
-        """Lines typed while nobody was reading."""
+        """Lines typed while no one was reading."""
         self._begun = ""
         """The unfinished line after those."""
         self._ended = False
@@ -94,7 +94,7 @@ def _read(prompt: str, begun: str, loop: asyncio.AbstractEventLoop, future: asyn
 
             readline.set_startup_hook(lambda: readline.insert_text(begun))
         # A terminal may send bytes that are not UTF-8, and half a character can be neither kept nor sent on.
-        text: str | None = mended(input(prompt))
+        text: str | None = repaired(input(prompt))
     except (EOFError, KeyboardInterrupt, ValueError):
         text = None
     with contextlib.suppress(RuntimeError):

@@ -283,7 +283,7 @@ def _hooks(cwd: str, theirs: ClaudeSettings, agent: str) -> HostHooks:
 
 
 def _permitting(spec: SessionSpec, tool: str | None, *, talk: bool) -> tuple[SessionSpec, str]:
-    """The MCP tool that answers permission questions; empty when the host does, or nobody. It answers nothing else."""
+    """The MCP tool that answers permission questions; empty when the host does, or no one. It answers nothing else."""
     if tool is None or tool == "stdio" and talk:
         return spec, ""
     if tool == "stdio":
@@ -320,7 +320,7 @@ async def _one(text: str, runner: OneShot, hooks: HostHooks | None) -> int:
 async def _tell_warnings(events: EventReader) -> None:
     """Print warnings as they come, until the session is closed."""
     async for event in events:
-        with suppress(OSError):  # nobody reads stderr any more
+        with suppress(OSError):  # no one reads stderr any more
             if isinstance(event, Warned) and event.code != "gap":
                 _note(event.message)
             elif isinstance(event, Retrying):

@@ -1,4 +1,4 @@
-"""`treadle receipt verify`: is it what it says, did the right person sign it, and is it what somebody expects?"""
+"""`treadle receipt verify`: is it what it says, did the right person sign it, and is it what someone expects?"""
 
 import base64
 import os
@@ -80,7 +80,7 @@ def verify(
     treadle receipt verify run.intoto.jsonl --trusted keys.toml --policy gate.toml --junit report.xml
 
     Exits with 0, or with a code for what is wrong: 1 it is not as it was made, 2 the command was not understood,
-    10 nobody who counts has signed it, 11 repo, 12 base, 13 agent, 14 model, 15 outcome, 16 confined, sealed or
+    10 no trusted person has signed it, 11 repo, 12 base, 13 agent, 14 model, 15 outcome, 16 confined, sealed or
     network, 17 policy or enforced, 18 verified, 19 differences, 20 tree or commit, 21 unchanged. Of several, the
     first.
     """
@@ -226,7 +226,7 @@ def _verify_envelopes(envelopes: list[Any], keys: TrustedKeys | None, made: Rece
         when = _finished(statement)
         signer = keys.signer(signed, signatures) if keys is not None else None
         if signer is None:
-            who = "nobody who is trusted" if keys is not None else "nobody: name the key with --key or --trusted"
+            who = "no one who is trusted" if keys is not None else "no one: name the key with --key or --trusted"
             made.add("signature", f"envelope {at}: signed by {who}")
         elif keys is not None and (problem := keys.problem(signer.public, when)):
             made.add("signature", f"envelope {at}: {problem}")

@@ -31,7 +31,7 @@ def sessions(ctx: click.Context, only_here: bool, as_json: bool) -> None:
     """Kept sessions: list them (the latest first), show, search, export, remove.
 
     Go on with one by its id, a unique beginning of it, or its name: treadle --resume ID. A session is kept until
-    somebody removes it.
+    someone removes it.
     """
     if ctx.invoked_subcommand is not None:
         return

@@ -43,8 +43,8 @@ def top(once: bool, as_json: bool) -> None:
     if os.environ.get("TERM", "dumb") == "dumb":
         raise ConfigError("this terminal cannot be drawn on", hint="treadle top --once")
     chosen, said = "", ""
-    while wish := with_bus(partial(_watch, chosen=chosen, said=said)):
-        chosen, said = wish[0], _attach(*wish)
+    while attachment := with_bus(partial(_watch, chosen=chosen, said=said)):
+        chosen, said = attachment[0], _attach(*attachment)
 
 
 def _attach(name: str, what: Literal["agent", "shell"]) -> str:
@@ -74,11 +74,11 @@ def lines(glance: Any, width: int) -> list[tuple[str, str]]:
     return found
 
 
-Wish: TypeAlias = tuple[str, Literal["agent", "shell"]]
+Attachment: TypeAlias = tuple[str, Literal["agent", "shell"]]
 """An order, and what to show of it: its terminal (`agent`) or a `shell`."""
 
 
-async def _watch(bus: Any, chosen: str, said: str) -> Wish | None:
+async def _watch(bus: Any, chosen: str, said: str) -> Attachment | None:
     import curses
 
     screen = curses.initscr()
@@ -99,7 +99,7 @@ async def _watch(bus: Any, chosen: str, said: str) -> Wish | None:
         curses.endwin()
 
 
-async def _loop(bus: Any, screen: Any, chosen: str, said: str) -> Wish | None:
+async def _loop(bus: Any, screen: Any, chosen: str, said: str) -> Attachment | None:
     from treadle.errors import TreadleError
     from treadle.fleet import client
     from treadle.fleet import glance as glances

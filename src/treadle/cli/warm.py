@@ -16,7 +16,7 @@ MODULES = (
 
 
 def run_warm(name: str, arguments: list[str]) -> int | None:
-    """The exit code of a command that a copy of the warm parent ran; None when nobody has run it yet."""
+    """The exit code of a command that a copy of the warm parent ran; None when no one has run it yet."""
     starts = name == "run" and "--detach" in arguments
     if not starts and (name not in QUICK or "--watch" in arguments):
         return None

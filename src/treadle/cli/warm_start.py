@@ -18,7 +18,7 @@ def warm_start(what: str, minutes: float, as_json: bool) -> None:
 
     Starting one means loading it, which takes longer than many a turn. After `treadle warm` there is a process of yours
     that has loaded everything, and each run is a copy of it, with the directory, environment, streams, umask, limits
-    and signals of whoever starts it. It holds no key and no file of yours, answers only to you, ends when nobody asks,
+    and signals of the process that starts it. It holds no key and no file of yours, answers only you, ends when unused,
     and can be killed at any time: runs that it started go on, and those that come later start by themselves.
     """
     if what == "stop":

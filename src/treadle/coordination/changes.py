@@ -110,13 +110,13 @@ def made_in(project: str, listed: bytes, env: Mapping[str, str] | None = None) -
 def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]:
     """Which of these files, changed by this identity, are under another's claim, exclusive or shared.
 
-    The coordination files themselves, if they are kept in git, belong to nobody.
+    The coordination files themselves, if they are kept in git, belong to no one.
     """
     if not claims.planning.claimed():
         return []
     found = repository.find(claims.planning.project)
     common = os.path.relpath(claims.planning.root, found.main if found else claims.top) + "/"
-    # A path with a trailing slash is a submodule. Whoever holds anything inside it also holds its pointer.
+    # A path with a trailing slash is a submodule. The one who holds anything inside it also holds its pointer.
     surfaces = (
         Surface.directory(name[:-1]) if name.endswith("/") else Surface.of(name)
         for name in changed

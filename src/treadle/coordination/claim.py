@@ -104,7 +104,7 @@ class Claim:
 
 
 class Overlap:
-    """A requested surface that somebody else's claim covers."""
+    """A requested surface that another agent's claim covers."""
 
     def __init__(self, asked: str, held: str, claim: Claim) -> None:
         self.asked = asked
@@ -128,7 +128,7 @@ class Overlap:
 
 
 class Collision(Denied):
-    """Somebody else holds what was asked for."""
+    """Another agent holds what was asked for."""
 
     def __init__(self, overlaps: list[Overlap], doing: str = "claim") -> None:
         holders = sorted({overlap.claim.haid for overlap in overlaps})

@@ -1,6 +1,6 @@
 """Claims: who may change what, for how long. One file per identity; all checks and changes happen under one lock.
 
-A claim that is not renewed expires. Each has a fence, a number that only ever grows: whoever accepts work under a claim
+A claim that is not renewed expires. Each has a fence, a number that only grows: one who accepts work under a claim
 can refuse it if the holder's fence is no longer the newest for that surface.
 """
 
@@ -184,7 +184,7 @@ class Claims:
         return given
 
     def heartbeat(self, caller: str, haid: str = "") -> Claim:
-        """Renew a claim. One that has expired is taken again, with a new fence, if nobody else has taken it since."""
+        """Renew a claim. One that has expired is taken again, with a new fence, if no one else has taken it since."""
         haid = haid or caller
         with self.lock():
             self.agents.require(caller)

@@ -1,6 +1,6 @@
 """Adds our entries to files that belong to others, shows the change beforehand, and can remove it without a trace.
 
-The original content of a file is remembered. If nobody has changed the file since, it is restored byte for byte;
+The original content of a file is remembered. If no one has changed the file since, it is restored byte for byte;
 otherwise only our entry is removed from it.
 """
 
@@ -111,13 +111,13 @@ class JsonEntry(FileEdit):
                 hint=f"put this in by hand, at {'.'.join(self.keys)}: {dumps(self.value)}",
             ) from None
         if not isinstance(document, dict):
-            raise ConfigError(f"{self.path} is not a JSON object", hint="mend it by hand first")
+            raise ConfigError(f"{self.path} is not a JSON object", hint="fix it by hand first")
         return document
 
     def _inside(self, place: dict[str, Any], key: str, empty: Any) -> Any:
         found = place.setdefault(key, empty)
         if not isinstance(found, type(empty)):
-            raise ConfigError(f"{key!r} in {self.path} is not what it should be", hint="mend it by hand first")
+            raise ConfigError(f"{key!r} in {self.path} is not what it should be", hint="fix it by hand first")
         return found
 
 

@@ -1,6 +1,6 @@
 """Enforces claims on the native agent: before a tool runs, while it writes, and after a shell command.
 
-Whoever opens a session makes a `Guarded` and passes its functions on: `judge` is a session.Guard, `writing` a
+The one who opens a session makes a `Guarded` and passes its functions on: `judge` is a session.Guard, `writing` a
 session.Writing. For commands whose writes cannot be foreseen, the result of `watch()` is passed to `check` afterwards.
 """
 
@@ -50,7 +50,7 @@ class Guarded:
         self._process = origin.key_of(os.getpid())
 
     def judge(self, access: Access) -> Decision:
-        """A session.Guard: a write to what somebody else holds is denied, saying who holds it and until when.
+        """A session.Guard: a write to what another agent holds is denied, saying who holds it and until when.
 
         If others' claims cannot be seen, a person is asked, because there may be some.
         """
@@ -144,7 +144,7 @@ class Guarded:
         return CommandWatch(others, self._look(others))
 
     def check(self, before: CommandWatch) -> None:
-        """Raises Denied when a file that somebody else held before, and still holds, has changed.
+        """Raises Denied when a file that another agent held before, and still holds, has changed.
 
         This shows that a file changed, not who changed it: if two agents work in one worktree, it may have been the
         holder.
@@ -157,7 +157,7 @@ class Guarded:
         if found:
             listed = "".join(f"\n  {overlap}" for overlap in found)
             raise Denied(
-                f"while the command ran, files under somebody else's claim changed:{listed}",
+                f"while the command ran, files under another agent's claim changed:{listed}",
                 hint="put them back, or ask their holder",
             )
 

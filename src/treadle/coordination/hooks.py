@@ -1,4 +1,4 @@
-"""The claims guard in git: a pre-commit and a pre-push hook that refuse changes under somebody else's claim.
+"""The claims guard in git: a pre-commit and a pre-push hook that refuse changes under another agent's claim.
 
 If git uses its own hooks directory, ours is put there, and a hook that was there runs first. If `core.hooksPath` names
 another directory, as husky does, that directory may be tracked, recreated by a package manager, or missing in some
@@ -93,7 +93,7 @@ def uninstall(project: str) -> list[str]:
     try:
         os.rmdir(_own_directory(found))
     except OSError:
-        pass  # it was never created, or somebody put something into it
+        pass  # it was never created, or someone put something into it
     if _setting(project, _SETTING, "--local") == _own_directory(found):
         before = _setting(project, _BEFORE, "--local") or "="
         if before.startswith("="):
@@ -163,7 +163,7 @@ def judge(claims: Claims, hook: str, haid: str, mode: str, made: Iterable[change
     if mode == "block" and found:
         raise Collision(found, "commit" if hook == "pre-commit" else "push")
     if mode == "block":
-        raise Denied(f"what others hold cannot be seen: {listed}", hint="mend or remove that first")
+        raise Denied(f"what others hold cannot be seen: {listed}", hint="fix or remove that first")
     return found
 
 
@@ -243,7 +243,7 @@ def _script(hook: str, mode: str, before: str = f'"$0{_KEPT}"', more: str = "") 
     reads = hook in ("pre-push", SERVER_HOOK)
     keep, give = ("said=$(cat; echo .)\n", 'printf %s "${said%.}" | ') if reads else ("", "")
     return f"""#!/bin/sh
-{MARK}: refuses changes under somebody else's claim; `heimdall-claim guard uninstall` removes it
+{MARK}: refuses changes under another agent's claim; `heimdall-claim guard uninstall` removes it
 before={before}
 {keep}if [ -x "$before" ]; then
   {give}"$before" "$@" || exit $?

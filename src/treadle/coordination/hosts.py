@@ -23,7 +23,7 @@ PARAGRAPH = """## Several agents work in this repository
 Before you change files, claim them with the tool `make_claim` of the MCP server `heimdall` (in Claude Code, Codex and
 Qwen Code `mcp__heimdall__make_claim`, in Gemini CLI `mcp_heimdall_make_claim`, in opencode `heimdall_make_claim`, in
 Copilot `heimdall-make_claim`; if you do not see it, search your tools for it), or in a shell:
-`heimdall-claim claim 'src/pay/**' --task 'what for'`. If it is refused, somebody else is at work there: do something
+`heimdall-claim claim 'src/pay/**' --task 'what for'`. If it is refused, another agent is at work there: do something
 else, and ask again later. `release_claim` what you are done with. Edits and commits of what others hold are refused.
 """
 

@@ -156,7 +156,7 @@ class Ledger:
         seen, left = 0, kept.length
         while block := file.read(min(_BLOCK, left)):
             seen, left = crc32(block, seen), left - len(block)
-        if left or seen != kept.checksum:  # somebody changed the earlier lines
+        if left or seen != kept.checksum:  # someone changed the earlier lines
             kept.forget()
             file.seek(0)
         before = kept.length

@@ -29,8 +29,8 @@ NAME = "heimdall-ledger-mcp"
 VERSION = "1.0.0"
 EXTENDED_VERSION = "1.1.0"
 INSTRUCTIONS = (
-    "Several agents work in this repository. Before you change files, make_claim on them; if it is refused, somebody"
-    " else is at work there: read_claims says who and until when. Claims add up, and are renewed while you are"
+    "Several agents work in this repository. Before you change files, make_claim on them; if it is refused, another"
+    " agent is at work there: read_claims says who and until when. Claims add up, and are renewed while you are"
     " connected; release_claim gives up what you are done with. A sub-agent that works on its own part passes the same"
     " client_identity, a name of its own, in every call."
 )

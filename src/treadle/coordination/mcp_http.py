@@ -136,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
     def _allowed(self) -> bool:
         """Only from this machine, only with the token, and not from another site's page in a browser.
 
-        Checked before the body, so that nobody without a token can make us read anything.
+        Checked before the body, so that no one without a token can make us read anything.
         """
         refused: tuple[int, bytes, dict[str, str]] | None = None
         if urlsplit(self.path).path != PATH:

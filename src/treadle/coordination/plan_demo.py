@@ -1,4 +1,4 @@
-"""What it costs to brief the tasks of a plan that somebody wrote: each agent with the whole plan, or with its section.
+"""What it costs to brief the tasks of a plan that someone wrote: each agent with the whole plan, or with its section.
 
 The tasks are the plan's innermost sections, without those on rules and invariants, which every agent gets in both.
 """

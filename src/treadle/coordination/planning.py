@@ -269,5 +269,5 @@ class Document:
 
     def _unusable(self, why: str) -> StorageError:
         return StorageError(
-            f"{self.path} cannot be used: {why}", hint="it is left as it is; mend it by hand or take it from git"
+            f"{self.path} cannot be used: {why}", hint="it is left as it is; fix it by hand or take it from git"
         )

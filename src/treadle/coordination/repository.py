@@ -85,7 +85,7 @@ def _git_dir(top: str) -> str | None:
     if not os.path.isdir(found):
         raise ConfigError(
             f"{place} points to {found}, which is not there",
-            hint="the worktree or submodule was moved: `git worktree repair` mends it",
+            hint="the worktree or submodule was moved: `git worktree repair` fixes it",
         )
     return os.path.realpath(found)
 

@@ -120,7 +120,7 @@ class Seats:
         return same[0] if len(same) == 1 else None
 
     def _is_anothers(self, seat: Seat, keys: Sequence[str]) -> bool:
-        """Whether the seat belongs to a session that has ended but still holds a claim: nobody else may take it."""
+        """Whether the seat belongs to a session that has ended but still holds a claim: no one else may take it."""
         return bool(seat.key) and seat.key not in keys and os.path.exists(self._claim_file(seat.haid))
 
     def _lock(self, haid: str) -> locked | None:

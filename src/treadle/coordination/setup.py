@@ -44,7 +44,7 @@ def write_mcp_config(planning: Planning) -> str:
         if os.environ.get("HEIMDALL_PLANNING_DIR"):  # the host may not have it set
             servers[SERVER]["env"] = {"HEIMDALL_PLANNING_DIR": planning.root}
     except (ValueError, AttributeError, TypeError):
-        raise ConfigError(f"{path} is not a list of MCP servers", hint="mend it by hand first") from None
+        raise ConfigError(f"{path} is not a list of MCP servers", hint="fix it by hand first") from None
     write_text(path, dumps(document, 2) + "\n")
     planning.log("protocol", "init-mcp", path)
     return path

@@ -232,7 +232,7 @@ SIX = (
     ),
     LedgerTool(
         "make_claim",
-        "Claim paths, globs or file#symbol before you change them. Refused when somebody else holds any of them."
+        "Claim paths, globs or file#symbol before you change them. Refused when another agent holds any of them."
         " Adds to what you hold. A sub-agent with a part of its own passes client_identity, a name of its own, here and"
         " in every later call; what it claims is then its own, and others of the same session are refused it.",
         _make_claim,
@@ -263,7 +263,7 @@ SIX = (
     ),
     LedgerTool(
         "raise_conflict_pr",
-        "Record that your work must displace somebody else's: both intents, and where the displaced work is kept.",
+        "Record that your work must displace another agent's: both intents, and where the displaced work is kept.",
         _raise_conflict,
         {"id": NON_EMPTY, "title": NON_EMPTY, "surfaces": _SOME},
         {"displaced_haid": TEXT, "overriding_intent": TEXT, "displaced_intent": TEXT},

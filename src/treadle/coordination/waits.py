@@ -10,7 +10,7 @@ from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
 
 WAIT_SECONDS = 3600
-"""Whoever has not asked again for this long is no longer waiting."""
+"""The one who has not asked again for this long is no longer waiting."""
 
 
 class Waits:

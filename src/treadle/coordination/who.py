@@ -36,7 +36,7 @@ def rows(claims: Claims) -> list[dict[str, Any]]:
 
 def lines(found: list[dict[str, Any]]) -> list[str]:
     if not found:
-        return ["(nobody is here, and nothing is claimed)"]
+        return ["(no one is here, and nothing is claimed)"]
     told = []
     for row in found:
         place = f" in {row['cwd']}" if row.get("cwd") else ""

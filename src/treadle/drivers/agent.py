@@ -25,7 +25,7 @@ from treadle.sessions.session import BaseSession
 from treadle.settings import config
 
 Bind: TypeAlias = Callable[[SessionSpec, Mapping[str, str]], SessionSpec]
-"""Adds guards to every session, such as claims, as whoever makes the agent wants."""
+"""Adds guards to every session, such as claims, as the one who makes the agent wants."""
 
 PATIENCE = Patience(cancel=2.0, shutdown=2.0, grace=1.0)
 VERSION_SECONDS = 30.0

@@ -1,7 +1,7 @@
 """How a driver describes itself: one card per agent, read by `treadle agents`, `doctor`, the docs and the driver.
 
 A folder of `drivers` registers by having `CARDS` in its `__init__.py`. A card is plain data; the driver that it names
-is imported when somebody uses it.
+is imported when someone uses it.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from treadle.wire.common.losses import dropped as dropped
 from treadle.wire.common.losses import emulated as emulated
 
 Level: TypeAlias = Literal["native", "emulated", "unsupported"]
-"""The agent does it itself, we do it for the agent, or nobody does."""
+"""The agent does it itself, we do it for the agent, or it is refused."""
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):

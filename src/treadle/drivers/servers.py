@@ -1,4 +1,4 @@
-"""The MCP servers that whoever opens a session gives to a driven agent, besides those of the agent's own settings."""
+"""The MCP servers that a session's owner gives to a driven agent, besides those of the agent's own settings."""
 
 import os
 from collections.abc import Iterator, Mapping

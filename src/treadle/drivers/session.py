@@ -73,7 +73,7 @@ class Work:
         self.turn = turn
         self.over: asyncio.Future[TurnEnded] = asyncio.get_running_loop().create_future()
         self.stopping = False
-        """Whether it is being stopped: whoever does that then waits for its end."""
+        """Whether it is being stopped: the one who does that then waits for its end."""
         self.failed = False
         """Whether an error was reported already, so that the end need not report it again."""
 

@@ -78,7 +78,7 @@ def beyond(limits: OrderLimits, used: Used, next_call: Used) -> str:
     if limits.usd is not None and usd >= limits.usd:
         return f"it has used {usd:.4f} of {limits.usd:g} USD"
     if limits.usd is not None and limits.tokens is None and used.usd is None and tokens:
-        return f"it has a limit in money, and nobody knows the price of its {tokens} tokens: it needs --max-tokens"
+        return f"it has a limit in money, and no one knows the price of its {tokens} tokens: it needs --max-tokens"
     if limits.tokens is not None and tokens + next_call.tokens > limits.tokens:
         return f"it has used {tokens} of {limits.tokens} tokens, and its last call took {next_call.tokens}"
     if limits.usd is not None and usd + (next_call.usd or 0.0) > limits.usd:

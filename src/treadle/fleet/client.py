@@ -1,7 +1,7 @@
 """Everything that can be asked of a fleet, as plain functions for commands, HTTP handlers and other programs.
 
     async with connected("submit") as bus:
-        (given,) = await submit(bus, [Spec(id=new_id(), task="mend the test", root="/src/shop")])
+        (given,) = await submit(bus, [Spec(id=new_id(), task="fix the test", root="/src/shop")])
         order = await wait(bus, given.id)
 
 Everything that changes something returns when that is stored. An order is named by its id or the beginning of it.
@@ -84,7 +84,7 @@ def me() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return "somebody"
+        return "someone"
 
 
 # Looking...
@@ -425,7 +425,7 @@ async def withdraw(bus: Bus, name: str, number: int) -> None:
     if entry is None or not _answer(entry).stands:
         raise NotFound(f"{key} has no answer that could be taken back")
     try:
-        # Whoever writes this first has the answer: the runner, or whoever takes it back.
+        # The one who writes this first has the answer: the runner, or the one who takes it back.
         await bus.put(f"taken.{key}.{entry.revision}", encode(TakenRecord(withdrawn=True)), expect=0)
         gone = replace(_answer(entry), withdrawn=time.time())
         await bus.put(f"answer.{key}", encode(gone), expect=entry.revision)

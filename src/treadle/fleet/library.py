@@ -74,7 +74,7 @@ class ConnectedFleet:
         return await client.wait(self._bus, await client.resolve(self._bus, order), timeout)
 
     async def questions(self) -> list[AskRecord]:
-        """What orders ask and nobody has answered, the nearest deadline first."""
+        """What orders ask and no one has answered, the nearest deadline first."""
         return await client.approvals(self._bus)
 
     async def answer(self, order: str, decision: Decision, *, text: str = "") -> None:
@@ -133,7 +133,7 @@ def wait(order: str, timeout: float | None = None) -> Order:
 
 
 def questions() -> list[AskRecord]:
-    """What orders ask and nobody has answered, the nearest deadline first."""
+    """What orders ask and no one has answered, the nearest deadline first."""
     return _run(lambda fleet: fleet.questions())
 
 

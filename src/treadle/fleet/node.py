@@ -260,12 +260,12 @@ class Node:
                     await self.bus.put(f"node.{self.name}", encode(record))
                 self._not_stored = 0
             except (TimeoutError, Unreachable, StorageError):
-                await self._mend_store()
+                await self._repair_store()
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(_forget_old_runs)
             await asyncio.sleep(self.fleet.lease / 2 if self._not_stored else min(RECORD_SECONDS, 3 * self.fleet.lease))
 
-    async def _mend_store(self) -> None:
+    async def _repair_store(self) -> None:
         """After its disk was full, a server stores nothing until it is restarted, even when there is room again."""
         self._not_stored += 1
         if not self.fleet.private or not self.bus.connected or self._not_stored < 2:
@@ -433,7 +433,7 @@ def _offers() -> dict[str, tuple[str, ...]]:
 
 
 def _forget_old_runs() -> None:
-    """Remove the files of runs that ended long ago, but never a worktree: that may hold somebody's work."""
+    """Remove the files of runs that ended long ago, but never a worktree: that may hold a person's work."""
     import shutil
 
     for _, _, directory in runs.all_here():

@@ -8,7 +8,7 @@
     [templates.fix]
     retry_on = ["verify"]
 
-What whoever submits says beats the template, which beats the project. The file comes with a cloned repository: until a
+What the submitter says beats the template, which beats the project. The file comes with a cloned repository: until a
 person trusts it (`treadle trust`), only what narrows an order counts, and what does not is said.
 """
 
@@ -63,7 +63,7 @@ def _told(path: str, top: str, template: str, warn: Warn) -> dict[str, Any]:
     trusted = trust.is_trusted(top)
     if template and not trusted:
         hint = f"look at it, then `treadle trust {top}`"
-        raise ConfigError(f"the template {template!r} is in {path}, which nobody has trusted", hint=hint)
+        raise ConfigError(f"the template {template!r} is in {path}, which no one has trusted", hint=hint)
     try:
         tables = _tables(path)
         if template and template not in tables["templates"]:
@@ -73,7 +73,7 @@ def _told(path: str, top: str, template: str, warn: Warn) -> dict[str, Any]:
     except ConfigError as error:
         if trusted:
             raise
-        warn(str(error))  # a mistake in a file that nobody trusts must not keep people from working
+        warn(str(error))  # a mistake in a file that no one trusts must not keep people from working
         return {}
     if trusted:
         return told

@@ -15,8 +15,8 @@ from treadle.workspace.first_commit import first_commit
 SHOP = Path(__file__).parent / "sample_shop"
 CHECK = "python3 check_shop.py"
 ORDERS: dict[str, dict[str, Any]] = {
-    "discount": {"task": "The discount is wrong: mend it", "claims": ("prices.py",)},
-    "stock": {"task": "What is sold stays in stock: mend it", "claims": ("stock.py",), "mode": "auto-edit"},
+    "discount": {"task": "The discount is wrong: fix it", "claims": ("prices.py",)},
+    "stock": {"task": "What is sold stays in stock: fix it", "claims": ("stock.py",), "mode": "auto-edit"},
     "greeting": {"task": "Greet people by name", "claims": ("greeting.py",)},
     "dollars": {"task": "Show cents as dollars", "claims": ("prices.py",)},
 }

@@ -12,7 +12,7 @@ store      goals in the fleet's store
 foreman    carries goals out while its node schedules (`node` is that process)
 budgets    what all its orders may use together, as the fleet knows it
 commands   what people ask of goals
-wishes     what they ask of it who may not write its record, as the page
+requests   what they ask of it who may not write its record, as the page
 views      a goal as the page shows it
 
 The format itself is in `wire/goal`, so that what lies below can read it too. Orders are run by `fleet` and landed by

@@ -1,7 +1,7 @@
 """What is to be done next for a goal. Pure: from its record, its plan and what is seen of its orders, one step.
 
 Everything is written down before it is done: first the happening, then the order that it names, whose id follows from
-the record. So whoever comes after a crash, or at the same time, does the same again, which changes nothing.
+the record. So the one who comes after a crash, or at the same time, does the same again, which changes nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -166,7 +166,7 @@ def moves(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Iterator[GoalMo
         return
     if void := tuple(order for order in record.void if order in open_):
         yield CancelOpen(orders=void, why="there is more to do, so it is asked later")
-    if not seen.budget_told:  # whoever begun the goal or raised its budget came to no end of it
+    if not seen.budget_told:  # the process that began the goal or raised its budget did not finish that
         yield TellBudget()
     yield from _heard(record, seen)
     if record.state == "running":

@@ -15,7 +15,7 @@ from treadle.errors import LocalError, RemoteProtocolError, TreadleError
 from treadle.fleet import client, results, reviews
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
-from treadle.goals import briefing, budgets, deciding, store, wishes
+from treadle.goals import briefing, budgets, deciding, requests, store
 from treadle.goals.deciding import (
     BoardTrain,
     CancelOpen,
@@ -74,7 +74,7 @@ class Foreman:
         try:
             while True:
                 try:
-                    await wishes.take_up(bus)
+                    await requests.take_up(bus)
                     await self._start(bus)
                 except Unreachable as error:
                     log.info("%s", error)

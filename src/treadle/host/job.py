@@ -23,7 +23,7 @@ from treadle.workspace.prepared import Origin, WorkspaceMode
 FORMAT = 1
 MAKING = ".making-"
 CANCEL = "cancel"
-"""In a run's directory: why somebody wants it to end."""
+"""In a run's directory: why someone wants it to end."""
 PENDING = "receipt.json"
 """In a run's directory: its receipt, until that is in the store."""
 
@@ -80,7 +80,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     out_path: str | None = None
     receipts: str | None = None
-    """Where its receipt belongs, if not in the store of whoever recovers it."""
+    """Where its receipt belongs, if not in the store of the one who recovers it."""
     walls: Walls | None = None
     kept: dict[str, Enforced] | None = None
     """As in `Observed`, once they are known."""

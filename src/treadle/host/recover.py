@@ -55,7 +55,7 @@ def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning, *, a
         except Busy:
             continue
         except Exception as error:
-            if os.path.isdir(directory):  # otherwise somebody else has just finished it
+            if os.path.isdir(directory):  # otherwise another process has just finished it
                 if not isinstance(error, TreadleError):
                     log.exception("a run could not be recovered because of an unexpected error")
                 failed[directory] = str(error)
@@ -151,7 +151,7 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
     except TreadleError as error:
         warn(str(error))
     if workspace is None:
-        # It died while the workspace was being made: nobody has worked in it.
+        # It died while the workspace was being made: no one has worked in it.
         abandon(directory)
         remove_tree(os.path.join(directory, SNAPSHOTS))
         if record.mode == "worktree":

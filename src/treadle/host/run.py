@@ -1,7 +1,7 @@
 """The control plane: give an order to a sidecar or an agent, watch it, and leave a receipt, whatever happens.
 
 When the host dies, its keeper process ends the sidecar. The next host, or `treadle host recover`, finds the run's
-directory (`job.py`) with nobody holding its lock, and writes the receipt from what is there (`recover.py`).
+directory (`job.py`) with no one holding its lock, and writes the receipt from what is there (`recover.py`).
 """
 
 import asyncio
@@ -41,8 +41,8 @@ from treadle.host.conclude import (
     write_copy,
 )
 from treadle.host.confine import Cage
-from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.event_file import EventFile, encode_events
+from treadle.host.executor import AgentExecutor, Executor, SidecarExecutor
 from treadle.host.job import CANCEL, FORMAT, MAKING, PENDING, Backend, Job, RunRecord, absolute_command, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import RunSupervisor
@@ -75,7 +75,7 @@ class HostRun:
     """One order being carried out. `stop`, `steer` and `answer` may be called at any time, from the same loop.
 
     `listener` hears the contract's events in batches. With an agent, `sink` is awaited with each of its session's own
-    events, and `adjust` has the last word on the SessionSpec (such as `answers=True` when somebody can answer).
+    events, and `adjust` has the last word on the SessionSpec (such as `answers=True` when someone can answer).
     `earlier` are the outcomes of earlier attempts, for the receipt.
     """
 
@@ -99,7 +99,7 @@ class HostRun:
         self._listener = listener
         self._sink = sink
         self._adjust = adjust
-        self._doer: Doer | None = None
+        self._executor: Executor | None = None
         self._workspace: Workspace | None = None
         self._checking: asyncio.Task[Check] | None = None
         self._halt = threading.Event()
@@ -156,7 +156,7 @@ class HostRun:
         write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
 
     async def stop(self, why: TreadleError) -> None:
-        """Ask the doer to stop, for this reason; what it says within its grace period still counts."""
+        """Ask the executor to stop, for this reason; what it says within its grace period still counts."""
         if self._concluding:
             self._enough.set()
         if self.observed.stopped is None:
@@ -164,37 +164,37 @@ class HostRun:
             self._halt.set()
             if self._checking is not None:
                 self._checking.cancel()
-            if self._doer is not None:
-                await self._doer.cancel(str(why))
+            if self._executor is not None:
+                await self._executor.cancel(str(why))
 
     def kill(self) -> None:
         """Do not wait for it to stop by itself."""
         if self._concluding:
             self._enough.set()
-        if self._doer is not None:
-            self._doer.abort(Cancelled("it was not given the time to stop"))
+        if self._executor is not None:
+            self._executor.abort(Cancelled("it was not given the time to stop"))
 
     async def steer(self, text: str) -> bool:
         """Give the agent text at its next step. False when it has none left or cannot be steered."""
-        return self._doer is not None and await self._doer.steer(text)
+        return self._executor is not None and await self._executor.steer(text)
 
     async def say_next(self, text: str, *, now: bool = False) -> bool:
         """Send this in a further turn of the session, when the running one has ended; `now` ends that one for it.
 
         False when there is no turn to follow. The receipt covers all turns together.
         """
-        return self._doer is not None and await self._doer.say_next(text, now=now)
+        return self._executor is not None and await self._executor.say_next(text, now=now)
 
     @property
     def session_id(self) -> str:
         """The id with which the agent's session can be resumed; empty while there is none."""
-        return self._doer.session_id if self._doer is not None else ""
+        return self._executor.session_id if self._executor is not None else ""
 
     async def answer(self, request: str, answer: Answer) -> None:
         """Answer an Asked that `sink` was given. Raises NotFound when it is no longer open."""
-        if self._doer is None:
+        if self._executor is None:
             raise NotFound("nothing has been asked yet")
-        await self._doer.answer(request, answer)
+        await self._executor.answer(request, answer)
 
     @property
     def _ours(self) -> bool:
@@ -227,7 +227,7 @@ class HostRun:
         place = os.path.join(self.directory, CANCEL)
         while not os.path.exists(place):
             await asyncio.sleep(LOOK_FOR_CANCEL)
-        await self.stop(Cancelled(read(place).decode(errors="replace")[:1000] or "somebody cancelled it"))
+        await self.stop(Cancelled(read(place).decode(errors="replace")[:1000] or "it was cancelled"))
 
     # The work
 
@@ -260,15 +260,15 @@ class HostRun:
             await asyncio.to_thread(self._workspace.remember_refs)
         self._cage = self._made_cage(self._workspace, order)
         self.observed.notes += [Deviation(where="sandbox", problem=one) for one in self._cage.unkept()]
-        self._doer = self._made_doer(self._cage)
-        self.observed.walls = self._cage.stated(covers="commands" if self._ours else self._doer.covers)
+        self._executor = self._made_executor(self._cage)
+        self.observed.walls = self._cage.stated(covers="commands" if self._ours else self._executor.covers)
         self._record()
         try:
-            self.observed.hello = await self._doer.hello(order)
+            self.observed.hello = await self._executor.hello(order)
             self.observed.handshaking = False
-            await self._converse(self._doer, self.observed.hello, order)
+            await self._converse(self._executor, self.observed.hello, order)
         finally:
-            await self._part(self._doer)
+            await self._part(self._executor)
 
     def _made_cage(self, workspace: Workspace, order: WorkOrder) -> Cage:
         # Not those in the workspace itself: there lies the agent's own git directory, in which it commits.
@@ -293,7 +293,7 @@ class HostRun:
             seconds=self._seconds,
         )
 
-    def _made_doer(self, cage: Cage) -> Doer:
+    def _made_executor(self, cage: Cage) -> Executor:
         backend, job = self.job.backend, self.job
         if not isinstance(backend, Backend):
 
@@ -301,19 +301,19 @@ class HostRun:
                 spec = replace(spec, confinement=cage.asked)
                 return self._adjust(spec) if self._adjust is not None else spec
 
-            return AgentDoer(backend, job.timing, adjust=adjust, sink=self._sink)
+            return AgentExecutor(backend, job.timing, adjust=adjust, sink=self._sink)
         env = reduced(os.environ, (*ENVIRONMENT, *backend.env), providers=True)
         argv = absolute_command(backend.argv)
         if backend.ours:
-            return SidecarDoer([*argv, *cage.options()], env, backend.name, job.timing, job.line_cap)
+            return SidecarExecutor([*argv, *cage.options()], env, backend.name, job.timing, job.line_cap)
         made = cage.around(backend.name, argv, {**env, **job.order.config.env})
-        return SidecarDoer(argv, env, backend.name, job.timing, job.line_cap, made)
+        return SidecarExecutor(argv, env, backend.name, job.timing, job.line_cap, made)
 
     def _check_stopped(self) -> None:
         if self.observed.stopped is not None:
             raise self.observed.stopped
 
-    async def _converse(self, doer: Doer, hello: SidecarHello, order: WorkOrder) -> None:
+    async def _converse(self, executor: Executor, hello: SidecarHello, order: WorkOrder) -> None:
         observed = self.observed
         observed.unmet = unmet(order.requirements, hello.capabilities)
         if observed.unmet:
@@ -323,14 +323,14 @@ class HostRun:
             )
         self._check_stopped()
         assert self._cage is not None
-        observed.kept = self._cage.kept(guards=doer.guards, ours=self._ours)
-        observed.walls = self._cage.stated(covers="commands" if self._ours else doer.covers)
+        observed.kept = self._cage.kept(guards=executor.guards, ours=self._ours)
+        observed.walls = self._cage.stated(covers="commands" if self._ours else executor.covers)
         self._record()
-        self._asked = doer.guards
-        supervisor = RunSupervisor(order, asked=doer.guards)
+        self._asked = executor.guards
+        supervisor = RunSupervisor(order, asked=executor.guards)
         self._open_outputs()
         try:
-            async with contextlib.aclosing(doer.run(order, self.run_id)) as batches:
+            async with contextlib.aclosing(executor.run(order, self.run_id)) as batches:
                 async for events in batches:
                     self._keep(events)
                     why = supervisor.watch(events)
@@ -339,7 +339,7 @@ class HostRun:
         except PolicyNotEnforceable:
             observed.kept = None  # it did not begin
             raise
-        observed.final = doer.final
+        observed.final = executor.final
 
     def _open_outputs(self) -> None:
         redactor = redactor_of(self.job.order)
@@ -361,7 +361,7 @@ class HostRun:
         if self._listener is not None:
             try:
                 self._listener(events)
-            except OSError as error:  # for example, the terminal was closed: nobody reads it any more
+            except OSError as error:  # for example, the terminal was closed: no one reads it any more
                 self.observed.notes.append(Deviation(where="listener", problem=str(error)))
                 self._listener = None
 
@@ -374,13 +374,13 @@ class HostRun:
         except (TreadleError, ValueError) as error:
             observed.notes.append(Deviation(where="order", problem=f"not kept: {error}"))
 
-    async def _part(self, doer: Doer) -> None:
-        await doer.close()
-        self.observed.exit_code = doer.exit_code
-        self.observed.stderr_tail = doer.stderr_tail
-        self.observed.commands_seen = doer.commands_seen
-        self._taken_out = doer.taken_out
-        self.observed.notes += doer.notes
+    async def _part(self, executor: Executor) -> None:
+        await executor.close()
+        self.observed.exit_code = executor.exit_code
+        self.observed.stderr_tail = executor.stderr_tail
+        self.observed.commands_seen = executor.commands_seen
+        self._taken_out = executor.taken_out
+        self.observed.notes += executor.notes
         for output in self._outputs:
             output.close()
 
@@ -482,7 +482,7 @@ class HostRun:
         observed.stopped = observed.stopped or wrong
 
     async def _check(self, workspace: Workspace) -> Check | None:
-        if isinstance(self.observed.stopped, Cancelled):  # somebody wants this to end
+        if isinstance(self.observed.stopped, Cancelled):  # someone wants this to end
             return None
         fresh = os.path.join(self.directory, "verify")
         self._checking = asyncio.create_task(verify(self.job, workspace, self._cage, fresh), name="check")

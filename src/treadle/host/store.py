@@ -24,7 +24,7 @@ from treadle.io.files import append_line, iter_lines, locked, storage_error, wri
 from treadle.io.opening import changing, opened, rename
 from treadle.io.paths import private_dir, state_dir
 from treadle.redact import MARK, Redactor
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt
@@ -43,7 +43,7 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault that cannot occur in a store unless somebody tampered with it."""
+    """A fault that cannot occur in a store unless someone tampered with it."""
 
     kind: str
     """edited, removed, reordered, unlisted, unsigned, bad_signature, unreadable, torn."""
@@ -84,7 +84,7 @@ class ReceiptStore:
     def keep_order(self, order: WorkOrder, redactor: Redactor) -> str:
         """Keep the order, without secrets, under its id; an order is not kept twice. Returns the path."""
         path = self.order_path(receipts.normal_uuid(order.id))
-        tree = redactor.tree(mended(msgspec.to_builtins(order)))
+        tree = redactor.tree(repaired(msgspec.to_builtins(order)))
         tree["id"] = order.id
         # The values of variables are private, even where the name does not look like a secret.
         tree["config"]["env"] = dict.fromkeys(order.config.env, MARK)

@@ -102,7 +102,7 @@ def move(old: str, new: str) -> None:
 
 
 def _remove_abandoned(directory: str, dir_fd: int | None) -> None:
-    """Remove temporary files that killed writers left here, once per process and directory: those nobody has locked."""
+    """Remove temporary files that killed writers left here, once per process and directory: those no one has locked."""
     try:
         found = os.stat(directory, dir_fd=dir_fd)
         if (place := (found.st_dev, found.st_ino)) in _tidied:
@@ -116,7 +116,7 @@ def _remove_abandoned(directory: str, dir_fd: int | None) -> None:
             try:
                 _forget_unheld(name, fd)
             except OSError:
-                continue  # somebody writes it, another process was first, or we may not remove it
+                continue  # someone writes it, another process was first, or we may not remove it
     except OSError:
         pass  # it cannot be listed
     finally:
@@ -380,7 +380,7 @@ def move_if_there(path: str, new: str) -> bool:
 
 
 def is_locked(path: str) -> bool:
-    """Whether somebody holds `locked(path)` now. Checking does not disturb others who check."""
+    """Whether someone holds `locked(path)` now. Checking does not disturb others who check."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -456,7 +456,7 @@ class locked_beside(locked):
             os.mkdir(self.directory)
         except FileNotFoundError:
             os.pwrite(self._fd, left.ljust(64), 0)
-            return True  # the parent directory is gone, so there is nobody to keep out
+            return True  # the parent directory is gone, so there is no one to keep out
         except FileExistsError:
             os.pwrite(self._fd, left.ljust(64), 0)
             try:

@@ -38,7 +38,7 @@ def appending(path: str) -> io.FileIO:
 
 
 def write(path: str, data: bytes, *, sync: bool = False) -> None:
-    """For a file in a private directory, where nobody can see it half-written."""
+    """For a file in a private directory, where no one can see it half-written."""
     with created(path) as file:
         left = memoryview(data)
         while left:
@@ -62,7 +62,7 @@ def rename(old: str, new: str) -> None:
 def place_new(path: str, data: bytes) -> None:
     """Let a file with this content appear under a name that is free. Raises FileExistsError if it is not.
 
-    Nobody sees it half-written, and of several that try at once one succeeds.
+    No one sees it half-written, and of several that try at once one succeeds.
     """
     beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     try:

@@ -11,7 +11,7 @@ SOCKET_PATH_MAX = 103 if sys.platform == "darwin" else 107
 
 
 def here() -> str:
-    """The working directory. Raises ConfigError if somebody has removed it."""
+    """The working directory. Raises ConfigError if someone has removed it."""
     try:
         return os.getcwd()
     except OSError as error:

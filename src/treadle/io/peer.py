@@ -11,7 +11,7 @@
             deal_with(heard.popleft())
         ...
         if nonsense:
-            raise await peer.blame(RemoteProtocolError, "answered what nobody asked")
+            raise await peer.blame(RemoteProtocolError, "answered what no one asked")
     finally:
         await peer.end()                                # or `leave`, which lets it exit by itself first
 
@@ -102,11 +102,11 @@ class Peer(Generic[Received, Said]):
         """What to do when it fails, for errors without a better hint."""
         self.watching: Watching | None = None
         """Called before a turn to record the state of things; what it returns is called after the turn. Set by
-        whoever confined the program."""
+        the one who confined the program."""
         self.enclosed: TurnBounds | None = None
         """What confined it: awaited around a turn, outside of that."""
         self.failure: TreadleError | None = None
-        """The error that ended the conversation, raised to whoever receives or sends next."""
+        """The error that ended the conversation, raised to the one who receives or sends next."""
         self._heard: deque[Received] = deque()
         self._words = ""
         self._limit: asyncio.Timeout | None = None
@@ -207,7 +207,7 @@ class Peer(Generic[Received, Said]):
     # Ending...
 
     def abort(self, error: TreadleError) -> None:
-        """End the conversation: whoever receives or sends gets this error, whatever the program does."""
+        """End the conversation: the one who receives or sends gets this error, whatever the program does."""
         if self.failure is None:
             self.failure = error
         self.child.stdio.close()

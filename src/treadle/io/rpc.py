@@ -139,7 +139,7 @@ class Rpc:
         """Answer what cannot be read, if the protocol has an answer for it; otherwise skip it."""
         self.unread = [*self.unread[-9:], error]
         if isinstance(error, LineTooLong) and not self._complains:
-            self.lost(error)  # it may have been an answer that somebody waits for
+            self.lost(error)  # it may have been an answer that someone waits for
         details = error.details if isinstance(error.details, dict) else {}
         if self._complains and isinstance(error, InvalidJson | LineTooLong):
             details = {"code": PARSE_ERROR}

@@ -14,7 +14,7 @@ BACKLOG = 1024
 
 
 def listen(path: str, backlog: int = BACKLOG, *, owned: bool = False) -> socket.socket:
-    """A non-blocking listening socket at `path`. It replaces a dead socket, but never one that somebody serves.
+    """A non-blocking listening socket at `path`. It replaces a dead socket, but never one that someone serves.
 
     `owned`: the caller holds a lock which guarantees that any socket there is dead.
     """
@@ -44,13 +44,13 @@ def _listen(path: str, backlog: int) -> socket.socket:
 
 
 def is_served(path: str) -> bool:
-    """Whether somebody takes connections there. That the file exists does not say so: it is made a moment earlier."""
+    """Whether someone takes connections there. That the file exists does not say so: it is made a moment earlier."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as handle:
         return handle.connect_ex(path) == 0
 
 
 def connect(path: str, timeout: float | None = None) -> socket.socket:
-    """A connection to whoever serves `path`. `timeout` applies to this and to all later calls on the socket."""
+    """A connection to the server of `path`. `timeout` applies to this and to all later calls on the socket."""
     handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     handle.settimeout(timeout)
     try:
@@ -62,13 +62,13 @@ def connect(path: str, timeout: float | None = None) -> socket.socket:
 
 
 def no_connection(path: str, error: OSError) -> TreadleError:
-    """The error that explains why nobody could be reached there."""
+    """The error that explains why no one could be reached there."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
-        return NotFound(f"nobody listens at {path}: {error.strerror}")
+        return NotFound(f"no one listens at {path}: {error.strerror}")
     if isinstance(error, PermissionError):
         return Denied(f"{path} belongs to another user")
     if isinstance(error, TimeoutError | BlockingIOError):
-        return PeerStalled(f"whoever serves {path} does not take connections")
+        return PeerStalled(f"the process that serves {path} does not take connections")
     return StorageError(f"cannot connect to {path}: {error.strerror}")
 
 

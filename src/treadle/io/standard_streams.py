@@ -1,4 +1,4 @@
-"""Our three standard streams, which whoever started us may have closed.
+"""Our three standard streams, which the process that started us may have closed.
 
 A missing descriptor would be given to the next file that is opened: answers would be written into that file, or closing
 "stdin" would close it. Light: every command does this first.
@@ -51,7 +51,7 @@ def never_wait_for_stderr() -> None:
             fd = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             sys.stderr = io.TextIOWrapper(_Forgetful(fd, "w"), errors="backslashreplace", write_through=True)
     except OSError:
-        pass  # no /proc, or nobody at the other end: leave it as it is
+        pass  # no /proc, or no one at the other end: leave it as it is
 
 
 class _Forgetful(io.FileIO):

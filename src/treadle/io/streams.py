@@ -28,10 +28,10 @@ class Stream(Protocol):
         """What has arrived, at least one byte; `b""` at the end, also when the other end broke off."""
 
     async def write(self, data: bytes) -> None:
-        """Returns when everything is passed on. Raises `PeerClosed` when nobody will read it. Writes do not mix."""
+        """Returns when everything is passed on. Raises `PeerClosed` when no one will read it. Writes do not mix."""
 
     async def abandoned(self) -> None:
-        """Returns when nobody will read our output any more, or when we close; never, if the system does not tell."""
+        """Returns when no one will read our output any more, or when we close; never, if the system does not tell."""
 
     def close_write(self) -> None:
         """Tell the other end that no more will come, and keep reading."""
@@ -190,7 +190,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
-        return None  # closed after the loop: nobody waits any more
+        return None  # closed after the loop: no one waits any more
 
 
 def _quietly(call: Callable[[], object]) -> None:
@@ -238,7 +238,7 @@ class Printing:
         self._name = name
 
     async def write(self, data: bytes) -> None:
-        """Blocks. Raises `PeerClosed` when nobody will read it."""
+        """Blocks. Raises `PeerClosed` when no one will read it."""
         stream = getattr(sys, self._name)
         try:
             if stream is None:
@@ -257,14 +257,14 @@ class Printing:
 
 
 async def connect_unix(path: str, timeout: float = 10.0) -> FdStream:
-    """Raises `NotFound` when nobody listens there."""
+    """Raises `NotFound` when no one listens there."""
     deadline = time.monotonic() + timeout
     while True:
         try:
             return _over(sockets.connect(path, 0))
         except PeerStalled:  # its queue is full, and unlike a TCP socket this one cannot be waited on
             if time.monotonic() > deadline:
-                raise TimedOut(f"nobody answered at {path} within {timeout:g} s") from None
+                raise TimedOut(f"no one answered at {path} within {timeout:g} s") from None
             await asyncio.sleep(0.01)
 
 
@@ -295,7 +295,7 @@ class Listener:
 
 
 def listen_unix(path: str, backlog: int = sockets.BACKLOG) -> Listener:
-    """Listen at `path`. Replaces a dead socket, but never one that somebody serves."""
+    """Listen at `path`. Replaces a dead socket, but never one that someone serves."""
     return Listener(path, sockets.listen(path, backlog))
 
 

@@ -21,7 +21,7 @@ TRIES = 3
 
 
 async def check(bus: Bus, bench: Bench, name: str, record: TrainRecord, car: Car, bring: tuple[str, ...]) -> Check:
-    """The verdict on this car. The same commit, check and try have one verdict, whoever asks for it and when."""
+    """The verdict on this car. The same commit, check and try have one verdict, no matter who asks for it and when."""
     await asyncio.to_thread(bench.lend, car.commit, record.tip)
     try:
         for number in range(TRIES):

@@ -23,7 +23,7 @@ from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import train as trains
 from treadle.landing.train import Train
 from treadle.wire.fleet.records import Note
-from treadle.wire.fleet.train import Boarding, TrainRecord, TrainWish
+from treadle.wire.fleet.train import Boarding, TrainRecord, TrainRequest
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +78,11 @@ class Conductor:
         await trains.board(bus, name, [mark.order], once=True)  # its mark may only not have been removed yet
 
     async def _steer(self, bus: Bus) -> None:
-        """Pause and resume as people wish who may not write a train's record themselves."""
+        """Pause and resume as people ask for who may not write a train's record themselves."""
         for key, entry in (await bus.named(["steers.*"])).items():
-            if (wish := await _read(bus, entry, TrainWish)) is None:
+            if (request := await _read(bus, entry, TrainRequest)) is None:
                 continue
-            note = Note(at=time.time(), by=wish.by, what=wish.pause) if wish.pause else None
+            note = Note(at=time.time(), by=request.by, what=request.pause) if request.pause else None
             with contextlib.suppress(NotFound):
                 await trains.change(bus, key.partition(".")[2], lambda found, note=note: replace(found, paused=note))  # type: ignore[misc]
             await bus.purge(key)

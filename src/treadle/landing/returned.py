@@ -1,7 +1,7 @@
 """What happens to a change that was red or in conflict: who helps next, and what they are told. Pure.
 
 It goes to its author, in the author's session, twice; then to a neutral reconciler, who wrote neither side; then a
-person is asked. An order can say to begin further on, or that nobody is to help (`on_red`). Helpers are orders like
+person is asked. An order can say to begin further on, or that no one is to help (`on_red`). Helpers are orders like
 any other: they start from the branch with the work merged in, as far as it merges, and their work is queued again.
 """
 

@@ -3,7 +3,7 @@
 The record is in the engine and is changed only by compare-and-set, and so is the branch. So any number of trains at
 once, killed at any moment, do no harm: each reads again and decides again. A landing has three steps: the intent is
 stored; the branch moves; the record says that it has, together with `landed.ORDER.TRAIN`, the proof.
-After the first step the intent is only carried forward, so whoever comes next does the same or finds it done
+After the first step the intent is only carried forward, so the one who comes next does the same or finds it done
 (`queue.recovered`). What the record says about the branch is held against the branch before anything else is done.
 """
 

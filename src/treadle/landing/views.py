@@ -20,7 +20,7 @@ from treadle.wire.fleet.train import (
     QueuedChange,
     ReturnedChange,
     TrainRecord,
-    TrainWish,
+    TrainRequest,
 )
 
 SHOWN = 50
@@ -171,8 +171,8 @@ async def ask_to_land(bus: Bus, name: str, *, branch: str = "", verify: str = ""
     await client.note_result(bus, name, f"is to land on {mark.branch or 'the branch that is checked out'}", {}, by=by)
 
 
-async def wish_pause(bus: Bus, name: str, why: str, by: str) -> None:
+async def request_pause(bus: Bus, name: str, why: str, by: str) -> None:
     """Have a train stand still, or with no reason go on: the scheduler's conductor does it within seconds."""
     if name not in await trains.trains(bus):
         raise NotFound(f"there is no train {name!r}", hint="`treadle land ls` lists them")
-    await bus.put(f"steers.{name}", encode(TrainWish(by=by, pause=why)))
+    await bus.put(f"steers.{name}", encode(TrainRequest(by=by, pause=why)))

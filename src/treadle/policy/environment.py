@@ -89,11 +89,11 @@ def reduced(environ: Mapping[str, str], more: Iterable[str] = (), *, providers: 
 
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "TREADLE_API_KEY")
-"""The keys with which we reach a model ourselves: no tool gets them, whoever names them."""
+"""The keys with which we reach a model ourselves: no tool gets them, no matter who names them."""
 
 
 def given(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables that somebody set for tools by name: all of them, but not the keys that we use ourselves."""
+    """Variables that someone set for tools by name: all of them, but not the keys that we use ourselves."""
     return {name: value for name, value in environ.items() if name not in KEYS}
 
 

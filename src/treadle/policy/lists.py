@@ -97,7 +97,7 @@ class ListPolicy:
         if self._allowed and not any(_concerns(name, access) or _could_do(name, access) for name in self._allowed):
             return _deny(f"none of the allowed tools could have done this ({access.tool})")
         if not asked and any(_concerns(name, access) for name in self._approval):
-            return _deny(f"{access.tool} requires approval, and nobody was asked")
+            return _deny(f"{access.tool} requires approval, and no one was asked")
         return None
 
     def denies_change(self, path: str) -> Decision | None:

@@ -110,7 +110,7 @@ def _content(event: AnyAgentEvent) -> bytes:
 
 
 def about_files(told: set[str], found: Difference, *, all_told: bool) -> Iterator[str]:
-    """`all_told`: whether `told` has all that was reported; if not, nobody knows what was kept quiet about."""
+    """`all_told`: whether `told` has all that was reported; if not, no one knows what was kept quiet about."""
     real = {path for change in found.changes for path in (change.path, change.old_path) if path}
     yield from (f"said that it changed {quoted(path)}, which did not change" for path in sorted(told - real))
     if all_told:

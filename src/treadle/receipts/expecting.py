@@ -1,4 +1,4 @@
-"""A gate: what somebody expects of a receipt, compared with what it states. Each thing that can be wrong has a name."""
+"""A gate: what someone expects of a receipt, compared with what it states. Each thing that can be wrong has a name."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def policy_digest(rules: Mapping[str, Any]) -> str:
 
 
 def parse(texts: tuple[str, ...]) -> dict[str, str]:
-    """`repo=...,confined=yes`, several times. Raises ConfigError for what nobody can expect."""
+    """`repo=...,confined=yes`, several times. Raises ConfigError for what no one can expect."""
     found = {}
     for text in (part for whole in texts for part in whole.split(",") if part):
         name, given, value = text.partition("=")

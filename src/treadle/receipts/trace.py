@@ -22,7 +22,7 @@ from treadle.receipts import differences
 from treadle.receipts.artifacts import Collected
 from treadle.receipts.differences import claims, relative
 from treadle.redact import Redactor
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
 from treadle.wire.sidecar.events import contract_code
 from treadle.wire.sidecar.receipts import (
@@ -342,7 +342,7 @@ class Observed:
         }
 
     def _said(self) -> dict[str, Any] | None:
-        """What the doer itself gives as the reason for a bad end: the last error that it reported."""
+        """What the executor itself gives as the reason for a bad end: the last error that it reported."""
         error, good = self.trace.last_error, self.final is not None and self.final.receipt.outcome == "complete"
         if error is None or good:
             return None
@@ -439,7 +439,7 @@ def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
     tree = msgspec.to_builtins(receipt)
     # Names from the contract cannot be secrets, and ids that happen to look like one must stay as they are.
     kept = {name: tree[name] for name in ("meta", "capabilities", "mode", "outcome")}
-    tree = mended(tree)
+    tree = repaired(tree)
     join_deltas(tree["trace"], redactor)
     kept["verification"], hidden = _redacted_work(tree.pop("verification"), redactor)
     tree = redactor.tree(tree)

@@ -65,7 +65,7 @@ class Gate:
         self.public = public
         self.cookie = f"__Host-{cookie}" if secure else cookie
         self.secure = secure
-        """Whether browsers reach us over TLS; then the cookie is sent over nothing else, and set by nobody else."""
+        """Whether browsers reach us over TLS; then the cookie is sent over nothing else, and set by no one else."""
         self._failures: dict[tuple[str, str], list[float]] = {}
         self._buckets: dict[str, tuple[float, float]] = {}
 

@@ -1,6 +1,6 @@
 """A certificate for a server without a public name, issued by this machine's own authority.
 
-A phone allows a page on plain http neither notifications nor a place on the home screen. Whoever installs this
+A phone allows a page on plain http neither notifications nor a place on the home screen. The one who installs this
 authority on a phone trusts it for the names of this server and for nothing else: the certificate says so, and phones
 obey it. The page at /ca explains it there.
 """
@@ -221,7 +221,7 @@ async def explain(local: LocalAuthority | None, request: Request) -> Response:
         "warning is gone and notifications work. It is good for the names of this server and nothing else.</p>"
         '<p><a class="button" href="/ca.crt">Download the authority</a></p>'
         "<p>Before you trust it, compare this fingerprint with the one that <code>treadle serve</code> printed. If "
-        f"they differ, somebody is between you and it.</p><pre>{local.fingerprint}</pre>"
+        f"they differ, another machine is between you and it.</p><pre>{local.fingerprint}</pre>"
         f'<dl class="facts">{steps}</dl></main>'
     )
 

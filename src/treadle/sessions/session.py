@@ -37,7 +37,7 @@ from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResul
 from treadle.sessions import abilities
 from treadle.sessions.log import EventLog
 from treadle.sessions.told import told
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +179,7 @@ class BaseSession(ABC):
         if len(self._queue) >= self._queue_limit:
             raise Busy(f"{self._queue_limit} turns are waiting already", hint="wait for one to end")
         # A prompt from a command line can hold lone surrogates, which no wire and no file could carry.
-        text = mended(prompt.text)
+        text = repaired(prompt.text)
         if prompt.images:
             self._require("images")
         turn = Turn(prompt if text == prompt.text else msgspec.structs.replace(prompt, text=text))
@@ -245,9 +245,9 @@ class BaseSession(ABC):
             await self._interrupt_other(target, reason)
 
     async def configure(self, change: Change) -> None:
-        wishes = {"switch_model": change.model, "mode": change.mode, "effort": change.thinking}
-        for ability, wish in wishes.items():
-            if wish is not None:
+        changes = {"switch_model": change.model, "mode": change.mode, "effort": change.thinking}
+        for ability, wanted in changes.items():
+            if wanted is not None:
                 self._require(ability)
         await self._configure(change)
 
@@ -274,7 +274,7 @@ class BaseSession(ABC):
     # For kinds of session
 
     def emit(self, event: Event, turn: TurnId | None = None) -> None:
-        """Put an event into the log, unless the session has closed: nobody would read it then."""
+        """Put an event into the log, unless the session has closed: no one would read it then."""
         if type(event) in (ToolStarted, ToolEnded, TaskChanged):
             self._note_stoppable(event)
         if log.isEnabledFor(logging.INFO) and (line := told(event)) is not None:
@@ -305,12 +305,12 @@ class BaseSession(ABC):
     async def ask(self, asked: Asked) -> Answer:
         """Wait for a person's answer until the deadline; after it, the answer is no."""
         if not self._answers:
-            return Answer(decision="deny", text="nobody can be asked in this session", by="nobody")
+            return Answer(decision="deny", text="no one can be asked in this session", by="nobody")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._questions[asked.request] = asked, future
         changeable = asked.kind == "permission" and abilities.can(self._info.capabilities, "changed_input")
         self.emit(msgspec.structs.replace(asked, changeable=changeable))
-        # If whoever asked was stopped, no answer is needed any more.
+        # If the one who asked was stopped, no answer is needed any more.
         answer = Answer(decision="deny", text="what it was asked for was stopped", by="nobody")
         endless = math.isinf(self._question_seconds)
         try:

@@ -41,7 +41,7 @@ _HARMLESS = {
     *("feedbackSurveyRate", "autoUpdatesChannel", "attribution", "language", "terminalTitleFromRename", "viewMode"),
     *("prefersReducedMotion", "preferredNotifChannel", "spinnerVerbs", "tipsEnabled", "showThinkingSummaries"),
 }
-"""Settings of looks, and of what Claude Code does for itself: nobody misses them."""
+"""Settings of looks, and of what Claude Code does for itself: no one misses them."""
 _KNOWN = {"permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "outputStyle", *_HARMLESS}
 
 

@@ -1,7 +1,7 @@
 """Cleans up after a supervisor that was killed: records how the terminal ended, and removes its files.
 
 The reaper of the terminal's processes (`io.process.reaper`) has ended them all by then, and executes this program. It
-still holds the lock on the pid file, so that nobody can take the id before this is done.
+still holds the lock on the pid file, so that no one can take the id before this is done.
 """
 
 import os
@@ -15,7 +15,7 @@ from treadle.io.files import write_atomic
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place
-from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.common.jsontext import dumps, repaired
 from treadle.wire.common.timestamps import timestamp
 
 LOCK = 3
@@ -65,7 +65,7 @@ def _leave_record(place: Place, command: list[str]) -> None:
     }
     try:
         if not os.path.exists(place.exit):
-            write_atomic(place.exit, f"{dumps(mended(record))}\n".encode(), sync=False)
+            write_atomic(place.exit, f"{dumps(repaired(record))}\n".encode(), sync=False)
     except StorageError:
         pass
     for path in (place.sock, place.state, place.summary):

@@ -14,7 +14,7 @@ from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.manners import refusal
 from treadle.terminal.sizes import choose
 from treadle.terminal.times import SUBMITTED_MAX
-from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.common.jsontext import dumps, repaired
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Clients:
         self._listen()
 
     def listen_again(self) -> None:
-        """If somebody removed the socket file, create it again. Connected clients stay connected."""
+        """If someone removed the socket file, create it again. Connected clients stay connected."""
         try:
             if os.stat(self.path).st_ino == self.identity:
                 return
@@ -258,7 +258,7 @@ class Clients:
             return
         client.size = (message.cols, message.rows)
         if client.greeted and not client.wants & wire.IS_TERMINAL:
-            self._apply(client.size)  # a command, not the size of somebody's window
+            self._apply(client.size)  # a command, not the size of a person's window
         elif client.is_terminal:
             self._active(client)
             self._terminals_changed()
@@ -284,7 +284,7 @@ class Clients:
             self.session.look()
 
     def _detail(self, client: ConnectedClient, message: wire.Detail) -> None:
-        self._reply(client, wire.DetailReply(dumps(mended(self.session.detail())).encode()))
+        self._reply(client, wire.DetailReply(dumps(repaired(self.session.detail())).encode()))
 
     def _type(self, client: ConnectedClient, message: wire.Type) -> None:
         state = self.session.state()
@@ -296,7 +296,7 @@ class Clients:
             self._input(client, message.data, by_person=False)
             self._note_enter(state, message.data)
         body = {"typed": not why, "why": why or None, "state": state}
-        self._reply(client, wire.TypedReply(dumps(mended(body)).encode()))
+        self._reply(client, wire.TypedReply(dumps(repaired(body)).encode()))
 
     def _note_enter(self, state: dict[str, Any], data: bytes) -> None:
         """A text that ends in Enter submits what is in the box, if there is one and no dialog instead."""
@@ -321,7 +321,7 @@ class Clients:
     def _explain(self, client: ConnectedClient, message: wire.Explain) -> None:
         self.session.state()
         body = self.session.watch.explain(now_ms())
-        self._reply(client, wire.Explained(dumps(mended(body)).encode()))
+        self._reply(client, wire.Explained(dumps(repaired(body)).encode()))
 
     def _rename(self, client: ConnectedClient, message: wire.Rename) -> None:
         why = "read only" if client.wants & wire.READ_ONLY else ""
@@ -331,7 +331,7 @@ class Clients:
             except TreadleError as error:
                 why = error.message
         body = {"id": self.session.settings.id, "why": why or None}
-        self._reply(client, wire.Renamed(dumps(mended(body)).encode()))
+        self._reply(client, wire.Renamed(dumps(repaired(body)).encode()))
 
     def _stop(self, client: ConnectedClient, message: wire.Stop) -> None:
         if client.wants & wire.READ_ONLY:
@@ -415,14 +415,14 @@ class Clients:
 
     def tell_state(self, detail: dict[str, Any]) -> None:
         """Send the state to those who asked for it, if it has changed."""
-        key = dumps(mended({name: detail.get(name) for name in TELLING}))
+        key = dumps(repaired({name: detail.get(name) for name in TELLING}))
         if key != self._last_sent_state:
             self._last_sent_state = key
-            self.tell(wire.WANT_STATES, wire.StateFrame(dumps(mended(detail)).encode()))
+            self.tell(wire.WANT_STATES, wire.StateFrame(dumps(repaired(detail)).encode()))
 
     def ended(self, report: dict[str, Any]) -> None:
         """Report the outcome to those who asked to end the program."""
-        stopped = wire.Stopped(dumps(mended(report)).encode())
+        stopped = wire.Stopped(dumps(repaired(report)).encode())
         for client in self._stops:
             if client.number in self.every:
                 self._reply(client, stopped)

@@ -12,7 +12,7 @@ from treadle.errors import NotFound, StorageError
 from treadle.io.files import write_atomic
 from treadle.io.opening import opened, rename
 from treadle.light import Any
-from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.common.jsontext import dumps, repaired
 from treadle.wire.common.timestamps import timestamp
 
 OUTPUT_MAX = 16 * 1024 * 1024
@@ -83,7 +83,7 @@ class Log:
         line = {"ts": timestamp(time.time()), "level": level, "session": self._session, "event": event}
         if self._silent:
             fields["lines_lost_before"] = self._silent
-        if self._file.write(f"{dumps(mended(line | fields))}\n".encode()):
+        if self._file.write(f"{dumps(repaired(line | fields))}\n".encode()):
             self._silent = 0
         else:
             self._silent += 1
@@ -99,7 +99,7 @@ class Log:
 
 def keep_exit(path: str, record: dict[str, Any], output: Rotated) -> None:
     """Keep how a terminal ended. On a full disk it matters more than old output."""
-    data = f"{dumps(mended(record))}\n".encode()
+    data = f"{dumps(repaired(record))}\n".encode()
     try:
         write_atomic(path, data, sync=False)
     except StorageError:

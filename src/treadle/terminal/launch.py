@@ -53,7 +53,7 @@ def _fork(settings: TerminalSettings, lock: Lock, tell: int, leaving: bool) -> N
         try:
             os.setsid()
             if not leaving and os.fork():
-                os._exit(0)  # the supervisor becomes the launcher's grandchild, so nobody has to wait for it
+                os._exit(0)  # the supervisor becomes the launcher's grandchild, so no one has to wait for it
             _detach(keep=(tell, lock.fd))
             supervise(vars(settings), lock.fd, tell)
         finally:
@@ -178,7 +178,7 @@ def _dismiss(place: Place) -> bool:
 
 
 def _detach(keep: tuple[int, ...]) -> None:
-    """Close everything inherited from the launcher: whoever reads its output waits until all copies are closed."""
+    """Close everything inherited from the launcher: the one who reads its output waits until all copies are closed."""
     forget(0, 1, 2)
     at = 3
     for fd in sorted(keep):

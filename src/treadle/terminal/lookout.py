@@ -127,7 +127,7 @@ class Lookout:
         summary.write(session.place, session.detail(), int((self._summary_at - session.last_output) * 1000))
 
     def _notify(self, detail: dict[str, Any]) -> None:
-        """Run the person's command. A shell is its parent, so that nobody has to wait for it."""
+        """Run the person's command. A shell is its parent, so that no one has to wait for it."""
         settings = self.session.settings
         if not settings.notify:
             return

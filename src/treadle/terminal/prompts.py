@@ -23,7 +23,7 @@ from treadle.terminal.loop import now_ms
 from treadle.terminal.manners import as_paste, refusal
 from treadle.terminal.states import AT_REST, IDLE, UNKNOWN, WAITING
 from treadle.terminal.times import LOOK_LONGEST, LOOK_PAUSE, SETTLE_MAX, SETTLED, SETTLED_AGENT
-from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.common.jsontext import dumps, repaired
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
@@ -343,4 +343,4 @@ class Prompts:
         body["state"] = state or self.session.state()
         if mine := prompt.submission:
             body |= {"turn": mine.turn, "confirmed": mine.confirmed}
-        self.session.clients.tell_prompted(prompt.client, wire.Prompted(dumps(mended(body)).encode()))
+        self.session.clients.tell_prompted(prompt.client, wire.Prompted(dumps(repaired(body)).encode()))

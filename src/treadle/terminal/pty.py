@@ -101,13 +101,13 @@ class Pty:
             del self._input[0]
 
     def drop_input(self) -> None:
-        """Nobody is left to read it."""
+        """No one is left to read it."""
         self._input.clear()
         self.input_queued = 0
 
 
 def run_in_background(command: str, env: Mapping[str, str]) -> int:
-    """Start a shell command that nobody reads or waits for. The pid is that of a shell that exits at once."""
+    """Start a shell command that no one reads or waits for. The pid is that of a shell that exits at once."""
     null = ((os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2))
     line = ["sh", "-c", '(eval "$1") &', "sh", command]
     return os.posix_spawn("/bin/sh", line, dict(env), file_actions=list(null), setsid=True)

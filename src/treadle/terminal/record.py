@@ -14,7 +14,7 @@ from treadle.io.opening import create, opened
 from treadle.light import Any
 from treadle.redact import Redactor
 from treadle.terminal.settings import TerminalSettings, child_environment
-from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.common.jsontext import dumps, repaired
 
 PAUSE = 0.05
 """Text that may be the beginning of a secret is held back until the program has been silent this long."""
@@ -43,7 +43,7 @@ class CastRecorder:
             "title": settings.id,
             "env": {name: env[name] for name in ("SHELL", "LANG") if name in env},
         }
-        self._write(dumps(mended(header)))
+        self._write(dumps(repaired(header)))
 
     def output(self, data: bytes, now: float) -> None:
         if now - self._heard > PAUSE:

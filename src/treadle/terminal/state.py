@@ -437,7 +437,7 @@ class Watch:
     def next_change(self, now: int, watched: bool = True) -> int | None:
         """When to look again if nothing happens; None when nothing can change by itself.
 
-        If it is not `watched`, states that are only reported on request need no look before somebody asks.
+        If it is not `watched`, states that are only reported on request need no look before someone asks.
         """
         at, accepted = self._at, self._accepted
         if at.died is not None:

@@ -13,7 +13,7 @@ from treadle.io.process import table
 from treadle.io.reading import read_if_there
 from treadle.light import Any
 from treadle.terminal.places import Place
-from treadle.wire.common.jsontext import dumps, loads, mended
+from treadle.wire.common.jsontext import dumps, loads, repaired
 
 FORMAT = 1
 PAUSE = 1.0
@@ -40,7 +40,7 @@ def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
         },
     }
     try:
-        write_atomic(place.summary, f"{dumps(mended(record))}\n".encode(), sync=False)
+        write_atomic(place.summary, f"{dumps(repaired(record))}\n".encode(), sync=False)
     except StorageError:
         remove(place)  # an old one would be trusted
 

@@ -190,7 +190,7 @@ class Supervisor:
 
     def _output(self, data: bytes) -> None:
         if self.exit_frame is not None:
-            return  # nothing follows EXIT; whoever still writes has outlived the program
+            return  # nothing follows EXIT; the one who still writes has outlived the program
         self.last_output = now = time.monotonic()
         self.clients.output(data)
         if self.code is None and not self.held and self.clients.lagging():
@@ -320,7 +320,7 @@ class Supervisor:
         self._exited(NOT_STARTED)
 
     def _reaper_gone(self, started: Tree) -> None:
-        """Somebody killed the reaper. Its processes are our children now, and would survive if we were killed too."""
+        """Someone killed the reaper. Its processes are our children now, and would survive if we were killed too."""
         self.log("warn", "the reaper is gone")
         started.close()
         ended, left = strays.end(self._below, LEFTOVERS_GRACE)

@@ -149,7 +149,7 @@ def close(descriptor: int) -> Step:
 
 
 def start(code: str, stdout: int | None = None) -> Step:
-    """Start another process, which nobody ends."""
+    """Start another process, which no one ends."""
     return lambda: subprocess.Popen([sys.executable, "-c", code], stdout=stdout)
 
 
@@ -269,7 +269,7 @@ ACTS: dict[str, list[Step]] = {
     "time_is_out_of_range": [begin, event("warning", ts="9999-12-31T23:59:59-01:00", message="m"), FINAL],
     "path_is_none": [begin, event("file_changed", path="a\0b", summary="modified"), FINAL],
     "time_is_nonsense": [begin, event("warning", ts="yesterday", message="m"), FINAL],
-    "pong_that_nobody_asked_for": [begin, say("pong", seq=99), FINAL],
+    "pong_that_was_not_asked_for": [begin, say("pong", seq=99), FINAL],
     "ping": [begin, say("ping", seq=1), FINAL],
     "hello_again": [begin, hello(), FINAL],
     "run_echoed": [begin, say("run", id="$RUN", work_order="$WORK_ORDER"), FINAL],

@@ -10,7 +10,7 @@ n; {"sleep": seconds}; {"await": "cancel"} the next request of that type; {"chil
 but a kill ends, and note its pid there; {"deaf": true} ignore SIGTERM; {"close": true} close stdout; {"exit": code};
 {"normal": true} the normal answer after all.
 
-Plain Python that imports nothing of treadle: it stands for somebody else's program.
+Plain Python that imports nothing of treadle: it stands for another vendor's program.
 """
 
 import json

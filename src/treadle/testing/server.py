@@ -129,7 +129,7 @@ class ModelServer:
             with suppress(OSError):
                 await writer.drain()
         except (OSError, h11.RemoteProtocolError):
-            pass  # the client went away or does not speak HTTP: nobody is left to answer
+            pass  # the client went away or does not speak HTTP: no one is left to answer
         finally:
             writer.close()
             with suppress(OSError):

@@ -1,4 +1,4 @@
 """Protocols as pure functions and state, one folder each. No I/O.
 
-Sockets, files and clocks belong to `io` and to whoever holds a connection.
+Sockets, files and clocks belong to `io` and to the one who holds a connection.
 """

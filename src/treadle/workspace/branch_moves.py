@@ -35,7 +35,7 @@ LOCK_SECONDS = 20.0
 
 
 class BranchMoved(WorkspaceError):
-    """Somebody else has moved the branch meanwhile: decide again on what it is now."""
+    """Another process has moved the branch meanwhile: decide again on what it is now."""
 
     retryable = True
 
@@ -84,7 +84,7 @@ def look(user: UserRepository, ref: str, store: Store, old: str, new: str) -> No
 def move(user: UserRepository, ref: str, store: Store, old: str, new: str, why: str) -> list[str]:
     """Move the branch. The store has the new commit and what it needs. Raises BranchMoved, and WorkspaceError when a
     checkout of the branch stands in the way; in both cases nothing has changed. Returns the checkouts whose files
-    could not follow, because somebody changed one of them in that moment."""
+    could not follow, because someone changed one of them in that moment."""
     with user.lock():
         _recover(user.common)
         if tip(user, ref) != old:

@@ -25,7 +25,7 @@ def provider(url: str, **fields: object) -> HttpProvider:
 
 
 async def answer(raw: bytes) -> tuple[asyncio.Server, str]:
-    """A service that says `raw` to whoever asks, then closes."""
+    """A service that says `raw` to the one who asks, then closes."""
 
     async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

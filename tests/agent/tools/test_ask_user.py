@@ -12,8 +12,8 @@ async def test_the_answer_is_the_result(workspace: Workspace) -> None:
 
 
 async def test_when_nobody_answers_that_is_told_with_what_to_do(workspace: Workspace) -> None:
-    workspace.answer = Answer(decision="deny", text="nobody can be asked here")
-    with pytest.raises(ToolError, match="nobody can be asked here.*decide yourself"):
+    workspace.answer = Answer(decision="deny", text="no one can be asked here")
+    with pytest.raises(ToolError, match="no one can be asked here.*decide yourself"):
         await workspace.run("ask_user", question="Which?")
 
 

@@ -41,7 +41,7 @@ def test_a_file_that_appeared_meanwhile_is_not_overwritten(workspace: Workspace)
     loaded = files.load(workspace.root / "new.txt")
     assert loaded.stamp is None
     path = workspace.write("new.txt", "theirs\n")
-    with pytest.raises(ToolError, match="by somebody else"):
+    with pytest.raises(ToolError, match="by another process"):
         files.save(workspace.context, loaded, b"mine\n", "", "mine\n")
     assert path.read_text() == "theirs\n"
 

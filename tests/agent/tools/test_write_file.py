@@ -73,10 +73,10 @@ async def test_what_will_be_touched_is_the_target_of_a_link_out_of_the_tree(work
 async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(workspace: Workspace) -> None:
     path = workspace.write("a.txt", "one\n")
     await workspace.run("read_file", file_path="a.txt")
-    path.write_text("one, and what somebody else added\n")
+    path.write_text("one, and what another process added\n")
     with pytest.raises(ToolError, match="has changed since you read it"):
         await workspace.run("write_file", file_path="a.txt", content="mine\n")
-    assert "somebody else" in path.read_text()
+    assert "another process" in path.read_text()
     await workspace.run("read_file", file_path="a.txt")
     await workspace.run("write_file", file_path="a.txt", content="mine\n")
     await workspace.run("write_file", file_path="a.txt", content="mine again\n")
@@ -84,10 +84,10 @@ async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(workspac
 
 
 async def test_a_file_that_was_not_read_is_shown_and_not_overwritten(workspace: Workspace) -> None:
-    path = workspace.write("a.txt", "what nobody has looked at\n")
-    with pytest.raises(ToolError, match="you have not read .*nothing was written.*\n.*nobody has looked at"):
+    path = workspace.write("a.txt", "what no one has looked at\n")
+    with pytest.raises(ToolError, match="you have not read .*nothing was written.*\n.*no one has looked at"):
         await workspace.run("write_file", file_path="a.txt", content="mine\n")
-    assert path.read_text() == "what nobody has looked at\n"
+    assert path.read_text() == "what no one has looked at\n"
     await workspace.run("write_file", file_path="a.txt", content="mine\n")
     assert path.read_text() == "mine\n", "now it was shown"
 

@@ -99,7 +99,7 @@ class ChatTerminal:
             return False
         try:
             data = os.read(self.master, 65536)
-        except OSError:  # nobody has the other end open any more
+        except OSError:  # no one has the other end open any more
             return False
         before = self.raw[-len(ASKS_PLACE) + 1 :]  # a question may come in two parts
         self.raw += data

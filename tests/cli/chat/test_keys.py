@@ -61,7 +61,7 @@ def test_esc_and_ctrl_c_interrupt_the_turn(chat: Chat, key: str) -> None:
     terminal.until("waiting for the model")
     terminal.keys(key)
     terminal.until("(?m)^interrupted")
-    assert "tokens unknown" in terminal.ready(), "nobody knows what an interrupted call cost"
+    assert "tokens unknown" in terminal.ready(), "no one knows what an interrupted call cost"
     terminal.say("still there?")
     terminal.until("Yes, I am.")
 

@@ -1,4 +1,4 @@
-"""heimdall-capsule: what was done, in at most ten lines, for whoever builds on it."""
+"""heimdall-capsule: what was done, in at most ten lines, for the agents that build on it."""
 
 import json
 

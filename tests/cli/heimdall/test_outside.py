@@ -241,14 +241,14 @@ def test_it_works_for_an_ordinary_user_too(tmp_path: Path) -> None:
     top = checkout(tmp_path / "w")
     granted = bound_by_claims(SessionSpec(cwd=str(top)), {}).confinement.relay
     for place in (top, *top.rglob("*")):
-        os.chown(place, as_nobody.NOBODY, as_nobody.NOBODY)
+        os.chown(place, as_nobody.NO_ID, as_nobody.NO_ID)
     shown = (str(top / ".git"), os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix))
     room = Confinement(write=(str(top),), read_only=shown, relay=granted)
     command = f"cd {top} && {BIN}/heimdall-claim claim file.txt --task T"
     done = subprocess.run(as_nobody.argv(room, command, top), capture_output=True, text=True, timeout=60)
     assert "claimed 1 surface(s)" in done.stdout, done.stdout + done.stderr
     [claim] = live(top).active()
-    assert claim.texts == ["file.txt"] and os.stat(claim.path).st_uid == as_nobody.NOBODY
+    assert claim.texts == ["file.txt"] and os.stat(claim.path).st_uid == as_nobody.NO_ID
 
 
 async def test_a_push_of_what_another_holds_is_refused_too(agent: Working) -> None:

@@ -406,7 +406,7 @@ def test_reading_output_into_a_pipe_that_closes_is_no_error(shell: Shell) -> Non
 
 
 def test_detached_sessions_hold_nothing_of_the_launcher_open(shell: Shell) -> None:
-    command = f"{TREADLE} run --detach --id x -- sleep 60 | cat"  # cat ends when nobody has its input open any more
+    command = f"{TREADLE} run --detach --id x -- sleep 60 | cat"  # cat ends when no one has its input open any more
     subprocess.run(command, shell=True, check=True, timeout=50, capture_output=True)
 
 
@@ -729,7 +729,7 @@ def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(s
     ready, stop = threading.Event(), threading.Event()
 
     def serve(sock: socket.socket) -> None:
-        with sock, suppress(ConnectionError):  # whoever asked may have left
+        with sock, suppress(ConnectionError):  # the one who asked may have left
             sock.sendall(b"\0")
             data = b""
             while len(data) < 5 and (part := sock.recv(1000)):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.oneshot.greeting import first_records, greeted, wishes
+from treadle.doors.oneshot.greeting import first_records, greeted, host_options
 from treadle.errors import TreadleError
 from treadle.io.link import Link
 from treadle.io.streams import pair
@@ -26,7 +26,7 @@ def test_instructions_and_subagents_go_into_the_spec() -> None:
 
 
 def test_a_schema_is_told_to_the_agent_and_kept_for_its_answers() -> None:
-    asked = wishes({"jsonSchema": {"type": "object"}}, SPEC.instructions)
+    asked = host_options({"jsonSchema": {"type": "object"}}, SPEC.instructions)
     assert asked.check is not None and asked.instructions is not None
     assert str(asked.instructions.append).startswith("be brief\n\n")
 
@@ -47,7 +47,7 @@ def test_what_asks_for_nothing_or_for_what_must_be_refused_leaves_the_spec(first
 
 def test_a_wish_that_cannot_be_read_is_not_left_out() -> None:
     with pytest.raises(TreadleError):
-        wishes({"agents": "not an object"}, SPEC.instructions)
+        host_options({"agents": "not an object"}, SPEC.instructions)
 
 
 async def test_the_first_line_may_come_in_pieces_or_never() -> None:

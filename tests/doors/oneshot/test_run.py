@@ -842,7 +842,7 @@ async def test_nobody_listens_any_more_when_the_result_is_written() -> None:
 async def test_another_turn_of_the_session_counts_for_nothing() -> None:
     theirs = [TextDelta(text="x"), Usage(input_tokens=5), ToolDenied(call="c", name="bash", reason="no")]
     session = Commanded(theirs, HELLO)
-    await session.prompt(Prompt(text="somebody else's"))
+    await session.prompt(Prompt(text="another vendor's"))
     run = await Ran(session, "stream-json", strict=True).go()
     assert (run.code, run.result["result"], run.result["num_turns"]) == (0, "Hello", 1)
     assert run.result["usage"]["input_tokens"] == 0 and len(run.out.records) == 3

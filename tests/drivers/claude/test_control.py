@@ -1,4 +1,4 @@
-"""ControlRequests requests: each answer finds who waits for it, and nobody waits for ever."""
+"""ControlRequests requests: each answer finds who waits for it, and no one waits for ever."""
 
 import asyncio
 from typing import Any

@@ -91,13 +91,13 @@ async def test_a_dead_port_is_told_at_once() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and does not listen
         async with asyncio.timeout(60):
-            with pytest.raises(Unreachable, match="nobody answers"):
+            with pytest.raises(Unreachable, match="no one answers"):
                 await Bus.connect(Address(url=f"nats://127.0.0.1:{silent.getsockname()[1]}"))
 
 
 @pytest.mark.parametrize("how", ["before it says anything", "after its greeting"])
 async def test_an_engine_that_hangs_up_is_asked_again_and_told_when_it_goes_on(fleet: places.Fleet, how: str) -> None:
-    """As it does with whoever comes in the moment in which it reads its users again."""
+    """As it does with the one who comes in the moment in which it reads its users again."""
     host, _, port = fleet.url.removeprefix("nats://").rpartition(":")
     hangs_up, asked = 1, 0
 
@@ -123,7 +123,7 @@ async def test_an_engine_that_hangs_up_is_asked_again_and_told_when_it_goes_on(f
         assert await bus.get("order.none") is None
         await bus.close()
         hangs_up = asked + 1000
-        with pytest.raises(Unreachable, match="nobody answers"):
+        with pytest.raises(Unreachable, match="no one answers"):
             await Bus.connect(address, patience=0.5)
         assert asked > 4
 

@@ -99,7 +99,7 @@ async def refused(bus: Bus, subject: str, body: bytes = b"{}") -> bool:
 async def test_no_role_but_the_schedulers_touches_what_the_scheduler_takes_its_work_from(
     fleet: places.Fleet, bus: Bus, role: str
 ) -> None:
-    await client.submit(bus, [spec()])  # nobody schedules yet: it waits in the consumer
+    await client.submit(bus, [spec()])  # no one schedules yet: it waits in the consumer
     other = await Bus.connect(fleet.address(role))
     try:
         for stream, config in layout.consumers(1.0):

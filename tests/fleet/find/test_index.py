@@ -85,7 +85,7 @@ def test_a_list_is_what_looking_at_every_order_gives(
 def test_what_was_taken_in_is_not_taken_in_again(tmp_path: Path) -> None:
     path = str(tmp_path / "index.sqlite")
     index = OrderIndex(path, "f")
-    entries = [spec_of("a", "mend the loom", 1), order("a", 2, title="mend")]
+    entries = [spec_of("a", "fix the loom", 1), order("a", 2, title="mend")]
     index.take_state(entries)
     index.take_state(entries)
     index.take_events([event("a", 1, {"type": "message", "text": "the shuttle is stuck"})])

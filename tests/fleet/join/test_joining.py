@@ -1,4 +1,4 @@
-"""A machine that comes with a code is let in, as soon as somebody is there to do it."""
+"""A machine that comes with a code is let in, as soon as someone is there to do it."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from treadle.fleet.join.invitations import invite, read
 
 async def test_a_machine_that_comes_before_anybody_lets_it_in_waits(bus: Bus, start_node: Start) -> None:
     found = read(invite("second"))
-    with pytest.raises(Unreachable, match="nobody there lets machines in"):
+    with pytest.raises(Unreachable, match="no one there lets machines in"):
         await joining._ask_in(found, "", 0.0)
     asking = asyncio.create_task(joining._ask_in(found, "", 60.0))
     await start_node("n1")

@@ -54,7 +54,7 @@ async def test_at_its_limit_an_order_stops_and_asks_and_goes_on_only_with_more(
     assert "late.txt" in ended.result["changed"] and ended.used.tokens > 80
     assert [note.by for note in ended.notes] == ["ana"] and "70 tokens -> 140 tokens" in ended.notes[0].what
 
-    assert "nobody knows the price of its 80 tokens" in asks[unpriced.id].text, "an unknown price is not zero"
+    assert "no one knows the price of its 80 tokens" in asks[unpriced.id].text, "an unknown price is not zero"
     await client.answer(bus, unpriced.id, "deny", by="ben")
     ended = await client.wait(bus, unpriced.id, 90)
     assert ended.state == "failed" and "refused by ben" in ended.why

@@ -29,7 +29,7 @@ ASKS = (
         ("permission", Answer(decision="allow", text="fine with me"), b"\r"),
         ("permission", Answer(decision="deny", text="no"), b"\x1b"),
         ("question", Answer(decision="allow", text="call it\nshop"), b"call it shop\r"),
-        ("question", Answer(decision="allow", text="nobody answered in time", by="deadline"), b"\r"),
+        ("question", Answer(decision="allow", text="no one answered in time", by="deadline"), b"\r"),
     ],
 )
 def test_an_answer_is_typed_as_it_was_said_that_it_would_be(kind: str, answer: Answer, typed: bytes) -> None:

@@ -53,7 +53,7 @@ async def test_a_runner_is_paused_with_its_node_and_told_of_a_cancel() -> None:
     assert (await beat(answers, "n1.a.1")).get("paused", False) is False
     answers.book.change_control(pauses={"node:n1": Note(at=1.0, by="ana", what="lunch")})
     assert (await beat(answers, "n1.a.1"))["paused"] is True
-    answers.book.wish(row, CancelOrder(order="a", by="ana", why="enough"))
+    answers.book.request(row, CancelOrder(order="a", by="ana", why="enough"))
     assert "enough" in (await beat(answers, "n1.a.1"))["cancel"]
 
 

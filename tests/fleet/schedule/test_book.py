@@ -59,9 +59,9 @@ def test_every_order_ends_once_with_one_receipt_and_attempts_only_grow(steps: li
         elif row is None:
             continue
         elif do == "cancel":
-            book.wish(row, CancelOrder(order=row.spec.id, by="ana"))
+            book.request(row, CancelOrder(order=row.spec.id, by="ana"))
         elif do == "set":
-            book.wish(row, SetRequest(order=row.spec.id, by="ana", priority=which))
+            book.request(row, SetRequest(order=row.spec.id, by="ana", priority=which))
         elif row.order.state in AT_WORK and not stale:
             if do == "started":
                 book.started(row, now)
@@ -214,9 +214,9 @@ def played(history: list[tuple[str, int, float]]) -> tuple[list[object], list[tu
             elif row is None:
                 continue
             elif do == "cancel":
-                book.wish(row, CancelOrder(order=row.spec.id, by="ana"))
+                book.request(row, CancelOrder(order=row.spec.id, by="ana"))
             elif do == "set":
-                book.wish(row, SetRequest(order=row.spec.id, by="ana", priority=which))
+                book.request(row, SetRequest(order=row.spec.id, by="ana", priority=which))
             elif do == "answer" and row.order.parked:
                 book.unpark(row, AnswerRecord(decision="allow", by="ana"))
             elif row.order.state not in AT_WORK or not row.order.node:
@@ -306,10 +306,10 @@ def test_an_order_that_lands_waits_until_what_it_comes_after_has_landed_and_anot
     assert book.rows["other"].order.state == "placed" and book.rows["lands"].order.state == "queued"
     wait = why_waiting(book, book.rows["lands"], 0.2)
     assert wait is not None and wait.text == "after first, which is done and has not landed yet"
-    book.wish(first, NoteRequest(order="first", by="train", what="did not land", result={"not_landed": "red"}))
+    book.request(first, NoteRequest(order="first", by="train", what="did not land", result={"not_landed": "red"}))
     place_all(book, 0.3)
     assert book.rows["lands"].order.state == "queued"
-    book.wish(first, NoteRequest(order="first", by="train", what="landed", result={"merged": "d" * 40}))
+    book.request(first, NoteRequest(order="first", by="train", what="landed", result={"merged": "d" * 40}))
     place_all(book, 0.4)
     assert book.rows["lands"].order.state == "placed"
 
@@ -328,7 +328,7 @@ def test_a_question_to_a_person_may_be_taken_back_and_has_a_deadline() -> None:
     book = book_with(spec("q", agent="person", answer_seconds=0.0), spec("other", agent="person"))
     book.tick(1.0)
     assert [key for key, _ in book.unanswered] == ["answer.q.1"]
-    book.wish(book.rows["other"], CancelOrder(order="other", by="ana"))
+    book.request(book.rows["other"], CancelOrder(order="other", by="ana"))
     assert list(book.rows) == ["q"]
 
 

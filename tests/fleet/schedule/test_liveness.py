@@ -77,7 +77,7 @@ async def test_a_stalled_run_is_noted_and_interrupted_or_tried_again_as_was_aske
         says("never said", turn=1, delay=300),
         DONE,
     )
-    slowly = {"setup": "sleep 2"}  # in which nothing comes from the agent either, and nobody could be interrupted
+    slowly = {"setup": "sleep 2"}  # in which nothing comes from the agent either, and no one could be interrupted
     nudged = work(repository, stuck, stall_seconds=1.0, on_stall="interrupt", **slowly)
     again = work(repository, stuck, stall_seconds=1.0, on_stall="retry", attempts=2)
     await give(bus, nudged, again)

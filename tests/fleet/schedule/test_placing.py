@@ -79,7 +79,7 @@ def test_what_comes_after_another_waits_for_it_and_after_a_failure_as_it_was_tol
     after = {"waits": "block", "goes": "run", "skipped": "skip"}
     book = book_with(spec("parent"), *(spec(name, after=("parent",), if_failed=how) for name, how in after.items()))
     book.accept(spec("orphan", after=("nobody",)), 0.0)
-    assert waits(book, "waits").holder == "parent" and "nobody knows" in waits(book, "orphan").text
+    assert waits(book, "waits").holder == "parent" and "no one knows" in waits(book, "orphan").text
     end(book, "parent", "failed")
     assert node_of(book, "goes") == "n1" and "skipped" not in book.rows
     assert "ended as failed: retry that" in waits(book, "waits").text

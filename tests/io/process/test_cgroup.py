@@ -91,7 +91,7 @@ def test_what_is_left_of_a_killed_keeper_is_ended_by_the_next(group: Path | None
         until(all_in(place, keeper), "everything to be in the cgroup")
         reapers = [one.pid for one in table.descendants(keeper) if one.name == "treadle-reaper"]
         kill([first.pid, keeper, *reapers])
-        assert left(mark) and place.exists()  # nobody is left who could end them
+        assert left(mark) and place.exists()  # no one is left who could end them
     finally:
         first.kill()
         first.communicate()

@@ -27,4 +27,4 @@ async def test_programs_with_the_same_private_tmp_reach_each_other_and_no_one_el
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_has_it_too_and_no_more_rights_for_it() -> None:
     with as_nobody.room() as base:
-        check(as_nobody.as_another(base, [neighbours.__file__, str(base)]), as_nobody.NOBODY)
+        check(as_nobody.as_another(base, [neighbours.__file__, str(base)]), as_nobody.NO_ID)

@@ -368,7 +368,7 @@ if by_bubblewrap:
         workspace.mkdir()
         liar.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; "$@"; exit $?\n')
         liar.chmod(0o755)
-        methods.available()  # by the real one, which somebody then replaces
+        methods.available()  # by the real one, which someone then replaces
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         with pytest.raises(LocalError, match="does not hold"):
             await sh(room(workspace), "touch ran", workspace)

@@ -299,7 +299,7 @@ def about_files(world: World, receipt: Receipt, more: dict[str, Any]) -> Iterato
         yield "nothing was applied, and the source has changed"
     if place["result_tree"] is None:
         if receipt.outcome == "complete":
-            yield "complete, and nobody knows what was done"
+            yield "complete, and no one knows what was done"
         return
     if any(one["kind"] in MISSING for one in seen["oddities"]):
         return  # what is missing is listed; the tree is not that of the directory

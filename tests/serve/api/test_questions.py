@@ -49,7 +49,7 @@ async def test_an_answer_can_be_withdrawn_until_the_runner_has_it(
 
 
 async def test_a_message_is_queued_changed_and_taken_back_until_it_is_delivered(web: Web, bus: Bus) -> None:
-    (name,) = await give(bus, spec())  # nobody runs it, so that nothing is delivered
+    (name,) = await give(bus, spec())  # no one runs it, so that nothing is delivered
     said = await web.post(f"/orders/{name}/messages", {"text": "be quick"}, status=201)
     number = said["key"].rpartition(".")[2]
     await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": "be careful"})

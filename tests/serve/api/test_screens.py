@@ -1,4 +1,4 @@
-"""One connection for each terminal that somebody looks at, and none for those that nobody does."""
+"""One connection for each terminal that someone looks at, and none for those that no one does."""
 
 import asyncio
 import gc

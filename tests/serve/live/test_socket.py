@@ -1,4 +1,4 @@
-"""The socket of a tab: cursors go on, nothing is lost or told twice, and nobody who is slow costs others anything."""
+"""The socket of a tab: cursors go on, nothing is lost or told twice, and no one who is slow costs others anything."""
 
 from pathlib import Path
 from typing import Any

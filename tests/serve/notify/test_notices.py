@@ -46,7 +46,7 @@ async def test_a_question_is_told_once_everywhere_and_answered_from_its_link(
         assert heard.headers["x-treadle-signature"] == f"sha256={signature}"
         assert told["ask"]["command"] == "install /dev/null asked.txt"
         await _answer_from(told["links"]["allow"], bus, order.id)
-        # Where it can be, the message says that somebody has answered, and its buttons are gone.
+        # Where it can be, the message says that someone has answered, and its buttons are gone.
         changed = await telegram.until(lambda each: each.path == "/botT/editMessageText")
         edited = msgspec.json.decode(changed.body)
         assert edited["message_id"] == 7 and "answered: allow" in edited["text"] and "reply_markup" not in edited

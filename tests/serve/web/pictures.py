@@ -59,7 +59,7 @@ usage = {{ input = 6400, output = 60 }}
 CALL = '[[reply.call]]\nname = "bash"\narguments = { command = "COMMAND" }'
 TERMINAL = r"""
 import time
-print("\x1b[1m>\x1b[0m mend the failing test\n")
+print("\x1b[1m>\x1b[0m fix the failing test\n")
 print("\x1b[36m*\x1b[0m I look at the test first.")
 print("\x1b[32m  Read\x1b[0m tests/test_loom.py")
 print("\x1b[32m  Edit\x1b[0m loom.py  \x1b[32m+3\x1b[0m \x1b[31m-1\x1b[0m")

@@ -191,7 +191,7 @@ async def test_an_answer_that_came_second_says_who_was_first(
 
 
 async def test_a_message_is_sent_changed_and_taken_back_and_a_draft_stays(web: Web, bus: Bus, open_page: Open) -> None:
-    (name,) = await give(bus, spec())  # nobody runs it, so that nothing is delivered
+    (name,) = await give(bus, spec())  # no one runs it, so that nothing is delivered
     page = await open_page(web, f"order/{name}")
     await page.get_by_label("Message to the agent").fill("be quick")
     await page.get_by_role("button", name="Send", exact=True).click()

@@ -29,7 +29,7 @@ async def test_a_question_is_one_notification_until_it_was_answered_elsewhere(al
     await session.send("ServiceWorker.enable")
     async with asyncio.timeout(WAIT):
         registration = await registered
-    await page.goto("about:blank")  # nobody looks at the page
+    await page.goto("about:blank")  # no one looks at the page
 
     async def push(**told: Any) -> list[dict[str, Any]]:
         words = {"origin": alone.address, "registrationId": registration, "data": json.dumps(told)}

@@ -72,13 +72,13 @@ def test_nesting_too_deep_to_write_is_a_value_error() -> None:
 
 
 def test_half_a_surrogate_pair_is_mended_wherever_it_stands() -> None:
-    assert jsontext.mended({"caf\udce9": ["a\ud800b", ("é", 1, None)]}) == {"caf?": ["a?b", ["é", 1, None]]}
+    assert jsontext.repaired({"caf\udce9": ["a\ud800b", ("é", 1, None)]}) == {"caf?": ["a?b", ["é", 1, None]]}
 
 
 def test_the_mark_for_half_a_pair_can_be_chosen() -> None:
-    assert jsontext.mended(["a\ud83db", "\U0001f600"], jsontext.REPLACEMENT) == ["a\ufffdb", "\U0001f600"]
+    assert jsontext.repaired(["a\ud83db", "\U0001f600"], jsontext.REPLACEMENT) == ["a\ufffdb", "\U0001f600"]
 
 
 def test_only_escapes_of_half_a_pair_change_in_a_line() -> None:
     line = b'{"a":"\\ud83d \\ud83d\\ude00 \\\\ud83d \\u00e9 \\n \\ude00"}'
-    assert jsontext.mended_line(line) == b'{"a":"\\ufffd \\ud83d\\ude00 \\\\ud83d \\u00e9 \\n \\ufffd"}'
+    assert jsontext.repaired_line(line) == b'{"a":"\\ufffd \\ud83d\\ude00 \\\\ud83d \\u00e9 \\n \\ufffd"}'

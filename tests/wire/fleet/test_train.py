@@ -14,7 +14,7 @@ from treadle.wire.fleet.train import (
     QueuedChange,
     ReturnedChange,
     TrainRecord,
-    TrainWish,
+    TrainRequest,
 )
 
 FULL = TrainRecord(
@@ -39,7 +39,7 @@ FULL = TrainRecord(
     [
         FULL,
         Boarding(order="a", root="/r", branch="main"),
-        TrainWish(by="ana", pause="lunch"),
+        TrainRequest(by="ana", pause="lunch"),
         LandedRecord(order="a", train="t", branch="main", commit="c", tree="t", seq=1, at=1.0, by="b"),
     ],
     ids=lambda stored: type(stored).__name__,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
-from treadle.wire.sidecar.lines import mended_line, said_twice, unusable
+from treadle.wire.sidecar.lines import repaired_line, said_twice, unusable
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.text(),
@@ -41,13 +41,13 @@ def test_a_number_of_too_many_digits_is_refused() -> None:
 def test_half_a_pair_is_replaced_and_nothing_else_changes(tree: dict[str, object]) -> None:
     tree.pop("half", None)
     line = json.dumps({**tree, "half": "a\ud83cb"}, ensure_ascii=True).encode()
-    assert json.loads(mended_line(line)) == {**tree, "half": "a?b"}
+    assert json.loads(repaired_line(line)) == {**tree, "half": "a?b"}
 
 
 @pytest.mark.parametrize("line", [b'{"a":1}', b'{"a":"\\ud83c","n":NaN}', b'{"a":"\\ud83c"', b'"\\\\ud83c"'])
 def test_what_is_not_half_a_pair_is_not_mended(line: bytes) -> None:
     with pytest.raises(ValueError):
-        mended_line(line)
+        repaired_line(line)
 
 
 def test_a_receipt_needs_ids_and_times_that_can_be_read() -> None:

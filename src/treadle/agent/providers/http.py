@@ -13,7 +13,7 @@ from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.endpoint import Endpoint
 from treadle.agent.providers.failures import from_response, without_key
 from treadle.agent.providers.prices import Price, cost
-from treadle.agent.providers.reading import mended_request
+from treadle.agent.providers.reading import repaired_request
 from treadle.agent.providers.retry import Clock, SystemClock, retrying
 from treadle.agent.providers.sse import decoder_for
 from treadle.errors import LineTooLong, ProviderError
@@ -87,7 +87,7 @@ class HttpProvider:
         try:
             body = self._format.body(request, self.name, self.model)
         except UnicodeEncodeError:
-            body = self._format.body(mended_request(request), self.name, self.model)
+            body = self._format.body(repaired_request(request), self.name, self.model)
         return retrying(lambda: self._attempt(body), self._endpoint.retry, self._clock)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyItem, None]:

@@ -8,7 +8,7 @@ from treadle.agent.messages import Image, ModelRequest
 from treadle.errors import ProviderError
 from treadle.session import Effort
 from treadle.wire.common import images as wire
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 
 T = TypeVar("T")
 
@@ -20,16 +20,16 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _decode_mended(decoder, data, provider, error)
+        return _decode_repaired(decoder, data, provider, error)
 
 
-def _decode_mended(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: Exception) -> T:
+def _decode_repaired(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: Exception) -> T:
     """Some services split a surrogate pair between events; the halves are not text, but the rest of the event is."""
     if b"\\u" in data:
         import json
 
         try:
-            return decoder.decode(json.dumps(mended(json.loads(data, parse_constant=str))))
+            return decoder.decode(json.dumps(repaired(json.loads(data, parse_constant=str))))
         except (ValueError, RecursionError):
             pass
     start = data[:200].decode("utf-8", "replace")
@@ -41,9 +41,9 @@ def _decode_mended(decoder: msgspec.json.Decoder[T], data: bytes, provider: str,
     ) from None
 
 
-def mended_request(request: ModelRequest) -> ModelRequest:
+def repaired_request(request: ModelRequest) -> ModelRequest:
     """The request without lone surrogates, which come from file names and broken output and are not text."""
-    return msgspec.convert(mended(msgspec.to_builtins(request)), ModelRequest)
+    return msgspec.convert(repaired(msgspec.to_builtins(request)), ModelRequest)
 
 
 def data_url(image: Image, images: dict[str, bytes]) -> str | None:

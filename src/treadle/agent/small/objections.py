@@ -133,7 +133,7 @@ def _unsound(call: ToolCall, path: str, cwd: str) -> Objection | None:
     wrong, line = fault(path, after)
     if not wrong or (before and fault(path, before)[0]):
         return None
-    # Quote a line only when the call itself contains it: nobody has decided yet whether the file may be read.
+    # Quote a line only when the call itself contains it: no one has decided yet whether the file may be read.
     wrong += f": {line}" if line and line in call_text(call) else ""
     return Objection(text=f"With that, {path} could not be read any more: {wrong}. Make the call again, correctly.")
 

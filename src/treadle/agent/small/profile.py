@@ -43,7 +43,7 @@ class SmallProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A wrong call is answered with the correct one."""
     vary: bool = True
     """After a repeated call the next must use another tool, sampled at a higher temperature."""
-    mend: bool = True
+    repair: bool = True
     """An edit whose place is clear is made there, although blank lines or white space differ."""
     object: bool = True
     """A call that cannot help is sent back: one made before, one that overwrites a file, code that does not parse."""
@@ -61,21 +61,22 @@ PARTS = SmallProfile.__struct_fields__
 
 def _known(part: str) -> str:
     name = part.strip().replace("-", "_")
+    name = "repair" if name == "mend" else name  # what it was called until 0.2
     if name not in PARTS:
         raise ConfigError(f"the profile for small models has no part {part!r}", hint=f"there are {', '.join(PARTS)}")
     return name
 
 
-def parse(wish: str) -> SmallProfile | None:
+def parse(setting: str) -> SmallProfile | None:
     """Parse `on`, `off`, or `on` without some parts: `-caps,-vary`. None is off."""
-    word = wish.strip().lower()
+    word = setting.strip().lower()
     if word in ("on", "1", "true", "yes"):
         return SmallProfile()
     if word in ("off", "0", "false", "no"):
         return None
     parts = [part.strip() for part in word.split(",")]
     if not all(part.startswith("-") for part in parts):
-        raise ConfigError(f"small is {wish!r}", hint="write on, off, or the parts to leave out: -caps,-vary")
+        raise ConfigError(f"small is {setting!r}", hint="write on, off, or the parts to leave out: -caps,-vary")
     return SmallProfile().without(*(part[1:] for part in parts))
 
 
@@ -89,10 +90,10 @@ def is_small(vendor: str, model: str, window: int | None) -> bool:
     return vendor == "local"
 
 
-def chosen(wish: Any, vendor: str, model: str, window: int | None) -> SmallProfile | None:
+def chosen(setting: Any, vendor: str, model: str, window: int | None) -> SmallProfile | None:
     """What was asked for; otherwise, what suits the model."""
-    if wish is not None:
-        return parse(str(wish))
+    if setting is not None:
+        return parse(str(setting))
     return SmallProfile() if is_small(vendor, model, window) else None
 
 

@@ -12,10 +12,10 @@ from treadle.agent.messages import AssistantMessage, ChatMessage, ModelRequest, 
 from treadle.agent.providers.base import Provider, Reply, ReplyItem
 from treadle.agent.small import objections, words
 from treadle.agent.small.calls import Written, offered, read, reply_schema
-from treadle.agent.small.mending import mended
 from treadle.agent.small.objections import Objection
 from treadle.agent.small.profile import SmallProfile
 from treadle.agent.small.render import CUT_OFF, LOOK, argument, is_look, rendered
+from treadle.agent.small.repairing import repaired
 from treadle.agent.small.runaway import endless
 from treadle.events import TextDelta, Usage
 from treadle.sessions.session import new_id
@@ -87,7 +87,7 @@ class SmallModel:
                         yield item
             if raw is None:
                 return
-            reply, usage = self._mended(_understood(raw)), _sum(usage, raw.usage)
+            reply, usage = self._repaired(_understood(raw)), _sum(usage, raw.usage)
             objection = self._objection(reply, raw.finish, request.messages) if objecting else None
             if objection is None:
                 break
@@ -145,11 +145,11 @@ class SmallModel:
             else None,
         )
 
-    def _mended(self, reply: Reply) -> Reply:
-        if not self.profile.mend:
+    def _repaired(self, reply: Reply) -> Reply:
+        if not self.profile.repair:
             return reply
         calls = tuple(
-            mended(call, objections.content(argument(call, "file_path"), self._cwd) or "")
+            repaired(call, objections.content(argument(call, "file_path"), self._cwd) or "")
             if call.name == "edit_file"
             else call
             for call in reply.message.calls

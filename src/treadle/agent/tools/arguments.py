@@ -125,7 +125,7 @@ def _named(tool: AnyTool, given: dict[str, Any]) -> tuple[dict[str, Any], list[s
 
 
 def _in_seconds(tool: AnyTool, named: dict[str, Any]) -> dict[str, Any]:
-    """Other agents give a command's time in milliseconds; nobody means more than an hour."""
+    """Other agents give a command's time in milliseconds; no one means more than an hour."""
     timeout = named.get("timeout")
     if tool.name == "bash" and isinstance(timeout, int | float) and 3600 < timeout <= 3_600_000:
         return {**named, "timeout": timeout / 1000}

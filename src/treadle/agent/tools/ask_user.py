@@ -22,13 +22,13 @@ class AskUser:
     name = "ask_user"
     description = (
         "Ask the person a question and wait for the answer. Use it only for what you cannot find out and should not "
-        "decide yourself. When nobody can answer, you are told so."
+        "decide yourself. When no one can answer, you are told so."
     )
     kind: ToolKind = "other"
     Args = AskUserArgs
 
     def access(self, args: AskUserArgs, resolve: Callable[[str], Path]) -> Access:
-        # It touches nothing: nobody need be asked whether they may be asked.
+        # It touches nothing: no one need be asked whether they may be asked.
         return Access(tool=self.name, kind="read", args=args)
 
     async def run(self, args: AskUserArgs, context: ToolContext) -> str:
@@ -37,7 +37,7 @@ class AskUser:
         answer = await context.ask(args.question, tuple(args.options))
         if answer.decision == "deny":
             raise ToolError(
-                f"no answer: {answer.text or 'nobody answered'}",
+                f"no answer: {answer.text or 'no one answered'}",
                 hint="decide yourself where that is safe, and say what you assumed",
             )
         return answer.text or "yes"

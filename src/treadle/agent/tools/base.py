@@ -68,7 +68,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     emit: Callable[[Event], None]
     """FileChanged, CommandRun, ToolOutput, Warned ... as they happen."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[Answer]]
-    """Ask a person a question; when nobody can answer, the Answer is a denial that says so."""
+    """Ask a person a question; when no one can answer, the Answer is a denial that says so."""
     env: dict[str, str]
     """The whole environment for children, already reduced to what is allowed."""
     backup: Callable[[Path], None]

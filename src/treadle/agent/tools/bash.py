@@ -170,7 +170,7 @@ class ShellRun:
             await self._stop_rest(child)
             self._tell_exit()
         finally:
-            # Nobody is left to write; a descriptor that was passed out of the tree must not keep us waiting.
+            # No one is left to write; a descriptor that was passed out of the tree must not keep us waiting.
             await asyncio.wait([reading], timeout=LINGER)
             reading.cancel()
 
@@ -249,7 +249,7 @@ def _signal_name(number: int) -> str:
 
 
 class Live:
-    """Output as it comes, for whoever watches: collected for a moment, and never more than `TOTAL` bytes."""
+    """Output as it comes, for the one who watches: collected for a moment, and never more than `TOTAL` bytes."""
 
     PAUSE = 0.05
     TOTAL = 256 << 10

@@ -150,7 +150,7 @@ def save(context: ToolContext, loaded: Loaded, data: bytes, old: str, new: str) 
     with context.writing((show(path),)), pinned(path.parent) as parent:
         if _stamp(path.name, parent) != loaded.stamp:
             raise ToolError(
-                f"{show(path)} was changed by somebody else at this very moment; nothing was written",
+                f"{show(path)} was changed by another process at this very moment; nothing was written",
                 hint="read it again and redo the change",
             )
         context.backup(path)

@@ -8,7 +8,7 @@ from treadle.policy.network import shown
 
 class HostQuestions:
     def __init__(self, ask: Callable[[str, int], Awaitable[bool]] | None) -> None:
-        """`ask` None: nobody is asked, and none is reached."""
+        """`ask` None: no one is asked, and none is reached."""
         self._ask = ask
         self._answers: dict[tuple[str, int], asyncio.Task[bool]] = {}
         self.refused: list[str] = []

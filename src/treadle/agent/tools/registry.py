@@ -139,7 +139,7 @@ def _inline(node: Any, defs: dict[str, Any]) -> Any:
 
 
 def _not_null(node: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from optional arguments: they are left out, so nobody need know that they may be null."""
+    """Remove null from optional arguments: they are left out, so no one need know that they may be null."""
     choices = node.pop("anyOf", None)
     if node.get("default", ...) in (None, []):
         del node["default"]

@@ -235,7 +235,7 @@ class ChatScreen:
     async def ask(self, question: Question) -> Answer:
         self._answer = asyncio.get_running_loop().create_future()
         self.print(self._whole(question))
-        await self._print_now()  # nobody may say yes to something that is not on the screen yet
+        await self._print_now()  # no one may say yes to something that is not on the screen yet
         self.question, self._asked_at = question, time.monotonic()
         self.field.reset()
         self.focus()

@@ -11,7 +11,7 @@ def fleet() -> None:
 
     \b
     treadle fleet up                                   start a fleet on this machine
-    treadle fleet submit "mend the test" --root . --verify "make test" --wait
+    treadle fleet submit "fix the test" --root . --verify "make test" --wait
     treadle fleet ls                                   what there is
     treadle fleet explain ORDER                        why it waits, or what it does
     treadle fleet approvals; treadle fleet answer ORDER allow

@@ -3,7 +3,7 @@
 heimdall-brief build --task ID --spec TEXT|FILE.md#HEADING [--symbols ID,ID] [--capsules ID,ID]
     [--invariants PATH[#HEADING]] [--budget TOKENS] [--strict]
     prints the task, what its symbols stand for, what it builds on, and where the invariants are
-    --spec PLAN.md#HEADING takes that section of the plan, so that nobody types it again (a written token costs most)
+    --spec PLAN.md#HEADING takes that section of the plan, so that no one types it again (a written token costs most)
     --budget TOKENS: how much its capsules may take; what does not fit is listed by id
     --strict refuses (exit 1) when a symbol or the invariants lead nowhere; an unknown capsule always does
 heimdall-brief wave FILE [--task ID] [--invariants PATH[#HEADING]] [--budget TOKENS]

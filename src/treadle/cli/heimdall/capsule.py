@@ -1,4 +1,4 @@
-"""heimdall-capsule: what was done, in at most ten lines, for whoever builds on it
+"""heimdall-capsule: what was done, in at most ten lines, for the agents that build on it
 
 heimdall-capsule write ID --what TEXT [--where TEXT] [--decision TEXT] [--gotcha TEXT] [--depends ID,ID]
     keep a capsule; one of more than ten lines is refused (exit 2) and nothing is touched

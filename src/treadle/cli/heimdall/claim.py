@@ -1,23 +1,23 @@
 """heimdall-claim: who may change what in a repository, and for how long
 
 heimdall-claim claim SURFACE... --task T [--ttl MINUTES] [--shared]
-    take these beside what one holds; exit 3 when somebody else holds any of them
+    take these beside what one holds; exit 3 when another agent holds any of them
     a surface is a path (with all under it), a quoted glob such as 'src/**/*.ts', or file#symbol; --shared: only to read
 heimdall-claim release [SURFACE...] [--haid H] [--force --reason TEXT]
     give these up, or all; another's only with --force, and the reason is kept in decisions.md
 heimdall-claim wait SURFACE... [--timeout SECONDS]
     until no one else holds any of them (exit 0), or so long (600 s; exit 3); the holders are told that you wait
 heimdall-claim heartbeat [--haid H]         renew it, before it ends
-heimdall-claim check SURFACE... [--shared] [--json]          exit 3 when somebody else holds any of them
+heimdall-claim check SURFACE... [--shared] [--json]          exit 3 when another agent holds any of them
 heimdall-claim check --diff [RANGE] [--json]
-    the same for what the commits in RANGE change (in CI: origin/main..HEAD), each by whoever its Heimdall-Agent
+    the same for what the commits in RANGE change (in CI: origin/main..HEAD), each by the one that its Heimdall-Agent
     trailer names; without RANGE, for what is not committed yet
 heimdall-claim list [--json]                all active claims
 heimdall-claim who [--json]                 who is here, on what, since when, and who waits for whom
 heimdall-claim show [--haid H] [--json]     one of them
 heimdall-claim reap                         remove those that ended
 heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
-    git hooks that refuse commits and pushes under somebody else's claim; the first claim in a repository installs them
+    git hooks that refuse commits and pushes under another agent's claim; the first claim in a repository installs them
     HEIMDALL_GUARD_BYPASS="why" lets one through, and the reason is kept in decisions.md
     In an agent's session this, --force and another session's identity need a code from `treadle coord allow`.
 heimdall-claim guard install --server [CLONE...]
@@ -103,7 +103,7 @@ def _claim(claims: Claims, args: Arguments) -> int:
 
 def _tell_of_waits(claims: Claims, haid: str) -> None:
     for wait in claims.waits.on(haid):
-        err(f"somebody waits for you: {one_line(told(wait))}")
+        err(f"another agent waits for you: {one_line(told(wait))}")
 
 
 def _release(claims: Claims, args: Arguments) -> int:
@@ -208,7 +208,7 @@ def _verdict(claims: Claims, found: list[Overlap], args: Arguments) -> int:
         raise Collision(found, "change")
     if unseen:
         return 2
-    out("clear: nobody has claimed anything in this clone" if fresh else "clear")
+    out("clear: no one has claimed anything in this clone" if fresh else "clear")
     return 0
 
 
@@ -357,7 +357,7 @@ def _radar(claims: Claims, args: Arguments) -> int:
             out(f"CONFLICT {' <-> '.join(conflict['between'])}")
             for row in conflict["files"]:
                 held = ", ".join(f"{h['haid']} (task {h['task']}, until {h['expires_at']})" for h in row["holders"])
-                out(f"  {one_line(row['file'])}  {'held by ' + held if held else 'held by nobody'}")
+                out(f"  {one_line(row['file'])}  {'held by ' + held if held else 'held by no one'}")
     return 3 if found else 0
 
 

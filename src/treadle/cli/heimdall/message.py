@@ -7,7 +7,7 @@ treadle coord message ask QUESTION [--to HAID|ROLE] [--reply-to MSG_ID]
 treadle coord message read [--all] [--ack] [--json]
     what was sent to you; --all: also what you have acknowledged; --ack: acknowledge what is shown
 treadle coord message thread MSG_ID [--json]     a message, and those that answer it
-treadle coord message search TEXT [--json]       the messages that contain it, whoever they are for
+treadle coord message search TEXT [--json]       the messages that contain it, no matter who they are for
 """
 
 import os

@@ -5,7 +5,7 @@ treadle coord setup claude|codex|gemini|qwen|copilot|opencode|cursor [--dry-run]
     paragraph to AGENTS.md (or CLAUDE.md, GEMINI.md); unless --no-guard, installs the hooks of `heimdall-claim guard`
     --dry-run shows what would change; --trust (codex): mark the hook as trusted, which Codex otherwise asks you about
 treadle coord setup PROGRAM --remove [--dry-run]
-    takes it all out again; what nobody has changed since is as it was before, byte for byte;
+    takes it all out again; what no one has changed since is as it was before, byte for byte;
     the git hooks stay, for others: `heimdall-claim guard uninstall` removes them
 """
 

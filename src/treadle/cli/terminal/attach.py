@@ -95,7 +95,7 @@ def _choose(where: str) -> Place:
         sys.stdout.flush()
         answer = sys.stdin.readline()
         if not answer:
-            raise UsageError("nobody chose one")
+            raise UsageError("no one chose one")
         answer = answer.strip()
         for number, row in enumerate(living, 1):
             if answer in (str(number), row["id"]):

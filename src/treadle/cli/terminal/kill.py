@@ -4,7 +4,7 @@
     treadle kill --all
 
 SIGTERM to everything in the terminal; SIGHUP to what ignores it, as interactive shells do; SIGKILL after the grace (5).
-Exit code 1 when something is left, or when nobody can tell whether something is.
+Exit code 1 when something is left, or when it cannot be told whether something is.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _tell(name: str, report: dict[str, Any]) -> None:
         sys.stdout.write(f"  {entry['by']:8} {entry['pid']} {entry['name']}\n")
     if report["unseen"]:
         why = "all that watched it was killed" if report.get("lost") else "its supervisor adopts nothing"
-        warn(f"  nobody can tell whether {name} left something behind: {why}")
+        warn(f"  it cannot be told whether {name} left something behind: {why}")
     for entry in report["survivors"]:
         warn(f"  still there: {entry['pid']} {entry['name']}")
 

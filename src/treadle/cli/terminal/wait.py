@@ -9,11 +9,11 @@ or, finer than working: thinking, streaming, tool_use.
 
   --any       of several terminals, the first that gets there; prints its id and state. Without --state: the first that
               is idle, waits for a person, failed or ended
-  --anyway    take a program that nobody recognises for idle when it is silent
+  --anyway    take a program that is not recognised for idle when it is silent
   --exit      until it has ended; the exit code is the program's, also when that was long ago
   --timeout S how long to wait, at most
 
-Exit codes: 0 it is in the state. 1 it has ended instead. 3 it waits for a person instead of getting idle, or nobody can
+Exit codes: 0 it is in the state. 1 it has ended instead. 3 it waits for a person instead of getting idle, or no one can
 tell what it does. 5 its turn failed instead. 124 not within the timeout.
 """
 
@@ -174,7 +174,7 @@ def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
         sys.stdout.write(f"error: {state.get('message') or ''}\n")
         return TURN_FAILED
     if state["name"] == "unknown" and state.get("hint") == "idle":
-        warn(f"treadle: nobody can tell whether {name} is idle: it is silent, and not a program that is known")
+        warn(f"treadle: it cannot be told whether {name} is idle: it is silent, and not a program that is known")
         warn(f"  look with `treadle peek {name}`; --anyway takes silence for idle; `treadle explain {name}` says why")
         return NEEDS_A_PERSON
     return None

@@ -57,7 +57,7 @@ def read_choice(asked: Asked, result: Any) -> Answer:
             return Answer(decision="allow", text=asked.options[int(number)])
     if asked.kind != "question" and chosen in _SCOPES:
         return Answer(decision="allow", scope=_SCOPES[chosen])
-    return _denied("" if chosen == "reject" else "nobody chose", by="person")
+    return _denied("" if chosen == "reject" else "no one chose", by="person")
 
 
 async def _by_form(call: Caller, session: str, asked: Asked) -> Answer:

@@ -207,7 +207,7 @@ class McpDoor:
         return run
 
     def _changes(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What a client may set for a session: never more than whoever started the server has allowed."""
+        """What a client may set for a session: never more than the one who started the server has allowed."""
         base = self._base
         cwd = os.path.realpath(os.path.join(base.cwd, arguments.get("directory") or ""))
         if not is_under(cwd, os.path.realpath(base.cwd)) or not os.path.isdir(cwd):

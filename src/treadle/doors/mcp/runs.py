@@ -93,7 +93,7 @@ class AgentRun:
                 await self._news.wait()
 
     async def settled(self, seconds: float | None = None, *, questions: bool = True) -> None:
-        """Wait until the turn has ended or, with `questions`, until somebody must answer something."""
+        """Wait until the turn has ended or, with `questions`, until someone must answer something."""
         loop = asyncio.get_running_loop()
         end = None if seconds is None else loop.time() + seconds
         while self.busy and not (questions and self.questions):
@@ -148,7 +148,7 @@ class Runs:
 
 
 Elicit: TypeAlias = Callable[[Asked], Awaitable[Answer | None]]
-"""Puts a question to the person at the client; None when nobody can be asked."""
+"""Puts a question to the person at the client; None when no one can be asked."""
 
 
 async def ask_while(run: AgentRun, elicit: Elicit) -> None:

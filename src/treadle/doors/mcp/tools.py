@@ -42,7 +42,7 @@ TOOLS: dict[str, dict[str, Any]] = {
         _tool(
             "run",
             "Give an agent a prompt and wait for its answer. Tells progress. Returns early, with status `waiting`, when"
-            " the agent asks something that nobody could be asked about; `answer` it, then `read`.",
+            " the agent asks something that no one could be asked about; `answer` it, then `read`.",
             record({"prompt": _PROMPT}, _WORK),
         ),
         _tool("start", "Give an agent a prompt and return at once.", record({"prompt": _PROMPT}, _WORK)),

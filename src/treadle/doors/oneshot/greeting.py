@@ -14,7 +14,7 @@ from treadle.wire.oneshot.subagents import subagent
 Heard = wire.Record | RemoteProtocolError
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The part of an `initialize` that a session must know when it is opened."""
 
     instructions: Instructions | None = None
@@ -27,14 +27,14 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(spec, instructions=instructions, subagents=(*spec.subagents, *self.subagents))
 
 
-def wishes(request: dict[str, Any], before: Instructions) -> Wishes:
-    """Raises what the host must be told: an unreadable wish is never ignored."""
+def host_options(request: dict[str, Any], before: Instructions) -> HostOptions:
+    """Raises what the host must be told: an unreadable option is never ignored."""
     instructions = _instructions(request, before)
     check = None
     if request.get("jsonSchema"):
         check = SchemaCheck(request["jsonSchema"])
         instructions = check.added(instructions or before)
-    return Wishes(instructions=instructions, subagents=_subagents(request.get("agents")), check=check)
+    return HostOptions(instructions=instructions, subagents=_subagents(request.get("agents")), check=check)
 
 
 async def first_records(link: Link[Heard, Any]) -> list[Heard]:
@@ -53,7 +53,7 @@ def greeted(records: list[Heard], spec: SessionSpec) -> SessionSpec:
     if first.get("type") != "control_request" or request.get("subtype") != "initialize":
         return spec
     try:
-        return wishes(request, spec.instructions).of(spec)
+        return host_options(request, spec.instructions).of(spec)
     except TreadleError:
         return spec
 

@@ -123,7 +123,7 @@ class StreamInput:
                 refusing = self._runner.refuse if self._control.refused else self._runner.blocked
                 code = await refusing(reason)
                 continue
-            # With `client_composed`, the host composed the prompt; nobody typed it.
+            # With `client_composed`, the host composed the prompt; no one typed it.
             code = await self._runner.run(before + text, images, verbatim=bool(record.get("client_composed")))
             if self._runner.turn is not None:
                 self._control.turns[uuid] = self._runner.turn

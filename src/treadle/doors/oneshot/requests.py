@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from treadle.doors.oneshot.adaptable import Adaptable, Extensible
-from treadle.doors.oneshot.greeting import wishes
+from treadle.doors.oneshot.greeting import host_options
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.host_tools import HostServer, Request
 from treadle.doors.oneshot.run import OneShot
@@ -53,7 +53,7 @@ class HostRequests:
         self.turns: dict[str, str] = {}
         """The uuid of a prompt -> the turn that it began."""
         self.refused = ""
-        """Why `initialize` was refused: a host whose wishes cannot be met is not served."""
+        """Why `initialize` was refused: a host whose options cannot be met is not served."""
 
     async def obey(self, request: dict[str, Any]) -> dict[str, Any]:
         match request.get("subtype"):
@@ -114,7 +114,7 @@ class HostRequests:
         if hooks and self._hooks is not None:
             for event in self._hooks.register(hooks):
                 self._warn(f"hooks of the event {event} are not called here")
-        asked = wishes(request, self._instructions)
+        asked = host_options(request, self._instructions)
         if asked.check is not None:
             self._runner.demand(asked.check)
         info = self._session.info

@@ -1,6 +1,6 @@
 """One prompt through any session, printed: text, json, stream-json or codex-json, and an exit code.
 
-The runner owns only the output and the exit code: it asks nobody, makes no provider, reads no arguments.
+The runner owns only the output and the exit code: it asks no one, makes no provider, reads no arguments.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class OneShot:
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody wanted it to end, perhaps before anything was asked."""
+        """Whether someone wanted it to end, perhaps before anything was asked."""
         return self._interrupted is not None
 
     def demand(self, check: Answers) -> None:
@@ -433,6 +433,6 @@ class Answers(Protocol):
 
 
 def _broken(pump: asyncio.Task[None]) -> RunEnding:
-    """Events stopped before the turn ended: nobody reads what we write, or the session closed."""
+    """Events stopped before the turn ended: no one reads what we write, or the session closed."""
     pump.result()
     return RunEnding(error=ErrorInfo(code="no_result", message="the session closed without an answer"))

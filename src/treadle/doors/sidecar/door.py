@@ -70,7 +70,7 @@ class Sidecar:
             await asyncio.wait([serving, gone], return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
                 return serving.result()
-            self._warn("nobody reads our output any more")
+            self._warn("no one reads our output any more")
             return 1
         finally:
             for task in (serving, gone):
@@ -139,7 +139,7 @@ class Sidecar:
         except RemoteProtocolError as error:
             self._warn(f"the input ended inside a line: {error}")
         except PeerClosed:
-            pass  # whoever writes events will find out as well
+            pass  # the one who writes events will find out as well
         finally:
             self._ended = True
             self._arrived.set()

@@ -176,7 +176,7 @@ class AgentWork:
             return False
         self._next.append(text)
         if now:
-            await self.session.interrupt(self._turn, "somebody has something to say")
+            await self.session.interrupt(self._turn, "a person has a message")
         return True
 
     async def answer(self, request: str, answer: Answer) -> None:

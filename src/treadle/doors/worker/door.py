@@ -135,7 +135,7 @@ class Worker:
         self._active: Active | None = None
         self._unanswered: set[str] = set()
         self._heard_all = False
-        """Whether the client has closed our input, so that nobody can answer a question any more."""
+        """Whether the client has closed our input, so that no one can answer a question any more."""
         self._helpers: set[asyncio.Task[None]] = set()
         self._interval = heartbeat_seconds(environ, warn)
 
@@ -155,7 +155,7 @@ class Worker:
                 await self._out.flushed()
             answered = serving.done() or self._pending.idle
             return 0 if answered and self._out.empty else 1
-        except asyncio.CancelledError:  # a signal: whoever waits for a result gets one
+        except asyncio.CancelledError:  # a signal: the one who waits for a result gets one
             self._call_all_off()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LEAVING_SECONDS):
@@ -381,7 +381,7 @@ class Worker:
 
     def _deny_question(self, request: str) -> None:
         async def answer(session: Session) -> None:
-            said = "the client has closed the connection, so nobody can answer"
+            said = "the client has closed the connection, so no one can answer"
             with contextlib.suppress(TreadleError):  # it was answered in this moment
                 await session.answer(request, Answer(decision="deny", text=said, by="nobody"))
 

@@ -33,7 +33,7 @@ class Pending:
 
     @property
     def idle(self) -> bool:
-        """Whether somebody waits in `take` for something to do."""
+        """Whether someone waits in `take` for something to do."""
         return not self._arrived.is_set()
 
     def put(self, item: Item) -> None:

@@ -38,7 +38,7 @@ class Files:
 
     async def read(self, params: dict[str, Any]) -> dict[str, Any]:
         path = self._path(params)
-        if not os.path.lexists(path):  # agents look for many files, and nobody wants to be asked about each
+        if not os.path.lexists(path):  # agents look for many files, and no one wants to be asked about each
             raise Fault(NOT_FOUND, f"no such file: {path}")
         await self._host.use(Access(tool="read", kind="read", paths=(path,)), self._call())
         text = await asyncio.to_thread(_read, path)

@@ -53,7 +53,7 @@ class ExecSession(BaseSession):
         self._open: dict[str, str] = {}
         """Running tools: call and name."""
         told = (
-            "this codex has no app-server and is driven by `codex exec`: it asks nobody, and the rules do not bind it"
+            "this codex has no app-server and is driven by `codex exec`: it asks no one, and the rules do not bind it"
         )
         for each in (told, *abilities.not_kept(card.name, info.capabilities, spec)):
             self.emit(Warned(message=each, code="not_enforced"))

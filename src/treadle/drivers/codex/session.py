@@ -80,7 +80,7 @@ class CodexSession(DrivenSession):
 
     async def _open_thread(self) -> Any:
         start = self.spec.start
-        params = self._wishes()
+        params = self._thread_params()
         if start.resume is None:
             return await self._rpc.call("thread/start", {**params, "ephemeral": not start.persist})
         id = start.resume or await self._newest()
@@ -88,8 +88,8 @@ class CodexSession(DrivenSession):
             return await self._rpc.call("thread/fork", {**params, "threadId": id})
         return await self._rpc.call("thread/resume", {**params, "threadId": id})
 
-    def _wishes(self) -> dict[str, Any]:
-        wishes: dict[str, Any] = {
+    def _thread_params(self) -> dict[str, Any]:
+        options: dict[str, Any] = {
             "cwd": self.spec.cwd,
             "approvalPolicy": "untrusted",
             "approvalsReviewer": "user",
@@ -97,17 +97,17 @@ class CodexSession(DrivenSession):
             "experimentalRawEvents": True,
         }
         if self.spec.model:
-            wishes["model"] = self.spec.model
+            options["model"] = self.spec.model
         if self.spec.instructions.system is not None:
-            wishes["baseInstructions"] = self.spec.instructions.system
+            options["baseInstructions"] = self.spec.instructions.system
         if self.spec.instructions.append is not None:
-            wishes["developerInstructions"] = self.spec.instructions.append
+            options["developerInstructions"] = self.spec.instructions.append
         if self.spec.tools.servers:
             servers = {name: _server(entry) for name, entry in self.spec.tools.servers.items()}
-            wishes["config"] = {"mcp_servers": servers}
+            options["config"] = {"mcp_servers": servers}
         if self.spec.start.resume is not None:
-            del wishes["experimentalRawEvents"]
-        return wishes
+            del options["experimentalRawEvents"]
+        return options
 
     def _sandbox(self) -> str:
         chosen = self._options.get("sandbox")

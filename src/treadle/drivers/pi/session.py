@@ -195,7 +195,7 @@ class PiSession(DrivenSession):
             answer = {name: text for name, text in (("system", given.system), ("append", given.append)) if text}
         elif said.title == f"{MARK}tool":
             answer = await self._judge(msgspec.json.decode(said.placeholder or "{}"))
-        if answer is None:  # an extension of the person's own asks, and there is nobody to show its dialog to
+        if answer is None:  # an extension of the person's own asks, and there is no one to show its dialog to
             await self.peer.say(Command(type=ANSWER, id=said.id or "", cancelled=True))
         else:
             await self.peer.say(Command(type=ANSWER, id=said.id or "", value=msgspec.json.encode(answer).decode()))

@@ -18,7 +18,7 @@ _BY_MODE = {
     "suggest": ("approval", ["Write", "Edit", "Bash"]),
     "auto-edit": ("approval", ["Bash"]),
 }
-"""What a mode holds back. For a sidecar, "ask" means "deny": the protocol has nobody to ask."""
+"""What a mode holds back. For a sidecar, "ask" means "deny": the protocol has no one to ask."""
 
 
 def work_order(spec: SessionSpec, task: str) -> WorkOrder:

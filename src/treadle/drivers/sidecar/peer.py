@@ -161,7 +161,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
                 self.failure = message
             case Pong():
                 if not self._live.ponged(message.seq):
-                    self.notes.append(Deviation(where="pong", problem="nobody asked for it", value=message.seq))
+                    self.notes.append(Deviation(where="pong", problem="no one asked for it", value=message.seq))
             case SidecarHello():
                 self.notes.append(Deviation(where="hello", problem="said again"))
             case UnknownEnvelope():

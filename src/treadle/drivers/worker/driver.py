@@ -1,4 +1,4 @@
-"""Any program that speaks the worker wire as a Session: our own worker, or somebody else's.
+"""Any program that speaks the worker wire as a Session: our own worker, or another vendor's.
 
 A fault of the worker ends in an error that says what it did, with its exit code and last words, and nothing of its
 process tree is left. Harmless differences (unknown events and fields, a late heartbeat, no usage) are accepted. Limits
@@ -150,8 +150,8 @@ class WorkerSession(BaseSession):
         """Whether it was reported that a limit cannot be enforced."""
         self._waiting: dict[str, asyncio.Future[bool]] = {}
         self._questions_out: set[asyncio.Task[None]] = set()
-        for wish in not_kept(spec, self._extensions):
-            self.emit(Warned(message=f"{name} does not promise to keep {wish}", code="not_enforced"))
+        for limit in not_kept(spec, self._extensions):
+            self.emit(Warned(message=f"{name} does not promise to keep {limit}", code="not_enforced"))
         for gap in abilities.not_kept(name, info.capabilities, spec):
             self.emit(Warned(message=gap, code="not_enforced"))
 
@@ -279,7 +279,7 @@ class WorkerSession(BaseSession):
         return turn.ending(outcome, error)
 
     def _warn_of_unreported(self) -> None:
-        """Warn whoever set a limit on something that the worker does not report: it cannot be enforced."""
+        """Warn the one who set a limit on something that the worker does not report: it cannot be enforced."""
         limits = self._spec.limits
         blind = not self._spent.calls and (limits.max_tokens is not None or limits.max_cost_usd is not None)
         unpriced = self._spent.calls and self._spent.cost_usd is None and limits.max_cost_usd is not None
@@ -291,7 +291,7 @@ class WorkerSession(BaseSession):
     # Questions and steering
 
     async def _put(self, asked: Asked, send: Send) -> None:
-        """Pass on the answer of somebody here to what the worker asks."""
+        """Pass on the answer of someone here to what the worker asks."""
         asked = replace(asked, deadline=self.deadline())
         answer = await self.ask(asked)
         await self._worker.say(

@@ -42,9 +42,9 @@ def init_config(spec: SessionSpec) -> InitConfig:
 
 def not_kept(spec: SessionSpec, extensions: frozenset[str]) -> list[str]:
     """What was asked for and the worker has not promised. Limits are not here: we enforce those ourselves."""
-    wishes = {
+    limits = {
         "the approval mode": spec.mode is not None and "approval_mode" not in extensions,
         "the permission rules": spec.rules != Rules() and "permissions" not in extensions,
         "the guard of this session": spec.guards.judge is not None,
     }
-    return [wish for wish, broken in wishes.items() if broken]
+    return [limit for limit, broken in limits.items() if broken]

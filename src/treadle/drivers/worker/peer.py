@@ -49,7 +49,7 @@ class WorkerPeer(Peer[Any, AnyRequest]):
             more = f" ({item.details})" if item.details else ""
             raise await self.blame(RemoteProtocolError, f"broke the protocol: {item.message}{more}")
         if isinstance(item, SendResult):
-            raise await self.blame(RemoteProtocolError, f"gave a result for {item.id!r}, which nobody asked for")
+            raise await self.blame(RemoteProtocolError, f"gave a result for {item.id!r}, which no one asked for")
 
     async def say_goodbye(self) -> None:
         """Ask it to end, and make sure that it does."""

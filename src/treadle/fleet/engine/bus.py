@@ -4,7 +4,7 @@
     revision = await bus.put("order.o1", data, expect=0)     # Stale when it is there already
     last = await bus.batch([Write("order.o1", data, revision), Write("active.o1", purge=True)])
 
-Everything here is either stored when it returns, or raises: `Stale` when somebody else was first, `Unreachable` when
+Everything here is either stored when it returns, or raises: `Stale` when another was first, `Unreachable` when
 the outcome is unknown, as when the answer to a request was lost. See docs/reference/fleet.md for keys and subjects.
 """
 
@@ -219,7 +219,7 @@ class Bus:
         return int(_checked(msgspec.json.decode(reply.data), subject)["seq"])
 
     async def tell(self, subject: str, data: bytes = b"") -> None:
-        """Send a message that is not stored to whoever listens now."""
+        """Send a message that is not stored to the one who listens now."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self.client.publish(subject, data)
@@ -231,7 +231,7 @@ class Bus:
 
         async def on_message(message: Msg) -> None:
             if is_relayed(message):
-                return log.warning("somebody had the engine send something on %s: refused", message.subject)
+                return log.warning("a client had the engine send something on %s: refused", message.subject)
             try:
                 reply = await answer(message.subject, message.data)
                 if reply is not None and message.reply:
@@ -411,7 +411,7 @@ def _options(address: Address) -> dict[str, Any]:
     options: dict[str, Any] = {"servers": [part.strip() for part in address.url.split(",")]}
     if address.user:
         options |= {"user": address.user, "password": address.password}
-        # Somebody who may only watch must not read the answers to others.
+        # Someone who may only watch must not read the answers to others.
         options["inbox_prefix"] = f"_INBOX_{address.user}"
     if address.creds:
         options["user_credentials"] = address.creds
@@ -437,7 +437,7 @@ def _no_connection(address: Address, error: BaseException) -> TreadleError:
     text = str(error) or type(error).__name__
     if "uthorization" in text or "uthentication" in text:
         return Denied(f"the engine at {shown(address.url)} does not accept these credentials")
-    return Unreachable(f"nobody answers at {shown(address.url)}: {text}", hint="`treadle fleet up` starts an engine")
+    return Unreachable(f"no one answers at {shown(address.url)}: {text}", hint="`treadle fleet up` starts an engine")
 
 
 async def _probed(options: dict[str, Any], patience: float) -> Exception | None:
@@ -462,7 +462,7 @@ async def _probed(options: dict[str, Any], patience: float) -> Exception | None:
 
 
 def _hung_up(error: Exception | None) -> bool:
-    """Whether somebody answered and closed the connection, as the engine may while it reads its users again."""
+    """Whether someone answered and closed the connection, as the engine may while it reads its users again."""
     ended = isinstance(error, ConnectionResetError | _library().errors.UnexpectedEOF)
     return ended or "empty response" in str(error)
 

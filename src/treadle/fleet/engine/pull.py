@@ -1,4 +1,4 @@
-"""Pulls the messages of a stream: a slow reader costs nobody anything and loses nothing.
+"""Pulls the messages of a stream: a slow reader costs no one anything and loses nothing.
 
 A pull requests a bounded number of messages. It is repeated when a lost connection is back, since the server has then
 forgotten it, and a reader without a durable name continues after the last message that it returned.
@@ -94,7 +94,7 @@ class Pull:
                 await self._listening.unsubscribe()
             if self._consumer and not self._durable:
                 await self.bus.api(f"CONSUMER.DELETE.{self.stream}.{self._consumer}")
-        except Exception:  # it ends by itself, as every consumer that nobody pulls from
+        except Exception:  # it ends by itself, as every consumer that no one pulls from
             pass
 
     def _start_again(self) -> None:

@@ -1,7 +1,7 @@
 """Tells what a sender wrote from what the engine was made to send on.
 
-The engine checks what each role may publish, but not where it delivers what somebody asks it to read: a request to read
-a stream may name any subject for the answer. So whoever may read a stream, and write anything to it, could have the
+The engine checks what each role may publish, but not where it delivers what someone asks it to read: a request to read
+a stream may name any subject for the answer. So the one who may read a stream, and write anything to it, could have the
 engine send any instruction. What comes from a stream is marked as such by the engine.
 """
 

@@ -1,7 +1,7 @@
 """Who may do what on the engine: the roles of a fleet as permissions of the server.
 
     admin   everything; kept on the machine that started the fleet
-    submit  give orders, wishes (cancel, pause...) and answers, merge, and look at everything
+    submit  give orders, requests (cancel, pause...) and answers, merge, and look at everything
     watch   look at everything
     node:NAME    be a node of this name: take its work, tell what became of it, be the scheduler
     worker:NAME  the same without being the scheduler
@@ -46,7 +46,7 @@ _SUBMIT = [
     "$KV.fleet.spec.*",
     "$KV.fleet.boards.*",
     "$KV.fleet.steers.*",
-    "$KV.fleet.goalwish.*",
+    "$KV.fleet.goalrequest.*",
     "$KV.fleet.landed.*.*",  # what their merges have landed
     "$KV.fleet.answer.>",
     "$KV.fleet.taken.>",

@@ -26,7 +26,7 @@ class OrderRow(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
     ran: float = 0.0
     """Seconds that those took together."""
     needs: str = ""
-    """Why a person should look: asks, failed, review; empty when nobody needs to."""
+    """Why a person should look: asks, failed, review; empty when no one needs to."""
 
 
 class OrderFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Codes that let another machine join, once; `joining` is what that machine does with one.
 
-The code names a user of the engine that may do one thing: ask to be let in. Whoever asks first becomes a worker with
+The code names a user of the engine that may do one thing: ask to be let in. The first to ask becomes a worker with
 its own credentials, which were never in the code. From then on, or when it expires, the code is worthless.
 """
 
@@ -59,7 +59,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 def invite(name: str, *, url: str = "", seconds: float = VALID_SECONDS, may: str = "watch") -> str:
     """A code for a machine of this name. Only where the fleet's private server is, which reads its users again.
 
-    Whoever may `submit` can make any node run anything, so a machine gets this right only on request.
+    The one who may `submit` can make any node run anything, so a machine gets this right only on request.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not a valid name for a node", hint="letters, digits, - and _, at most 40")

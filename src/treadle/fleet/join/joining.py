@@ -63,7 +63,7 @@ async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:
         except Unreachable:  # also happens for a moment while the engine reads its new users
             if time.monotonic() > deadline:
                 hint = "`treadle fleet up` on the machine that made the code"
-                text = f"the engine at {shown(found.url)} is up, and nobody there lets machines in"
+                text = f"the engine at {shown(found.url)} is up, and no one there lets machines in"
                 raise Unreachable(text, hint=hint) from None
         finally:
             await bus.close()

@@ -67,7 +67,7 @@ async def _earlier(attempt: RunningAttempt) -> list[tuple[str, int, str]]:
 
 
 async def _from_this_machine(attempt: RunningAttempt, order: str, number: int, source: str) -> Before | None:
-    """Its own worktree and session on this machine; None when there are none, or somebody may still use them."""
+    """Its own worktree and session on this machine; None when there are none, or someone may still use them."""
     directory = runs.directory(order, number)
     state = read_state(directory)
     if state is None or state.agent != attempt.spec.agent:

@@ -121,7 +121,7 @@ class Execution:
     async def take(self, event: AnyEvent) -> None:
         """Handle each event of the agent's session; while we wait here, the agent is held back."""
         if isinstance(event, Answered) and self.attempt.stopped is not None and event.request in self.questions.open:
-            return  # nobody answered: it was stopped, and the question waits for whoever goes on
+            return  # no one answered: it was stopped, and the question waits for the one who goes on
         if not self.attempt.superseded.is_set():
             self.attempt.tell(event)
             await self._look(event)

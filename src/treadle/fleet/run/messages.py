@@ -1,6 +1,6 @@
 """Messages from people to an order at work, kept until the runner has given them to the agent.
 
-`say.ORDER.N` holds a message; whoever wrote it may change it until the runner has marked it delivered. Its `when` says
+`say.ORDER.N` holds a message; its writer may change it until the runner has marked it delivered. Its `when` says
 when the agent gets it: at its next step, `now` (the running turn is ended for it), or after the `turn`.
 """
 

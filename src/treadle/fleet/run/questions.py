@@ -174,7 +174,7 @@ class Questions:
         return f"You had asked for permission: {what}. It was refused{said}. Do without it."
 
     async def _park(self) -> None:
-        """Give the slot back when nobody answers for a while; the session continues when somebody has."""
+        """Give the slot back when no one answers for a while; the session continues when someone has."""
         await asyncio.sleep(self._attempt.spec.park or 0.0)
         await self._give_back()
 
@@ -196,7 +196,7 @@ class Questions:
                 return found.open_ask
 
     async def _take(self, key: str, revision: int) -> bool:
-        """Take this answer for good. False when whoever gave it has withdrawn it."""
+        """Take this answer for good. False when the one who gave it has withdrawn it."""
         job, bus = self._attempt.job, self._attempt.bus
         mine = encode(TakenRecord(by=job.node, attempt=job.attempt))
         while True:

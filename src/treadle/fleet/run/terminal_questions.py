@@ -51,7 +51,7 @@ class TerminalQuestions:
             await self.close()
 
     async def close(self) -> None:
-        """The program does not ask any more: whoever was asked need not answer."""
+        """The program does not ask any more: the one who was asked need not answer."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -96,7 +96,7 @@ def keys(kind: str, answer: Answer) -> bytes:
 
 
 def _type(path: str, data: bytes) -> None:
-    """Type it, unless the program asks no more: then it was answered by somebody else."""
+    """Type it, unless the program asks no more: then it was answered by another process."""
     with Client(path, timeout=5.0) as client:
         if (client.detail().get("state") or {}).get("waiting_for"):
             client.input(data)

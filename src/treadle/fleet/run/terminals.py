@@ -2,7 +2,7 @@
 
 On the node, `fleet.term.NODE.ORDER` is asked to open a connection to the order's own terminal (`agent`) or to a shell
 in its worktree (`shell`), to write to it, and to read what came after a position. A read waits a while for something
-to come. Nothing is stored, a slow reader costs nobody anything, and one that is gone is forgotten.
+to come. Nothing is stored, a slow reader costs no one anything, and one that is gone is forgotten.
 """
 
 import asyncio
@@ -132,7 +132,7 @@ class OrderTerminals:
 
     async def _answer(self, message: Any) -> None:
         if is_relayed(message):
-            return log.warning("somebody had the engine send something on %s: refused", message.subject)
+            return log.warning("a client had the engine send something on %s: refused", message.subject)
         try:
             order = message.subject.rpartition(".")[2]
             said = await self._do(order, read_message(message.subject, message.data))
@@ -140,8 +140,8 @@ class OrderTerminals:
             said = TerminalAnswer(error=str(error) or "it failed")
         try:
             await message.respond(encode(said))
-        except Exception:  # whoever asked is gone, or the engine is
-            log.debug("nobody hears the answer about a terminal")
+        except Exception:  # the one who asked is gone, or the engine is
+            log.debug("no one hears the answer about a terminal")
 
     async def _do(self, order: str, request: AnyTerminalRequest) -> TerminalAnswer:
         self._forget()

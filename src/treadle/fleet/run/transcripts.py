@@ -51,7 +51,7 @@ def put_back(files: Mapping[str, bytes], agent: str, cwd: str, environ: Mapping[
     for name, data in files.items():
         path = os.path.normpath(os.path.join(start, name))
         if not path.startswith(start + "/"):
-            return False  # the path leads outside: whoever made it wants to write elsewhere
+            return False  # the path leads outside: the one who made it wants to write elsewhere
         private_dir(os.path.dirname(path))
         write_atomic(path, data)
     return True

@@ -119,7 +119,7 @@ class Answering:
             return encode([self._view(view) for view in self.book.nodes.values()])
         if parts[2] == "status":
             return encode(self._status())
-        return encode({"error": f"nobody answers {subject}"})
+        return encode({"error": f"no one answers {subject}"})
 
     def _why(self, name: str) -> Why:
         book = self.book
@@ -146,7 +146,7 @@ class Answering:
         )
 
     def _all(self) -> dict[str, Why]:
-        """Why each order waits or what it does, for as many orders as somebody can look at."""
+        """Why each order waits or what it does, for as many orders as someone can look at."""
         book = self.book
         at_work = [name for name, row in book.rows.items() if row.order.state in AT_WORK][:WHYS_AT_WORK]
         waiting = [row.spec.id for row in islice(book.queued(), WHYS_WAITING)]

@@ -80,7 +80,7 @@ class Book:
         self.says: list[Say] = []
         self.control_changed = False
         self.unanswered: list[tuple[str, bytes]] = []
-        """Answers given by deadlines, by key; they count only if nobody answered first."""
+        """Answers given by deadlines, by key; they count only if no one answered first."""
 
     # What is in it...
 
@@ -389,9 +389,9 @@ class Book:
         if row.order.open_ask or nth:
             self.move(row, "resume", open_ask="", newest_ask=max(at, row.order.newest_ask))
 
-    # People wish...
+    # People ask...
 
-    def wish(self, row: OpenOrder, request: OrderChange) -> None:
+    def request(self, row: OpenOrder, request: OrderChange) -> None:
         if isinstance(request, CancelOrder):
             self._cancel(row, request.by, request.why)
         elif isinstance(request, SetRequest):
@@ -443,7 +443,7 @@ class Book:
                 self._check_stalled(row)
             for key, ask in list(row.asks.items()):
                 if ask.deadline <= self.wall():
-                    text = "nobody answered in time"
+                    text = "no one answered in time"
                     answer = AnswerRecord(decision=ask.default, by="deadline", text=text, at=self.wall())
                     self.unanswered.append((f"answer.{key}", encode(answer)))
                     del row.asks[key]
@@ -454,7 +454,7 @@ class Book:
             self.change_control(parks=parks)
 
     def _forget_fates(self) -> None:
-        """Forget how orders ended that nobody waits for; it is read again when an order comes after one."""
+        """Forget how orders ended that no one waits for; it is read again when an order comes after one."""
         if len(self.fate) > 1000 + 2 * len(self.rows):
             self.children = {
                 parent: alive for parent, names in self.children.items() if (alive := names & self.rows.keys())
@@ -489,7 +489,7 @@ class Book:
             self.lost(row, f"{view.name} did not start it within {START_SECONDS:g} s")
 
     def everybody_heard(self, now: float) -> None:
-        """Count everybody as heard now: after an outage, or a change of scheduler, nobody is to blame for silence."""
+        """Count everybody as heard now: after an outage, or a change of scheduler, no one is to blame for silence."""
         for row in self.rows.values():
             row.heard = now
         for view in self.nodes.values():

@@ -1,7 +1,7 @@
 """The orders of one priority that wait, in the order in which they are to be placed: fair between projects, and within
 a project between those who submit.
 
-Whoever was served least goes first, whatever was submitted earlier (start-time fair queueing): each order that is
+The one who was served least goes first, whatever was submitted earlier (start-time fair queueing): each order that is
 placed costs its project, and its submitter there, one turn, or less for a project of more weight. Who comes back after
 a while without orders has saved up nothing. So ten orders of one project delay the first of another by one.
 """

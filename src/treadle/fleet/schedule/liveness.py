@@ -52,7 +52,7 @@ def _verdict(found: Why, activity: RunActivity, problem: str) -> tuple[str, str]
     if found.over_budget:
         return "waiting for a budget", "it goes on when that is raised: `treadle fleet budget`"
     if found.state == "asking" or activity.asks:
-        return "waiting for a person", "the deadline answers if nobody does: `treadle fleet approvals`"
+        return "waiting for a person", "the deadline answers if no one does: `treadle fleet approvals`"
     if activity == RunActivity():
         return "starting", "another node takes over when this one is gone"
     if activity.held:

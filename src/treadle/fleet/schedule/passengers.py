@@ -1,4 +1,4 @@
-"""What rides along with the scheduler: work that goes on wherever it is, handed in by whoever starts the node.
+"""What rides along with the scheduler: work that goes on wherever it is, handed in by the one who starts the node.
 
 So what stands above the fleet, such as the trains that land finished work, can work with it without being known here.
 """

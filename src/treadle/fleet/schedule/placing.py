@@ -49,7 +49,7 @@ def _dependency(book: Book, row: OpenOrder) -> Wait | None:
         fate = book.fate.get(parent)
         if fate is None:
             known = book.rows.get(parent)
-            text = f"after {parent}, which is {known.order.state}" if known else f"after {parent}, which nobody knows"
+            text = f"after {parent}, which is {known.order.state}" if known else f"after {parent}, which no one knows"
             return Wait(kind="dependency", text=text, holder=parent)
         if fate != "done" and row.spec.if_failed == "block":
             return Wait(kind="dependency", text=f"after {parent}, which ended as {fate}: retry that", holder=parent)
@@ -71,7 +71,7 @@ def _rate(book: Book, row: OpenOrder) -> Wait | None:
 
 
 def over_budget(book: Book, row: OpenOrder) -> str:
-    """The spent budget that holds this running order until somebody raises it."""
+    """The spent budget that holds this running order until someone raises it."""
     for scope in budget_scopes(row.spec):
         budget = book.control.budgets.get(scope)
         if budget is None:
@@ -82,7 +82,7 @@ def over_budget(book: Book, row: OpenOrder) -> str:
         unbounded = budget.tokens is None and limits.tokens is None and limits.usd is None
         if budget.usd is not None and unbounded and counted.usd is None and counted.tokens:
             do = f"`treadle fleet set {row.spec.id} --max-tokens N`"
-            return f"the budget of {scope} is in money, and nobody knows the price of what this order uses: {do}"
+            return f"the budget of {scope} is in money, and no one knows the price of what this order uses: {do}"
     return ""
 
 

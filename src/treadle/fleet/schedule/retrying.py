@@ -9,7 +9,7 @@ LONGEST = 3600.0
 
 
 def again(spec: Spec, order: Order, report: RunEnded) -> bool:
-    """What failed by our own fault is always worth another attempt; the rest is for whoever submitted it to say."""
+    """What failed by our own fault is always worth another attempt; the rest is for the one who submitted it to say."""
     worth = report.fault == "ours" or report.fault in spec.retry_on or report.retryable and not report.fault
     return report.outcome == "failed" and worth and order.tries < spec.attempts
 

@@ -24,7 +24,7 @@ from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
 from treadle.fleet.engine.pull import Pull
 from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
-from treadle.fleet.schedule import wishes
+from treadle.fleet.schedule import requests
 from treadle.fleet.schedule.answering import Answering
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.cleaning import Cleaning
@@ -82,7 +82,7 @@ class Scheduler:
         self._renewed = 0.0
         self._careful = False
         self._early: set[str] = set()
-        """Orders that were loaded because somebody wanted something of them, before their own message came."""
+        """Orders that were loaded because someone wanted something of them, before their own message came."""
         bus.returned.append(self._returned)
 
     async def run(self) -> None:
@@ -356,12 +356,12 @@ class Scheduler:
     async def _request(self, request: AnyRequest) -> None:
         """From a person, on `fleet.in.wish.WHAT`."""
         if not isinstance(request, OrderChange):
-            return await wishes.apply(self.book, self.cleaning, request)
+            return await requests.apply(self.book, self.cleaning, request)
         row = await self._find(request.order)
         if row is None and isinstance(request, NoteRequest):
             row = await self._ended(request.order)
         if row is not None:
-            self.book.wish(row, request)
+            self.book.request(row, request)
 
     async def _touched(self, row: OpenOrder | None, node: str, by: str) -> None:
         """Note it with the order, and so in its receipt: not all of the work is the agent's."""
@@ -416,4 +416,4 @@ class Scheduler:
             try:
                 await self.bus.put(key, value, expect=0)
             except Stale:
-                pass  # somebody answered at the last moment
+                pass  # someone answered at the last moment

@@ -153,7 +153,7 @@ class Tree:
         if not self._until(lambda: self.exit_code is not None or self.ended, timeout):
             raise TimedOut(f"{self.argv[0]} still runs after {timeout:g} s")
         if self.exit_code is None:
-            raise LocalError(f"{self.argv[0]} was ended from outside: somebody killed the process that watches it")
+            raise LocalError(f"{self.argv[0]} was ended from outside: the process that watches it was killed")
         return self.exit_code
 
     def signal(self, signum: int, *, everyone: bool = False, group: bool = False) -> None:

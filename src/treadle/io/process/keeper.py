@@ -2,7 +2,7 @@
 
 It has its own session, so no signal to the owner's group or terminal reaches it. It notices the owner's death by the
 closed socket and by the owner's pidfd, so `kill -9` is noticed like any other end. For each tree it forks a reaper (see
-`reaper.py`); if somebody kills a reaper, its orphans become the keeper's children, and the keeper ends them. A program
+`reaper.py`); if someone kills a reaper, its orphans become the keeper's children, and the keeper ends them. A program
 that is to outlive its starter gets a keeper of its own, which ends with it (see `detached.py`).
 
 Run by `tree.py` as `python -I -S`. Light: every treadle process with children pays for its start-up time and memory.
@@ -43,7 +43,7 @@ def main() -> None:
     detached = sys.argv[-1] == DETACHED
     owner = os.getppid()
     if detached and os.fork():
-        os._exit(0)  # so that nobody has to wait for us
+        os._exit(0)  # so that no one has to wait for us
     launch.close_all_but([0, 1, 2, CONTROL])
     reaper.mark(b"treadle-keeper")
     gc.disable()

@@ -39,7 +39,7 @@ def leave(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):  # nobody reads it any more, or it is closed
+        except (OSError, ValueError):  # no one reads it any more, or it is closed
             if stream is sys.stdout and not code:
                 code = UNWRITTEN
     os._exit(code & 0xFF)

@@ -1,7 +1,7 @@
 """The reaper: a small process that starts one command and keeps hold of everything that ever descends from it.
 
 The keeper forks one for each tree. It is a child-subreaper: any process orphaned in its tree, by double fork, setsid or
-a dead parent, becomes its child and nobody else's. So a tree is exactly what descends from its reaper, and it is empty
+a dead parent, becomes its child and no one else's. So a tree is exactly what descends from its reaper, and it is empty
 exactly when the reaper has no child left. Nothing has to be guessed.
 
 A terminal's supervisor forks its reaper itself (`held.fork_reaper`): it is its own keeper, and has one tree.
@@ -250,7 +250,7 @@ class Reaper:
                 self.root = 0
                 self.tell(EXITED, os.waitstatus_to_exitcode(status))
                 if self.outlives:
-                    self.end(GRACE)  # nobody else would end what the command left
+                    self.end(GRACE)  # no one else would end what the command left
 
     def end(self, grace: float) -> None:
         """Ask all to end, and set the time at which they are killed. If asked again, the earlier time counts."""
@@ -305,7 +305,7 @@ class Reaper:
         return True
 
     def _signal_group(self, signum: int) -> None:
-        # Without /proc we can only name the process group, and miss whoever left it with setsid. The group's number is
+        # Without /proc we can only name the process group, and miss what left it with setsid. The group's number is
         # still ours: only we collect the command, and then we forget it.
         try:
             if self.root:

@@ -2,7 +2,7 @@
 
 A note is a file named after its reaper, with fields separated by NULs: format, owner, keeper, reaper, the reaper's
 start
-time, the command's pid, when it was started, and the command. Whoever finds the note of a dead reaper removes it.
+time, the command's pid, when it was started, and the command. The one who finds the note of a dead reaper removes it.
 """
 
 import os

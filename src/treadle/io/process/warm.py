@@ -11,7 +11,7 @@ The copy reports that it is ready, and only then gets the request: one marshalle
 descriptors of the directory and the streams. So a late copy does nothing, and a warm parent that is stuck holds no
 stream open.
 
-It ends when nobody has asked for a while, when its socket is gone, or when a file that it has loaded has changed.
+It ends when no one has asked for a while, when its socket is gone, or when a file that it has loaded has changed.
 """
 
 import marshal
@@ -119,7 +119,7 @@ def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
     def stop(number: int, frame: object) -> None:
         os.kill(copy, signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
-        os.kill(copy, signal.SIGCONT)  # somebody resumed us
+        os.kill(copy, signal.SIGCONT)  # someone resumed us
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -130,7 +130,7 @@ def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
 
 
 def _die_by_signal(number: int) -> None:
-    """End by the same signal as the copy, so that whoever waits for us learns of it."""
+    """End by the same signal as the copy, so that the one who waits for us learns of it."""
     import signal
 
     signal.signal(number, signal.SIG_DFL)

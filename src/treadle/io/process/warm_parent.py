@@ -1,6 +1,6 @@
 """The warm parent itself, and the copies that it forks. `warm` is the callers' side.
 
-It ends when nobody has asked for a while, when its socket is gone, or when a file that it has loaded has changed. A
+It ends when no one has asked for a while, when its socket is gone, or when a file that it has loaded has changed. A
 copy inherits only the loaded code: no environment, so no key, and no open file.
 """
 

@@ -30,7 +30,7 @@ SHOWN = 200
 """Rows of each section; the number of further ones is shown."""
 DONE_SHOWN = 20
 EVERY = 1.0
-"""Seconds between two looks at what orders are doing, while somebody watches."""
+"""Seconds between two looks at what orders are doing, while someone watches."""
 RANK = {"asks": 0, "failed": 1, "budget": 1, "review": 2, "stalled": 3, "lost": 3}
 
 
@@ -100,7 +100,7 @@ class Board:
         self._stale.set()
 
     def wake(self) -> None:
-        """Compute it again: somebody began to watch, or something changed that the engine does not report."""
+        """Compute it again: someone began to watch, or something changed that the engine does not report."""
         self._stale.set()
 
     async def _recompute(self) -> None:
@@ -117,7 +117,7 @@ class Board:
             await asyncio.sleep(0.1)
 
     async def _look(self) -> None:
-        """Ask the scheduler what every order does; only while somebody watches."""
+        """Ask the scheduler what every order does; only while someone watches."""
         while True:
             if self.watchers and self.fleet.bus is not None:
                 try:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from treadle.goals import views, wishes
+from treadle.goals import requests, views
 from treadle.goals.views import GoalLine, GoalView
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
 
@@ -36,14 +36,14 @@ class PauseGoal(RequestBody, frozen=True, kw_only=True):
 async def pause_goal(asking: Asking) -> Done:
     """Place nothing more of a goal until it is resumed."""
     given: PauseGoal = asking.body
-    await wishes.leave(asking.bus, asking.path("id"), "pause", by=asking.by, text=given.why, now=given.now)
+    await requests.leave(asking.bus, asking.path("id"), "pause", by=asking.by, text=given.why, now=given.now)
     return Done()
 
 
 @call("POST", "/goals/{id}/resume", right="all", status=202)
 async def resume_goal(asking: Asking) -> Done:
     """Let a goal go on that was paused. What no one answered in time is asked again."""
-    await wishes.leave(asking.bus, asking.path("id"), "resume", by=asking.by)
+    await requests.leave(asking.bus, asking.path("id"), "resume", by=asking.by)
     return Done()
 
 
@@ -54,7 +54,7 @@ class StopGoal(RequestBody, frozen=True, kw_only=True):
 @call("POST", "/goals/{id}/stop", right="all", body=StopGoal, optional_body=True, status=202)
 async def stop_goal(asking: Asking) -> Done:
     """End a goal: what is at work is cancelled, what has landed stays."""
-    await wishes.leave(asking.bus, asking.path("id"), "stop", by=asking.by, text=asking.body.why)
+    await requests.leave(asking.bus, asking.path("id"), "stop", by=asking.by, text=asking.body.why)
     return Done()
 
 
@@ -65,7 +65,7 @@ class SayGoal(RequestBody, frozen=True, kw_only=True):
 @call("POST", "/goals/{id}/say", right="all", body=SayGoal, status=202)
 async def say_goal(asking: Asking) -> Done:
     """Tell all agents of a goal: those at work now, and those that begin later."""
-    await wishes.leave(asking.bus, asking.path("id"), "say", by=asking.by, text=asking.body.text)
+    await requests.leave(asking.bus, asking.path("id"), "say", by=asking.by, text=asking.body.text)
     return Done()
 
 
@@ -77,5 +77,5 @@ class RetryStep(RequestBody, frozen=True, kw_only=True):
 @call("POST", "/goals/{id}/retry", right="all", body=RetryStep, status=202)
 async def retry_step(asking: Asking) -> Done:
     """Try an order of the plan again that was dropped, from the branch as it is now."""
-    await wishes.leave(asking.bus, asking.path("id"), "retry", by=asking.by, step=asking.body.step)
+    await requests.leave(asking.bus, asking.path("id"), "retry", by=asking.by, step=asking.body.step)
     return Done()

@@ -37,12 +37,12 @@ class PauseTrain(RequestBody, frozen=True, kw_only=True):
 @call("POST", "/trains/{id}/pause", right="all", body=PauseTrain, optional_body=True)
 async def pause_train(asking: Asking) -> Done:
     """Stop a train: nothing more is built, checked or landed until it is resumed."""
-    await views.wish_pause(asking.bus, asking.path("id"), asking.body.why or "paused", asking.by)
+    await views.request_pause(asking.bus, asking.path("id"), asking.body.why or "paused", asking.by)
     return Done()
 
 
 @call("POST", "/trains/{id}/resume", right="all")
 async def resume_train(asking: Asking) -> Done:
     """Let a train go on that was paused, or that stopped by itself."""
-    await views.wish_pause(asking.bus, asking.path("id"), "", asking.by)
+    await views.request_pause(asking.bus, asking.path("id"), "", asking.by)
     return Done()

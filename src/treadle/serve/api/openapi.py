@@ -17,7 +17,7 @@ _FAILURES = {
     "403": "this token may not do that",
     "404": "there is no such thing",
     "405": "this method is not possible here",
-    "409": "it is not in a state for that, or somebody else was first",
+    "409": "it is not in a state for that, or another person was first",
     "422": "what is asked for makes no sense",
     "429": "too many requests",
     "503": "the fleet's engine does not answer",

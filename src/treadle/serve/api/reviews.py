@@ -47,7 +47,7 @@ async def send_back(asking: Asking) -> Given:
 
 @call("POST", "/orders/{id}/reviewed", right="answer")
 async def mark_reviewed(asking: Asking) -> Done:
-    """Note that a person has seen the result of the order; then it needs nobody."""
+    """Note that a person has seen the result of the order; then it needs no one."""
     name = await asking.order()
     await client.note_result(asking.bus, name, "seen", {"reviewed": asking.by}, by=asking.by)
     return Done()

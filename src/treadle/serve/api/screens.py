@@ -56,7 +56,7 @@ class LiveScreen:
             asyncio.get_running_loop().add_reader(self._client.sock, self._on_data)
 
     async def _connected(self) -> tuple[Screen, Client | None]:
-        """Connects in a thread, which runs on when nobody waits for it any more; its connection is then closed."""
+        """Connects in a thread, which runs on when no one waits for it any more; its connection is then closed."""
         handing, made, left = threading.Lock(), list[tuple[Screen, Client | None]](), threading.Event()
 
         def connect() -> None:

@@ -116,7 +116,7 @@ async def type_into_terminal(asking: Asking) -> Done:
     try:
         await asyncio.to_thread(work)
     except PeerStalled:
-        raise LocalError(f"{place.id} does not answer, so nobody knows whether it was typed") from None
+        raise LocalError(f"{place.id} does not answer, so no one knows whether it was typed") from None
     return Done()
 
 
@@ -124,12 +124,12 @@ class NewSize(RequestBody, frozen=True, kw_only=True):
     cols: Annotated[int, Meta(ge=2, le=1000)]
     rows: Annotated[int, Meta(ge=2, le=500)]
     take: bool = False
-    """Take control of the size from whoever has it; otherwise only they may change it."""
+    """Take control of the size from its holder; otherwise only the holder may change it."""
 
 
 @call("POST", "/terminals/{id}/size", right="all", body=NewSize)
 async def resize_terminal(asking: Asking) -> Done:
-    """Set a terminal's size. Only whoever controls the size may; `take` takes control."""
+    """Set a terminal's size. Only the viewer that controls the size may; `take` takes control."""
     given: NewSize = asking.body
     place = await _place(asking)
     holders = asking.site.size_holders

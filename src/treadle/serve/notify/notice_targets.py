@@ -3,7 +3,7 @@
     https://hooks.example/x                   a POST of JSON, signed in the header X-Treadle-Signature
     ntfy:https://ntfy.example/topic           a message with two buttons
     slack:https://hooks.slack.example/x       the same in Slack, by an incoming webhook
-    telegram:https://api.telegram.org/botTOKEN#CHAT   the same in Telegram; it says who answered when somebody has
+    telegram:https://api.telegram.org/botTOKEN#CHAT   the same in Telegram; it says who answered when a person has
     command:notify-send                       the command is run with the words as its last argument
     env:NAME                                  the target in this environment variable: addresses of hooks are secrets
 

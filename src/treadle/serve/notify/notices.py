@@ -35,7 +35,7 @@ TRIES = 6
 FIRST_PAUSE = 1.0
 TOLD_MAX = 10_000
 NEWS_SECONDS = 600.0
-"""Changes older than this are not news: a server that has just started notifies nobody about them."""
+"""Changes older than this are not news: a server that has just started notifies no one about them."""
 
 
 class Notices:

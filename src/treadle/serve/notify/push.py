@@ -1,7 +1,7 @@
 """Web Push: reaching a browser whose page is closed, through its vendor's push service (RFC 8030).
 
 Messages are encrypted for that browser alone (RFC 8291), so that the service learns only when they are sent, and signed
-with a key of this server (RFC 8292), so that nobody else can send there.
+with a key of this server (RFC 8292), so that no one else can send there.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ async function show() {
   view.scrollTop = 0;
 }
 
-/** The oldest that needs somebody is open already. On a small screen the list itself is what is looked at. */
+/** The oldest that needs someone is open already. On a small screen the list itself is what is looked at. */
 function showFirst() {
   const first = board.sections.needs[0];
   if (first && !matchMedia("(max-width: 700px)").matches) {
@@ -73,13 +73,13 @@ function showFirst() {
   select("");
   const words = nothing();
   words.dataset.mark = words.textContent ?? "";
-  // What says the same stays, with what somebody has typed or was given in it.
+  // What says the same stays, with what someone has typed or was given in it.
   if (/** @type {HTMLElement | null} */ (view.firstChild)?.dataset?.mark !== words.dataset.mark) fill(view, words);
 }
 let openId = "";
 const onBoard = () => location.hash === "" || location.hash === "#/";
 
-/** Nothing is put in the place of what somebody reads or writes in. */
+/** Nothing is put in the place of what someone reads or writes in. */
 function inUse() {
   const focus = document.activeElement;
   return view.contains(focus) && focus !== view && Boolean(openId || focus?.matches("input, textarea"));
@@ -94,11 +94,11 @@ function nothing() {
   const orders = Object.values(board.counts).reduce((sum, count) => sum + count, 0);
   const [up, all] = board.nodes;
   if (!up) return el("div", { class: "nothing" }, el("h1", null, "No node is up"), el("p", null, all ? `${all} ${all === 1 ? "was" : "were"} there before; none is heard now. ` : "", "Orders wait until one is. Here:"), copyable("treadle fleet up"), joinCode());
-  if (!orders) return el("div", { class: "nothing" }, el("h1", null, "No orders yet"), el("p", null, `${up} ${up === 1 ? "node is" : "nodes are"} ready. Give an order here, or on the command line:`), copyable('treadle fleet submit "mend the failing test" --root . --verify "make test"'), firstOrder());
+  if (!orders) return el("div", { class: "nothing" }, el("h1", null, "No orders yet"), el("p", null, `${up} ${up === 1 ? "node is" : "nodes are"} ready. Give an order here, or on the command line:`), copyable('treadle fleet submit "fix the failing test" --root . --verify "make test"'), firstOrder());
   return el("div", { class: "nothing" }, el("h1", null, "Nothing needs you"), el("p", null, `${board.sections.working.length + (board.more.working ?? 0)} at work, ${board.sections.waiting.length + (board.more.waiting ?? 0)} waiting.`), el("ul", { class: "hits" }, board.sections.working.slice(0, 5).map((id) => el("li", null, el("a", { href: `#/order/${id}` }, board.rows.get(id)?.title, " ", el("span", { class: "small" }, nowOf(board.rows.get(id))))))));
 }
 
-/** What somebody who has no order yet can press. */
+/** What someone who has no order yet can press. */
 function firstOrder() {
   if (link.right !== "all") return null;
   const problem = el("p", { class: "problem", role: "alert" });
@@ -106,7 +106,7 @@ function firstOrder() {
     demo.disabled = true;
     try { location.hash = `#/order/${(await post("/demo")).id}`; } catch (error) { demo.disabled = false; fill(problem, /** @type {Error} */ (error).message); }
   } }, "Run the demo order");
-  return [el("p", { class: "choices" }, el("a", { class: "button", href: "#/new" }, "New order"), " ", demo), el("p", { class: "small" }, "The demo needs no key and costs nothing: a scripted model mends a small repository, and asks you once."), problem];
+  return [el("p", { class: "choices" }, el("a", { class: "button", href: "#/new" }, "New order"), " ", demo), el("p", { class: "small" }, "The demo needs no key and costs nothing: a scripted model fixes a small repository, and asks you once."), problem];
 }
 
 /** A machine joins with one command, which holds a code that works once. */
@@ -166,7 +166,7 @@ function showCounts() {
   $("money").hidden = !fleet;
   if (fleet) {
     const spent = fleet.spent_usd ?? 0, most = fleet.usd, unpriced = fleet.unpriced_tokens ?? 0;
-    const unknown = unpriced ? `${short(unpriced)} tok of unknown price` : "";  // what nobody has priced is not free
+    const unknown = unpriced ? `${short(unpriced)} tok of unknown price` : "";  // what no one has priced is not free
     const told = spent || most || !unknown ? `$${spent.toFixed(2)}${most ? ` of ${most.toFixed(2)}` : ""}` : "";
     fill($("money"), most ? el("meter", { min: "0", max: String(most), value: String(spent), high: String(most * 0.8) }) : null, ` ${[told, unknown].filter(Boolean).join(" + ")}`);
   }

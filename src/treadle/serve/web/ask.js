@@ -63,7 +63,7 @@ export const wordsOf = (ask) => ask.headline || ask.text || "It wants to know so
 /** @param {string} diff */
 const changedLines = (diff) => diff.split("\n").map((line) => el("span", { class: line[0] === "+" ? "add" : line[0] === "-" ? "del" : "" }, `${line}\n`));
 
-/** Nobody knows how outside agents confine what they run, unless they say it. @param {any} ask */
+/** No one knows how outside agents confine what they run, unless they say it. @param {any} ask */
 const confinement = (ask) => ask.confined ? ask.confined : ask.confined === "" ? "not at all: it can do all that you can" : ask.mode ? `as the mode ${ask.mode} says` : "not told";
 
 /** @param {any} ask */

@@ -114,7 +114,7 @@ export function showRun(where, detail) {
     if (type === "usage") return null;
     if (type === "turn_ended") return el("li", { class: `mark ${event.outcome === "failed" ? "bad" : ""}` }, `turn ${event.outcome}${event.error ? `: ${event.error.message}` : ""}`);
     if (type === "asked") return el("li", { class: "mark ask" }, `asked: ${oneLine(event.command || event.text)}`);
-    if (type === "answered") return el("li", { class: "mark" }, `answered by ${oneLine(event.by) || "somebody"}: ${event.decision}`);
+    if (type === "answered") return el("li", { class: "mark" }, `answered by ${oneLine(event.by) || "someone"}: ${event.decision}`);
     if (type === "tool_denied") return el("li", { class: "mark bad" }, `denied (${event.by ?? "rule"}): ${event.name} ${oneLine(event.reason)}`);
     if (type === "failed") return el("li", { class: "mark bad" }, `failed: ${oneLine(event.error?.message)}`);
     if (type === "retrying") return el("li", { class: "mark" }, `tries again in ${span((event.delay_ms ?? 0) / 1000)}: ${oneLine(event.error?.message)}`);

@@ -7,7 +7,7 @@ import { nowOf, stateOf, used } from "./words.js";
 
 const HIGH = matchMedia("(max-width: 700px)").matches ? 45 : 36;
 const WINDOW = 200, MARGIN = 30;
-const PAUSE = 100;  // milliseconds between two windows that are asked for while somebody scrolls
+const PAUSE = 100;  // milliseconds between two windows that are asked for while someone scrolls
 const FACETS = ["state", "agent", "project", "node"];
 
 /** @param {HTMLElement} where @param {{query: URLSearchParams}} address */

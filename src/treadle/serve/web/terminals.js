@@ -1,4 +1,4 @@
-// Kept programs: a wall of their screens, those that wait for somebody first; one of them to type into.
+// Kept programs: a wall of their screens, those that wait for someone first; one of them to type into.
 
 import { Screen } from "./screen.js";
 import { follow, get, link, post } from "./server.js";
@@ -7,7 +7,7 @@ import { el, fill, oneLine, setText } from "./text.js";
 const FIRST = ["permission", "question", "auth", "error", "unknown", "working", "thinking", "streaming", "tool_use", "active", "starting", "idle"];
 const ROW = [["Esc", "Escape"], ["Tab", "Tab"], ["←", "Left"], ["↑", "Up"], ["↓", "Down"], ["→", "Right"], ["Ctrl-C", "C-c"], ["Enter", "Enter"]];
 const PANE = 210;  // as high as the style sheet has it: to ask for it would lay the page out anew
-// Nobody can tell what such a program does, but whoever types sees its screen. Into a dialog no line is typed unasked.
+// No one can tell what such a program does, but the one who types sees its screen. Into a dialog no line is typed unasked.
 const UNSURE = ["unknown", "starting"];
 /** @type {Record<string, string>} */
 const NAMES = { ArrowUp: "Up", ArrowDown: "Down", ArrowLeft: "Left", ArrowRight: "Right", Enter: "Enter", Backspace: "Backspace", Delete: "Delete", Home: "Home", End: "End", PageUp: "PageUp", PageDown: "PageDown", Escape: "Escape", Tab: "Tab" };

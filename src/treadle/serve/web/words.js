@@ -24,7 +24,7 @@ const NEEDS = {
 
 /** @param {any} row @returns {[string, string, string]} */
 export function stateOf(row) {
-  if (row.ask || row.open_ask) return STATES.asking;  // also one that is parked until somebody answers
+  if (row.ask || row.open_ask) return STATES.asking;  // also one that is parked until someone answers
   if (row.needs && NEEDS[row.needs] && row.state !== "asking") return NEEDS[row.needs];
   return STATES[row.state] ?? ["?", oneLine(row.state) || "unknown", "calm"];
 }

@@ -16,7 +16,7 @@ from treadle.wire.common.jsonline import json_line
 
 
 class Connection(LineConnection[AnyRecord]):
-    """`host` is whoever starts the program, `agent` the program. Both may ask at any time."""
+    """`host` is the one who starts the program, `agent` the program. Both may ask at any time."""
 
     SAYS: ClassVar = {
         "host": frozenset({ControlRequest, ControlResponse, User, UnknownRecord}),

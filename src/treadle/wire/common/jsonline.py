@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 
 _encoder = msgspec.json.Encoder()
 
@@ -13,4 +13,4 @@ def json_line(message: Any) -> bytes:
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
-        return _encoder.encode(mended(msgspec.to_builtins(message))) + b"\n"
+        return _encoder.encode(repaired(msgspec.to_builtins(message))) + b"\n"

@@ -43,7 +43,7 @@ def dumps(value: Any, indent: int | None = None, *, sort_keys: bool = False) -> 
     return text
 
 
-def mended(value: Any, mark: str = "?") -> Any:
+def repaired(value: Any, mark: str = "?") -> Any:
     """The value with every text made valid UTF-8: a lone surrogate, which a file name can hold, becomes `mark`."""
     if isinstance(value, str):
         if value.isascii():
@@ -51,23 +51,23 @@ def mended(value: Any, mark: str = "?") -> Any:
         halves = [mark if "\ud800" <= letter <= "\udfff" else letter for letter in value]
         return "".join(halves)
     if isinstance(value, dict):
-        return {mended(key, mark): mended(item, mark) for key, item in value.items()}
+        return {repaired(key, mark): repaired(item, mark) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [mended(item, mark) for item in value]
+        return [repaired(item, mark) for item in value]
     return value
 
 
 REPLACEMENT = "\ufffd"
 
 
-def mended_line(line: bytes) -> bytes:
+def repaired_line(line: bytes) -> bytes:
     """JSON text in which an escape for a lone surrogate (`\\ud83d` alone) is replaced by U+FFFD."""
     import re
 
-    def mend(found: re.Match[bytes]) -> bytes:
+    def fixed(found: re.Match[bytes]) -> bytes:
         text = found[0]
         half = len(text) == 6 and text[2:3] in b"dD" and text[3:4] in b"89abcdefABCDEF"
         return b"\\ufffd" if half else text
 
     pair = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    return re.sub(pair + rb"|\\u[0-9a-fA-F]{4}|\\.", mend, line, flags=re.S)
+    return re.sub(pair + rb"|\\u[0-9a-fA-F]{4}|\\.", fixed, line, flags=re.S)

@@ -117,7 +117,7 @@ REPORTS: tuple[type[RunReport], ...] = (
 class FleetRequest(FleetMessage, frozen=True, kw_only=True, omit_defaults=True, tag_field="do"):
     """What a person wants of an order or of the fleet."""
 
-    by: str = "somebody"
+    by: str = "someone"
     why: str = ""
 
 
@@ -435,7 +435,7 @@ class EnrolAnswer(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
 
 class TerminalOpen(FleetMessage, frozen=True, kw_only=True, omit_defaults=True, tag_field="do", tag="open"):
     what: Literal["agent", "shell"] = "agent"
-    by: str = "somebody"
+    by: str = "someone"
 
 
 class TerminalWrite(FleetMessage, frozen=True, kw_only=True, omit_defaults=True, tag_field="do", tag="write"):

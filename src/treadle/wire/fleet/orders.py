@@ -52,7 +52,7 @@ class OrderPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What whoever submits an order says of it."""
+    """What the one who submits an order says of it."""
 
     task: Annotated[str, said("What is to be done.", min_length=1, max_length=TASK_MAX)]
     title: Annotated[str, said("How it is listed. Default: the first line of the task.", "--title", "TEXT")] = ""
@@ -271,7 +271,7 @@ def declared(kind: type[msgspec.Struct] = OrderRequest, inside: str = "") -> Ite
 
 
 OURS = frozenset(Spec.__struct_fields__) - frozenset(OrderRequest.__struct_fields__)
-"""What is set when an order is submitted, and is not for whoever submits it to say."""
+"""What is set when an order is submitted, and is not for the one who submits it to say."""
 
 
 def read_request(tree: Any, where: str) -> OrderRequest:

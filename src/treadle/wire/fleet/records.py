@@ -177,7 +177,7 @@ class AnswerRecord(msgspec.Struct, frozen=True, kw_only=True):
     decision: Literal["allow", "deny"] = "deny"
     text: str = ""
     scope: Literal["once", "session", "always"] = "once"
-    by: str = "somebody"
+    by: str = "someone"
     at: float = 0.0
     withdrawn: float | UnsetType = UNSET
 
@@ -192,7 +192,7 @@ class AnswerRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`taken.ID.NUMBER.REVISION`: who has this answer, the runner that acts on it or whoever withdrew it."""
+    """`taken.ID.NUMBER.REVISION`: who has this answer, the runner that acts on it or the one who withdrew it."""
 
     by: str = ""
     attempt: int = 0

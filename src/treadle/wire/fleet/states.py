@@ -74,7 +74,7 @@ QUESTION: Mapping[tuple[QuestionState, Literal["answer", "withdraw", "take"]], Q
     ("answered", "withdraw"): "open",
     ("answered", "take"): "taken",  # by the runner: from here on the answer counts
 }
-"""Whoever writes `taken.ID.NUMBER.REVISION` first has the answer: the runner that takes it, or whoever withdraws it."""
+"""The first to write `taken.ID.NUMBER.REVISION` has the answer: the runner, or a person who withdraws it."""
 
 S = TypeVar("S", bound=str)
 H = TypeVar("H", bound=str)

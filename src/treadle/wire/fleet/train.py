@@ -168,7 +168,7 @@ class Boarding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     setup: str = ""
 
 
-class TrainWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TrainRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`steers.TRAIN`: a person wants it to stand still, or without a reason to go on. Removed when that is done."""
 
     format: int = TRAIN_FORMAT

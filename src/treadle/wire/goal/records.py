@@ -3,7 +3,7 @@
     goal.ID          where it stands, changed only by compare-and-set
     goallog.ID.N     what happened, one after the other; each is written together with the record that it led to
     goalplan.ID.N    the plan, in every version that it had
-    goalwish.N       what a person wants of one, who may not write it: removed when it is done
+    goalrequest.N       what a person wants of one, who may not write it: removed when it is done
 
 `goals/history.py` makes the record from the happenings, so reading them again gives the same record.
 """
@@ -150,15 +150,15 @@ class GoalAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = ""
 
 
-GoalWishKind: TypeAlias = Literal["pause", "resume", "stop", "retry", "say"]
+GoalRequestKind: TypeAlias = Literal["pause", "resume", "stop", "retry", "say"]
 
 
-class GoalWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`goalwish.N`."""
+class GoalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`goalrequest.N`."""
 
     format: int = GOAL_FORMAT
     goal: str
-    do: GoalWishKind
+    do: GoalRequestKind
     by: str
     at: float
     text: str = ""

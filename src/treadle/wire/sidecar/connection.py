@@ -18,7 +18,7 @@ from msgspec import UNSET, Meta, UnsetType
 from treadle.errors import InvalidJson, RemoteProtocolError, VersionMismatch, Violation
 from treadle.wire.common import connection as base
 from treadle.wire.common.framing import LineSplitter
-from treadle.wire.sidecar.lines import IncompleteReceipt, mended_line, said_twice, unusable
+from treadle.wire.sidecar.lines import IncompleteReceipt, repaired_line, said_twice, unusable
 from treadle.wire.sidecar.receipts import (
     CONTRACT,
     AnyAgentEvent,
@@ -288,7 +288,7 @@ class Connection(base.Connection[Message]):
         except msgspec.ValidationError:
             pass
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return self._read_mended(line, error)
+            return self._read_repaired(line, error)
         try:
             tree = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -303,10 +303,10 @@ class Connection(base.Connection[Message]):
                 named["error_code"] = "contract_invalid_receipt"
             return Violation(f"a line lacks what it must contain: {error}", details={**_shown(line), **named})
 
-    def _read_mended(self, line: bytes, error: Exception) -> Message | RemoteProtocolError | None:
+    def _read_repaired(self, line: bytes, error: Exception) -> Message | RemoteProtocolError | None:
         """Half a surrogate pair, which JavaScript's `text.slice` can leave, is replaced; the rest is read."""
         try:
-            clean = mended_line(line)
+            clean = repaired_line(line)
         except (ValueError, RecursionError):
             return _not_json(line, error)
         self.notes.append(Deviation(where="line", problem="half a surrogate pair was replaced"))

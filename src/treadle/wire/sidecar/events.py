@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from treadle import events as ours
 from treadle.session import Access
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar.receipts import (
     ERROR_CODES,
     AnyAgentEvent,
@@ -94,9 +94,9 @@ class SidecarOutgoing:
     def _made(self, event: ours.AnyEvent, ts: str) -> list[AnyAgentEvent]:
         match event:
             case ours.TextDelta() if event.parent is None:
-                return [AssistantDelta(ts=ts, text=mended(event.text))]
+                return [AssistantDelta(ts=ts, text=repaired(event.text))]
             case ours.Message(kind="text") if event.parent is None:
-                return [AssistantSaid(ts=ts, text=mended(event.text))]
+                return [AssistantSaid(ts=ts, text=repaired(event.text))]
             case ours.TurnStarted():
                 return [RunStarted(ts=ts, message="started")]
             case ours.TurnEnded():
@@ -116,7 +116,7 @@ class SidecarOutgoing:
                     ToolReturned(
                         ts=ts,
                         tool_name=event.name,
-                        output=mended(event.result),
+                        output=repaired(event.result),
                         is_error=not event.ok,
                         tool_use_id=event.call,
                     )
@@ -124,20 +124,20 @@ class SidecarOutgoing:
             case ours.ToolDenied():
                 return _denied(event, ts)
             case ours.FileChanged():
-                return [FileWritten(ts=ts, path=mended(event.path.removeprefix(self._root)), summary=event.change)]
+                return [FileWritten(ts=ts, path=repaired(event.path.removeprefix(self._root)), summary=event.change)]
             case ours.CommandRun():
                 return [
                     CommandExecuted(
                         ts=ts,
-                        command=mended(event.command),
+                        command=repaired(event.command),
                         exit_code=event.exit_code,
-                        output_preview=mended(event.output[:PREVIEW]),
+                        output_preview=repaired(event.output[:PREVIEW]),
                     )
                 ]
             case ours.Warned():
-                return [WarningGiven(ts=ts, message=mended(event.message))]
+                return [WarningGiven(ts=ts, message=repaired(event.message))]
             case ours.Retrying():
-                return [WarningGiven(ts=ts, message=f"trying again ({event.attempt}): {mended(event.error.message)}")]
+                return [WarningGiven(ts=ts, message=f"trying again ({event.attempt}): {repaired(event.error.message)}")]
             case ours.Failed():
                 return [error_event(event.error, ts)]
         return []
@@ -145,12 +145,12 @@ class SidecarOutgoing:
 
 def error_event(error: ours.ErrorInfo, ts: str) -> ErrorMet:
     code = contract_code(error.code, error.details)
-    return ErrorMet(ts=ts, message=mended(error.message), error_code=UNSET if code is None else code)
+    return ErrorMet(ts=ts, message=repaired(error.message), error_code=UNSET if code is None else code)
 
 
 def _denied(event: ours.ToolDenied, ts: str) -> list[AnyAgentEvent]:
     """The contract has no event for a call that was refused, so send a warning and a result that says so."""
-    reason = mended(event.reason)
+    reason = repaired(event.reason)
     return [
         WarningGiven(ts=ts, message=f"{event.name} was denied: {reason}"),
         ToolReturned(

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar.receipts import ReceiptMeta, normal_time, normal_uuid
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -62,11 +62,11 @@ def unusable(meta: ReceiptMeta) -> str | None:
     return None
 
 
-def mended_line(line: bytes) -> bytes:
+def repaired_line(line: bytes) -> bytes:
     """The line with every lone surrogate replaced. Raises ValueError when that is not what is wrong with it."""
     if not _HALF.search(line):
         raise ValueError("it holds no half of a surrogate pair")
-    clean = msgspec.json.encode(mended(json.loads(line, parse_constant=_no_constant)))
+    clean = msgspec.json.encode(repaired(json.loads(line, parse_constant=_no_constant)))
     if clean == line:
         raise ValueError("nothing in it was to be replaced")
     return clean

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
 
-from treadle.wire.common.jsontext import mended
+from treadle.wire.common.jsontext import repaired
 
 CONTRACT = "abp/v0.1"
 DEEPEST = 120
@@ -258,7 +258,7 @@ def plain(value: Any, room: int = DEEPEST) -> Any:
         case None | bool() | Raw():
             return value
         case str():
-            return mended(value)
+            return repaired(value)
         case int():
             return value if -(2**63) <= value < 2**64 else _number(value)
         case float():

@@ -24,12 +24,12 @@ from treadle.wire.sidecar.receipts import (
 )
 
 NOWHEN = "1970-01-01T00:00:00Z"
-NOBODY = "00000000-0000-0000-0000-000000000000"
+NO_ID = "00000000-0000-0000-0000-000000000000"
 
 BLANKS: dict[str, Any] = {
     "BackendIdentity.id": "",
-    "run_id": NOBODY,
-    "work_order_id": NOBODY,
+    "run_id": NO_ID,
+    "work_order_id": NO_ID,
     "contract_version": "",
     "started_at": NOWHEN,
     "finished_at": NOWHEN,

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 
 from treadle.errors import RemoteProtocolError
-from treadle.wire.common.jsontext import REPLACEMENT, mended, mended_line
+from treadle.wire.common.jsontext import REPLACEMENT, repaired, repaired_line
 from treadle.wire.worker.messages import REQUESTS, AnyPayload, AnyResponse, EventLine, Message, UnknownMessage
 
 UNKNOWN_ID = "unknown"
@@ -37,7 +37,7 @@ def encode(message: Message) -> bytes:
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
-        return _encoder.encode(mended(msgspec.to_builtins(message), REPLACEMENT)) + b"\n"
+        return _encoder.encode(repaired(msgspec.to_builtins(message), REPLACEMENT)) + b"\n"
 
 
 def encode_lines(lines: list[EventLine]) -> bytes:
@@ -92,7 +92,7 @@ def _id_of_broken_line(line: bytes) -> str:
     """The id in a line that is not valid JSON, if it is among the plain members at the beginning."""
     found = _ID.match(line[:65536])
     try:
-        return msgspec.json.decode(mended_line(found[1]), type=str) if found is not None else UNKNOWN_ID
+        return msgspec.json.decode(repaired_line(found[1]), type=str) if found is not None else UNKNOWN_ID
     except (msgspec.DecodeError, UnicodeDecodeError):
         return UNKNOWN_ID
 
@@ -100,7 +100,7 @@ def _id_of_broken_line(line: bytes) -> str:
 def decode_request(line: bytes) -> Any:
     """A request, or the error to answer with."""
     if b"\\u" in line:
-        line = mended_line(line)
+        line = repaired_line(line)
     try:
         line.decode()
         readable = True
@@ -142,8 +142,8 @@ def decode_response(line: bytes) -> Any:
     try:
         return _response().decode(line)
     except _BAD_JSON as error:
-        mend = b"\\u" in line and mended_line(line)
-        return decode_response(mend) if mend and mend != line else _decode_strange(line, str(error))
+        fixed = b"\\u" in line and repaired_line(line)
+        return decode_response(fixed) if fixed and fixed != line else _decode_strange(line, str(error))
     except RecursionError:
         return BadLine("Invalid JSON", details="nested too deeply")
 

@@ -48,7 +48,7 @@ async def pull_address(url: str, sha256: str, progress: Progress, name: str = ""
     if parts.scheme not in ("http", "https") or not parts.hostname or not name or os.sep in name:
         raise ConfigError(f"{url} is not the address of a model", hint="such as https://HOST/NAME.gguf")
     if not HASH.fullmatch(sha256):
-        hint = "give --sha256 HEX, as whoever publishes the file states it"
+        hint = "give --sha256 HEX, as its publisher states it"
         raise ConfigError("a file from an address is taken only with its SHA-256", hint=hint)
     path = file_of(name)
     with locked(path + ".lock"):

@@ -1,7 +1,7 @@
 """The program that holds a local model: `python -m treadle.agent.providers.local.serve SETTINGS`.
 
 It prints `ready` on stdout when the model answers, over HTTP on a Unix socket in a directory that only this user can
-enter. Whoever started it ends it.
+enter. The one who started it ends it.
 """
 
 import json
@@ -36,7 +36,7 @@ def main(settings: str) -> int:
     signal.sigwait({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     os.unlink(wanted["socket"])
     del server
-    os._exit(0)  # its threads may still compute, and nobody waits for their results
+    os._exit(0)  # its threads may still compute, and no one waits for their results
 
 
 if __name__ == "__main__":

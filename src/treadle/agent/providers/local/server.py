@@ -21,7 +21,7 @@ PROGRAM = (sys.executable, "-P", "-m", "treadle.agent.providers.local.serve")
 
 
 class LocalServer:
-    """The process that serves one model, while somebody holds it."""
+    """The process that serves one model, while someone holds it."""
 
     def __init__(self, weights: Weights, settings: LocalSettings, program: tuple[str, ...] = PROGRAM) -> None:
         self.weights = weights
@@ -88,7 +88,7 @@ _servers: dict[tuple[int, str, LocalSettings], LocalServer] = {}
 
 
 def hold(weights: Weights, settings: LocalSettings, program: tuple[str, ...] = PROGRAM) -> LocalServer:
-    """The server of this model in the running event loop. Whoever holds it calls `release`."""
+    """The server of this model in the running event loop. The one who holds it calls `release`."""
     loop = asyncio.get_running_loop()
     for key in [key for key, server in _servers.items() if server.holders <= 0]:
         del _servers[key]

@@ -1,4 +1,4 @@
-"""A doer carries out an order: a sidecar process on its wire, or an agent of ours whose session is in this process."""
+"""An executor carries out an order: a sidecar process on its wire, or an agent of ours with its session in here."""
 
 import asyncio
 import os
@@ -19,8 +19,8 @@ from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent
 from treadle.wire.sidecar.repair import Deviation
 
 
-class Doer(Protocol):
-    """Call `hello` first, then `run`, and `close` in any case. After `close`, no process of the doer is left."""
+class Executor(Protocol):
+    """Call `hello` first, then `run`, and `close` in any case. After `close`, no process of the executor is left."""
 
     @property
     def final(self) -> Final | None:
@@ -73,7 +73,7 @@ class Doer(Protocol):
 
     @property
     def commands_seen(self) -> Sequence[str] | None:
-        """None when nobody looked."""
+        """None when no one looked."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class Doer(Protocol):
         ...
 
 
-class SidecarDoer:
+class SidecarExecutor:
     guards = False
     covers: Covers = "sidecar"
 
@@ -193,7 +193,7 @@ class SidecarDoer:
         return list(self._peer.commands_seen) if self._peer else []
 
 
-class AgentDoer:
+class AgentExecutor:
     exit_code = None
     stderr_tail = ""
     commands_seen = None
@@ -270,7 +270,7 @@ class AgentDoer:
         if self.work is not None:
             await self.work.close()
         if not self._aborted.cancel():
-            self._aborted.exception()  # it was reported already, or nobody is left to report it to
+            self._aborted.exception()  # it was reported already, or no one is left to report it to
 
     async def steer(self, text: str) -> bool:
         return self.work is not None and await self.work.steer(text)

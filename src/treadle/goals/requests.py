@@ -1,8 +1,8 @@
 """What people ask of goals who may not write a goal's record themselves, as the page: left in the store, and done by
 the foreman within seconds.
 
-One foreman takes a wish by compare-and-set before it does it. One that is killed in between leaves it to the next,
-after a while; so a wish is done at least once, and by one foreman at a time.
+One foreman takes a request by compare-and-set before it does it. One that is killed in between leaves it to the next,
+after a while; so a request is done at least once, and by one foreman at a time.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from treadle.errors import TreadleError
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable
 from treadle.fleet.orders import encode, new_id
 from treadle.goals import commands, store
-from treadle.wire.goal.records import GoalWish, GoalWishKind
+from treadle.wire.goal.records import GoalRequest, GoalRequestKind
 
 log = logging.getLogger(__name__)
 
@@ -25,49 +25,49 @@ AGAIN_SECONDS = 30.0
 
 
 async def leave(
-    bus: Bus, name: str, do: GoalWishKind, *, by: str, text: str = "", step: str = "", now: bool = False
+    bus: Bus, name: str, do: GoalRequestKind, *, by: str, text: str = "", step: str = "", now: bool = False
 ) -> None:
     """Have this done. Raises where it cannot be done as the goal is now."""
     record = (await store.goals(bus))[await store.resolve(bus, name)]
     commands.still_open(record)
     if do == "retry":
         commands.check_retry(record, step)
-    made = GoalWish(goal=record.id, do=do, by=by, at=time.time(), text=text, step=step, now=now)
-    await bus.put(f"goalwish.{new_id()}", encode(made), expect=0)
+    made = GoalRequest(goal=record.id, do=do, by=by, at=time.time(), text=text, step=step, now=now)
+    await bus.put(f"goalrequest.{new_id()}", encode(made), expect=0)
 
 
 async def take_up(bus: Bus) -> None:
     """Do what was left, the earliest first."""
-    found = await bus.named(["goalwish.*"])
+    found = await bus.named(["goalrequest.*"])
     for entry in sorted(found.values(), key=lambda each: each.revision):
         try:
-            wish = msgspec.json.decode(entry.value, type=GoalWish)
+            request = msgspec.json.decode(entry.value, type=GoalRequest)
         except msgspec.MsgspecError as error:
             log.warning("%s is removed, because it cannot be read: %s", entry.key, error)
             await bus.purge(entry.key)
             continue
-        if time.time() - wish.taken < AGAIN_SECONDS:
+        if time.time() - request.taken < AGAIN_SECONDS:
             continue
         with contextlib.suppress(Stale):  # another foreman has it
-            await bus.put(entry.key, encode(replace(wish, taken=time.time())), expect=entry.revision)
+            await bus.put(entry.key, encode(replace(request, taken=time.time())), expect=entry.revision)
             try:
-                await _do(bus, wish)
+                await _do(bus, request)
             except Unreachable:
                 raise
             except TreadleError as error:  # the goal went on since it was left
-                log.warning("goal %s: %s of %s was not done: %s", wish.goal, wish.do, wish.by, error)
+                log.warning("goal %s: %s of %s was not done: %s", request.goal, request.do, request.by, error)
             await bus.purge(entry.key)
 
 
-async def _do(bus: Bus, wish: GoalWish) -> None:
-    match wish.do:
+async def _do(bus: Bus, request: GoalRequest) -> None:
+    match request.do:
         case "pause":
-            await commands.pause(bus, wish.goal, why=wish.text, by=wish.by, now=wish.now)
+            await commands.pause(bus, request.goal, why=request.text, by=request.by, now=request.now)
         case "resume":
-            await commands.resume(bus, wish.goal, by=wish.by)
+            await commands.resume(bus, request.goal, by=request.by)
         case "stop":
-            await commands.stop(bus, wish.goal, why=wish.text, by=wish.by)
+            await commands.stop(bus, request.goal, why=request.text, by=request.by)
         case "retry":
-            await commands.retry(bus, wish.goal, wish.step, by=wish.by)
+            await commands.retry(bus, request.goal, request.step, by=request.by)
         case "say":
-            await commands.say(bus, wish.goal, wish.text, by=wish.by)
+            await commands.say(bus, request.goal, request.text, by=request.by)

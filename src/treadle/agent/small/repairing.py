@@ -28,7 +28,7 @@ def exact_place(text: str, old: str) -> str | None:
     return "".join(lines[first : last + 1]).removesuffix("\n").removesuffix("\r")
 
 
-def mended(call: ToolCall, text: str) -> ToolCall:
+def repaired(call: ToolCall, text: str) -> ToolCall:
     """The edit with the file's own text as the text to replace. The new text gets the first line's indentation."""
     old, new = argument(call, "old_string"), argument(call, "new_string")
     place = exact_place(text, old)

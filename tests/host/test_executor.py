@@ -17,7 +17,7 @@ from tests.scripts import calls, says
 from treadle.agents import find_agent
 from treadle.errors import Cancelled, NotFound, TimedOut
 from treadle.events import AnyEvent, Asked, ToolStarted, TurnEnded
-from treadle.host.doer import AgentDoer
+from treadle.host.executor import AgentExecutor
 from treadle.host.job import Job
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
@@ -166,19 +166,19 @@ async def test_an_agent_that_never_answers_is_given_up(source: Path, store: Rece
 
 
 async def test_an_agent_that_never_opens_is_aborted(source: Path) -> None:
-    doer = AgentDoer(Stubborn(), QUICK)
-    doer._info = AgentInfo(name="stubborn")
+    executor = AgentExecutor(Stubborn(), QUICK)
+    executor._info = AgentInfo(name="stubborn")
 
     async def go() -> None:
-        async for _ in doer.run(order(source), "run"):
+        async for _ in executor.run(order(source), "run"):
             raise AssertionError
 
     task = asyncio.create_task(go())
     await asyncio.sleep(0)
-    doer.abort(Cancelled("enough"))
+    executor.abort(Cancelled("enough"))
     with pytest.raises(Cancelled, match="enough"):
         await task
-    await doer.close()
+    await executor.close()
 
 
 FREE = Confinement(use="off")  # the script of the model lies in /tmp, of which a sandbox has its own

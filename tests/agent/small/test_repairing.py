@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import ToolCall
-from treadle.agent.small.mending import exact_place, mended
+from treadle.agent.small.repairing import exact_place, repaired
 from treadle.agent.tools import editing
 
 TEXT = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
@@ -42,13 +42,13 @@ def edit(old: str, new: str) -> ToolCall:
 
 
 def test_the_new_text_is_indented_as_the_place_is() -> None:
-    call = json.loads(mended(edit("return  2", "x = 2\nreturn x"), TEXT).arguments)
+    call = json.loads(repaired(edit("return  2", "x = 2\nreturn x"), TEXT).arguments)
     assert editing.apply(TEXT, call["old_string"], call["new_string"]).text.endswith("    x = 2\n    return x\n")
 
 
 def test_an_edit_that_is_right_or_hopeless_stays_as_it_is() -> None:
     for call in (edit("return 1", "return 3"), edit("nothing", "x"), ToolCall(id="1", name="edit_file", arguments="{")):
-        assert mended(call, TEXT) is call
+        assert repaired(call, TEXT) is call
 
 
 @given(st.text(alphabet="ab \n\t"), st.text(alphabet="ab \n\t"))
