@@ -1,5 +1,6 @@
 """What a run began with is there until the run is over, whatever the user's own git removes."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,11 @@ def test_what_cannot_be_kept_is_said(tmp_path: Path) -> None:
     top = checkout(tmp_path / "w")
     user = UserRepository.at(str(top))
     assert user is not None and "is not kept from git gc" in keep(user, "/one", "1" * 40)
+
+
+def test_with_a_repository_that_is_gone_nothing_is_left_to_forget(tmp_path: Path) -> None:
+    top = checkout(tmp_path / "w")
+    user = UserRepository.at(str(top))
+    assert keep(user, str(tmp_path / "a"), git(top, "rev-parse", "HEAD")) == ""
+    shutil.rmtree(top)
+    forget(user, str(tmp_path / "a"))

@@ -26,7 +26,9 @@ def keep(user: UserRepository, owner: str, commit: str) -> str:
 
 
 def forget(user: UserRepository, owner: str) -> None:
-    """Whatever was kept for this directory is no longer needed."""
+    """Whatever was kept for this directory is no longer needed. With the repository its refs are gone as well."""
+    if not os.path.isdir(user.common):
+        return
     listed = user.run("for-each-ref", "--format=delete %(refname)", _refs(owner), check=False).stdout
     if listed:
         user.run("update-ref", "--stdin", stdin=listed, check=False)

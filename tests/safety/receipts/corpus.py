@@ -168,7 +168,8 @@ class World:
         git(self.clean, "read-tree", tree)
         git(self.clean, "checkout-index", "-a", f"--prefix={fresh}/")
         Path(f"/tmp/{self.mark}-pass").unlink(missing_ok=True)
-        return subprocess.run(["bash", "-c", command], cwd=fresh, env=GIT, capture_output=True).returncode == 0
+        env = {**GIT, "GIT_CEILING_DIRECTORIES": str(self.base)}
+        return subprocess.run(["bash", "-c", command], cwd=fresh, env=env, capture_output=True).returncode == 0
 
 
 def copy(source: Path, target: Path) -> None:
@@ -338,7 +339,8 @@ def about_files(world: World, receipt: Receipt, more: dict[str, Any]) -> Iterato
 def about_patch(receipt: Receipt, most: int) -> Iterator[str]:
     """Each changed file has its lines in the status and its part in the patch, whatever the others are called."""
     status, patch = receipt.verification.git_status or "", receipt.verification.git_diff or ""
-    shown, parts = len(status.splitlines()), patch.count("\ndiff --git ") + patch.startswith("diff --git ")
+    # A file that became a link has two parts with one heading: it is removed and made.
+    shown, parts = len(status.splitlines()), len({line for line in patch.split("\n") if line.startswith("diff --git ")})
     least = len(receipt.usage_raw["treadle"]["observed"]["files"])
     if shown != least or (len(patch) < 1_000_000 and not least <= parts <= most):
         yield f"{most} files changed, its status shows {shown} and its patch {parts}"

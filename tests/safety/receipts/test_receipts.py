@@ -5,6 +5,7 @@ A few attacks in each run of the tests; with SOAK_RECEIPTS=all, all of them in a
 
 import os
 import random
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,8 @@ def named(one: tuple[Attack, WorkspaceMode, bool]) -> str:
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     # Not below /tmp, of which a sandbox has its own: what is tried is what it does with places that it shows.
     base = Path(tempfile.mkdtemp(dir=shown_place(), prefix="attack-")).resolve()
+    # Where an attack has no repository of its own, git finds the nearest one above: this, not the one of these tests.
+    subprocess.run(["git", "init", "-q", str(base)], check=True)
     monkeypatch.setenv("HOME", str(base / "home"))
     monkeypatch.setenv("TREADLE_HOME", str(base / "home" / "treadle"))
     made = World(base)
