@@ -339,8 +339,11 @@ def about_files(world: World, receipt: Receipt, more: dict[str, Any]) -> Iterato
 def about_patch(receipt: Receipt, most: int) -> Iterator[str]:
     """Each changed file has its lines in the status and its part in the patch, whatever the others are called."""
     status, patch = receipt.verification.git_status or "", receipt.verification.git_diff or ""
+    headings = re.findall(r"^(diff --git .*)\n(deleted|new)?", patch, re.MULTILINE)
     # A file that became a link has two parts with one heading: it is removed and made.
-    shown, parts = len(status.splitlines()), len({line for line in patch.split("\n") if line.startswith("diff --git ")})
+    made = [(name, "new") if did == "deleted" else None for name, did in headings]
+    twice = sum(one == after for one, after in zip(made, headings[1:], strict=False))
+    shown, parts = len(status.splitlines()), len(headings) - twice
     least = len(receipt.usage_raw["treadle"]["observed"]["files"])
     if shown != least or (len(patch) < 1_000_000 and not least <= parts <= most):
         yield f"{most} files changed, its status shows {shown} and its patch {parts}"
