@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.fleet.test_merging import Finished
 from tests.landing.test_train import CHECK, empty
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
 from treadle.landing import train
-from treadle.landing.driving import DriverSeat
+from treadle.landing.driving import DriverRecord, DriverSeat
 from treadle.landing.train import Train
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car
@@ -55,3 +58,24 @@ async def test_a_seat_is_given_up_by_leaving_and_taken_at_once_from_the_killed(b
     )
     done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], env=dict(os.environ), timeout=60)
     assert done.returncode == -signal.SIGKILL and await one.taken()
+
+
+async def test_a_seat_of_another_machine_that_died_is_taken_even_if_the_engine_does_not_end_it(bus: Bus) -> None:
+    dead = DriverRecord(host="elsewhere", pid=os.getpid(), start=1, token="x")
+    await bus.put("drives.t", encode(dead))  # without an end, as an engine that was killed may show one
+    seat = DriverSeat(bus, "t", overdue=0.2)
+    assert not await seat.taken()
+    async with asyncio.timeout(60):
+        while not await seat.taken():
+            await asyncio.sleep(0.02)
+
+
+async def test_a_seat_of_another_machine_that_is_renewed_is_not_taken(bus: Bus) -> None:
+    there, seat = DriverSeat(bus, "t"), DriverSeat(bus, "t", overdue=0.2)
+    there._mine = replace(there._mine, host="elsewhere")
+    assert await there.taken()
+    for _ in range(3):
+        assert not await seat.taken()
+        await asyncio.sleep(0.15)
+        there._renewed = 0.0  # it is time to renew it
+        assert await there.taken()

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from treadle.errors import NotFound, TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import Bus, Entry, Unreachable
+from treadle.fleet.engine.bus import Bus, Entry, Stale, Unreachable
 from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import train as trains
 from treadle.landing.train import Train
@@ -52,7 +52,7 @@ class Conductor:
 
     async def _take_up(self, bus: Bus) -> None:
         """Queue what has ended and is to land in a repository of this machine."""
-        for key, entry in sorted((await bus.named(["boards.*"])).items()):
+        for _, entry in sorted((await bus.named(["boards.*"])).items()):
             mark = await _read(bus, entry, Boarding)
             if mark is None or not os.path.isdir(mark.root):
                 continue  # the repository is on another machine
@@ -63,7 +63,7 @@ class Conductor:
             except TreadleError as error:
                 what = f"cannot land on {mark.branch}: {error}"
                 await client.note_result(bus, mark.order, what, {"not_landed": str(error)}, by="train")
-            await bus.purge(key)
+            await _done_with(bus, entry)
 
     async def _board(self, bus: Bus, mark: Boarding) -> None:
         """Queue it. The first order with a check decides the check of its branch; a person may give another."""
@@ -85,7 +85,7 @@ class Conductor:
             note = Note(at=time.time(), by=request.by, what=request.pause) if request.pause else None
             with contextlib.suppress(NotFound):
                 await trains.change(bus, key.partition(".")[2], lambda found, note=note: replace(found, paused=note))  # type: ignore[misc]
-            await bus.purge(key)
+            await _done_with(bus, entry)
 
     async def _start_trains(self, bus: Bus) -> None:
         for name, task in list(self._running.items()):
@@ -114,5 +114,11 @@ async def _read(bus: Bus, entry: Entry, kind: type[T]) -> T | None:
         return msgspec.json.decode(entry.value, type=kind)
     except msgspec.MsgspecError as error:
         log.warning("%s is removed, because it cannot be read: %s", entry.key, error)
-        await bus.purge(entry.key)
+        await _done_with(bus, entry)
         return None
+
+
+async def _done_with(bus: Bus, entry: Entry) -> None:
+    """Remove what was read, and not what someone has left in its place meanwhile."""
+    with contextlib.suppress(Stale):
+        await bus.purge(entry.key, expect=entry.revision)

@@ -20,6 +20,8 @@ from treadle.wire.fleet.train import TrainRecord
 
 HELD_SECONDS = 6
 RENEWED_SECONDS = 1.5
+OVERDUE_SECONDS = 4.0 * HELD_SECONDS
+"""So long unchanged, it is no one's any more, even if the engine has not ended it. A held one is renewed."""
 
 
 class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,9 +34,11 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverSeat:
-    def __init__(self, bus: Bus, train: str) -> None:
-        self._bus, self._key = bus, f"drives.{train}"
+    def __init__(self, bus: Bus, train: str, overdue: float = OVERDUE_SECONDS) -> None:
+        self._bus, self._key, self._overdue = bus, f"drives.{train}", overdue
         self._revision, self._renewed = 0, 0.0
+        self._seen, self._since = 0, 0.0
+        """The revision that another holds it by, and since when it has not changed."""
         found = table.look(os.getpid())
         self._mine = DriverRecord(
             host=socket.gethostname(),
@@ -52,8 +56,11 @@ class DriverSeat:
         entry = await self._bus.get(self._key, latest=True)
         if entry is None or not entry.value:
             return False
+        if entry.revision != self._seen:
+            self._seen, self._since = entry.revision, time.monotonic()
+        overdue = time.monotonic() - self._since > self._overdue
         known = msgspec.json.decode(entry.value, type=DriverRecord)
-        return self._is_gone(known) and await self._put(entry.revision)
+        return (overdue or self._is_gone(known)) and await self._put(entry.revision)
 
     async def _put(self, expect: int) -> bool:
         try:

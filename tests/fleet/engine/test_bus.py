@@ -87,6 +87,26 @@ async def test_a_purged_key_is_gone_and_can_be_created_again(bus: Bus) -> None:
                 await asyncio.sleep(0.1)
 
 
+async def test_what_was_removed_or_has_ended_does_not_return_when_the_engine_is_killed(
+    fleet: places.Fleet, bus: Bus
+) -> None:
+    stays = await bus.put("control", b"stays", expect=0)
+    for value in (b"1", b"2", b"3"):
+        await bus.put("boards.purged", value)
+        await bus.put("active.batched", value)
+        await bus.put("lease.ended", value, ttl=1)
+    await bus.purge("boards.purged")
+    await bus.batch([Write("control", b"stays", stays), Write("active.batched", purge=True)])
+    async with asyncio.timeout(60):  # until the markers have gone too
+        while (await bus.api(f"STREAM.INFO.{STATE}"))["state"]["messages"] > 1:
+            await asyncio.sleep(0.1)
+    restart(fleet)
+    again = await server.await_ready(fleet)
+    found = {key for key in await again.keys(">") if await again.get(key) is not None}
+    await again.close()
+    assert found == {"control"}
+
+
 async def test_a_dead_port_is_told_at_once() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and does not listen

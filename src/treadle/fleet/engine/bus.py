@@ -78,6 +78,10 @@ class Write(NamedTuple):
     """One change of a batch. `expect` is the revision that it replaces: 0 for none, None for any.
 
     The marker of a purged key expires soon, unless its `ttl` is negative: then the key can never be created again.
+
+    Whatever replaces or purges a value is a rollup: the engine then stores that the older values are gone. A value that
+    only its limit (`layout.VALUES`) removed is remembered as gone in memory alone, and an engine that was killed would
+    show it again once nothing newer of its key is left.
     """
 
     key: str
@@ -87,9 +91,9 @@ class Write(NamedTuple):
     purge: bool = False
 
     def headers(self) -> dict[str, str]:
-        made: dict[str, str] = {}
+        made = {"Nats-Rollup": "sub"} if self.expect != 0 else {}
         if self.purge:
-            made = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
+            made["KV-Operation"] = "PURGE"
             if self.ttl >= 0:
                 made["Nats-TTL"] = str(_TOMBSTONE_SECONDS)
         if self.expect is not None:

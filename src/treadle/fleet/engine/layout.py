@@ -1,6 +1,6 @@
 """The streams of a fleet: created when missing, migrated when old, refused when newer than this program.
 
-    KV_fleet   state, one message for each key; readable as the key-value bucket `fleet`
+    KV_fleet   state, the last value of each key; readable as the key-value bucket `fleet`
     FLEET_IN   what the scheduler has to handle; each message stays until it has
     FLEET_EV   events of runs, by order and attempt
     OBJ_fleet  patches, bundles and transcripts; the object store `fleet`
@@ -17,6 +17,9 @@ FORMAT = 1
 OBJECTS = "OBJ_fleet"
 MAX_CONSUMERS = 20_000
 """Unless a stream says otherwise, the server refuses the 1,001st reader."""
+VALUES = 2
+"""So many values of a key the engine allows: one more than there are, since it applies the limit before the rollup that
+removes the older one for good (`bus.Write`)."""
 _DAY = 86_400 * 10**9
 _FORMAT_KEY = "treadle_format"
 _NOT_FOUND = 10059
@@ -36,7 +39,7 @@ def streams(replicas: int) -> list[dict[str, Any]]:
             **common,
             "name": STATE,
             "subjects": ["$KV.fleet.>"],
-            "max_msgs_per_subject": 1,
+            "max_msgs_per_subject": VALUES,
             "allow_rollup_hdrs": True,
             "allow_msg_ttl": True,
             "allow_atomic": True,
