@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.support import Stage
+from tests.terminal.tmux import Tmux
 
 
 @pytest.fixture
@@ -13,3 +14,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     stage = Stage(directory)
     yield stage
     stage.close()
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    server = Tmux(tmp_path)
+    yield server
+    server("kill-server")

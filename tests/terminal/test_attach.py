@@ -4,55 +4,14 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import need
 from tests.installed import TREADLE, treadle
 from tests.terminal.support import Stage, alive, connected, until
+from tests.terminal.tmux import Tmux, attach
 from treadle.io.process import table
-from treadle.terminal.attach import detach_forms
-from treadle.terminal.places import Place
-
-
-class Tmux:
-    """A separate tmux server, with one window for each person."""
-
-    def __init__(self, directory: Path) -> None:
-        self.socket = str(directory / "tmux")
-        self("-f", "/dev/null", "new-session", "-d", "-s", "home", "-x", "80", "-y", "24", "sh")
-
-    def __call__(self, *arguments: str) -> str:
-        command = [need("tmux"), "-S", self.socket, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=50).stdout
-
-    def window(self, name: str, command: str) -> None:
-        self("new-session", "-d", "-s", name, "-x", "80", "-y", "24", f"{command}; echo code:$?; exec cat")
-
-    def type(self, name: str, *keys: str) -> None:
-        self("send-keys", "-t", name, *keys)
-
-    def screen(self, name: str) -> str:
-        return self("capture-pane", "-p", "-t", name)
-
-    def shows(self, name: str, text: str) -> str:
-        try:
-            return str(until(lambda: text in (screen := self.screen(name)) and screen))
-        except AssertionError:
-            raise AssertionError(f"waited in vain for {text!r} on {name}, which shows:\n{self.screen(name)}") from None
-
-
-@pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[Tmux]:
-    server = Tmux(tmp_path)
-    yield server
-    server("kill-server")
-
-
-def attach(place: Place, *options: str) -> str:
-    return shlex.join([TREADLE, "attach", place.id, "--socket-dir", place.directory, *options])
 
 
 def test_a_person_types_and_sees_and_the_exit_code_is_passed_on(stage: Stage, tmux: Tmux) -> None:
@@ -286,12 +245,6 @@ def test_without_a_terminal_attach_says_what_to_do(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     done = treadle("attach", place.id, "--socket-dir", place.directory)
     assert done.returncode == 1 and "tail -f" in done.stderr
-
-
-def test_the_detach_key_is_known_in_every_form_that_terminals_send_it() -> None:
-    assert detach_forms(0x1C) == {b"\x1c", b"\x1b[92;5u", b"\x1b[92;5:1u", b"\x1b[27;5;92~"}
-    assert b"\x1b[97;5u" in detach_forms(0x01)
-    assert detach_forms(0) == frozenset()
 
 
 def test_a_person_goes_from_question_to_question(stage: Stage, tmux: Tmux) -> None:

@@ -111,4 +111,4 @@ def test_modes_are_remembered_set_anew_and_taken_back() -> None:
     assert modes.set() == b"\x1b[?25l\x1b[?1000h\x1b[?1006h\x1b[?1049h"
     assert modes.unset() == b"\x1b7\x1b[r\x1b8\x1b[<u\x1b[?1049l\x1b[?1006l\x1b[?1000l\x1b[?25h\x1b[0m"
     modes.feed(b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1006l\x1b[<u")
-    assert not modes.alternate and modes.changed() == [] and modes.kitty == 0
+    assert not modes.alternate and modes.changed() == [] and modes.kitty == []

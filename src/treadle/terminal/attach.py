@@ -1,5 +1,7 @@
 """Connects a person's terminal to a session: raw both ways, and always restored at the end."""
 
+from __future__ import annotations
+
 import os
 import select
 import signal
@@ -9,54 +11,98 @@ import time
 
 from treadle.errors import ConfigError, NotFound, PeerExited, PeerStalled
 from treadle.io.process import signals as signal_pipes
-from treadle.light import Any
+from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal.bar import Bar
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
+from treadle.terminal.prefix import DETACH, Prefix, key_forms, key_name
 from treadle.terminal.sequences import Modes, QueryFilter, Whole
-from treadle.terminal.settings import STATE_FILE_VARIABLE
+from treadle.terminal.settings import STATE_FILE_VARIABLE, AttachOptions
 from treadle.wire.terminal import frames as wire
+
+if TYPE_CHECKING:
+    End = tuple[int, str | None]
+    """The exit code and a last message; None as the message when the session has ended."""
 
 SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
 
 
-def attach(
-    place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar: bool = False, until_answered: bool = False
-) -> int:
-    """Show the session here and type into it until it ends or the person detaches. Returns the exit code.
-
-    `until_answered`: also until the program no longer waits for a person.
-    """
+def attach(place: Place, options: AttachOptions) -> int:
+    """Show the session here and type into it until it ends or the person detaches. Returns the exit code."""
     if not os.isatty(0):
         raise ConfigError("attach needs a terminal on standard input", hint="`treadle tail -f` shows it without one")
     _refuse_itself(place.state, place.id)
-    signals = signal_pipes.pipe(SIGNALS)
+    visit = Visit(place, options, signal_pipes.pipe(SIGNALS))
     before = termios.tcgetattr(0)
-    while True:
+    end: End | None = None
+    while end is None:
         try:
-            client = Client(place.sock, timeout=place.patience)
-        except NotFound:
-            return _ended(exit_record(place.exit)["code"])
-        with client:
-            joined = Joined(client, signals, place.id, read_only, detach_key, bar)
-            joined.until_answered = until_answered
-            try:
-                _raw(before)
-                code, words = joined.run()
-            finally:
-                joined.restore()
-                # Unread input was meant for the program, or is a terminal's answer: the shell must not get it.
-                termios.tcsetattr(0, termios.TCSADRAIN if joined.interrupted else termios.TCSAFLUSH, before)
-        if not joined.interrupted:
-            break
-        if joined.interrupted == signal.SIGTSTP:
+            _raw(before)
+            end = visit.once()
+        finally:
+            # Unread input was meant for the program, or is a terminal's answer: the shell must not get it.
+            termios.tcsetattr(0, termios.TCSADRAIN if visit.goes_on else termios.TCSAFLUSH, before)
+        if visit.interrupted == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)
-            os.read(signals, 64)  # SIGCONT, which is expected here
+            os.read(visit.signals, 64)  # SIGCONT, which is expected here
+    code, words = end
     if words is None:
-        return _ended(code)
+        words = f"[session exited with code {code}]\n"
     sys.stdout.write(words)
     return code
+
+
+class Visit:
+    """From `attach` until the person is back in the shell: one terminal, or several after each other."""
+
+    def __init__(self, place: Place, options: AttachOptions, signals: int) -> None:
+        self.place = place
+        self.options = options
+        self.signals = signals
+        self.interrupted = 0  # the signal, if the shell wants or had the terminal; afterwards all is redrawn
+        self.goes_on = False
+        self._before: Place | None = None
+        self._left: Joined | None = None  # with what it had shown, to go on after it
+
+    def once(self) -> End | None:
+        """Join the terminal until something else is to be shown. Returns how all ends; None if it goes on."""
+        self.goes_on = False
+        try:
+            client = Client(self.place.sock, timeout=self.place.patience)
+        except NotFound:
+            return exit_record(self.place.exit)["code"], None
+        with client:
+            joined = Joined(client, self.signals, self.place.id, self.options, self._left)
+            try:
+                end = joined.run()
+            finally:
+                joined.restore()
+        self.interrupted, self._left = joined.interrupted, None
+        self.goes_on = bool(joined.interrupted or joined.command)
+        if joined.command:
+            self._obey(joined)
+        return None if self.goes_on else end
+
+    def _obey(self, joined: Joined) -> None:
+        from treadle.terminal.commands import obey
+        from treadle.terminal.panel import Panel
+        from treadle.terminal.prefix import BAR
+
+        shown = self.place
+        if joined.command == BAR:
+            self.options.bar = not self.options.bar
+        else:
+            with Panel(self.signals) as panel:
+                shown = obey(joined.command, self.place, self._before, panel, self.options)
+                self.goes_on = not panel.gone
+        if shown.id != self.place.id and os.path.exists(self.place.pid):
+            self._before, self.options.until_answered = self.place, False
+            rows = os.get_terminal_size(0)[1]
+            joined.write(b"\x1b[%d;1H" % rows + b"\n" * rows + b"\x1b[H")  # what was shown stays in the scrollback
+        elif not joined.modes.alternate:  # a full-screen program's screen was left, and is shown anew
+            self._left = joined
+        self.place = shown
 
 
 def _refuse_itself(state_file: str | None, name: str) -> None:
@@ -65,11 +111,6 @@ def _refuse_itself(state_file: str | None, name: str) -> None:
             f"this is the terminal {name}: shown in itself it would show itself without end",
             hint="attach to it from another terminal",
         )
-
-
-def _ended(code: int) -> int:
-    sys.stdout.write(f"[session exited with code {code}]\n")
-    return code
 
 
 def _raw(before: list[Any]) -> None:
@@ -83,28 +124,21 @@ def _raw(before: list[Any]) -> None:
     termios.tcsetattr(0, termios.TCSADRAIN, mode)  # keeps input that was already typed, for the program
 
 
-def detach_forms(key: int) -> frozenset[bytes]:
-    """The key as terminals send it: plain, or in two encodings for programs that want to tell all keys apart."""
-    if not key:
-        return frozenset()
-    forms = {bytes((key,))}
-    if key < 0x20:
-        code = key + 0x40 if key + 0x40 not in range(0x41, 0x5B) else key + 0x60
-        forms |= {f"\x1b[{code};5u".encode(), f"\x1b[{code};5:1u".encode(), f"\x1b[27;5;{code}~".encode()}
-    return frozenset(forms)
-
-
 class Joined:
     """One attachment, from the moment the terminal becomes raw until it is restored."""
 
-    def __init__(self, client: Client, signals: int, name: str, read_only: bool, detach_key: int, bar: bool) -> None:
+    def __init__(
+        self, client: Client, signals: int, name: str, options: AttachOptions, left: Joined | None = None
+    ) -> None:
         self.client = client
         self.name = name
-        self.read_only = read_only
-        self.detach = detach_forms(detach_key)
-        self.bar = Bar(name) if bar else None
-        self.interrupted = 0  # the signal, if the shell wants or had the terminal; afterwards all is redrawn
-        self.until_answered = False
+        self.read_only = options.read_only
+        self.detach = key_forms(options.detach_key)
+        self.prefix = Prefix(options.prefix_key)
+        self.bar = Bar(name, key_name(options.prefix_key) if options.prefix_key else "") if options.bar else None
+        self.interrupted = 0
+        self.command = ""  # what the person asked for with the prefix key
+        self.until_answered = options.until_answered
         self.answered = False
         self.leads = False
         self.live = False
@@ -112,11 +146,11 @@ class Joined:
         self._offset = 0
         self._queries = QueryFilter()
         self._whole = Whole()
-        self._modes = Modes()
+        self.modes = Modes()
+        self._left = left
         self._signals = signals
 
-    def run(self) -> tuple[int, str | None]:
-        """The exit code and a last message; None as the message when the session has ended."""
+    def run(self) -> End:
         self._begin()
         supervisor = self.client.sock.fileno()
         poller = select.poll()
@@ -132,9 +166,9 @@ class Joined:
                 if end:
                     return end
             if self.bar:
-                self._write(self.bar.paint(*self._size()))
+                self.write(self.bar.paint(*self._size()))
 
-    def _supervisor_sent(self) -> tuple[int, str | None] | None:
+    def _supervisor_sent(self) -> End | None:
         """Handle what the supervisor sends."""
         try:
             messages = self.client.receive()
@@ -159,18 +193,30 @@ class Joined:
             self.leads = self.live = True  # a supervisor without our additions: all queries are answered here
         else:
             _refuse_itself(detail.get("state_file"), self.name)
-            start = detail["output"]["start"]
-            reply = self.client.hello(wants, start)
-            self._offset, self._replay_end = max(start, reply.start), reply.end
-            if start > 0:  # the sequences that set the modes may be gone
-                self._show(detail["modes"]["set"].encode())
+            if self.bar:
+                self.bar.workdir = detail.get("workdir") or ""
+            self._ask_for_output(wants, detail)
         if self.bar:
-            self._write(self.bar.begin(*self._size()))
+            self.write(self.bar.begin(*self._size()))
         if not self.read_only:
             self._tell_size()
         self.client.subscribe()
         for message in self.client.waiting():
             self._hear(message)
+
+    def _ask_for_output(self, wants: int, detail: dict[str, Any]) -> None:
+        """From the beginning, or from where we were before the person looked at something else."""
+        first = detail["output"]["start"]
+        start = max(first, self._left._offset) if self._left else first
+        reply = self.client.hello(wants, start)
+        self._offset, self._replay_end = max(start, reply.start), reply.end
+        if self._left:
+            self.modes = self._left.modes
+            self.write(self.modes.again())
+            if self._offset > self._left._offset:
+                self._hear(wire.Gap(self._offset - self._left._offset))
+        elif start > 0:  # the sequences that set the modes may be gone
+            self._show(detail["modes"]["set"].encode())
 
     def _size(self) -> tuple[int, int]:
         cols, rows = os.get_terminal_size(0)
@@ -180,7 +226,7 @@ class Joined:
         cols, rows = self._size()
         self.client.resize(cols, max(1, rows - 1) if self.bar else rows)
 
-    def _signalled(self) -> tuple[int, str | None] | None:
+    def _signalled(self) -> End | None:
         numbers = os.read(self._signals, 64)
         if signal.SIGHUP in numbers:
             return 0, ""
@@ -191,12 +237,12 @@ class Joined:
                 self.interrupted = number
                 return 0, ""
         if self.bar:
-            self._write(self.bar.begin(*self._size()))
+            self.write(self.bar.begin(*self._size()))
         if not self.read_only:
             self._tell_size()
         return None
 
-    def _person_typed(self) -> tuple[int, str | None] | None:
+    def _person_typed(self) -> End | None:
         try:
             data = os.read(0, 65536)
         except OSError:
@@ -205,7 +251,13 @@ class Joined:
             return 0, ""  # the terminal is gone
         if data in self.detach:  # only if alone in one read: within a paste it is content
             return 0, f"[detached from session {self.name}]\n"
-        if not self.read_only:
+        data, self.command = self.prefix.feed(data)
+        if self.command == DETACH:
+            self.command = ""
+            return 0, f"[detached from session {self.name}]\n"
+        if self.command:
+            return 0, ""
+        if data and not self.read_only:
             try:
                 self.client.input(data)
             except PeerExited:
@@ -217,8 +269,8 @@ class Joined:
             self._show(self._filtered(message.data))
         elif isinstance(message, wire.Gap):
             self._offset += message.missed
-            if not self._modes.alternate:  # a full-screen program is asked to redraw
-                self._write(b"\r\n[treadle: %d bytes were left out here]\r\n" % message.missed)
+            if not self.modes.alternate:  # a full-screen program is asked to redraw
+                self.write(b"\r\n[treadle: %d bytes were left out here]\r\n" % message.missed)
         elif isinstance(message, wire.Leader):
             self.leads = bool(message.leads)
         elif isinstance(message, wire.StateFrame):
@@ -238,19 +290,21 @@ class Joined:
         return self._queries.feed(data, everything=not (self.live and self.leads))
 
     def _show(self, data: bytes) -> None:
-        self._write(self.bar.fenced(data, *self._size()) if self.bar else data)
-        self._modes.feed(self._whole.feed(data))  # after writing, because the person waits for the output
+        self.write(self.bar.fenced(data, *self._size()) if self.bar else data)
+        self.modes.feed(self._whole.feed(data))  # after writing, because the person waits for the output
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(1, view) :]
 
     def restore(self) -> None:
-        """Reset every mode that the program has set, and put the cursor at the beginning of a line."""
+        """Reset every mode that the program has set, and put the cursor at the beginning of a line, unless the person
+        comes back here."""
         try:
             bar = self.bar.end(*self._size()) if self.bar else b""
-            self._write(bar + self._modes.unset() + bar + b"\r\n")  # the bar may be on both screens
+            end = b"" if self.command else b"\r\n"
+            self.write(bar + self.modes.unset() + bar + end)  # the bar may be on both screens
             time.sleep(0)  # let the output go out before the modes change
         except OSError:
             pass

@@ -4,6 +4,7 @@ import re
 import time
 
 from treadle.light import Any
+from treadle.terminal.branch import branch_of
 
 COLOURS = {"idle": 32, "thinking": 33, "streaming": 34, "tool_use": 35, "active": 36, "dead": 31, "waiting": 31}
 UNKNOWN = 37
@@ -16,8 +17,10 @@ def span(seconds: int) -> str:
 
 
 class Bar:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, prefix: str = "") -> None:
         self.name = name
+        self.workdir = ""
+        self._keys = f"{prefix} ?: keys " if prefix else ""
         self._state: dict[str, Any] = {}
         self._since = time.monotonic()
         self._painted = 0.0
@@ -53,11 +56,14 @@ class Bar:
         return b"\x1b7\x1b[%d;1H\x1b[0m%b\x1b[0m\x1b8" % (rows, self.line(cols, now).encode())
 
     def line(self, cols: int, now: float) -> str:
-        left = f" [treadle] {self.name} "
+        about = (self._state.get("agent"), branch_of(self.workdir) if self.workdir else "")
+        left = "  ".join([f" [treadle] {self.name}", *filter(None, about), ""])
         waiting = self._state.get("waiting_for")
         name = f"waiting: {waiting}" if waiting else self._state.get("name", "...")
         right = f" {name} {span(int(now - self._since))} " if self._state else " ... "
         colour = COLOURS.get("waiting" if waiting else name, UNKNOWN)
         left = left[: max(0, cols - len(right))]
         filler = " " * max(0, cols - len(left) - len(right))
+        if len(filler) > len(self._keys):
+            filler = filler[len(self._keys) :] + self._keys
         return f"\x1b[7;32m{left}\x1b[0;7m{filler}\x1b[7;{colour}m{right[:cols]}"

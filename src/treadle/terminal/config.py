@@ -15,7 +15,8 @@ from treadle.terminal.settings import CLASSIFIERS, POLICIES, TerminalSettings
 
 NAME = "heimdall.toml"
 HARMLESS = frozenset(
-    ("scrollback_bytes", "classifier", "kill_process_group", "log_level", "detach_key", "resize_policy", "linger")
+    ("scrollback_bytes", "classifier", "kill_process_group", "log_level", "resize_policy", "linger")
+    + ("detach_key", "prefix_key", "bar")
 )
 PLAIN: dict[str, type | tuple[type, ...]] = {
     "scrollback_bytes": int,
@@ -24,6 +25,8 @@ PLAIN: dict[str, type | tuple[type, ...]] = {
     "log_file": str,
     "log_level": str,
     "detach_key": int,
+    "prefix_key": int,
+    "bar": bool,
     "resize_policy": str,
     "linger": (int, float),
     "term": str,

@@ -121,7 +121,7 @@ class Grid:
     def _write_slowly(self, text: str) -> None:
         """Characters one by one, because some are two cells wide and some have no cell of their own."""
         for letter in text:
-            width = _width(letter)
+            width = cell_width(letter)
             if not width:
                 continue
             self._wrap_if_due()
@@ -357,7 +357,7 @@ def _bounded(cols: int, rows: int) -> tuple[int, int]:
     return min(max(1, cols), COLS_MAX), min(max(1, rows), ROWS_MAX)
 
 
-def _width(letter: str) -> int:
+def cell_width(letter: str) -> int:
     """How many cells a character takes."""
     if unicodedata.east_asian_width(letter) in "WF":
         return 2

@@ -140,7 +140,7 @@ class Modes:
 
     def __init__(self) -> None:
         self.on: dict[int, bool] = {}
-        self.kitty = 0  # the number of keyboard modes on the stack
+        self.kitty: list[bytes] = []  # the keyboard modes that were put on the stack
 
     @property
     def alternate(self) -> bool:
@@ -156,9 +156,9 @@ class Modes:
                     self.on[int(number)] = match[2] == b"h"
         for match in KITTY.finditer(data):
             if match[1] == b">":
-                self.kitty += 1
+                self.kitty.append(match[0])
             elif match[1] == b"<":
-                self.kitty = max(0, self.kitty - int(match[2] or b"1"))
+                del self.kitty[max(0, len(self.kitty) - int(match[2].partition(b";")[0] or b"1")) :]
 
     def changed(self) -> list[int]:
         """The numbers of the modes that differ from those of a new terminal."""
@@ -168,7 +168,11 @@ class Modes:
         """The sequences that put a new terminal into these modes."""
         return b"".join([b"\x1b[?%d%b" % (number, b"h" if self.on[number] else b"l") for number in self.changed()])
 
+    def again(self) -> bytes:
+        """The sequences that put a terminal back into these modes after `unset`."""
+        return self.set() + b"".join(self.kitty)
+
     def unset(self) -> bytes:
         """The sequences that restore a terminal's modes, without moving the cursor of its main screen."""
         back = [b"\x1b[?%d%b" % (number, b"l" if self.on[number] else b"h") for number in reversed(self.changed())]
-        return b"\x1b7\x1b[r\x1b8" + b"\x1b[<u" * self.kitty + b"".join(back) + b"\x1b[0m"
+        return b"\x1b7\x1b[r\x1b8" + b"\x1b[<u" * len(self.kitty) + b"".join(back) + b"\x1b[0m"

@@ -47,6 +47,8 @@ class TerminalSettings:
         self.log_file = ""
         self.log_level = "info"
         self.detach_key = 0x1C
+        self.prefix_key = 0x1D
+        self.bar = False
         self.clients_max = 256
 
     def check(self) -> TerminalSettings:
@@ -62,6 +64,7 @@ class TerminalSettings:
             ("idle_threshold_ms", 1, 1 << 31),
             ("debounce_ms", 0, 1 << 31),
             ("detach_key", 0, 255),
+            ("prefix_key", 0, 31),
             ("clients_max", 1, 1 << 16),
         ):
             value = getattr(self, name)
@@ -75,6 +78,26 @@ class TerminalSettings:
             raise ConfigError(f"the working directory {workdir} does not exist")
         self.workdir = workdir
         return self
+
+
+class AttachOptions:
+    """How a person is attached. The bar can be shown and hidden meanwhile."""
+
+    def __init__(
+        self,
+        *,
+        read_only: bool = False,
+        detach_key: int = 0x1C,
+        prefix_key: int = 0x1D,
+        bar: bool = False,
+        until_answered: bool = False,
+    ) -> None:
+        self.read_only = read_only
+        self.detach_key = detach_key
+        self.prefix_key = prefix_key
+        self.bar = bar
+        self.until_answered = until_answered
+        """Leave when the program no longer waits for a person."""
 
 
 def child_environment(settings: TerminalSettings, ours: Mapping[str, str]) -> dict[str, str]:

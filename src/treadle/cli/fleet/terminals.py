@@ -35,6 +35,7 @@ def attach_order(name: str, what: Literal["agent", "shell"], *, read_only: bool)
     """Show an order's terminal (`agent`) or a shell in its worktree (`shell`) here, until the person leaves it."""
     from treadle.terminal.attach import attach as show
     from treadle.terminal.places import Place
+    from treadle.terminal.settings import AttachOptions
 
     if not os.isatty(0):
         raise ConfigError("this needs a terminal on standard input", hint="`treadle fleet logs` shows what happened")
@@ -44,7 +45,7 @@ def attach_order(name: str, what: Literal["agent", "shell"], *, read_only: bool)
         carrier.start()
         try:
             carrier.ready()
-            return show(place, read_only=read_only)
+            return show(place, AttachOptions(read_only=read_only))
         finally:
             carrier.end()
 

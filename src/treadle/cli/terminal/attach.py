@@ -6,8 +6,11 @@
 Without an ID it is the one that runs, or the one you choose when several do. Ctrl-\\ detaches (the key can be
 configured as detach_key); the program goes on. When the program ends, so does this, with its exit code.
 
+Ctrl-] and another key (prefix_key): ? help, n next terminal that waits for a person, s choose another, l the one
+before, [ look at what has scrolled away, / search it, b the bar, r rename, k end it, d detach. Twice: Ctrl-] itself.
+
   --read-only      only watch: type nothing and do not change its size
-  --bar            show its state on the last line
+  --bar            show its id, agent, branch and state on the last line (bar = true in the settings: always)
   --next-waiting   go from question to question: join the terminal that has waited for a person the longest, and when
                    it is answered the next one, until none waits. The detach key leaves one for later
 """
@@ -40,17 +43,18 @@ def main(arguments: list[str]) -> int:
 def _attach(given: Arguments, where: Place, *, until_answered: bool = False) -> int:
     from treadle.terminal import config
     from treadle.terminal.attach import attach
-    from treadle.terminal.settings import TerminalSettings
+    from treadle.terminal.settings import AttachOptions, TerminalSettings
 
     settings = TerminalSettings()
     config.load(settings, given.get("--config"))
-    return attach(
-        where,
+    options = AttachOptions(
         read_only="--read-only" in given.flags,
         detach_key=settings.detach_key,
-        bar="--bar" in given.flags,
+        prefix_key=settings.prefix_key,
+        bar="--bar" in given.flags or settings.bar,
         until_answered=until_answered,
     )
+    return attach(where, options)
 
 
 def _answer_all(given: Arguments) -> int:

@@ -99,8 +99,10 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(f"{place.id}\n")
         return 0
     from treadle.terminal.attach import attach
+    from treadle.terminal.settings import AttachOptions
 
-    return attach(place, detach_key=settings.detach_key, bar="--bar" in given.flags)
+    bar = "--bar" in given.flags or settings.bar
+    return attach(place, AttachOptions(detach_key=settings.detach_key, prefix_key=settings.prefix_key, bar=bar))
 
 
 def _settings(given: Arguments) -> TerminalSettings:
