@@ -12,7 +12,10 @@ import pytest
 from tests.conftest import need
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from treadle.fleet import client, node
+from treadle.fleet.engine import bus as engine
+from treadle.fleet.engine import server
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.health import SILENT_LOOKS
 from treadle.fleet.run import runs
 from treadle.io.process import warm
 from treadle.wire.fleet.connection import read_as
@@ -162,6 +165,22 @@ def test_where_the_engines_disk_is_full_nothing_given_is_lost_and_all_goes_on_wh
     if "unshare" in done.stderr or "mount:" in done.stderr:
         pytest.skip(f"no disk of our own can be mounted here: {done.stderr.strip()}")
     assert done.stdout.split() == ["True", "True"], done.stdout + done.stderr
+
+
+async def test_an_engine_that_only_hangs_for_a_while_is_not_started_again(
+    bus: Bus, start_node: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "LOOK_SECONDS", (0.1, 0.1))
+    made, before = await start_node(), server.running()
+    assert before is not None
+    os.kill(before.pid, signal.SIGSTOP)
+    try:
+        for _ in range(2 * SILENT_LOOKS):
+            await made._repair_store()
+    finally:
+        os.kill(before.pid, signal.SIGCONT)
+    (given,) = await give(bus, spec())
+    assert (await client.wait(bus, given, 60)).state == "done" and server.running() == before
 
 
 async def test_a_node_says_how_busy_its_machine_is(bus: Bus, start_node: Start) -> None:

@@ -22,6 +22,7 @@ from treadle import __version__
 from treadle.errors import LocalError, RemoteProtocolError, StorageError, TreadleError
 from treadle.fleet.engine import layout, places, server, tasks
 from treadle.fleet.engine.bus import STATE, Bus, Unreachable
+from treadle.fleet.engine.health import EngineHealth
 from treadle.fleet.engine.pull import Pull
 from treadle.fleet.join import invitations, machines
 from treadle.fleet.orders import encode, read_order, read_spec
@@ -100,8 +101,7 @@ class Node:
         self._wrong_until = 0.0
         self._refused = ""
         """Why the scheduler gives this node nothing to do."""
-        self._not_stored = 0
-        """How often in a row the engine received our record and did not acknowledge it."""
+        self._engine = EngineHealth(time.monotonic())
 
     async def run(self) -> None:
         """Run until told to stop. Runners are left at work."""
@@ -258,22 +258,30 @@ class Node:
             try:
                 async with asyncio.timeout(self.fleet.lease):
                     await self.bus.put(f"node.{self.name}", encode(record))
-                self._not_stored = 0
+                self._engine.stored(time.monotonic())
             except (TimeoutError, Unreachable, StorageError):
                 await self._repair_store()
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(_forget_old_runs)
-            await asyncio.sleep(self.fleet.lease / 2 if self._not_stored else min(RECORD_SECONDS, 3 * self.fleet.lease))
+            await asyncio.sleep(
+                self.fleet.lease / 2 if self._engine.failing else min(RECORD_SECONDS, 3 * self.fleet.lease)
+            )
 
     async def _repair_store(self) -> None:
         """After its disk was full, a server stores nothing until it is restarted, even when there is room again."""
-        self._not_stored += 1
-        if not self.fleet.private or not self.bus.connected or self._not_stored < 2:
+        try:
+            last: int | None = await self.bus.last_revision()
+        except Unreachable:
+            last = None
+        why = self._engine.not_stored(last, time.monotonic())
+        found = server.running() if self.fleet.private and why else None
+        if found is None or not _works(found.pid):  # one that a person has stopped goes on when they let it
             return
         if free_disk(server.directory()) < DISK_LEAST:
             log.error("the engine stores nothing: its disk is full")
         elif await asyncio.to_thread(server.stop):
-            log.warning("the engine stored nothing though there is room: it is started again")
+            log.warning("the engine is started again: %s", why)
+            self._engine.stored(time.monotonic())
 
     async def report(self, report: RunReport, number: str = "") -> None:
         headers = {"Nats-Msg-Id": f"{report.order}.{report.attempt}.{report.KIND}.node.{number}"}

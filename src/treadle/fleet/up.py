@@ -15,7 +15,8 @@ import msgspec
 from treadle.errors import LocalError, NotFound, RemoteProtocolError, TreadleError
 from treadle.fleet import node
 from treadle.fleet.engine import layout, places, server
-from treadle.fleet.engine.bus import Bus, Unreachable, shown
+from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.engine.reaching import shown
 from treadle.fleet.orders import encode
 from treadle.fleet.run import runs
 from treadle.io.files import is_locked, read_at_most

@@ -96,8 +96,6 @@ async def _merge_one(bus: Bus, order: Order, user: UserRepository, branch: str, 
 class Passenger(Train):
     """A train that exists for one order, in this process only."""
 
-    from_leader = False  # who may submit may merge; what was written a moment ago is found by the write
-
     def __init__(self, bus: Bus, record: TrainRecord, bench: Bench, by: str) -> None:
         name = name_of(bench.user.common, record.branch)  # of the train that this branch has, or could have
         super().__init__(bus, name, record, bench=bench)
@@ -180,7 +178,7 @@ class Passenger(Train):
 
     async def _keep_proof(self, intent: LandingIntent) -> None:
         for order in intent.orders:
-            if await self.bus.get(proof_key(order, self.name), latest=self.from_leader) is None:
+            if await self.bus.get(proof_key(order, self.name), latest=True) is None:
                 with contextlib.suppress(Stale):
                     await self.bus.batch(await self._proofs(0, order, intent, self.bench.user.top))
 

@@ -170,9 +170,6 @@ async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
 class Train:
     """One process at work on a train. `say` hears each step, for a person."""
 
-    from_leader = True
-    """Whether what it has kept is read from the server that is never behind, which takes the rights of a node."""
-
     def __init__(
         self,
         bus: Bus,
@@ -344,7 +341,7 @@ class Train:
             proofs.append(replace(proof, order=change.first, by=order))
         writes = []
         for each in proofs:
-            known = await self.bus.get(proof_key(each.order, self.name), latest=self.from_leader)
+            known = await self.bus.get(proof_key(each.order, self.name), latest=True)
             revision = known.revision if known is not None else 0
             writes.append(Write(proof_key(each.order, self.name), encode(each), revision))
         return writes

@@ -80,12 +80,10 @@ class TrainView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 async def views(bus: Bus) -> list[TrainView]:
     """All trains, with what is known of their orders."""
-    proofs = [
-        msgspec.json.decode(entry.value, type=LandedRecord) for entry in (await bus.named(["landed.*.*"])).values()
-    ]
     found = []
     for name, record in (await trains.trains(bus)).items():
-        landed = sorted((each for each in proofs if each.train == name), key=lambda each: -each.seq)[:SHOWN]
+        proofs = await bus.newest(trains.proof_key("*", name), SHOWN)
+        landed = [msgspec.json.decode(entry.value, type=LandedRecord) for entry in proofs]
         left = record.left_out[::-1][:SHOWN]
         orders = await _orders(bus, [*(each.order for each in landed), *(each.order for each in left)])
         again = await _orders(bus, [each.retried_as for each in orders.values() if each.retried_as])

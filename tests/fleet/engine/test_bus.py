@@ -7,12 +7,15 @@ import socket
 
 import pytest
 from msgspec.structs import replace
+from nats.aio.msg import Msg
 
 from tests.fleet.conftest import await_gone
 from tests.waiting import until
 from treadle.errors import Denied
+from treadle.fleet.engine import bus as engine
 from treadle.fleet.engine import places, server
-from treadle.fleet.engine.bus import STATE, Address, Bus, Stale, Unreachable, Write
+from treadle.fleet.engine.bus import ANSWER_MAX, STATE, Bus, Stale, Unreachable, Write
+from treadle.fleet.engine.reaching import Address
 
 
 async def test_a_key_is_created_once(bus: Bus) -> None:
@@ -197,6 +200,33 @@ async def test_the_newest_keys_are_found_whatever_lies_before_them(bus: Bus) -> 
     assert len(rest) == 26 and rest[0].key == "order.o26" and rest[-1].key == "order.o0"
     assert len(await bus.keys("order.*")) == 30
     assert set(await bus.named(["order.o1", "order.none"])) == {"order.o1"}
+
+
+async def test_a_pattern_stands_for_all_that_match_it_however_many(bus: Bus) -> None:
+    every = [f"landed.o{number}.main" for number in range(ANSWER_MAX + 100)]
+    for start in range(0, len(every), 500):
+        await bus.batch([Write(key, b"1") for key in every[start : start + 500]])
+    await bus.put("node.n1", b"2")
+    assert set(await bus.named(["node.*", "landed.*.main", "none.*"])) == {*every, "node.n1"}
+    fitting = every[:ANSWER_MAX]
+    await bus.batch([Write(key, purge=True) for key in every[ANSWER_MAX:]])
+    assert set(await bus.named(["landed.*.*"])) == set(fitting)
+
+
+async def test_an_answer_that_breaks_off_is_asked_for_again(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server does so when a message that it had found is gone, as by expiring, before it has sent it."""
+    monkeypatch.setattr(engine, "STATE", "KV_other")
+    ends = [{"Status": "404", "Description": "Message Not Found"}, {"Status": "204", "Description": "EOB"}]
+
+    async def answer(request: Msg) -> None:
+        end = ends.pop(0)
+        for number in range(len(ends), 2):
+            headers = {"Nats-Subject": f"$KV.fleet.node.n{number}", "Nats-Sequence": "1"}
+            await bus.client.publish(request.reply, b"1", headers=headers)
+        await bus.client.publish(request.reply, b"", headers=end)
+
+    await bus.client.subscribe("$JS.API.DIRECT.GET.KV_other", cb=answer)
+    assert set(await bus.named(["node.*"])) == {"node.n0", "node.n1"} and not ends
 
 
 async def test_more_than_a_thousand_readers_fit(bus: Bus) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, repeat
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from treadle.errors import Denied, MissingExtra, PeerClosed, StorageError, TreadleError
+from treadle.errors import Denied, PeerClosed, StorageError, TreadleError
+from treadle.fleet.engine import reaching
 from treadle.fleet.engine.relayed import is_relayed
 from treadle.wire.fleet.connection import read_as
 
@@ -41,6 +41,12 @@ LOOK_SECONDS = (1.0, 2.0, 5.0)
 has no leader for some seconds after a server died.
 """
 BATCH_MAX = 1000
+ANSWER_MAX = 1024
+"""How many keys the engine reads for one request; of more that match it reads none."""
+_NONE = "No Results"
+"""With what words it says that there is nothing. With other words, what it had found was gone when it read it, and it
+leaves out all the rest.
+"""
 _STALE = (10071, 10164)
 _FULL = (10023, 10047, 10077)
 _TOMBSTONE_SECONDS = 2
@@ -56,16 +62,12 @@ class Unreachable(PeerClosed):
     retryable = True
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the engine is, and as whom to connect."""
+class _BrokenOff(StorageError):
+    """The engine did not send all that it had found."""
 
-    url: str
-    user: str = ""
-    password: str = ""
-    creds: str = ""
-    """A credentials file, for servers with their own accounts."""
-    ca: str = ""
-    """A file with the authority that the server's certificate is checked against."""
+
+class _TooMany(StorageError):
+    """More keys match than one answer can hold."""
 
 
 class Entry(NamedTuple):
@@ -106,7 +108,7 @@ class Write(NamedTuple):
 class Bus:
     def __init__(self, client: Client, url: str) -> None:
         self.client = client
-        self.url = shown(url)
+        self.url = reaching.shown(url)
         self.returned: list[Callable[[], None]] = []
         """Called when a lost connection is back: what listens on the server must be set up again."""
         self._refused: dict[str, float] = {}
@@ -115,15 +117,15 @@ class Bus:
 
     @classmethod
     async def connect(
-        cls, address: Address, *, name: str = "treadle", patience: float = 2.0, lasting: bool = True
+        cls, address: reaching.Address, *, name: str = "treadle", patience: float = 2.0, lasting: bool = True
     ) -> Bus:
         """A connection that reconnects when lost, if `lasting`. First checks within `patience` that the server is
         there and accepts us.
         """
-        nats = _library()
-        options = _options(address)
+        nats = reaching.library()
+        options = reaching.options(address)
         deadline = time.monotonic() + patience
-        while _hung_up(wrong := await _probed(options, patience)) and time.monotonic() < deadline:
+        while reaching.hung_up(wrong := await reaching.probed(options, patience)) and time.monotonic() < deadline:
             await asyncio.sleep(0.1)
         if wrong is not None:
             raise _no_connection(address, wrong)
@@ -134,7 +136,7 @@ class Bus:
         try:
             await client.connect(**options, name=name, disconnected_cb=_nothing, closed_cb=_nothing, ping_interval=5)
         except (OSError, TimeoutError, nats.errors.Error) as error:
-            await _close(client)
+            await reaching.close(client)
             raise _no_connection(address, error) from None
         return bus
 
@@ -170,7 +172,7 @@ class Bus:
     async def request(
         self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, timeout: float = TIMEOUT
     ) -> Msg:
-        nats = _library()
+        nats = reaching.library()
         began, key = time.monotonic(), subject.lower()
         waiting = self._waiting.setdefault(key, set())
         # The client waits for ever to write while it reconnects, so we set the limit.
@@ -227,7 +229,7 @@ class Bus:
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self.client.publish(subject, data)
-        except (TimeoutError, OSError, _library().errors.Error) as error:
+        except (TimeoutError, OSError, reaching.library().errors.Error) as error:
             raise Unreachable(f"the engine at {self.url} is away ({type(error).__name__})", hint=_UP) from None
 
     async def serve(self, subject: str, answer: Callable[[str, bytes], Awaitable[bytes | None]]) -> Any:
@@ -283,7 +285,7 @@ class Bus:
             raise ValueError(f"{len(writes)} writes are more than one batch can hold")
         if len(writes) == 1:
             return await self.publish(PREFIX + writes[0].key, writes[0].value, writes[0].headers() or None)
-        name = _library().NATS().new_inbox()[-22:]
+        name = reaching.library().NATS().new_inbox()[-22:]
         for number, write in enumerate(writes, 1):
             headers = {**write.headers(), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(number)}
             if number == len(writes):
@@ -291,19 +293,24 @@ class Bus:
             try:
                 async with asyncio.timeout(TIMEOUT):
                     await self.client.publish(PREFIX + write.key, write.value, headers=headers)
-            except (TimeoutError, OSError, _library().errors.Error):
+            except (TimeoutError, OSError, reaching.library().errors.Error):
                 raise Unreachable(f"the engine at {self.url} is away", hint=_UP) from None
         return 0
 
     # Looking at many...
 
     async def named(self, keys: Sequence[str]) -> dict[str, Entry]:
-        """What these keys hold; empty keys are left out. A key may end in `*` and then stands for up to 1,000."""
+        """What these keys hold; empty keys are left out. A key with a `*` stands for all that match it."""
         found: dict[str, Entry] = {}
         for start in range(0, len(keys), 500):
-            some = [PREFIX + key for key in keys[start : start + 500]]
-            for entry in await self._collect({"multi_last": some, "batch": 1000}):
-                found[entry.key] = entry
+            some = keys[start : start + 500]
+            try:
+                entries = await self._collect({"multi_last": [PREFIX + key for key in some], "batch": ANSWER_MAX})
+            except _TooMany:
+                every = [name for key in some for name in (await self.keys(key) if "*" in key else [key])]
+                found |= await self.named(every)
+            else:
+                found |= {entry.key: entry for entry in entries}
         return found
 
     async def newest(self, pattern: str, count: int, *, before: int | None = None) -> list[Entry]:
@@ -349,7 +356,7 @@ class Bus:
         for patience in LOOK_SECONDS[:-1]:
             try:
                 return await self._collect_once(request, patience)
-            except Unreachable:
+            except (Unreachable, _BrokenOff):
                 await asyncio.sleep(0.1)
         return await self._collect_once(request, LOOK_SECONDS[-1])
 
@@ -363,10 +370,15 @@ class Bus:
             status = headers.get("Status")
             if done.done():
                 return
-            if status in ("204", "404"):
+            said = headers.get("Description", "")
+            if status == "404" and "multi_last" in request and said != _NONE:
+                done.set_exception(_BrokenOff(f"the engine could not read what it had found: {said}"))
+            elif status in ("204", "404"):
                 done.set_result(None)
+            elif status == "413":
+                done.set_exception(_TooMany("more keys match than the engine reads at once"))
             elif status:
-                done.set_exception(StorageError(f"the engine refused to read: {headers.get('Description', status)}"))
+                done.set_exception(StorageError(f"the engine refused to read: {said or status}"))
             elif not headers.get("KV-Operation") and not headers.get("Nats-Marker-Reason"):
                 key = headers["Nats-Subject"].removeprefix(PREFIX)
                 found.append(Entry(key, message.data, int(headers["Nats-Sequence"])))
@@ -376,12 +388,12 @@ class Bus:
             async with asyncio.timeout(patience):
                 await self.client.publish(f"$JS.API.DIRECT.GET.{STATE}", msgspec.json.encode(request), reply=inbox)
                 await done
-        except (TimeoutError, OSError, _library().errors.Error):
+        except (TimeoutError, OSError, reaching.library().errors.Error):
             raise Unreachable(f"the engine at {self.url} does not answer", hint=_UP) from None
         finally:
             try:
                 await listening.unsubscribe()
-            except _library().errors.Error:
+            except reaching.library().errors.Error:
                 pass  # the connection is gone, and the subscription with it
         return found
 
@@ -411,87 +423,14 @@ class EngineRefused(TreadleError):
         self.number = number
 
 
-def _options(address: Address) -> dict[str, Any]:
-    options: dict[str, Any] = {"servers": [part.strip() for part in address.url.split(",")]}
-    if address.user:
-        options |= {"user": address.user, "password": address.password}
-        # Someone who may only watch must not read the answers to others.
-        options["inbox_prefix"] = f"_INBOX_{address.user}"
-    if address.creds:
-        options["user_credentials"] = address.creds
-    if address.ca or "tls://" in address.url:
-        import ssl
-
-        # Closing a TLS connection makes Python log a warning that means nothing to people.
-        logging.getLogger("asyncio").addFilter(_about_eof)
-        options["tls"] = ssl.create_default_context(cafile=address.ca or None)
-    return options
-
-
-def _about_eof(record: logging.LogRecord) -> bool:
-    return "eof_received" not in record.getMessage()
-
-
-def shown(url: str) -> str:
-    """An address without the password that may be in it."""
-    return re.sub(r"//[^/@,]*@", "//", url)
-
-
-def _no_connection(address: Address, error: BaseException) -> TreadleError:
+def _no_connection(address: reaching.Address, error: BaseException) -> TreadleError:
     text = str(error) or type(error).__name__
     if "uthorization" in text or "uthentication" in text:
-        return Denied(f"the engine at {shown(address.url)} does not accept these credentials")
-    return Unreachable(f"no one answers at {shown(address.url)}: {text}", hint="`treadle fleet up` starts an engine")
-
-
-async def _probed(options: dict[str, Any], patience: float) -> Exception | None:
-    """Connect and disconnect. Returns what went wrong."""
-    nats = _library()
-    probe = nats.NATS()
-    heard: list[Exception] = []
-
-    async def hear(error: Exception) -> None:
-        heard.append(error)
-
-    quiet: dict[str, Any] = {"error_cb": hear, "allow_reconnect": False, "max_reconnect_attempts": 1}
-    try:
-        async with asyncio.timeout(patience):
-            await probe.connect(**options, **quiet, reconnect_time_wait=0.1, connect_timeout=patience)
-        return None
-    except (OSError, TimeoutError, nats.errors.Error) as error:
-        # The last message it reported on the way says more, for example about a certificate.
-        return heard[-1] if heard else error
-    finally:
-        await _close(probe)
-
-
-def _hung_up(error: Exception | None) -> bool:
-    """Whether someone answered and closed the connection, as the engine may while it reads its users again."""
-    ended = isinstance(error, ConnectionResetError | _library().errors.UnexpectedEOF)
-    return ended or "empty response" in str(error)
-
-
-async def _close(client: Client) -> None:
-    """Close a client, also one that never got far enough to close itself."""
-    transport = getattr(client, "_transport", None)
-    try:
-        # After a failed handshake, the client waits for an end that never comes.
-        async with asyncio.timeout(1.0):
-            await client.close()
-    except TimeoutError:
-        pass
-    if transport is not None:
-        transport.close()
+        return Denied(f"the engine at {reaching.shown(address.url)} does not accept these credentials")
+    return Unreachable(
+        f"no one answers at {reaching.shown(address.url)}: {text}", hint="`treadle fleet up` starts an engine"
+    )
 
 
 async def _nothing() -> None:
     pass
-
-
-def _library() -> Any:
-    try:
-        import nats
-        import nats.errors
-    except ImportError:
-        raise MissingExtra("the fleet", "fleet") from None
-    return nats

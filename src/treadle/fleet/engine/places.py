@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from treadle.errors import NotFound, StorageError
 from treadle.fleet import session_keys
-from treadle.fleet.engine.bus import Address
+from treadle.fleet.engine.reaching import Address
 from treadle.io.files import locked, write_atomic
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.reading import read, read_if_there

@@ -22,6 +22,7 @@ _LOOK = [
     f"$JS.API.STREAM.INFO.{STATE}",
     f"$JS.API.STREAM.INFO.{EVENTS}",
     f"$JS.API.STREAM.INFO.{OBJECTS}",
+    f"$JS.API.STREAM.MSG.GET.{STATE}",  # the latest of a key, from the leader of a cluster
     f"$JS.API.DIRECT.GET.{STATE}",
     f"$JS.API.DIRECT.GET.{STATE}.>",
     f"$JS.API.DIRECT.GET.{EVENTS}",

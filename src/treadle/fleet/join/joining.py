@@ -8,7 +8,8 @@ import time
 from treadle.errors import Denied, LocalError, NotFound
 from treadle.fleet import node, up
 from treadle.fleet.engine import places, server
-from treadle.fleet.engine.bus import Bus, Unreachable, shown
+from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.engine.reaching import shown
 from treadle.fleet.join import services
 from treadle.fleet.join.invitations import Credentials, Invitation, read
 from treadle.io.files import write_atomic
