@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
+from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.card import Card
-from treadle.drivers.launch import launch_of
+from treadle.drivers.card import Card, cards
+from treadle.drivers.launch import Launch, launch_of
+from treadle.errors import PeerStalled
 from treadle.io.process import table
 from treadle.session import SessionSpec
 from treadle.sessions.session import BaseSession
@@ -45,3 +47,15 @@ async def test_a_program_whose_version_is_no_longer_waited_for_is_ended(tmp_path
     with pytest.raises(asyncio.CancelledError):
         await asking
     await until(lambda: table.look(int(began.read_text())) is None)
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "pi", "kimi"])
+async def test_how_long_it_may_take_to_open_a_session_is_a_setting(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path))
+    (tmp_path / "config.toml").write_text("[timeouts]\nagent_start = 0.01\n")
+    agent = _load(cards()[name].driver)(cards()[name], Launch(argv=("sh", "-c", "exec sleep 600")))
+    with pytest.raises(PeerStalled) as stalled:
+        await agent.open(SessionSpec.of(cwd=str(tmp_path)))
+    assert "within 0.0" in stalled.value.message and "timeouts.agent_start" in str(stalled.value)

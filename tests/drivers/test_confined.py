@@ -161,6 +161,40 @@ if can:
         found = made(tmp_path, ["codex"], env, cards()["codex"].writes)
         assert str(tmp_path / "moved") in found.write and not (tmp_path / "home").exists()
 
+    def test_the_first_run_of_an_agent_finds_what_it_unpacks_into(tmp_path: Path) -> None:
+        """Copilot unpacks itself below the cache, wherever that is, also when its home was moved."""
+        env = {"HOME": str(tmp_path / "home"), "COPILOT_HOME": str(tmp_path / "moved")}
+        writes = cards()["copilot"].writes
+        assert str(tmp_path / "home" / ".cache" / "copilot") in made(tmp_path, ["copilot"], env, writes).write
+        found = made(tmp_path, ["copilot"], {**env, "XDG_CACHE_HOME": str(tmp_path / "cache")}, writes).write
+        assert str(tmp_path / "cache" / "copilot") in found and (tmp_path / "cache" / "copilot").is_dir()
+        assert str(tmp_path / "moved") in found and not (tmp_path / "home" / ".copilot").exists()
+
+    def test_an_adapter_may_write_the_home_of_the_agent_that_it_starts(tmp_path: Path) -> None:
+        env = {"CODEX_HOME": str(tmp_path / "codex")}
+        found = made(tmp_path, ["/x/codex-acp"], env, (str(tmp_path / "more"),))
+        assert str(tmp_path / "codex") in found.write
+
+    async def test_a_program_below_tmp_runs_with_all_that_it_was_installed_with(tmp_path: Path) -> None:
+        place = tmp_path / "node_modules"
+        (place / "agent").mkdir(parents=True)
+        (place / ".bin").mkdir()
+        (place / "other.sh").write_text("echo '{}'\n")
+        beside = '"$(dirname "$(readlink -f "$0")")/../other.sh"'
+        (place / "agent" / "main.sh").write_text(f"#!/bin/sh\n. {beside}\nread end\n")
+        (place / "agent" / "main.sh").chmod(0o755)
+        (place / ".bin" / "agent").symlink_to("../agent/main.sh")
+        work = tmp_path / "w"
+        work.mkdir()
+        argv = [str(place / ".bin" / "agent")]
+        walls = enclosure(SessionSpec(cwd=str(work), mode="full-auto"), "it", argv, os.environ)
+
+        def start(found: Confinement | None) -> Awaitable[Peer[Any, str]]:
+            return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(work), confinement=found)
+
+        async with await started(walls, start) as peer:
+            assert await peer.hear(60)
+
     def test_a_program_of_ours_has_a_state_of_its_own_and_another_program_has_none(tmp_path: Path) -> None:
         ours = made(tmp_path, ["/usr/bin/treadle-worker"], {}).state
         assert ours is not None and ours.startswith(os.path.join(state_dir(), "driven"))

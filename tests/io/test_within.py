@@ -1,10 +1,11 @@
 """A limit ends in a TimeoutError wherever it is set, and a cancellation from outside stays one."""
 
 import asyncio
+import os
 
 import pytest
 
-from treadle.io.within import within
+from treadle.io.within import stretched, within
 
 
 async def test_what_takes_too_long_is_ended_and_what_does_not_is_left_alone() -> None:
@@ -46,3 +47,11 @@ async def test_being_cancelled_inside_of_it_is_no_timeout() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize(("load", "times"), [(0.0, 1), (1.0, 1), (2.5, 2.5), (90.0, 4)])
+def test_a_limit_is_longer_where_the_machine_has_more_to_do_than_cores(
+    load: float, times: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load * (os.cpu_count() or 1), 0.0, 0.0))
+    assert stretched(60) == pytest.approx(60 * times)

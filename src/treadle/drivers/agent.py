@@ -14,11 +14,14 @@ from treadle.drivers.card import Card, version_of
 from treadle.drivers.confined import decided, enclosure, started
 from treadle.drivers.launch import Launch
 from treadle.drivers.servers import settled
-from treadle.errors import ConfigError, NotFound
+from treadle.drivers.session import DrivenSession
+from treadle.drivers.withheld import Withheld
+from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
 from treadle.io.stopping import heeding
+from treadle.io.within import stretched
 from treadle.session import AgentInfo, Confinement, Limits, Rules, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession
@@ -69,7 +72,19 @@ class DrivenAgent(ABC):
         abilities.check(self.name, self.card.capabilities, spec)
         if self._bind is not None:
             spec = self._bind(spec, {**self._environ, **spec.env})
-        return await self._open(spec, self.env(spec.env))
+        env = self.env(spec.env)
+        withheld = Withheld(self.card, self.launch.argv, {**self._environ, **spec.env}, env)
+        try:
+            session = await self._open(spec, env)
+        except TreadleError as error:
+            withheld.advise(error, signing_in=isinstance(error, AuthFailed))
+            if isinstance(error, PeerStalled):
+                longer = "timeouts.agent_start in the settings gives it longer"
+                error.hint = longer if error.hint is None else f"{longer}; {error.hint}"
+            raise
+        if isinstance(session, DrivenSession):
+            session.lacks(withheld)
+        return session
 
     async def start(
         self, argv: Sequence[str], wire: WireConnection[Any, Any], spec: SessionSpec, env: dict[str, str]
@@ -78,13 +93,18 @@ class DrivenAgent(ABC):
         if self.card.install and shutil.which(argv[0], path=env.get("PATH")) is None:
             raise NotFound(f"{self.card.title} is not installed: there is no {argv[0]} on PATH", hint=self.card.install)
         made = enclosure(spec, self.name, argv, env, (*self.card.writes, *self.launch.writes))
+        patience = self._patience(spec)
 
         def start(walls: Confinement | None) -> Awaitable[Peer[Any, Any]]:
-            return Peer.start(
-                argv, wire, name=self.name, env=env, cwd=spec.cwd, patience=self.patience, confinement=walls
-            )
+            return Peer.start(argv, wire, name=self.name, env=env, cwd=spec.cwd, patience=patience, confinement=walls)
 
         return await started(made, start)
+
+    def _patience(self, spec: SessionSpec) -> Patience:
+        """With the limit that the settings give for opening a session, longer on a busy machine."""
+        trusted, sources = True if spec.trusted else None, spec.instructions.sources
+        loaded = config.load(spec.cwd, {**self._environ, **spec.env}, trusted=trusted, sources=sources)
+        return msgspec.structs.replace(self.patience, handshake=stretched(loaded.settings.timeouts.agent_start))
 
     def env(self, added: Mapping[str, str]) -> dict[str, str]:
         return self.launch.env(self._environ, added)

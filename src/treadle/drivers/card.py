@@ -47,7 +47,11 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     sets: dict[str, str] = {}
     """Variables that are set for it, unless the person sets them."""
     writes: tuple[str, ...] = ()
-    """Directories of its own that it must be able to write in a sandbox: `~/.x` or `$VARIABLE`."""
+    """Directories of its own that it must be able to write in a sandbox: `~/.x`, `$VARIABLE`, or `$VARIABLE|~/.x`."""
+    adapters: tuple[str, ...] = ()
+    """Programs of other names that start it, such as one that has it speak another protocol."""
+    settings: tuple[str, ...] = ()
+    """Files of its own in which a person may name the variable of a key, in the form of `writes`."""
     hosts: tuple[str, ...] = ()
     """The hosts of its service, which it reaches also where a person limits the network."""
     transcripts: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from treadle.agent.confining import Confining, settled
-from treadle.drivers.card import cards
+from treadle.drivers.card import Card, cards
 from treadle.drivers.following import FollowedClaims
 from treadle.drivers.servers import programs
 from treadle.errors import Denied
@@ -29,6 +29,12 @@ from treadle.settings import config, trust
 P = TypeVar("P", bound=Peer[Any, Any])
 BASE_URLS = ("_BASE_URL", "_API_BASE", "_ENDPOINT")
 """How the names of variables end that say where a model is."""
+XDG = {
+    "~/.cache/": "XDG_CACHE_HOME",
+    "~/.config/": "XDG_CONFIG_HOME",
+    "~/.local/share/": "XDG_DATA_HOME",
+    "~/.local/state/": "XDG_STATE_HOME",
+}
 
 
 class Enclosure(Confining):
@@ -38,7 +44,8 @@ class Enclosure(Confining):
         self, spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str]
     ) -> None:
         self._followed: FollowedClaims | None = None
-        own = _own_places(writes or _known(argv), env)
+        behind = known(argv)
+        own = _own_places((*writes, *(behind.writes if behind is not None else ())), env)
         shown = [place for words in (argv, *programs(spec)) for place in places.shown(words, env)]
         asked = replace(spec.confinement, use="on", write=(*spec.confinement.write, *own))
         if _is_ours(argv):
@@ -181,35 +188,45 @@ async def watched(peer: Peer[Any, Any], emit: Callable[[Event], None]) -> AsyncI
 
 
 def expanded(place: str, env: Mapping[str, str]) -> str:
-    """`~/x` and `$VARIABLE` as the agent sees them; nothing for a variable that is not set."""
-    if place.startswith("$"):
-        return env.get(place[1:], "")
-    home = env.get("HOME", "")
-    return os.path.join(home, place.removeprefix("~/")) if home else ""
+    """`~/x` and `$VARIABLE/x` as the agent sees them; of `$VARIABLE|~/x` the first that it has; nothing without one."""
+    for one in place.split("|"):
+        if one.startswith("$"):
+            name, _, inside = one[1:].partition("/")
+            base = env.get(name, "")
+        else:
+            base, inside = env.get("HOME", ""), one.removeprefix("~/")
+        if base:
+            return os.path.join(base, inside) if inside else base
+    return ""
+
+
+def placed(given: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Places as they stand on a card, where this agent has them; of `~/.cache/x` also where that was moved to."""
+    found = [place for each in given for place in (expanded(each, env), _moved(each, env))]
+    return [*dict.fromkeys(place for place in found if os.path.isabs(place))]
 
 
 def _own_places(writes: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """Make missing directories, since only existing ones can be writable; not at home when a variable names another."""
-    moved = any(place.startswith("$") and env.get(place[1:]) for place in writes)
-    found = []
-    for each in writes:
-        place = expanded(each, env)
-        if not os.path.isabs(place):
-            continue
-        if not moved or each.startswith("$"):
-            os.makedirs(place, mode=0o700, exist_ok=True)
-        if os.path.isdir(place):
-            found.append(place)
+    """Make missing directories, since only existing ones can be writable."""
+    for place in (found := placed(writes, env)):
+        os.makedirs(place, mode=0o700, exist_ok=True)
     return found
 
 
-def _known(argv: Sequence[str]) -> tuple[str, ...]:
-    """A command typed in full may be that of a known agent, or ours in front of one."""
-    name = os.path.basename(argv[0]) if argv else ""
+def _moved(place: str, env: Mapping[str, str]) -> str:
+    """Where a program keeps `~/.cache/x` and the like if its user has moved these: an old one may be used, too."""
+    for usual, variable in XDG.items():
+        if place.startswith(usual) and (base := env.get(variable)):
+            return os.path.join(base, place.removeprefix(usual))
+    return ""
+
+
+def known(argv: Sequence[str]) -> Card | None:
+    """A command typed in full may be that of a known agent, or an adapter or a program of ours in front of one."""
     if _is_ours(argv) and "--agent" in argv[:-1]:
-        served = cards().get(argv[argv.index("--agent") + 1])
-        return served.writes if served is not None else ()
-    return next((card.writes for card in cards().values() if card.program and card.program == name), ())
+        return cards().get(argv[argv.index("--agent") + 1])
+    name = os.path.basename(argv[0]) if argv else ""
+    return next((card for card in cards().values() if name and name in (card.program, *card.adapters)), None)
 
 
 def _is_ours(argv: Sequence[str]) -> bool:

@@ -20,7 +20,9 @@ import msgspec
 from treadle.agent.images import look
 from treadle.drivers.card import Card, newer, older
 from treadle.drivers.confined import is_sealed, unchanged, watched
+from treadle.drivers.withheld import Withheld
 from treadle.errors import (
+    AuthFailed,
     BudgetExceeded,
     LimitReached,
     LineTooLong,
@@ -111,10 +113,17 @@ class DrivenSession(BaseSession):
         self._jobs: set[asyncio.Task[None]] = set()
         self._before: set[tuple[int, int]] = set()
         self._bad_lines = 0
+        self._withheld: Withheld | None = None
         self.heard_at = time.monotonic()
         self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
         for told in abilities.not_kept(card.name, card.capabilities, spec):
             self.emit(Warned(message=told, code="not_enforced"))
+
+    def lacks(self, withheld: Withheld) -> None:
+        """Tell a person which variables its settings name and it did not get, now and when it fails."""
+        self._withheld = withheld
+        if told := withheld.warning():
+            self.emit(Warned(message=told, code="withheld"))
 
     async def prompt(self, prompt: Prompt) -> TurnId:
         for number, data in enumerate(prompt.images, 1):
@@ -294,12 +303,22 @@ class DrivenSession(BaseSession):
     def over(self, ended: TurnEnded) -> None:
         """The agent says that its turn has ended."""
         if self._work is not None and not self._work.over.done():
-            if ended.error is not None and ended.outcome == "failed" and not self._work.failed:
-                self.emit(Failed(error=ended.error))
+            if ended.error is not None and ended.outcome == "failed":
+                ended = msgspec.structs.replace(ended, error=(error := self._advised(ended.error)))
+                if not self._work.failed:
+                    self.emit(Failed(error=error))
             self._end_tools("the turn ended before it did")
             self._work.over.set_result(ended)
 
+    def _advised(self, error: ErrorInfo) -> ErrorInfo:
+        if self._withheld is None:
+            return error
+        told = self._withheld.hint(error.message, signing_in=error.code == AuthFailed.code)
+        return msgspec.structs.replace(error, message=f"{error.message} ({told})") if told else error
+
     def fail(self, error: TreadleError) -> None:
+        if self._withheld is not None:
+            self._withheld.advise(error, signing_in=isinstance(error, AuthFailed))
         if self._work is not None and not self._work.over.done():
             self._work.over.set_exception(error)
 
@@ -361,7 +380,7 @@ class DrivenSession(BaseSession):
     def error(self, info: ErrorInfo) -> None:
         if self._work is not None:
             self._work.failed = True
-        self.emit(Failed(error=info))
+        self.emit(Failed(error=self._advised(info)))
 
     # Permissions
 

@@ -5,6 +5,7 @@ Before that, a timeout during clean-up became another CancelledError, and the re
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -21,3 +22,8 @@ async def within(seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
         if limit.expired() and task and task.cancelling() <= before:
             raise TimeoutError from error
         raise
+
+
+def stretched(seconds: float) -> float:
+    """Longer, up to four times, where more processes want to run than the machine has cores."""
+    return seconds * min(max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0), 4.0)

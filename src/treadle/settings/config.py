@@ -94,6 +94,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     mcp_start: float = 10.0
     question: float = 300.0
     interrupt: float = 5.0
+    agent_start: float = 60.0
+    """For an outside agent to open a session; up to four times as long where more runs than the machine has cores."""
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):

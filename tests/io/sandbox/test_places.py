@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.io.sandbox.rooms import repository
+from tests.io.sandbox.rooms import repository, shown_place
 from treadle.io.sandbox import places
 
 
@@ -75,3 +76,32 @@ def test_the_environment_that_we_run_from_is_known_also_without_the_site_module(
     source = str(Path(places.__file__).parents[3])
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code, source], capture_output=True, text=True)
     assert repr(os.path.realpath(sys.prefix)) in done.stdout, done.stderr
+
+
+def test_all_that_was_installed_with_a_program_is_shown_where_a_sandbox_has_its_own_of_it(tmp_path: Path) -> None:
+    node = tmp_path / "tools" / "bin" / "some-node"
+    npm = tmp_path / "npm" / "node_modules"
+    venv = tmp_path / "venv"
+    for folder in (node.parent, npm / "agent" / "dist", npm / ".bin", venv / "bin"):
+        folder.mkdir(parents=True)
+    node.write_text("")
+    node.chmod(0o755)
+    (npm / "agent" / "dist" / "main.js").write_text("#!/usr/bin/env -S some-node --flag\n")
+    (npm / ".bin" / "agent").symlink_to("../agent/dist/main.js")
+    (venv / "pyvenv.cfg").write_text("")
+    (venv / "bin" / "agent").write_text("no script")
+    path = {"PATH": str(node.parent)}
+    assert places.shown([str(npm / ".bin" / "agent")], path) == [str(npm.parent), str(node.parent)]
+    assert places.shown([str(venv / "bin" / "agent")], path) == [str(venv)]
+    assert places.shown(["/bin/sh", "-c", "true"], path) == []
+
+
+def test_an_agent_that_was_added_is_shown_although_our_state_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir=shown_place()) as home:
+        monkeypatch.setenv("TREADLE_HOME", home)
+        command = Path(home) / "agents" / "some" / "node_modules" / ".bin" / "some"
+        command.parent.mkdir(parents=True)
+        command.write_text("")
+        assert places.shown([str(command)], {}) == [os.path.join(home, "agents", "some")]
+        (Path(home) / "program").write_text("")
+        assert places.shown([os.path.join(home, "program")], {}) == [os.path.join(home, "program")]

@@ -41,12 +41,20 @@ KEYS = (
     *("MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "GROQ_API_KEY", "TREADLE_API_KEY"),
 )
 """The model behind a program that we do not know is unknown."""
+HOMES = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "GEMINI_CLI_HOME", "KIMI_CODE_HOME", "PI_CODING_AGENT_DIR"),
+    *("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "CLAUDE_CODE_EXECUTABLE", "CODEX_PATH"),
+)
+"""Where agents keep their settings and sign-ins, and which program an adapter starts."""
 CARDS = (
     _card(
         name="acp",
         title="Any agent over ACP",
         prefix=True,
-        environment=(*KEYS, "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "OLLAMA_*", "TREADLE_*"),
+        environment=(
+            *(*KEYS, "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "OLLAMA_*", "TREADLE_*"),
+            *HOMES,
+        ),
         capabilities=_capabilities(fork="native"),
         losses=_LOSSES,
         notes=(
@@ -74,6 +82,7 @@ CARDS = (
             *("GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_CLI_SYSTEM_SETTINGS_PATH"),
         ),
         writes=("~/.gemini",),
+        settings=("~/.gemini/settings.json",),
         hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
         capabilities=_capabilities(resume="unsupported", cost="unsupported", usage="emulated", results="unsupported"),
         losses={
@@ -99,6 +108,7 @@ CARDS = (
         ),
         sets={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
         writes=("~/.config/opencode", "~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode"),
+        settings=("$OPENCODE_CONFIG|~/.config/opencode/opencode.json", "~/.config/opencode/opencode.jsonc"),
         capabilities=_capabilities(fork="native", usage="emulated"),
         losses={**_LOSSES, "Usage": emulated("only the last model call of a turn; the cost covers all of them")},
         notes=(
@@ -120,6 +130,7 @@ CARDS = (
             *("BAILIAN_CODING_PLAN_API_KEY", "QWEN_CODE_*"),
         ),
         writes=("~/.qwen",),
+        settings=("~/.qwen/settings.json",),
         capabilities=_capabilities(cost="unsupported"),
         losses={**_LOSSES, "Usage.cost_usd": dropped("it does not report it")},
         notes=(
@@ -140,7 +151,7 @@ CARDS = (
         ),
         servers_file="--additional-mcp-config=@{file}",
         sets={"COPILOT_AUTO_UPDATE": "false"},
-        writes=("$COPILOT_HOME", "~/.copilot", "~/.cache/copilot"),
+        writes=("$COPILOT_HOME|~/.copilot", "~/.cache/copilot"),
         capabilities=_capabilities(cost="unsupported"),
         losses={**_LOSSES, "Usage.cost_usd": dropped("it does not report it")},
         notes=(*_NOTES, "Refusing a permission ends the turn.", "It masks the value of its key in its output."),
@@ -156,7 +167,8 @@ CARDS = (
             *("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "KIMI_MODEL_NAME", "KIMI_MODEL_PROVIDER_TYPE"),
             *("KIMI_MODEL_BASE_URL", "KIMI_MODEL_MAX_CONTEXT_SIZE", "KIMI_DISABLE_TELEMETRY", "KIMI_CODE_HOME"),
         ),
-        writes=("$KIMI_CODE_HOME", "~/.kimi-code"),
+        writes=("$KIMI_CODE_HOME|~/.kimi-code",),
+        settings=("$KIMI_CODE_HOME/config.toml|~/.kimi-code/config.toml",),
         capabilities=_capabilities(fork="native", usage="unsupported", cost="unsupported"),
         losses={**_LOSSES, "Usage": dropped("it reports only how full the context is")},
         notes=_NOTES,

@@ -17,7 +17,8 @@ CARDS = (
             *("CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER"),
         ),
         sets={"DISABLE_AUTOUPDATER": "1"},
-        writes=("~/.claude", "$CLAUDE_CONFIG_DIR"),
+        writes=("$CLAUDE_CONFIG_DIR|~/.claude",),
+        adapters=("claude-agent-acp", "claude-code-acp"),
         hosts=("api.anthropic.com", "platform.claude.com", "claude.ai"),
         transcripts=("$CLAUDE_CONFIG_DIR/projects/{cwd}/{id}.jsonl", "~/.claude/projects/{cwd}/{id}.jsonl"),
         capabilities=levels(

@@ -13,7 +13,9 @@ CARDS = (
         install="npm install -g @openai/codex",
         recorded=("0.166.0",),
         environment=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_*", "CODEX_HOME", "CODEX_API_KEY"),
-        writes=("~/.codex", "$CODEX_HOME"),
+        writes=("$CODEX_HOME|~/.codex",),
+        adapters=("codex-acp",),
+        settings=("$CODEX_HOME/config.toml|~/.codex/config.toml",),
         hosts=("api.openai.com", "auth.openai.com", "chatgpt.com"),
         transcripts=(
             "$CODEX_HOME/sessions/*/*/*/rollout-*-{id}.jsonl",

@@ -18,6 +18,8 @@ CARDS = (
         ),
         sets={"PI_SKIP_VERSION_CHECK": "1"},
         writes=("~/.pi",),
+        adapters=("pi-acp",),
+        settings=("~/.pi/agent/models.json",),
         capabilities=levels(
             native="streaming thinking tools results steer resume fork usage cost iterations model switch_model images "
             "toolset",

@@ -4,6 +4,7 @@ import os
 import pwd
 import sys
 from collections.abc import Mapping, Sequence
+from shutil import which
 
 from treadle.io.paths import config_file, state_dir
 from treadle.policy import credentials as known
@@ -67,16 +68,41 @@ def ours() -> list[str]:
 
 
 def shown(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """The places of a program and its files that a sandbox would otherwise replace by its own, such as /tmp.
+    """The places of a program and its files that a sandbox would otherwise hide or replace by its own, such as /tmp.
 
-    The whole directory, because a program may need its other files; only the file if the directory is /tmp itself.
+    The whole installation, because a program needs its other files, and the interpreter in its first line needs its
+    own; only the file if it lies in /tmp itself.
     """
-    from shutil import which
+    path = env.get("PATH", os.defpath)
+    words = [which(argv[0], path=path) or argv[0], *argv[1:]]
+    files = [word for word in words if os.path.isabs(word) and os.path.isfile(word)]
+    files += filter(None, [which(_interpreter(word), path=path) for word in files])
+    hidden = (*PRIVATE, os.path.realpath(state_dir()))
+    found = [_installation(place, hidden) for file in files for place in (file, os.path.realpath(file))]
+    return [*dict.fromkeys(place for place in found if is_under(place, *hidden) and place not in hidden)]
 
-    words = [which(argv[0], path=env.get("PATH", os.defpath)) or argv[0], *argv[1:]]
-    files = [os.path.realpath(word) for word in words if os.path.isabs(word) and os.path.isfile(word)]
-    found = [file if os.path.dirname(file) in PRIVATE else os.path.dirname(file) for file in files]
-    return [*dict.fromkeys(place for place in found if is_under(place, *PRIVATE))]
+
+def _installation(file: str, hidden: Sequence[str]) -> str:
+    """The directory with everything that was installed together with this file."""
+    around, inside, _ = file.partition("/node_modules/")
+    if inside:
+        return around if around not in hidden else f"{around}/node_modules"
+    place = os.path.dirname(file)
+    if os.path.exists(os.path.join(os.path.dirname(place), "pyvenv.cfg")):
+        place = os.path.dirname(place)
+    return file if place in hidden else place
+
+
+def _interpreter(file: str) -> str:
+    """The program that the first line of a script names; empty when there is none."""
+    try:
+        with open(file, "rb") as script:
+            words = script.readline(256).decode("utf-8", "replace").removeprefix("#!").split()
+            is_script = script.seek(0) == 0 and script.read(2) == b"#!"
+    except OSError:
+        return ""
+    words = [word for word in words if is_script and word != "-S"]
+    return words[1] if len(words) > 1 and os.path.basename(words[0]) == "env" else words[0] if words else ""
 
 
 def running() -> list[str]:
