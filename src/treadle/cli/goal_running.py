@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from treadle.wire.goal.records import GoalRecord
 
 T = TypeVar("T")
+BUDGET = ("tokens", "usd", "hours", "orders")
 
 
 def with_goal(name: str, work: Callable[[Bus, str], Awaitable[T]]) -> T:
@@ -174,7 +175,7 @@ def budget_words(budget: Any) -> str:
     if budget is None:
         return "none"
     units = (("tokens", "tokens"), ("usd", "USD"), ("hours", "h"), ("orders", "orders"))
-    return ", ".join(f"{getattr(budget, name):g} {unit}" for name, unit in units if getattr(budget, name) is not None)
+    return ", ".join(f"{value:,.12g} {unit}" for name, unit in units if (value := getattr(budget, name)) is not None)
 
 
 @click.command("report")
@@ -230,20 +231,21 @@ def change(name: str, path: str) -> None:
     metavar="NAME",
     help="The variable with the forge's token. Default: GITHUB_TOKEN, GITLAB_TOKEN or FORGEJO_TOKEN.",
 )
-@click.option("--agent", default="native", show_default=True, metavar="NAME", help="Who plans.")
+@click.option("--agent", default="", metavar="NAME", help="Who plans. Default: the agent of the settings, or native.")
 @click.option("--model", default="", metavar="NAME", help="Its model.")
 @click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
 @click.option("--tokens", type=int, metavar="N", help="The budget of the goal.")
 @click.option("--usd", type=float, metavar="USD", help="The budget of the goal.")
 @click.option("--hours", type=float, metavar="H", help="The budget of the goal.")
+@click.option("--orders", type=int, metavar="N", help="The budget of the goal.")
 @click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="Where the plan goes.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @click.option("--go", is_flag=True, help="Carry it out at once. A plan from a file stops at its gate all the same.")
 def plan_(goal: str | None, source: str, token: str, go: bool, out: str, force: bool, **options: Any) -> None:
-    """Have an agent plan TEXT: it reads the repository, confined and without writing, and answers with the plan.
+    """Have an agent plan TEXT: it reads the repository, confined and without writing, and gives the plan by a tool.
 
-    The plan is checked, and its mistakes go back to the agent, before it is written to FILE; on a terminal $EDITOR
-    then opens it.
+    A large goal is planned in parts, each by another planner. The plan is checked, and its mistakes go back to the
+    agent, before it is written to FILE; on a terminal $EDITOR then opens it.
     """
     if bool(goal) == bool(source):
         raise ConfigError(
@@ -251,12 +253,13 @@ def plan_(goal: str | None, source: str, token: str, go: bool, out: str, force: 
         )
     if os.path.lexists(out) and not force:
         raise ConfigError(f"{out} is there already", hint="name another file with --out, or give --force")
-    if go and not any(options[name] for name in ("tokens", "usd", "hours")):
-        raise ConfigError("a goal that runs at once needs a budget", hint="give --tokens, --usd or --hours")
+    if go and not any(options[name] for name in BUDGET):
+        raise ConfigError("a goal that runs at once needs a budget", hint="give --tokens, --usd, --hours or --orders")
     name, words = _source(source, options["root"], token) if source else ("", goal or "")
     made = with_bus(lambda bus: _planned(bus, words, name, options))
     write_atomic(out, made.text.encode(), 0o644)
-    click.echo(f"{out}: planned by {options['agent']} as {made.order}, {made.used.tokens} tokens, {made.tries} tries")
+    parts = f" and {len(made.parts)} planners of parts" if made.parts else ""
+    click.echo(f"{out}: planned by {made.order}{parts}, {made.used.tokens} tokens, {made.tries} tries")
     if sys.stdin.isatty() and sys.stdout.isatty():
         click.edit(filename=out)
     if go:
@@ -281,7 +284,7 @@ async def _planned(bus: Bus, goal: str, source: str, options: Any) -> Any:
     from treadle.goals import planner
     from treadle.wire.goal.plan import GoalBudget
 
-    limits = {name: options[name] for name in ("tokens", "usd", "hours") if options[name] is not None}
+    limits = {name: options[name] for name in BUDGET if options[name] is not None}
     budget = GoalBudget(**limits) if limits else None
     given = {name: options[name] for name in ("root", "agent", "model")}
     return await planner.plan(bus, goal, **given, budget=budget, source=source)

@@ -2,7 +2,7 @@
 repository's own records, which are read.
 
 A worker gets a delta brief. What its whole wave needs comes first, in the same bytes for each; its own task, what its
-acceptance is and what others found out come last. A reviewer and a judge look without writing, and answer in JSON.
+acceptance is and what others found out come last. A reviewer and a judge look without writing, and give a typed answer.
 """
 
 import time
@@ -20,6 +20,7 @@ from treadle.sessions.tokens import estimate
 from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import BriefSize, GoalRecord, GoalStep
+from treadle.wire.goal.verdicts import TOOL
 
 WEIGHTS = {"s": 1, "m": 2, "l": 4}
 MARGIN = 1.5
@@ -124,6 +125,9 @@ def question(record: GoalRecord, order: str, title: str, text: str) -> Spec:
     )
 
 
+ANSWER = f"""Give your answer with the tool `{TOOL}`. Where you have no such tool, end your last message with one JSON
+object of the same form, and nothing after it:"""
+
 REVIEW = """You review another agent's work before it lands. Look at it with fresh eyes; change nothing.
 
 What was wanted ({name}):
@@ -136,7 +140,7 @@ The change, also `git diff {base} HEAD`:
 {diff}
 
 Approve it if it does what was wanted, does nothing else, and you would answer for it. Otherwise say what must change.
-End your answer with one JSON object and nothing after it:
+{answer}
 {{"verdict": "approve" or "changes", "comments": [{{"path": "FILE", "line": NUMBER IN THE NEW FILE, "text": "..."}}]}}
 With changes you may add tests that the work must pass, which its author may not change:
 "tests": [{{"path": "tests/test_NAME.py", "text": "THE WHOLE FILE", "command": "COMMAND THAT RUNS IT"}}]
@@ -151,8 +155,9 @@ def review(record: GoalRecord, plan: GoalPlan, name: str, commit: str, base: str
     return Spec(
         id=record.steps[name].review,
         title=f"review of {name}",
-        task=REVIEW.format(name=name, task=planned.task.strip(), accept=accept, base=base, diff=cut),
+        task=REVIEW.format(name=name, task=planned.task.strip(), accept=accept, base=base, diff=cut, answer=ANSWER),
         **_looking(record, agent, model),
+        answer="review",
         base=commit,
         limits=limits(record, plan, "s", seen, LOOK_SECONDS),
     )
@@ -160,6 +165,13 @@ def review(record: GoalRecord, plan: GoalPlan, name: str, commit: str, base: str
 
 def _looking(record: GoalRecord, agent: str, model: str) -> dict[str, Any]:
     return {**_common(record), **looking(agent or "native", model), "root": record.root}
+
+
+def default_agent() -> str:
+    """The agent of the settings, for roles that name none."""
+    from treadle.settings import config
+
+    return config.load(".").settings.agent or "native"
 
 
 def looking(agent: str, model: str) -> dict[str, Any]:
@@ -180,7 +192,7 @@ What was done:
 {steps}
 
 Read what you need of the repository. If the goal is met, say so. If not, say which orders are still needed, each small
-enough for one agent, with acceptance commands that fail now. End your answer with one JSON object and nothing after it:
+enough for one agent, with acceptance commands that fail now. {answer}
 {{"met": true or false, "why": "one sentence", "orders": [{{"id": "short-name", "task": "...", "claims": ["FILE"],
 "accept": ["COMMAND"], "after": [], "discovered_from": "ID OF THE ORDER THAT SHOWED IT, OR NOTHING"}}]}}
 """
@@ -199,8 +211,10 @@ def judge(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Spec:
             said="passes" if record.done.ok else "fails",
             output=record.done.output or "(no output)",
             steps=steps,
+            answer=ANSWER,
         ),
         **_looking(record, agent, model),
+        answer="judgement",
         base=record.done.tip,
         limits=limits(record, plan, "s", seen, LOOK_SECONDS),
     )

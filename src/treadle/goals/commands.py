@@ -18,6 +18,7 @@ from treadle.fleet import client
 from treadle.fleet.client import connected as connected
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import budgets, deciding, store
+from treadle.goals.briefing import default_agent
 from treadle.goals.check import check
 from treadle.goals.forecast import Forecast, forecast, sizes
 from treadle.goals.looking import look
@@ -77,9 +78,7 @@ async def begin(
 
 def _all_roles(plan: GoalPlan) -> dict[str, str]:
     """Every role with its agent, so that the goal does not change with the settings."""
-    from treadle.settings import config
-
-    default = config.load(".").settings.agent or "native"
+    default = default_agent()
     return {role: plan.roles.get(role) or default for role in ROLES}
 
 

@@ -32,7 +32,7 @@ from treadle.goals.deciding import (
     TellBudget,
     TryAcceptance,
 )
-from treadle.goals.looking import last_words, look, open_orders
+from treadle.goals.looking import answer_of, last_words, look, open_orders
 from treadle.landing import train as trains
 from treadle.landing.bench import Bench
 from treadle.receipts.trace import Check
@@ -52,7 +52,7 @@ from treadle.wire.goal.records import (
     RoundBegun,
     StepBriefed,
 )
-from treadle.wire.goal.verdicts import read_judgement, read_review
+from treadle.wire.goal.verdicts import JudgeVerdict, ReviewVerdict
 from treadle.workspace import branch_moves, checkouts
 
 log = logging.getLogger(__name__)
@@ -245,7 +245,7 @@ class GoalDrive:
         try:
             if not order.ok:
                 raise RemoteProtocolError(order.why)
-            found = read_review(await last_words(self.bus, step.review))
+            found = await answer_of(self.bus, step.review, ReviewVerdict)
             said = [reviews.Comment(text=each.text, path=each.path, line=each.line) for each in found.comments]
             patch = (await results.diff(self.bus, step.order)).decode("utf-8", "replace")
             text = reviews.written(said, patch) or "the reviewer adds tests"
@@ -271,7 +271,7 @@ class GoalDrive:
         try:
             if not order.ok:
                 raise RemoteProtocolError(order.why)
-            found = read_judgement(await last_words(self.bus, record.judge))
+            found = await answer_of(self.bus, record.judge, JudgeVerdict)
         except RemoteProtocolError as error:
             said = JudgeSaid(
                 at=seen.now, by=record.judge, met=None, why=f"the judge gave no verdict: {error}", used=order.used

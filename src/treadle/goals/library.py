@@ -41,7 +41,7 @@ class ConnectedGoals:
         self._bus = bus
 
     async def plan(
-        self, goal: str, root: str, *, agent: str = "native", model: str = "", budget: GoalBudget | None = None
+        self, goal: str, root: str, *, agent: str = "", model: str = "", budget: GoalBudget | None = None
     ) -> Planned:
         """Have an agent plan a goal; `text` is the plan as `goal.toml`. Raises LocalError when it gives none."""
         return await planner.plan(self._bus, goal, root, agent=agent, model=model, budget=budget)
@@ -129,7 +129,7 @@ def read_plan(text: str, root: str, *, no_budget: bool = False) -> PlanCheck:
     return check(text, root, budget_required=not no_budget)
 
 
-def plan(goal: str, root: str, *, agent: str = "native", model: str = "", budget: GoalBudget | None = None) -> Planned:
+def plan(goal: str, root: str, *, agent: str = "", model: str = "", budget: GoalBudget | None = None) -> Planned:
     """Have an agent plan a goal; `text` is the plan as `goal.toml`."""
     return _run(lambda goals: goals.plan(goal, root, agent=agent, model=model, budget=budget))
 

@@ -19,7 +19,7 @@ from treadle.wire.fleet.records import NOT_HERE, Order
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import OVER, GoalRecord
-from treadle.wire.goal.verdicts import AddedTest, is_test
+from treadle.wire.goal.verdicts import AddedTest, V, checked, in_words, is_test
 from treadle.workspace import branch_moves, checkouts
 from treadle.workspace.user_repository import UserRepository
 
@@ -165,6 +165,13 @@ def _differing(user: UserRepository, commit: str, tests: Sequence[AddedTest]) ->
         return found.code == 0 and found.stdout.decode("utf-8", "replace").strip() == test.text.strip()
 
     return tuple(each.path for each in tests if not same(each))
+
+
+async def answer_of(bus: Bus, name: str, form: type[V]) -> V:
+    """What an order's agent has answered: by the tool, or in its last words. Raises RemoteProtocolError if neither is
+    such an answer."""
+    given = (await client.get_order(bus, name)).result.get("answer")
+    return checked(form, given) if given is not None else in_words(form, await last_words(bus, name))
 
 
 async def last_words(bus: Bus, name: str) -> str:

@@ -1,12 +1,15 @@
-"""A plan written by an agent: an order of the fleet that reads the repository, cannot write, and answers with the plan.
+"""A plan written by agents: orders of the fleet that read the repository, cannot write, and answer with the plan.
 
-What it answers is read exactly and checked like a person's plan; its mistakes go back to it in its session, twice. A
-plan for a text from outside names it as its source, so a person always agrees before it runs.
+A planner gives its plan by a tool that checks it; what only the repository can tell is checked afterwards like a
+person's plan, and mistakes go back to the planner in its session, twice. For a goal that is too large for one it gives
+parts: each is planned by another, all at once, and their plans become one. A plan for a text from outside names it as
+its source, so a person always agrees before it runs.
 """
 
 import asyncio
+import contextlib
 import time
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -15,14 +18,14 @@ from treadle.errors import LocalError, RemoteProtocolError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
-from treadle.goals.briefing import looking
+from treadle.goals.briefing import ANSWER, default_agent, looking
 from treadle.goals.check import check
 from treadle.goals.imported import to_toml
-from treadle.goals.looking import last_words
+from treadle.goals.looking import answer_of
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import FORMAT, GoalBudget, GoalPlan, PlannedOrder
-from treadle.wire.goal.verdicts import read_object
+from treadle.wire.goal.verdicts import PlanDraft, PlanPart
 from treadle.workspace import branch_moves, checkouts
 
 TRIES = 3
@@ -32,8 +35,8 @@ the repository in your working directory first.
 The goal:
 {goal}
 
-Split it into orders, each small enough for one agent, testable by itself, and touching as few files as possible: orders
-whose claims do not overlap are worked on at the same time. Each order has
+{part}Split it into orders, each small enough for one agent, testable by itself, and touching as few files as possible:
+orders whose claims do not overlap are worked on at the same time. Each order has
 - id: short, a-z, 0-9 and -
 - task: what to do, in words that are enough for an agent that knows nothing of this plan
 - after: ids of orders whose work must have landed before it can start; only real needs
@@ -41,22 +44,22 @@ whose claims do not overlap are worked on at the same time. Each order has
 - accept: commands that fail now and pass when it is done, such as one new test file; the order writes that test
 - size: s, m or l
 - land: false for research whose result is only its answer
-For the whole: done is one command that proves the goal on the branch, verify a quick command that must pass after every
+For the whole: done is one command that proves {whole} on the branch, verify a quick command that must pass after every
 change and passes now, invariants optionally FILE or FILE#heading with rules that every agent must know.
-
-End your answer with one JSON object and nothing after it:
+{parts}
+{answer}
 {{"done": "COMMAND", "verify": "COMMAND", "invariants": "", "orders": [{{"id": "...", "task": "...", "after": [],
 "claims": [], "accept": [], "size": "m", "land": true}}]}}
 """
+PARTS = """
+Only for a goal that needs more than about fifteen orders, give 2 to 20 parts and no orders; another planner plans each:
+"parts": [{"id": "short-name", "goal": "what this part is, in words that are enough by themselves", "after": []}]
+Parts are split by what can be tested apart and touch different files; after names parts that must have landed before.
+"""
+PART = """Other planners plan the other parts at the same time. Plan only the part {id}: {goal}
+The parts: {parts}
 
-
-class PlanDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a planner answers."""
-
-    orders: tuple[PlannedOrder, ...]
-    done: str
-    verify: str = ""
-    invariants: str = ""
+"""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +68,9 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     order: str
     used: Used
     tries: int
+    """How many plans of the first planner it took."""
+    parts: tuple[str, ...] = ()
+    """The orders that planned its parts."""
 
 
 async def plan(
@@ -72,55 +78,166 @@ async def plan(
     goal: str,
     root: str,
     *,
-    agent: str = "native",
+    agent: str = "",
     model: str = "",
     budget: GoalBudget | None = None,
     source: str = "",
 ) -> Planned:
-    """Have an agent plan this goal. Raises LocalError when it gives no plan without mistakes in three tries."""
-    user = await asyncio.to_thread(checkouts.around, root)
-    ref = await asyncio.to_thread(user.head)
-    base = await asyncio.to_thread(branch_moves.tip, user, ref)
-    asked = looking(agent, model)
-    told: dict[str, Any] = {
-        "title": f"plan: {goal.strip().splitlines()[0][:80]}",
-        "task": TASK.format(goal=goal.strip()),
-    }
-    spec = Spec(id=new_id(), root=user.top, base=base, by=client.me(), created=time.time(), **told, **asked)
-    await client.submit(bus, [spec])
-    name, used = spec.id, Used()
-    for tries in range(1, TRIES + 1):
-        order = await client.wait(bus, name)
-        used = used.plus(order.used)
-        if order.state != "done":
-            raise LocalError(
-                f"the planner's order {name} {order.state}: {order.why}", hint=f"`treadle fleet show {name}`"
-            )
-        try:
-            draft = read_object(await last_words(bus, name), PlanDraft)
-            made = _made(draft, goal, ref.removeprefix("refs/heads/"), budget, source)
-            text = to_toml(made)
-            wrong = await asyncio.to_thread(check, text, user.top, budget_required=budget is not None)
-            problems = "\n".join(f"- {each.place}: {each.what} ({each.hint})" for each in wrong.mistakes)
-        except RemoteProtocolError as error:
-            problems = str(error)
-        if not problems:
-            return Planned(text=text, order=name, used=used, tries=tries)
-        if tries < TRIES:
-            complaint = f"That plan cannot be used:\n{problems}\nAnswer again with the whole plan, as before."
-            name = (await client.send_back(bus, name, complaint)).id
-    raise LocalError(f"the planner gave no plan that can be used: {problems}", hint=f"`treadle fleet show {name}`")
-
-
-def _made(draft: PlanDraft, goal: str, branch: str, budget: GoalBudget | None, source: str) -> GoalPlan:
-    return GoalPlan(
-        format=FORMAT,
-        goal=goal.strip().splitlines()[0],
-        done=draft.done,
-        verify=draft.verify,
-        invariants=draft.invariants,
-        branch=branch,
-        budget=budget,
-        order=tuple(replace(each, discovered_from="", agent="", model="") for each in draft.orders),
-        source=source,
+    """Have an agent plan this goal, that of the settings unless one is named. Raises LocalError when it gives no plan
+    without mistakes in three tries."""
+    planning = await GoalPlanning.of(bus, goal, root, agent or default_agent(), model, budget, source)
+    first = await planning.planner("")
+    draft = await first.drafted()
+    while draft.parts:
+        drafts = await _apart(planning, draft.parts)
+        merged = replace(draft, parts=(), orders=merged_orders(draft.parts, drafts))
+        if not (problems := await planning.problems(merged)):
+            break
+        draft = await first.again(problems)
+    else:
+        merged = draft
+    return Planned(
+        text=planning.text(merged),
+        order=first.order,
+        used=planning.used,
+        tries=first.tries,
+        parts=tuple(planning.parts),
     )
+
+
+async def _apart(planning: "GoalPlanning", parts: Sequence[PlanPart]) -> dict[str, PlanDraft]:
+    """The plan of each part, made at the same time by a planner of its own."""
+    listed = "; ".join(f"{each.id}: {each.goal.strip().splitlines()[0]}" for each in parts)
+
+    async def one(part: PlanPart) -> PlanDraft:
+        told = PART.format(id=part.id, goal=part.goal.strip(), parts=listed)
+        planners.append(made := await planning.planner(told, part.id))
+        return await made.drafted()
+
+    planners: list[Planner] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = {part.id: group.create_task(one(part)) for part in parts}
+    except* LocalError as failed:
+        for each in planners:
+            with contextlib.suppress(LocalError):  # it has ended
+                await client.cancel(planning.bus, each.order, why="another part could not be planned")
+        raise failed.exceptions[0] from None
+    planning.parts += [each.order for each in planners]
+    return {name: task.result() for name, task in tasks.items()}
+
+
+def merged_orders(parts: Sequence[PlanPart], drafts: Mapping[str, PlanDraft]) -> tuple[PlannedOrder, ...]:
+    """The orders of all parts as those of one plan. What a part comes after has landed, all of it, before its first
+    orders start; ids have the part's name in front, because two planners may choose the same."""
+    last = {}
+    for name, draft in drafts.items():
+        needed = {other for order in draft.orders for other in order.after}
+        last[name] = [f"{name}-{order.id}" for order in draft.orders if order.id not in needed]
+    return tuple(
+        replace(
+            order,
+            id=f"{part.id}-{order.id}",
+            after=tuple(f"{part.id}-{other}" for other in order.after)
+            or tuple(other for name in part.after for other in last[name]),
+        )
+        for part in parts
+        for order in drafts[part.id].orders
+    )
+
+
+class GoalPlanning:
+    """What all planners of one goal have in common."""
+
+    def __init__(self, bus: Bus, goal: str, top: str, ref: str, base: str, agent: tuple[str, str]) -> None:
+        self.bus, self.goal, self.top, self.ref, self.base, self.agent = bus, goal.strip(), top, ref, base, agent
+        self.budget: GoalBudget | None = None
+        self.source = ""
+        self.used = Used()
+        self.parts: list[str] = []
+
+    @classmethod
+    async def of(
+        cls, bus: Bus, goal: str, root: str, agent: str, model: str, budget: GoalBudget | None, source: str
+    ) -> "GoalPlanning":
+        user = await asyncio.to_thread(checkouts.around, root)
+        ref = await asyncio.to_thread(user.head)
+        made = cls(bus, goal, user.top, ref, await asyncio.to_thread(branch_moves.tip, user, ref), (agent, model))
+        made.budget, made.source = budget, source
+        return made
+
+    async def planner(self, part: str, name: str = "") -> "Planner":
+        """Give a planner its order: of the whole, or of a part."""
+        whole, parts = ("this part", "") if part else ("the goal", PARTS)
+        spec = Spec(
+            id=new_id(),
+            title=f"plan{f' {name}' if name else ''}: {self.goal.splitlines()[0][:80]}",
+            task=TASK.format(goal=self.goal, part=part, whole=whole, parts=parts, answer=ANSWER),
+            root=self.top,
+            base=self.base,
+            by=client.me(),
+            created=time.time(),
+            answer="plan",
+            **looking(*self.agent),
+        )
+        await client.submit(self.bus, [spec])
+        return Planner(self, spec.id, apart=bool(part))
+
+    async def problems(self, draft: PlanDraft) -> str:
+        """What is wrong with a plan in this repository; empty when it can be used."""
+        found = await asyncio.to_thread(check, self.text(draft), self.top, budget_required=self.budget is not None)
+        return "\n".join(f"- {each.place}: {each.what} ({each.hint})" for each in found.mistakes)
+
+    def text(self, draft: PlanDraft) -> str:
+        return to_toml(
+            GoalPlan(
+                format=FORMAT,
+                goal=self.goal.splitlines()[0],
+                done=draft.done,
+                verify=draft.verify,
+                invariants=draft.invariants,
+                branch=self.ref.removeprefix("refs/heads/"),
+                budget=self.budget,
+                order=tuple(replace(each, discovered_from="", agent="", model="") for each in draft.orders),
+                source=self.source,
+            )
+        )
+
+
+class Planner:
+    """One planner: the order that plans, and those that continue it."""
+
+    def __init__(self, planning: GoalPlanning, order: str, *, apart: bool) -> None:
+        self.planning, self.order, self.apart = planning, order, apart
+        self.tries = 1
+
+    async def drafted(self) -> PlanDraft:
+        """A plan without mistakes, or parts of one."""
+        while True:
+            order = await client.wait(self.planning.bus, self.order)
+            self.planning.used = self.planning.used.plus(order.used)
+            if order.state != "done":
+                why = f"the planner's order {self.order} {order.state}: {order.why}"
+                raise LocalError(why, hint=f"`treadle fleet show {self.order}`")
+            try:
+                draft = await answer_of(self.planning.bus, self.order, PlanDraft)
+                problems = "this is a part: give orders, no parts" if draft.parts and self.apart else ""
+                problems = problems or ("" if draft.parts else await self.planning.problems(draft))
+            except RemoteProtocolError as error:
+                problems = str(error)
+            if not problems:
+                return draft
+            await self._send_back(problems)
+
+    async def again(self, problems: str) -> PlanDraft:
+        """Another plan, because this one had these problems once its parts were put together."""
+        await self._send_back(f"with the plans of all parts in it:\n{problems}")
+        return await self.drafted()
+
+    async def _send_back(self, problems: str) -> None:
+        if self.tries == TRIES:
+            why = f"the planner gave no plan that can be used: {problems}"
+            raise LocalError(why, hint=f"`treadle fleet show {self.order}`")
+        self.tries += 1
+        complaint = f"That plan cannot be used:\n{problems}\nAnswer again with the whole plan, as before."
+        self.order = (await client.send_back(self.planning.bus, self.order, complaint)).id

@@ -82,7 +82,8 @@ def _cost(record: GoalRecord) -> Iterator[str]:
         restated = sum(each.restated for each in briefs)
         plans = [each.restated - each.own for each in briefs]
         again = plans[0] + round(CACHED * sum(plans[1:])) + sum(each.own for each in briefs)
-        yield f"\n{len(briefs)} briefs took {given} tokens (estimated from what was sent);"
+        count = f"{len(briefs)} brief{'s' if len(briefs) > 1 else ''}"
+        yield f"\n{count} took {given} tokens (estimated from what was sent);"
         yield f"restating the plan to each would have taken {restated}."
         yield f"Where beginnings are cached at a tenth of the price: {cheap} against {again}."
 

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import RemoteProtocolError
-from treadle.wire.goal.verdicts import LineComment, is_test, read_judgement, read_review
+from treadle.wire.goal.verdicts import (
+    FORMS,
+    JudgeVerdict,
+    LineComment,
+    PlanDraft,
+    ReviewVerdict,
+    checked,
+    in_words,
+    is_test,
+    schema_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,11 +29,13 @@ from treadle.wire.goal.verdicts import LineComment, is_test, read_judgement, rea
     ],
 )
 def test_the_object_at_the_end_counts(text: str) -> None:
-    assert read_review(text).verdict == "approve"
+    assert in_words(ReviewVerdict, text).verdict == "approve"
 
 
 def test_comments_are_on_lines() -> None:
-    found = read_review('No. {"verdict": "changes", "comments": [{"path": "a.py", "line": 3, "text": "Why {x}?"}]}')
+    found = in_words(
+        ReviewVerdict, 'No. {"verdict": "changes", "comments": [{"path": "a.py", "line": 3, "text": "Why {x}?"}]}'
+    )
     assert found.comments == (LineComment(path="a.py", line=3, text="Why {x}?"),)
 
 
@@ -41,20 +53,22 @@ def test_comments_are_on_lines() -> None:
 )
 def test_what_is_no_verdict_is_none(text: str) -> None:
     with pytest.raises(RemoteProtocolError):
-        read_review(text)
+        in_words(ReviewVerdict, text)
 
 
 def test_a_judge_wants_more_orders_or_says_met_but_not_both() -> None:
-    found = read_judgement('{"met": false, "why": "no docs", "orders": [{"id": "docs", "task": "Write them."}]}')
+    found = in_words(
+        JudgeVerdict, '{"met": false, "why": "no docs", "orders": [{"id": "docs", "task": "Write them."}]}'
+    )
     assert found.orders[0].id == "docs" and not found.met
     with pytest.raises(RemoteProtocolError, match="wants more orders"):
-        read_judgement('{"met": true, "why": "", "orders": [{"id": "docs", "task": "t"}]}')
+        in_words(JudgeVerdict, '{"met": true, "why": "", "orders": [{"id": "docs", "task": "t"}]}')
 
 
 @given(st.text('{}[]":, averdictpo\n`', max_size=60))
 def test_any_text_is_a_verdict_or_refused(text: str) -> None:
     try:
-        read_review(text)
+        in_words(ReviewVerdict, text)
     except RemoteProtocolError:
         pass
 
@@ -81,7 +95,7 @@ def test_a_test_is_known_by_where_it_is_and_how_it_is_called(path: str, found: b
 
 def test_a_reviewer_adds_tests_only_where_it_wants_changes_and_only_tests() -> None:
     added = {"path": "tests/test_a.py", "text": "assert 1", "command": "pytest"}
-    found = read_review(json.dumps({"verdict": "changes", "tests": [added]}))
+    found = in_words(ReviewVerdict, json.dumps({"verdict": "changes", "tests": [added]}))
     assert found.tests[0].command == "pytest"
     for wrong in (
         {"verdict": "approve", "tests": [added]},
@@ -91,4 +105,42 @@ def test_a_reviewer_adds_tests_only_where_it_wants_changes_and_only_tests() -> N
         {"verdict": "changes", "tests": [{**added, "text": ""}]},
     ):
         with pytest.raises(RemoteProtocolError):
-            read_review(json.dumps(wrong))
+            in_words(ReviewVerdict, json.dumps(wrong))
+
+
+ORDER = {"id": "one", "task": "t"}
+PART = {"id": "shop", "goal": "g"}
+
+
+@pytest.mark.parametrize(
+    ("draft", "told"),
+    [
+        ({"orders": [ORDER]}, "done is missing"),
+        ({"done": "true"}, "the plan has no orders"),
+        ({"done": "true", "orders": [{**ORDER, "aftre": []}]}, "orders.0..aftre: there is no field"),
+        ({"done": "true", "orders": [{**ORDER, "after": ["two"]}]}, "there is no order 'two'"),
+        ({"done": "true", "orders": [{**ORDER, "after": ["one"]}]}, "orders.0..after: one names itself"),
+        ({"done": "true", "parts": [PART]}, "1 parts"),
+        ({"done": "true", "parts": [PART, {**PART, "id": "Web"}]}, "'Web' is no id"),
+        ({"done": "true", "parts": [PART, {**PART, "id": "web", "after": ["shpo"]}]}, "there is no order 'shpo'"),
+        ({"done": "true", "parts": [PART, {**PART, "id": "web"}], "orders": [ORDER]}, "both orders and parts"),
+        (["done"], "must be a table"),
+    ],
+)
+def test_all_that_is_wrong_with_a_planners_draft_is_told(draft: object, told: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=told):
+        checked(PlanDraft, draft)
+
+
+def test_a_draft_has_orders_or_parts() -> None:
+    assert checked(PlanDraft, {"done": "true", "orders": [ORDER]}).orders[0].size == "m"
+    web = {"id": "web", "goal": "g", "after": ["shop"]}
+    assert checked(PlanDraft, {"done": "true", "parts": [PART, web]}).parts[1].after == ("shop",)
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_each_answer_has_a_schema_of_an_object_that_names_all_that_it_uses(kind: str) -> None:
+    schema = schema_of(kind)
+    assert schema["type"] == "object" and schema["properties"]
+    used = {part.partition('"')[0] for part in json.dumps(schema).split("#/$defs/")[1:]}
+    assert used <= set(schema.get("$defs", {}))

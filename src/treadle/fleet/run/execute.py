@@ -24,6 +24,7 @@ from treadle.fleet.run.claimed import Claimed
 from treadle.fleet.run.messages import Messages
 from treadle.fleet.run.metering import Meter
 from treadle.fleet.run.questions import Questions
+from treadle.fleet.run.typed_answers import TypedAnswer
 from treadle.session import Agent, Answer, Confinement, SessionSpec
 from treadle.wire.fleet.messages import RateReported, RunActivity, RunBeatAnswer, TreeSeen
 from treadle.wire.fleet.records import NOT_HERE, Used
@@ -56,6 +57,7 @@ class Execution:
         self.questions = Questions(attempt, self.answer, self.park)
         self.messages = Messages(attempt, self.steer, self.say_next)
         self.checkpoints = Checkpoints(attempt)
+        self.typed = TypedAnswer(self.spec.answer, {})
         self.before = continuing.Before()
         self.brief = ""
         """What the order builds on, added to the task."""
@@ -134,6 +136,7 @@ class Execution:
         if self._host is not None:
             self.checkpoints.opened(self._host.session_id)
         self.checkpoints.look(event)
+        self.typed.look(event)
         if isinstance(event, ToolStarted):
             told = self.attempt.redactor.text(f"{event.name} {event.command or ' '.join(event.paths)}".strip())[:200]
             self._tools[event.call] = told
@@ -247,6 +250,7 @@ class Execution:
             raise sources.NotHere(str(error)) from error
         self.attempt.can_resume = able.get("resume") == "native" and not self.spec.terminal
         self.attempt.can_fork = able.get("fork") == "native"
+        self.typed = TypedAnswer(self.spec.answer, able)
         await self.prepare()
         if self.before.how != "session":
             await self.questions.forget()
@@ -362,7 +366,7 @@ class Execution:
         if self.before.how == "session":
             start = replace(start, resume=self.before.session, fork=self.before.fork)
         return replace(
-            spec,
+            self.typed.offered(spec),
             answers=True,
             answer_seconds=patience,
             limits=limits,
@@ -378,7 +382,10 @@ class Execution:
         observed = host.observed
         outcome = observed.outcome()
         verified = None if observed.check is None else observed.check.ok
-        if problem := await self.keep_finished({"verified": verified, "says": _last_words(receipt)}):
+        result = {"verified": verified, "says": _last_words(receipt)}
+        if self.typed.given is not None:
+            result["answer"] = self.typed.given
+        if problem := await self.keep_finished(result):
             return Ended(outcome="failed", why=problem, reason="storage_error", fault="ours", used=self.used)
         text = encode_receipt(receipt)
         kept: Any = msgspec.Raw(text)

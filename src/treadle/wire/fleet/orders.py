@@ -202,6 +202,8 @@ class Spec(OrderFields, frozen=True, kw_only=True):
     series: str = ""
     """The first order of a repeated series."""
     retry_of: str = ""
+    answer: str = ""
+    """What it answers with by a tool, one of `wire.goal.verdicts.FORMS`; empty: words alone."""
     asked: str = ""
     """A digest of what was asked for, by which the same key with something else is found out."""
     by: str = ""

@@ -35,7 +35,7 @@ def read(text: str, *, budget_required: bool = True) -> tuple[GoalPlan | None, l
     if isinstance(number, int) and number > FORMAT:
         what = f"format {number} is newer than this version reads"
         return None, [Mistake(line=line_of(lines, "format"), place="format", what=what, hint="upgrade treadle")]
-    found = [*_shape(GoalPlan, table, "")]
+    found = [*shape_faults(GoalPlan, table)]
     plan = None if found else msgspec.convert(table, GoalPlan)
     if plan is not None:
         found = [*_meaning(plan, budget_required)]
@@ -91,7 +91,7 @@ def line_of(lines: Mapping[str, int], place: str) -> int:
     return lines.get(place, 1)
 
 
-def _shape(kind: type[msgspec.Struct], table: Any, place: str) -> Iterator[_Found]:
+def shape_faults(kind: type[msgspec.Struct], table: Any, place: str = "") -> Iterator[_Found]:
     """Fields that are unknown, missing or of the wrong type, all of them: a decoder stops at the first."""
     if not isinstance(table, dict):
         yield place, f"this must be a table, not {_kind_of(table)}", ""
@@ -112,7 +112,7 @@ def _value(hint: Any, value: Any, place: str) -> Iterator[_Found]:
         hint = next(arg for arg in args if arg is not type(None))
         origin, args = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        yield from _shape(hint, value, place)
+        yield from shape_faults(hint, value, place)
     elif origin is tuple:
         if not isinstance(value, list):
             yield place, f"this must be a list, not {_kind_of(value)}", 'write it in brackets, as in ["a", "b"]'

@@ -1,18 +1,45 @@
-"""What reviewers and judges answer: one JSON object at the end of their last message, read exactly."""
+"""What agents answer for a goal: a plan, a review, a judgement. They give it by the tool `give_answer`; one whose agent
+takes no tools ends its last message with the same JSON object. Both are read exactly."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from typing import Annotated, Literal, TypeVar
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from treadle.errors import RemoteProtocolError
-from treadle.wire.goal.plan import PlannedOrder
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.reading import ID, faults, shape_faults
 
-V = TypeVar("V")
-ANSWER_MAX = 50_000
+V = TypeVar("V", bound=msgspec.Struct)
+ANSWER_MAX = 100_000
+"""The longest answer, in characters of JSON."""
+TOOL = "give_answer"
+PARTS_MAX = 20
+AnswerKind: TypeAlias = Literal["", "plan", "review", "judgement"]
+
+
+class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A part of a goal that is too large for one plan. Another planner plans it."""
+
+    id: str
+    goal: str
+    after: tuple[str, ...] = ()
+    """The parts whose work must have landed before any of this one starts."""
+
+
+class PlanDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A planner's plan: its orders, or the parts that others plan."""
+
+    done: str
+    orders: tuple[PlannedOrder, ...] = ()
+    parts: tuple[PlanPart, ...] = ()
+    verify: str = ""
+    invariants: str = ""
 
 
 class LineComment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -45,18 +72,6 @@ class JudgeVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What is still to be done, if it is not met."""
 
 
-def read_review(text: str) -> ReviewVerdict:
-    found = read_object(text, ReviewVerdict)
-    if found.verdict == "changes" and not found.tests and not any(each.text.strip() for each in found.comments):
-        raise RemoteProtocolError("it wants changes and does not say which")
-    if found.verdict == "approve" and found.tests:
-        raise RemoteProtocolError("it approves and adds tests, which no one would run")
-    for test in found.tests:
-        if not is_test(test.path) or test.path.startswith("/") or {"", ".", ".."} & {*test.path.split("/")}:
-            raise RemoteProtocolError(f"{test.path!r} is not the path of a test in the repository")
-    return found
-
-
 def is_test(path: str) -> bool:
     """Whether a file is a test or part of how tests are run, by the names that test runners look for."""
     *directories, name = path.lower().split("/")
@@ -70,27 +85,76 @@ def is_test(path: str) -> bool:
     )
 
 
-def read_judgement(text: str) -> JudgeVerdict:
-    found = read_object(text, JudgeVerdict)
-    if found.met and found.orders:
-        raise RemoteProtocolError("it says that the goal is met, and wants more orders")
+FORMS: Mapping[str, type[msgspec.Struct]] = {"plan": PlanDraft, "review": ReviewVerdict, "judgement": JudgeVerdict}
+"""By `Spec.answer`."""
+
+
+def schema_of(kind: str) -> dict[str, Any]:
+    """The JSON Schema of the tool's arguments, whose top is an object as all services want it."""
+    form = FORMS[kind]
+    (_,), components = msgspec.json.schema_components([form], ref_template="#/$defs/{name}")
+    return {**components.pop(form.__name__), **({"$defs": components} if components else {})}
+
+
+def checked(form: type[V], given: Any) -> V:
+    """The answer in these arguments. Raises RemoteProtocolError with all that is wrong with them."""
+    wrong = [f"{place or 'the answer'}: {what}" for place, what, _ in shape_faults(form, given)]
+    if not wrong:
+        try:
+            found = msgspec.convert(given, form)
+            wrong = [*_meaning(found)]
+        except msgspec.ValidationError as error:
+            wrong = [str(error)]
+    if wrong:
+        raise RemoteProtocolError("; ".join(wrong[:20]))
     return found
 
 
-def read_object(text: str, kind: type[V]) -> V:
-    """The object that a text ends with. Raises RemoteProtocolError when it ends with none, or with another."""
+def in_words(form: type[V], text: str) -> V:
+    """The answer that a text ends with. Raises RemoteProtocolError when it ends with none, or with another."""
     data = text[-ANSWER_MAX:].strip().removesuffix("```").rstrip()
     if not data.endswith("}"):
         raise RemoteProtocolError("the answer does not end with a JSON object")
-    place, whole = data.rfind("{"), ""
+    place, whole = data.rfind("{"), None
     while place >= 0:  # the outermost object that reaches to the end
         with contextlib.suppress(ValueError, RecursionError):
-            json.loads(data[place:])
-            whole = data[place:]
+            whole = json.loads(data[place:])
         place = data.rfind("{", 0, place)
-    if not whole:
+    if whole is None:
         raise RemoteProtocolError("the answer ends with something that is not JSON")
-    try:
-        return msgspec.json.decode(whole, type=kind)
-    except msgspec.MsgspecError as error:
-        raise RemoteProtocolError(f"the answer is no {kind.__name__}: {error}") from None
+    return checked(form, whole)
+
+
+def _meaning(found: msgspec.Struct) -> Iterator[str]:
+    match found:
+        case PlanDraft():
+            yield from _draft_faults(found)
+        case ReviewVerdict():
+            yield from _review_faults(found)
+        case JudgeVerdict(met=True, orders=orders) if orders:
+            yield "it says that the goal is met, and wants more orders"
+
+
+def _draft_faults(found: PlanDraft) -> Iterator[str]:
+    if found.parts:
+        if found.orders:
+            yield "it has both orders and parts: give one of them"
+        if not 2 <= len(found.parts) <= PARTS_MAX:
+            yield f"{len(found.parts)} parts: there are 2 to {PARTS_MAX}"
+        if wrong := next((each.id for each in found.parts if len(each.id) > 15 or not ID.fullmatch(each.id)), None):
+            yield f"parts: {wrong!r} is no id: at most 15 of a-z, 0-9 and -"
+        orders = tuple(PlannedOrder(id=each.id, task=each.goal, after=each.after) for each in found.parts)
+    else:
+        orders = found.orders
+    for fault in faults(GoalPlan(goal="goal", done=found.done, order=orders)):
+        yield re.sub(r"^order\b", "parts" if found.parts else "orders", fault)
+
+
+def _review_faults(found: ReviewVerdict) -> Iterator[str]:
+    if found.verdict == "changes" and not found.tests and not any(each.text.strip() for each in found.comments):
+        yield "it wants changes and does not say which"
+    if found.verdict == "approve" and found.tests:
+        yield "it approves and adds tests, which no one would run"
+    for test in found.tests:
+        if not is_test(test.path) or test.path.startswith("/") or {"", ".", ".."} & {*test.path.split("/")}:
+            yield f"{test.path!r} is not the path of a test in the repository"
