@@ -6,8 +6,10 @@ VENV   := .venv
 comma  := ,
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# With LOCKED=1 exactly the packages whose versions and checksums are in the file; `make lock` renews it.
+LOCK   := $(PIP) --require-hashes --no-binary claude-agent-sdk -r .ci/locked.txt && $(PIP) --no-deps --no-build-isolation -e .
 
-.PHONY: dist site newcomer eval demo test check check-page check-clients cover mutate bench soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
+.PHONY: dist lock sbom site newcomer eval demo test check check-page check-clients cover mutate bench soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -15,14 +17,13 @@ setup: $(VENV)/.ready
 $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (once)..."
-	@$(PIP) --upgrade 'pip>=25.1'
-	@$(PIP) -e '.[fleet]'
+	@$(if $(LOCKED),$(LOCK),$(PIP) --upgrade 'pip>=25.1' && $(PIP) -e '.[fleet]')
 	@touch $@
 
 # With every optional part and what tests and checks use. The SDK's wheel carries a 350 MB program; its source does not.
 $(VENV)/.ready: $(VENV)/.installed
 	@echo "setting up the tests (once)..."
-	@$(PIP) --no-binary claude-agent-sdk --group dev -e '.[all]'
+	@$(if $(LOCKED),,$(PIP) --no-binary claude-agent-sdk --group dev -e '.[all]')
 	@touch $@
 
 demo: $(VENV)/.installed
@@ -119,6 +120,24 @@ dist: setup
 	@$(BIN)/treadle completion zsh >build/share/zsh/site-functions/_treadle
 	@$(BIN)/treadle completion fish >build/share/fish/vendor_completions.d/treadle.fish
 	@$(BIN)/python -m build --no-isolation --outdir dist .
+
+UV = build/lock-venv/bin/uv
+$(UV):
+	@$(PYTHON) -m venv build/lock-venv && build/lock-venv/bin/pip install --quiet uv
+
+# The packages that the gate installs, for every Python and system, each with its checksums. UPGRADE=1 takes newer ones.
+lock: $(UV)
+	@echo 'pip>=25.1' | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra all --group dev \
+		--no-emit-package treadle --no-annotate --no-header $(if $(UPGRADE),--upgrade) pyproject.toml - -o .ci/locked.txt
+
+# A bill of materials of the package with all parts, at the versions that are locked, in build/sbom.
+sbom: $(UV)
+	@mkdir -p build/sbom
+	@test -x build/sbom-venv/bin/cyclonedx-py || { $(PYTHON) -m venv build/sbom-venv && build/sbom-venv/bin/pip install --quiet 'cyclonedx-bom>=7,<8'; }
+	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra all --no-emit-package treadle --no-annotate --no-header \
+		-c .ci/locked.txt pyproject.toml -o build/sbom/packages.txt
+	@build/sbom-venv/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-file build/sbom/treadle.cdx.json \
+		build/sbom/packages.txt && echo build/sbom/treadle.cdx.json
 
 # The documentation as a web site, in build/site. Its generator is fetched once into an environment of its own.
 site:

@@ -32,6 +32,7 @@ INSTALL = "pipx install '../treadle[all]'"
 PROMPT = "python3 check_prices.py fails. Fix prices.py; the test is right."
 FIX = "sed -i 's|percent // 10$|percent // 100|' prices.py && python3 check_prices.py"
 READY = r"(?m)^newcomer>$"
+TURN_OVER = r"\d\.\d s · "
 CERTIFICATES = ("/etc/ssl/certs", "/etc/resolv.conf", "/etc/hosts")
 
 
@@ -160,13 +161,16 @@ async def with_nothing(place: Path, scenes: Callable[[str, ChatTerminal], None])
         who.wait(READY)
         who.began = time.monotonic()
         who.type(INSTALL, READY)
+        installed = who.seconds()
         who.type(f'~/.local/bin/treadle "{PROMPT}"', r"\[l/q\]")
         who.seen("nothing")
         who.terminal.say("l")
         who.wait("local is used from now on", 1800)
-        ready = who.seconds()
+        fetched = who.seconds()
         who.seen("fetched")
-        return who, f"{ready:.0f} s until the model is here"
+        answer_all(who, TURN_OVER)
+        who.seen("done")
+        return who, f"{who.seconds():.0f} s ({installed:.0f} to install, {fetched - installed:.0f} to fetch the model)"
 
     return await asyncio.to_thread(alone)
 
@@ -194,7 +198,7 @@ def main() -> None:
     parser.add_argument("root", type=Path)
     parser.add_argument("--pictures", type=Path)
     parser.add_argument("cases", nargs="*", metavar="key|agent|nothing")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     for name in given.cases or CASES:
 
         def scene(what: str, terminal: ChatTerminal, name: str = name) -> None:
@@ -207,8 +211,8 @@ def main() -> None:
             who.terminal.__exit__(None, None, None)
             check = ["python3", "check_prices.py"]
             passed = subprocess.run(check, cwd=place / "root/shop", capture_output=True).returncode == 0
-            verdict = "" if name == "nothing" else f", the test {'passes' if passed else 'FAILS'}"
-            print(f"{name}: {len(who.typed)} commands, {took}{verdict}", flush=True)
+            verdict = "passes" if passed else "FAILS"
+            print(f"{name}: {len(who.typed)} commands, {took}, the test {verdict}", flush=True)
 
 
 if __name__ == "__main__":
