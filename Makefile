@@ -67,9 +67,10 @@ test-compatibility: setup
 	$(BIN)/python -m tests.compatibility -n $(JOBS) --dist loadfile
 	$(BIN)/python -m tests.differential.compare
 
-# Renew the recordings that `make test` uses.
+# Renew the recordings that `make test` uses, and show which events differ from those of the recordings before.
 record-agents: setup
-	TEST_AGENTS=$(AGENT) RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py
+	TEST_AGENTS=$(AGENT) RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py tests/live/test_subagents.py
+	$(BIN)/python -m tests.drivers.changed $(subst $(comma), ,$(AGENT))
 
 # Is each module covered by its own test file? ROOMS=wire,policy looks at a part.
 cover: setup

@@ -232,7 +232,10 @@ def _allowed(played: Played) -> None:
 
 
 def _denied(played: Played) -> None:
-    assert len(played.ends) == 1
+    (end,) = played.ends
+    assert end.outcome == "completed" and "cancelled" not in end.text, (
+        "a denial is neither an end of its own nor an answer"
+    )
     assert len(played.of(Asked)) == 1
     assert list(played.tools().values()) == ["denied by person"]
 

@@ -399,6 +399,7 @@ class DrivenSession(BaseSession):
         options: tuple[str, ...] = (),
         judged: bool = False,
         about: Callable[[Any], Access] | None = None,
+        parent: str | None = None,
     ) -> Answer:
         """Decide whether this may run: by our rules first, then by a person, else denied with the reason.
 
@@ -408,7 +409,7 @@ class DrivenSession(BaseSession):
         if kind == "permission" and not judged and decision.verdict == "allow":
             return Answer(decision="allow", by=decision.by)
         if decision.verdict == "deny":
-            self.tool_denied(call, access.tool, decision.reason, decision.by, access.args)
+            self.tool_denied(call, access.tool, decision.reason, decision.by, access.args, parent)
             return Answer(decision="deny", text=decision.reason, by=decision.by)
         answer = await self.ask(
             Asked(
@@ -423,6 +424,7 @@ class DrivenSession(BaseSession):
                 command=access.command,
                 options=options,
                 deadline=self.deadline(),
+                parent=parent,
             )
         )
         if answer.changed_args is not None and about is not None:
@@ -432,7 +434,7 @@ class DrivenSession(BaseSession):
         if answer.decision == "deny":
             why = answer.text or "a person said no"
             reason = f"{decision.reason}: {why}" if decision.reason and answer.by == "nobody" else why
-            self.tool_denied(call, access.tool, reason, answer.by, access.args)
+            self.tool_denied(call, access.tool, reason, answer.by, access.args, parent)
         elif answer.scope != "once" and kind == "permission" and answer.changed_args is None:
             self._guard.remember(access)
         return answer

@@ -58,12 +58,12 @@ async def test_an_allowed_command_runs_and_the_turn_is_counted(
     assert (told, usage.cost_usd) == (counts, cost)
 
 
-@pytest.mark.parametrize(("name", "outcome"), [("claude", "completed"), ("codex", "interrupted")])
+@pytest.mark.parametrize(("name", "reason"), [("claude", "end_turn"), ("codex", "denied")])
 async def test_a_refused_command_does_not_run_and_for_codex_ends_the_turn(
-    name: str, outcome: str, tmp_path: Path
+    name: str, reason: str, tmp_path: Path
 ) -> None:
     events = await played(f"{name}-denied", Answer(decision="deny", text="not today"), tmp_path)
     end = events[-1]
-    assert isinstance(end, TurnEnded) and end.outcome == outcome
+    assert isinstance(end, TurnEnded) and (end.outcome, end.stop_reason) == ("completed", reason)
     assert [(denied.by, denied.reason) for denied in of(events, ToolDenied)] == [("person", "not today")]
     assert of(events, ToolEnded) == []

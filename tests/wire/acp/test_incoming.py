@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,27 @@ def test_thinking_is_kept_apart_from_text() -> None:
     events = told(incoming(), chunk("hm", "agent_thought_chunk"), chunk("yes"))
     assert [type(event) for event in events] == [ThinkingDelta, Message, TextDelta]
     assert isinstance(events[1], Message) and events[1].kind == "thinking"
+
+
+@pytest.mark.parametrize("meta", [{"parentToolCallId": "p"}, {"claudeCode": {"parentToolUseId": "p"}}])
+def test_what_a_subagent_says_and_does_carries_its_parent_and_is_no_answer(meta: dict[str, Any]) -> None:
+    reader = incoming()
+    diff = {"type": "diff", "path": "/w/a", "oldText": None, "newText": "x"}
+    events = told(
+        reader,
+        chunk("Ours. "),
+        chunk("I think.", kind="agent_thought_chunk", _meta=meta),
+        chunk("Its ", _meta=meta),
+        chunk("words.", _meta=meta),
+        tool(kind="edit", title="edit", status="completed", content=[diff], _meta=meta),
+        chunk("Ours again."),
+    )
+    events += reader.finish("")
+    inner = [event for event in events if event.parent == "p"]
+    kinds = [type(event).__name__ for event in inner]
+    assert kinds == [*("ThinkingDelta", "TextDelta", "TextDelta", "Message", "ToolStarted", "FileChanged", "ToolEnded")]
+    assert [event.text for event in inner if isinstance(event, Message)] == ["Its words."]
+    assert reader.answer == "Ours again." and "Its" not in reader.everything
 
 
 def test_counts_on_an_empty_chunk_are_a_usage_and_no_text() -> None:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Literal
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, Unsupported
 from treadle.io.rpc import Rpc
 from treadle.session import KeptSession
 from treadle.wire.acp.servers import transport
@@ -102,6 +102,12 @@ def listed(told: Any) -> list[KeptSession]:
         if isinstance(one, dict) and isinstance(one.get("sessionId"), str)
     ]
     return sorted(found, key=lambda kept: -kept.updated)
+
+
+def newest(kept: list[KeptSession], agent: str) -> str:
+    if not kept:
+        raise Unsupported(f"{agent} does not say which session of this directory is the newest")
+    return kept[0].id
 
 
 def reachable(servers: dict[str, dict[str, Any]], can: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str]]:

@@ -89,11 +89,11 @@ class AcpSession(DrivenSession):
         self._setup = options.Setup({})
         self._prompting: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        self._refused = False  # whether it has said that it ends the turn because a call was denied
         self._instructed = spec.start.resume is not None
         self._unsaid: list[str] = []
         """Why calls were refused, in a person's words: the protocol has no place for them but the next prompt."""
-        self._asking: set[str] = set()
-        """Calls whose permission is being asked."""
+        self._asking: set[str] = set()  # calls whose permission is being asked
         self._files = Files(self)
         self._terminals = Terminals(self)
 
@@ -160,7 +160,7 @@ class AcpSession(DrivenSession):
         if start.resume is None:
             told = await self._rpc.call("session/new", params)
         else:
-            params["sessionId"] = start.resume or await self._newest()
+            params["sessionId"] = start.resume or options.newest(await self.kept(self.spec.cwd), self._name)
             told = await self._go_on(params, fork=start.fork)
         self._setup = options.Setup(told if isinstance(told, dict) else {})
         self._id = self._setup.id or str(params.get("sessionId") or "")
@@ -184,12 +184,6 @@ class AcpSession(DrivenSession):
             return await self._rpc.call("session/resume", params)
         why = "" if self._traits.loads else ": its session/load destroys the session that it should load"
         raise Unsupported(f"{self._name} cannot go on with an earlier session{why}")
-
-    async def _newest(self) -> str:
-        kept = await self.kept(self.spec.cwd)
-        if not kept:
-            raise Unsupported(f"{self._name} does not say which session of {self.spec.cwd} is the newest")
-        return kept[0].id
 
     async def kept(self, cwd: str | None = None) -> list[KeptSession]:
         """The sessions that the agent lists."""
@@ -216,16 +210,17 @@ class AcpSession(DrivenSession):
 
     def _warn_of_limits(self) -> None:
         if not self._traits.known:
-            told = f"{self._name} itself decides what it asks about; what it does not ask about is not judged"
-            self.emit(Warned(message=told, code="not_enforced"))
+            told = "itself decides what it asks about; what it does not ask about is not judged"
+            self.emit(Warned(message=f"{self._name} {told}", code="not_enforced"))
         if self.spec.instructions.system is not None:
-            told = f"{self._name} keeps its own system prompt; ours is put in front of the first prompt"
-            self.emit(Warned(message=told, code="emulated"))
+            told = "keeps its own system prompt; ours is put in front of the first prompt"
+            self.emit(Warned(message=f"{self._name} {told}", code="emulated"))
 
     # A turn
 
     async def _begin(self, turn: Turn) -> None:
         self._stopping.clear()
+        self._refused = False
         self._incoming.begin()
         self._terminals.begin()
         self._files.written.clear()
@@ -263,6 +258,8 @@ class AcpSession(DrivenSession):
         failure = failures.of_stop(self._name, stop, self._incoming.last_chunk, self._traits.failure)
         if failure is not None:
             self.fail(failure)
+        elif self._refused or stop == "cancelled" and self._denied and not self._stopping.is_set():
+            self.over(turn.ending("completed", stop_reason="denied"))
         elif stop == "cancelled":
             turn.text = self._incoming.everything
             told = "the agent cancelled the turn" if not self._stopping.is_set() else "cancelled"
@@ -291,6 +288,8 @@ class AcpSession(DrivenSession):
             return  # vendors have notifications of their own
         if self._replay is not None:
             self._replay.update(update)
+        elif self._denied and self._traits.says_refused(update):
+            self._refused = True  # the denial was reported; these words are no answer
         elif self._work is None:
             self._incoming.update(update)  # such as the commands that it offers; no turn is running
             self._incoming.begin()
@@ -307,11 +306,13 @@ class AcpSession(DrivenSession):
                 case ToolStarted():
                     record = self._incoming.tools.get(event.call)
                     access = self._access(record) if record is not None else Access(tool=event.name, kind=event.kind)
-                    self.tool_started(event.call, event.name, msgspec.structs.replace(access, args=event.args))
+                    access = msgspec.structs.replace(access, args=event.args)
+                    self.tool_started(event.call, event.name, access, event.parent)
                 case ToolEnded():
                     shown = self._shown(event.call)
                     # Two agents report a tool as completed that a cancel has ended.
-                    self.tool_ended(event.call, event.result or shown, event.ok and not self._stopping.is_set())
+                    ok = event.ok and not self._stopping.is_set()
+                    self.tool_ended(event.call, event.result or shown, ok, event.parent)
                 case FileChanged():
                     path = os.path.join(self.spec.cwd, event.path)
                     if os.path.realpath(path) not in self._files.written:  # it was reported when it was written
@@ -401,7 +402,8 @@ class AcpSession(DrivenSession):
         if told.get("kind") == "switch_mode":
             answer = await self.permit(access, call=record.call, kind="plan", text=text or record.title)
         else:
-            answer = await self.permit(access, call=record.call, text=decision.reason or text, judged=unsure)
+            text = decision.reason or text
+            answer = await self.permit(access, call=record.call, text=text, judged=unsure, parent=record.parent)
         if answer.decision == "allow":
             record.permitted = True
             self._tell(self._incoming.start(record))

@@ -3,8 +3,11 @@
 All of this was observed by running them. An unknown agent is taken at its word.
 """
 
+from typing import Any
+
 import msgspec
 
+from treadle.wire.acp.content import text_of
 from treadle.wire.acp.usage import Span
 
 _COPILOT_MODES = "https://agentclientprotocol.com/protocol/session-modes#"
@@ -24,7 +27,14 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the title of a call that runs a command is that command; nothing else contains it."""
     failure: str | None = None
     """An answer that begins like this is an error: the agent ends failed turns as if they had succeeded."""
+    refused: str | None = None
+    """How a text begins with which it ends the turn after a call was denied."""
     known: bool = True
+
+    def says_refused(self, update: dict[str, Any]) -> bool:
+        if self.refused is None or update.get("sessionUpdate") != "agent_message_chunk":
+            return False
+        return text_of(update.get("content")).startswith(self.refused)
 
 
 UNKNOWN = Traits(known=False)
@@ -39,6 +49,7 @@ TRAITS: dict[str, Traits] = {
         options={"allow_all": "off"},
         counts="session",
         failure="Error:",
+        refused="Info: Operation cancelled",
     ),
     "Kimi Code CLI": Traits(asking_mode="default", plan_mode="plan", counts="none"),
     "@agentclientprotocol/claude-agent-acp": Traits(asking_mode="default", plan_mode="plan", counts="turn"),

@@ -55,6 +55,10 @@ class CodexSession(DrivenSession):
         self._raw: dict[str, dict[str, Any]] = {}
         """Calls of the model that no item has reported yet."""
         self._streamed: set[str] = set()
+        self._children: dict[str, str] = {}
+        """Threads of subagents -> the call that started each."""
+        self._parents: dict[str, str] = {}
+        """Calls of subagents -> the call that started that subagent."""
 
     # The handshake
 
@@ -179,23 +183,32 @@ class CodexSession(DrivenSession):
 
     def _told(self, notice: RpcNotice) -> None:
         params = notice.params
-        if self._work is None or params.get("threadId", self._thread) != self._thread:
+        thread = params.get("threadId", self._thread)
+        parent = self._children.get(thread)
+        if self._work is None or thread != self._thread and parent is None:
             return  # late messages of an interrupted turn belong to no turn
-        if params.get("turnId", self._turn_id) != self._turn_id:
+        if parent is None and params.get("turnId", self._turn_id) != self._turn_id:
             return  # of an earlier turn: a resumed thread first reports what it used before
         match notice.method:
             case "item/agentMessage/delta":
                 self._streamed.add(params["itemId"])
-                self.emit(TextDelta(text=params["delta"]))
+                self.emit(TextDelta(text=params["delta"], parent=parent))
             case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
-                self.emit(ThinkingDelta(text=params["delta"]))
+                self.emit(ThinkingDelta(text=params["delta"], parent=parent))
             case "item/commandExecution/outputDelta":
                 self._release(params["itemId"])
-                self.emit(ToolOutput(call=params["itemId"], text=str(params["delta"])))
+                self.emit(ToolOutput(call=params["itemId"], text=str(params["delta"]), parent=parent))
             case "item/started":
-                self._started(params["item"])
+                self._started(params["item"], parent)
             case "item/completed":
-                self._completed(params["item"])
+                self._completed(params["item"], parent)
+            case "thread/tokenUsage/updated" if parent is not None:
+                self.spend(reading.usage(params["tokenUsage"]["last"], self._model))
+            case _ if parent is None:
+                self._told_of_turn(notice.method, params)
+
+    def _told_of_turn(self, method: str, params: dict[str, Any]) -> None:
+        match method:
             case "rawResponseItem/completed":
                 self._raw_item(params["item"])
             case "thread/tokenUsage/updated":
@@ -246,10 +259,12 @@ class CodexSession(DrivenSession):
             return self.access(name, args, guessed.kind, guessed.paths, command=guessed.command, url=guessed.url)
         return self.access(name, args, reading.TOOLS[kind][1], reading.paths(item))
 
-    def _started(self, item: dict[str, Any]) -> None:
+    def _started(self, item: dict[str, Any], parent: str | None) -> None:
         if item.get("type") in reading.TOOLS:
             id = item["id"]
             self._items[id] = item
+            if parent is not None:
+                self._parents[id] = parent
             loop = asyncio.get_running_loop()
             self._held[id] = loop.call_later(HELD_SECONDS, self._release, id)
 
@@ -257,21 +272,24 @@ class CodexSession(DrivenSession):
         """It was not asked about, or it was allowed: it runs."""
         if (timer := self._held.pop(id, None)) is not None:
             timer.cancel()
-            self.tool_started(id, reading.tool_name(self._items[id]), self._about(self._items[id]))
+            item = self._items[id]
+            self.tool_started(id, reading.tool_name(item), self._about(item), self._parents.get(id))
 
-    def _completed(self, item: dict[str, Any]) -> None:
+    def _completed(self, item: dict[str, Any], parent: str | None) -> None:
         match item.get("type"):
             case "agentMessage":
                 text = item["text"]
                 if item["id"] not in self._streamed and text:
-                    self.emit(TextDelta(text=text))
-                self.emit(Message(text=text, model=self._model))
-                if self._work is not None:
+                    self.emit(TextDelta(text=text, parent=parent))
+                self.emit(Message(text=text, model=self._model, parent=parent))
+                if self._work is not None and parent is None:
                     self._work.turn.text = text
             case "reasoning":
                 if text := "\n".join(map(str, item.get("summary") or [])):
-                    self.emit(Message(text=text, kind="thinking", model=self._model))
+                    self.emit(Message(text=text, kind="thinking", model=self._model, parent=parent))
             case kind if kind in reading.TOOLS:
+                if kind == "collabAgentToolCall" and item.get("tool") == "spawnAgent":
+                    self._children |= dict.fromkeys(map(str, item.get("receiverThreadIds") or []), item["id"])
                 self._tool_completed(item)
 
     def _tool_completed(self, item: dict[str, Any]) -> None:
@@ -279,24 +297,26 @@ class CodexSession(DrivenSession):
         self._items.setdefault(id, item)
         self._raw.pop(id, None)
         access, name, text = self._about(item), reading.tool_name(item), reading.result_text(item)
+        parent = self._parents.get(id)
         if item.get("status") == "declined":
             self._forget(id)
-            self.tool_denied(id, name, "codex did not run it", "hook", access.args)
+            self.tool_denied(id, name, "codex did not run it", "hook", access.args, parent)
             return
         if id in self._denied:
             return
         self._release(id)
-        self.tool_started(id, name, access)
+        self.tool_started(id, name, access, parent)
         ok = item.get("status") == "completed"
         if item.get("type") == "commandExecution":
             code = item.get("exitCode")
             code = code if isinstance(code, int) else None
-            self.emit(CommandRun(command=access.command or "", exit_code=code, output=text, call=id))
+            command = access.command or ""
+            self.emit(CommandRun(command=command, exit_code=code, output=text, call=id, parent=parent))
             ok = ok and not code
         elif item.get("type") == "fileChange" and ok:
             for change in reading.file_changes(item):
-                self.emit(change)
-        self.tool_ended(id, text, ok)
+                self.emit(msgspec.structs.replace(change, parent=parent))
+        self.tool_ended(id, text, ok, parent)
 
     def _raw_item(self, item: dict[str, Any]) -> None:
         """A command that fails in its sandbox makes no item: the raw events are the only trace of it."""
@@ -343,7 +363,8 @@ class CodexSession(DrivenSession):
         if item.get("type") == "commandExecution" and params.get("command"):
             item = {**item, "command": params["command"]}
         access = self._about(item)
-        answer = await self.permit(access, call=id, text=str(params.get("reason") or ""))
+        reason = str(params.get("reason") or "")
+        answer = await self.permit(access, call=id, text=reason, parent=self._parents.get(id))
         if answer.decision == "deny":
             self._forget(id)
             if answer.text and answer.by not in OURS:

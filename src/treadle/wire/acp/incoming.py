@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from treadle.events import (
     Event,
     Message,
@@ -17,7 +19,7 @@ from treadle.events import (
 )
 from treadle.session import Access, CommandInfo
 from treadle.wire.acp.content import text_of
-from treadle.wire.acp.tools import ToolRecord
+from treadle.wire.acp.tools import ToolRecord, parent_of
 from treadle.wire.acp.usage import UsageMeter
 
 _INSTRUCTIONS = re.compile(r"\A(<instructions>\n.*?\n</instructions>\n\n)+", re.S)
@@ -40,6 +42,8 @@ class AcpIncoming:
         """The texts of the turn so far, one for each stretch between tool calls."""
         self._text: list[str] = []
         self._thought: list[str] = []
+        self._inner: dict[str, list[str]] = {}
+        """Texts in progress of subagents, by the call that started each."""
         self._message: Any = None
         self.last_chunk = ""
         """The last piece of text, exactly as it came: some agents put their errors there."""
@@ -48,6 +52,7 @@ class AcpIncoming:
     def begin(self) -> None:
         """Start a turn: forget everything about the previous one."""
         self.tools.clear()
+        self._inner.clear()
         self.blocks, self._text, self._thought, self.last_chunk = [], [], [], ""
 
     def finish(self, why: str) -> list[Event]:
@@ -56,7 +61,7 @@ class AcpIncoming:
         for record in self.tools.values():
             if record.started and not record.ended:
                 record.ended = True
-                found.append(ToolEnded(call=record.call, name=record.tool, result=why, ok=False))
+                found.append(ToolEnded(call=record.call, name=record.tool, result=why, ok=False, parent=record.parent))
         return found
 
     @property
@@ -96,6 +101,9 @@ class AcpIncoming:
         text = text_of(update.get("content"))
         if not text:
             return found
+        if (parent := parent_of(update)) is not None:  # the words of a subagent are not part of the answer
+            self._inner.setdefault(parent, []).append(text)
+            return [*found, TextDelta(text=text, parent=parent)]
         message = update.get("messageId")
         if message != self._message and self._text:
             found += self.flush()
@@ -109,13 +117,17 @@ class AcpIncoming:
         text = text_of(update.get("content"))
         if not text:
             return []
+        if (parent := parent_of(update)) is not None:
+            return [ThinkingDelta(text=text, parent=parent)]
         found = self._flush_text()
         self._thought.append(text)
         return [*found, ThinkingDelta(text=text)]
 
     def flush(self) -> list[Event]:
         """Complete the text in progress, because something else happens now."""
-        return [*self._flush_thought(), *self._flush_text()]
+        inner, self._inner = self._inner, {}
+        told = [Message(text="".join(texts), parent=parent) for parent, texts in inner.items()]
+        return [*told, *self._flush_thought(), *self._flush_text()]
 
     def _flush_thought(self) -> list[Event]:
         thought, self._thought = "".join(self._thought), []
@@ -149,12 +161,13 @@ class AcpIncoming:
         if record.closed or output:
             found += self.start(record)
         if output:
-            found.append(ToolOutput(call=record.call, text=output))
+            found.append(ToolOutput(call=record.call, text=output, parent=record.parent))
         if record.closed:
             record.ended = True
-            found += record.effects(self.access(record).command)
-            ok = record.status == "completed"
-            found.append(ToolEnded(call=record.call, name=record.tool, result=record.result, ok=ok))
+            effects = record.effects(self.access(record).command)
+            found += [msgspec.structs.replace(effect, parent=record.parent) for effect in effects]
+            ok, parent = record.status == "completed", record.parent
+            found.append(ToolEnded(call=record.call, name=record.tool, result=record.result, ok=ok, parent=parent))
         return found
 
     def start(self, record: ToolRecord) -> list[Event]:
@@ -171,6 +184,7 @@ class AcpIncoming:
                 kind=access.kind,
                 paths=access.paths,
                 command=access.command,
+                parent=record.parent,
             )
         ]
 

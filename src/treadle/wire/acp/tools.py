@@ -29,6 +29,16 @@ DIFF_LINES = 20_000
 """Texts with more lines are not compared: the time grows with the product of their lengths."""
 
 
+def parent_of(told: dict[str, Any]) -> str | None:
+    """The call that started the subagent which says this. The protocol has no field for it; two agents have one."""
+    meta = told.get("_meta")
+    if not isinstance(meta, dict):
+        return None
+    claude = meta.get("claudeCode")
+    found = meta.get("parentToolCallId") or (claude.get("parentToolUseId") if isinstance(claude, dict) else None)
+    return found if isinstance(found, str) else None
+
+
 class ToolRecord:
     def __init__(self, call: str) -> None:
         self.call = call
@@ -46,6 +56,8 @@ class ToolRecord:
         self.started = False
         self.ended = False
         self.denied = False
+        self.parent: str | None = None
+        """The call that started the subagent which makes this call."""
         self.permitted = False
         """Whether a person or a rule allowed it when it asked."""
         self.output = ""
@@ -60,6 +72,8 @@ class ToolRecord:
             self.kind = KINDS.get(told["kind"], "other")
         if isinstance(told.get("_meta"), dict):
             self.meta = {**self.meta, **told["_meta"]}
+        if (parent := parent_of(told)) is not None and parent != self.call:
+            self.parent = parent
         title = told.get("title")
         if isinstance(title, str) and title:
             self.title = title
