@@ -13,6 +13,11 @@ import pytest
 
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.repositories import git
+from treadle.coordination.blackboard import Blackboard
+from treadle.coordination.ledger import Ledger
+from treadle.coordination.messages import Inbox
+from treadle.coordination.planning import Planning
+from treadle.coordination.symbols import Symbols
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale
@@ -77,6 +82,8 @@ async def answering(bus: Bus, decision: str = "allow") -> None:
 async def test_orders_are_placed_when_what_they_need_has_landed_reviewed_sent_back_landed_and_judged(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
+    (repository / ".planning").mkdir()
+    Blackboard(Planning(project=str(repository))).set("dev_port", "5173")
     (repository / "RULES.md").write_text("# Rules\nNo bad words.\n")
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "rules")
@@ -140,6 +147,22 @@ accept = ["test -e two.txt"]
     assert record.used["worker"].tokens and record.used["reviewer"].tokens and record.used["judge"].tokens
     assert one.brief is not None and one.brief.restated > one.brief.shared + one.brief.own > 0
     assert replayed(name, await store.history(bus, name)) == record
+    assert "dev_port = 5173" in second.task
+    planning = Planning(project=str(repository))
+    sent = [entry["message"] for entry in Inbox(planning).read("ana/cli")]
+    ids = {value: int(key[1:]) for key, value in Symbols(planning).all().items() if key.startswith("C")}
+    results = [each for each in sent if each["type"] == "task_result"]
+    assert [(each["task"], each["criteria"], each["capsule"]) for each in results] == [
+        ("one", [ids["test -e one.txt"]], one.orders[0]),
+        ("one", [ids["test -e one.txt"]], one.orders[1]),
+        ("two", [ids["test -e two.txt"]], two.order),
+    ]
+    waves = [(each["wave"], each["state"]) for each in sent if each["type"] == "checkpoint"]
+    assert waves == [("1", "started"), ("1", "complete"), ("2", "started"), ("2", "complete")]
+    gates = [(each["gate_id"], each["status"]) for each in sent if each["type"] == "gate_report"]
+    assert gates[:3] == [("review:one", "fail"), ("review:one", "pass"), ("train:one", "pass")]
+    assert gates[-1] == ("judge", "pass") and {each["from"] for each in sent} == {f"goal-{name}"}
+    assert Ledger(planning).report().roles.keys() >= {"goal/reviewer", "goal/judge", "fleet/native"}
     budget = (await client.control(bus)).budgets[f"project:{name}"]
     assert budget.spent_tokens == sum(used.tokens for used in record.used.values()) and budget.tokens == 500000
 

@@ -30,14 +30,16 @@ class Inbox:
         self.planning = planning
         self.path = planning.live_path("protocol", "messages.jsonl")
 
-    def post(self, sender: str, message: Any, to: str = EVERYBODY) -> None:
-        """Keep a valid message for `to`: a HAID, a role, or everybody."""
+    def post(self, sender: str, message: Any, to: str = EVERYBODY, *, once: bool = False) -> None:
+        """Keep a valid message for `to`: a HAID, a role, or everybody. With `once`, one that is there is left."""
         if found := faults(message):
             self.planning.log("message", "reject", dumps(found))
             raise ConfigError(f"not a valid message: {'; '.join(found)}")
         make_dirs(os.path.dirname(self.path))
         with self.planning.lock("messages"):
             if message["msg_id"] in {entry["message"]["msg_id"] for entry in self._entries("message")}:
+                if once:
+                    return
                 raise ConfigError(f"there is already a message {message['msg_id']!r}", hint="give it another msg_id")
             self._append({"ts": self.planning.now(), "to": to, "by": sender, "message": message})
         self.planning.log("message", "post", f"{message['msg_id']} {sender}->{to}")

@@ -40,9 +40,13 @@ class Table:
 
     def all(self) -> dict[str, str]:
         """All entries, in the order of the file."""
-        entries = {key: _text(value) for key, value in self.document.read().items()}
+        entries = self.known()
         self.planning.note(self.actor, "list", f"{len(entries)}")
         return entries
+
+    def known(self) -> dict[str, str]:
+        """The same without a line in the log."""
+        return {key: _text(value) for key, value in self.document.read().items()}
 
 
 def _text(value: object) -> str:

@@ -21,6 +21,8 @@ from treadle.wire.fleet.records import Order, Used
 FOLLOWED = 30
 """The most capsules in a brief."""
 PLACES = 8
+ROLES = {"plan": "planner", "review": "reviewer", "judgement": "judge"}
+"""In the ledger, by what an order answers with."""
 SAID = 400
 
 
@@ -82,7 +84,10 @@ def leave(spec: Spec, source: str, parts: dict[str, str], used: Used) -> None:
     with contextlib.suppress(TreadleError, OSError):
         planning = Planning(project=source)
         if os.path.isdir(planning.root):
-            Ledger(planning).log(f"fleet/{spec.agent}", "order", used.tokens, source="measured", run=spec.id)
+            role = f"goal/{ROLES[spec.answer]}" if spec.answer else f"fleet/{spec.agent}"
+            Ledger(planning).log(role, "order", used.tokens, source="measured", run=spec.id)
+            if spec.answer:
+                return  # a plan, a review or a judgement is a message, not work that others build on
             known = set(Capsules(planning).ids())
             depends = ",".join(each for each in spec.after if each in known)
             Capsules(planning).write(spec.id, **{**parts, "depends": depends})

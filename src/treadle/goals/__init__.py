@@ -9,6 +9,7 @@ deciding   what is to be done next: pure
 looking    what is seen of its orders
 briefing   the orders that it gives, and what their agents are told
 store      goals in the fleet's store
+trail      what it leaves in the repository's own records: symbols, typed messages, facts
 foreman    carries goals out while its node schedules (`node` is that process)
 budgets    what all its orders may use together, as the fleet knows it
 commands   what people ask of goals

@@ -15,6 +15,7 @@ from treadle.coordination.waves import WaveTask, lay_out
 from treadle.fleet.orders import PERSON
 from treadle.goals.deciding import GoalSeen, role_of
 from treadle.goals.imported import to_toml
+from treadle.goals.trail import facts
 from treadle.goals.waves import waves
 from treadle.sessions.tokens import estimate
 from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
@@ -67,6 +68,7 @@ def _brief(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, found: Map
     shared, own = parts(record.root, plan, planned)
     more = [own.rstrip()]
     more += [f"What {name} found out:\n{text[:FOUND_MAX]}" for name, text in found.items()]
+    more += filter(None, [facts(record.root)])
     if planned.accept:
         more.append("It is accepted when each of these passes:\n" + "\n".join(f"  {each}" for each in planned.accept))
     step = record.steps[planned.id]

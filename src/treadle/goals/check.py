@@ -13,6 +13,7 @@ from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
 from treadle.coordination.waves import WaveTask, lay_out
 from treadle.errors import TreadleError
+from treadle.goals.trail import facts
 from treadle.goals.waves import ClaimOverlap, PlanWave, waves
 from treadle.policy.patterns import parse
 from treadle.sessions.tokens import estimate
@@ -134,12 +135,12 @@ def _briefs(plan: GoalPlan, wave: PlanWave, project: str) -> list[BriefEstimate]
     orders = [order for order in plan.order if order.id in wave.orders]
     tasks = [WaveTask(order.id, order.task, ",".join(order.symbols)) for order in orders]
     laid = lay_out(Planning(project=project), tasks, plan.invariants)
-    shared = estimate(laid.shared)
+    shared, known = estimate(laid.shared), estimate(facts(project))
     return [
         BriefEstimate(
             order=order.id,
             shared=shared,
-            own=estimate(laid.own[order.id]),
+            own=estimate(laid.own[order.id]) + known,
             capsules=CAPSULE_TOKENS * len(_before(plan, order.id)),
         )
         for order in orders

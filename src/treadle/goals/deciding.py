@@ -62,6 +62,8 @@ class OrderSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     used: Used = Used()
     changed: bool = False
     """Whether it has left a change that could land."""
+    commit: str = ""
+    """That change."""
     touched: tuple[str, ...] = ()
     """Files that were there before, that its acceptance is made of, and that it changed."""
     rides: bool = False
@@ -208,7 +210,13 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
         elif step.state == "working" and found.cancelled:
             yield Happened(event=StepDropped(at=seen.now, step=name, why=found.why))
         elif step.state == "working" and found.ended:
-            told = {"ok": found.ok, "unable": found.unable, "why": found.why, "used": found.used}
+            told = {
+                "ok": found.ok,
+                "unable": found.unable,
+                "why": found.why,
+                "used": found.used,
+                "commit": found.commit,
+            }
             yield Happened(event=StepEnded(at=seen.now, step=name, **told))  # type: ignore[arg-type]
         elif step.state == "reviewing" and step.review:
             review = seen.orders.get(step.review, nothing)

@@ -15,7 +15,7 @@ from treadle.errors import LocalError, RemoteProtocolError, TreadleError
 from treadle.fleet import client, results, reviews
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
-from treadle.goals import briefing, budgets, deciding, requests, store
+from treadle.goals import briefing, budgets, deciding, requests, store, trail
 from treadle.goals.deciding import (
     BoardTrain,
     CancelOpen,
@@ -51,6 +51,7 @@ from treadle.wire.goal.records import (
     ReviewGiven,
     RoundBegun,
     StepBriefed,
+    StepLanded,
 )
 from treadle.wire.goal.verdicts import JudgeVerdict, ReviewVerdict
 from treadle.workspace import branch_moves, checkouts
@@ -126,6 +127,8 @@ class GoalDrive:
         self.name = name
         self._plan: tuple[int, GoalPlan] | None = None
         self._long: dict[GoalMove, asyncio.Task[None]] = {}
+        self._left = 0
+        """How many happenings are in the repository's records."""
 
     async def run(self) -> None:
         """Until the goal is over and nothing of it is open, or it is paused and nothing was heard."""
@@ -156,6 +159,8 @@ class GoalDrive:
                 task.result()
         record, revision = await store.load(self.bus, self.name)
         plan = await self._planned(record)
+        if record.events > self._left:
+            await self._leave(record)
         seen = await look(self.bus, record, plan, sure=True)
         for move in deciding.moves(record, plan, seen):
             if isinstance(move, TryAcceptance | RunDone):
@@ -165,6 +170,26 @@ class GoalDrive:
             await self._do(move, record, revision, plan, seen)
             return True
         return False
+
+    async def _leave(self, record: GoalRecord) -> None:
+        """Leave what happened in the repository's own records, if it keeps them. The goal does not depend on it."""
+        since, self._left = self._left, record.events
+        try:
+            planning = await asyncio.to_thread(trail.records_of, record.root)
+            if planning is None:
+                return
+            events = (await store.history(self.bus, self.name))[: record.events]
+            plans = {each: await store.get_plan(self.bus, self.name, each) for each in range(1, record.plan + 1)}
+            await asyncio.to_thread(trail.leave, planning, self.name, events, plans, since)
+            research = {order.id for order in plans[record.plan].order if not order.land}
+            for event in events[since:]:
+                if isinstance(event, StepLanded) and event.step in research:
+                    text = (await last_words(self.bus, record.steps[event.step].order))[: briefing.FOUND_MAX]
+                    await asyncio.to_thread(trail.leave_answer, planning, self.name, event.step, text)
+        except Unreachable:
+            raise
+        except (TreadleError, OSError) as error:
+            log.warning("goal %s: its repository's records lack something: %s", self.name, error)
 
     async def _planned(self, record: GoalRecord) -> GoalPlan:
         if self._plan is None or self._plan[0] != record.plan:

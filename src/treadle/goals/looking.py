@@ -121,6 +121,7 @@ def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) ->
         why=order.why or order.state,
         used=order.used,
         changed=bool(order.result.get("commit")),
+        commit=str(order.result.get("commit") or ""),
         rides=rides,
         landed=landed,
         left_out="\n".join([out.why, *said]) if out is not None else "",

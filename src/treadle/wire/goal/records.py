@@ -237,6 +237,8 @@ class StepEnded(GoalEvent, tag="ended", frozen=True, kw_only=True):
     unable: bool = False
     why: str = ""
     used: Used = Used()
+    commit: str = ""
+    """What it has left, if it changed anything."""
 
 
 class ReviewPlaced(GoalEvent, tag="reviewing", frozen=True, kw_only=True):

@@ -1,0 +1,116 @@
+"""What a goal leaves in its repository's records: symbols, typed messages and facts, each once."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.repositories import git
+from treadle.coordination.blackboard import Blackboard
+from treadle.coordination.messages import Inbox
+from treadle.coordination.planning import Planning
+from treadle.coordination.symbols import Symbols
+from treadle.goals import trail
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.records import (
+    AnyGoalEvent,
+    GoalBegun,
+    GoalOver,
+    JudgeSaid,
+    QuestionPut,
+    ReviewGiven,
+    ReviewPlaced,
+    StepBoarded,
+    StepDropped,
+    StepEnded,
+    StepLanded,
+    StepPlaced,
+)
+from treadle.wire.heimdall.messages import faults
+
+ONE = PlannedOrder(id="one", task="t", claims=("a.py",), accept=("test -e a.py", "true"))
+TWO = PlannedOrder(id="two", task="t", after=("one",), claims=("a.py", "b.py"), accept=("true",))
+PLAN = GoalPlan(goal="g", done="true", order=(ONE, TWO))
+EVENTS: list[AnyGoalEvent] = [
+    GoalBegun(at=1, goal="g", root="/", branch="main", steps=("one", "two")),
+    QuestionPut(at=2, about="plan", order="q1", title="Carry it out?", text=""),
+    StepPlaced(at=3, step="one", order="g-one"),
+    StepEnded(at=4, step="one", ok=False, why="red"),
+    StepPlaced(at=5, step="one", order="x1", fresh=False),
+    StepEnded(at=6, step="one", ok=True, commit="c1"),
+    ReviewPlaced(at=7, step="one", order="r1"),
+    ReviewGiven(at=8, step="one", verdict="approve"),
+    StepBoarded(at=9, step="one"),
+    StepLanded(at=10, step="one", commit="c2"),
+    StepPlaced(at=11, step="two", order="g-two"),
+    StepEnded(at=12, step="two", ok=False, why="red"),
+    QuestionPut(at=13, about="red:two:3", order="q2", title="Try again?", text=""),
+    StepDropped(at=14, step="two", why="no"),
+    JudgeSaid(at=15, met=False, why="two is missing"),
+    GoalOver(at=16, met=False, why="given up"),
+]
+
+
+@pytest.fixture
+def planning(tmp_path: Path) -> Planning:
+    git(tmp_path, "init", "-q")
+    assert trail.records_of(str(tmp_path)) is None and trail.facts(str(tmp_path)) == ""
+    (tmp_path / ".planning").mkdir()
+    found = trail.records_of(str(tmp_path))
+    assert found is not None
+    return found
+
+
+def test_what_happens_becomes_typed_messages_with_the_ids_of_claims_and_criteria(planning: Planning) -> None:
+    Symbols(planning).set("C4", "true")
+    trail.leave(planning, "g", EVENTS, {1: PLAN})
+    sent = [entry["message"] for entry in Inbox(planning).read("ana/cli")]
+    assert not [fault for each in sent for fault in faults(each)]
+    assert Symbols(planning).all() == {"C4": "true", "F1": "a.py", "F2": "b.py", "C5": "test -e a.py"}
+    parts = [{key: each[key] for key in each if key not in ("from", "ts", "report_ref")} for each in sent]
+    assert parts == [
+        {"type": "question", "msg_id": "g-2", "question": "Carry it out?", "refs": ["q1"]},
+        {"type": "checkpoint", "msg_id": "g-3", "wave": "1", "state": "started"},
+        {"type": "task_claim", "msg_id": "g-3-1", "task": "one", "symbols": ["F1", "C5", "C4"], "capsules": []},
+        {"type": "task_result", "msg_id": "g-4", "task": "one", "status": "fail", "criteria": [], "capsule": "g-one"},
+        {"type": "task_claim", "msg_id": "g-5", "task": "one", "symbols": ["F1", "C5", "C4"], "capsules": []},
+        {
+            **{"type": "task_result", "msg_id": "g-6", "task": "one", "status": "pass", "criteria": [5, 4]},
+            **{"commit": "c1", "capsule": "x1"},
+        },
+        {"type": "gate_report", "msg_id": "g-8", "gate_id": "review:one", "status": "pass", "wave": "1"},
+        {"type": "gate_report", "msg_id": "g-10", "gate_id": "train:one", "status": "pass", "wave": "1"},
+        {"type": "checkpoint", "msg_id": "g-10-1", "wave": "1", "state": "complete", "capsules": ["x1"]},
+        {"type": "checkpoint", "msg_id": "g-11", "wave": "2", "state": "started"},
+        {"type": "task_claim", "msg_id": "g-11-1", "task": "two", "symbols": ["F1", "F2", "C4"], "capsules": ["x1"]},
+        {"type": "task_result", "msg_id": "g-12", "task": "two", "status": "fail", "criteria": [], "capsule": "g-two"},
+        {"type": "escalation", "msg_id": "g-13", "reason": "Try again?", "severity": "blocker", "refs": ["q2"]},
+        {
+            **{"type": "escalation", "msg_id": "g-14", "reason": "two was dropped: no", "severity": "warning"},
+            "refs": ["g-two"],
+        },
+        {"type": "checkpoint", "msg_id": "g-14-1", "wave": "2", "state": "blocked", "capsules": ["g-two"]},
+        {"type": "gate_report", "msg_id": "g-15", "gate_id": "judge", "status": "fail"},
+        {"type": "escalation", "msg_id": "g-16", "reason": "given up", "severity": "blocker"},
+    ]
+    landed = next(each for each in sent if each["msg_id"] == "g-10")
+    assert "landed as c2" in Path(landed["report_ref"]).read_text()
+
+
+def test_left_again_from_anywhere_each_message_is_there_once(planning: Planning) -> None:
+    trail.leave(planning, "g", EVENTS[:6], {1: PLAN})
+    trail.leave(planning, "g", EVENTS, {1: PLAN}, since=6)
+    whole = Inbox(planning).read("ana/cli")
+    trail.leave(planning, "g", EVENTS, {1: PLAN})
+    again = Inbox(planning).read("ana/cli")
+    assert again == whole and len({entry["message"]["msg_id"] for entry in whole}) == len(whole) == 17
+
+
+def test_facts_are_in_briefs_and_answers_are_facts_for_who_asks_by_name(planning: Planning) -> None:
+    Blackboard(planning).set("dev_port", "5173")
+    trail.leave_answer(planning, "g", "look", "Use UTF-8.\nAll of them.")
+    assert Blackboard(planning).get("answer.g.look") == "Use UTF-8. All of them."
+    assert trail.facts(planning.project) == "Known facts of this repository:\n  dev_port = 5173"
+    for number in range(60):
+        Blackboard(planning).set(f"k{number}", "v" * 500)
+    lines = trail.facts(planning.project).splitlines()
+    assert len(lines) == 42 and "21 more" in lines[-1] and max(map(len, lines)) < 220
