@@ -3,6 +3,7 @@
 TERMINAL = (
     "run",
     "attach",
+    "wall",
     "ls",
     "status",
     "send",

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 TERMINALS = {
     "run": "Run a program in a terminal that outlives this one.",
     "attach": "Join a terminal: see what its program shows and type into it.",
+    "wall": "Watch several terminals in one view, the one that asks in front, and type into any.",
     "ls": "List terminals.",
     "status": "How a terminal is doing.",
     "send": "Type into a terminal.",

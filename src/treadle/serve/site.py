@@ -12,9 +12,9 @@ from treadle.fleet.engine import tasks
 from treadle.landing.merging import Merging
 from treadle.serve.api.board import Board
 from treadle.serve.api.order_terminals import TerminalFinder
-from treadle.serve.api.screens import Screens
 from treadle.serve.fleet_link import FleetLink
 from treadle.serve.tokens import Tokens
+from treadle.terminal.live import Screens
 from treadle.terminal.places import default_directory
 
 

@@ -8,6 +8,8 @@ import signal
 import sys
 import termios
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from treadle.errors import ConfigError, NotFound, PeerExited, PeerStalled
 from treadle.io.process import signals as signal_pipes
@@ -111,6 +113,17 @@ def _refuse_itself(state_file: str | None, name: str) -> None:
             f"this is the terminal {name}: shown in itself it would show itself without end",
             hint="attach to it from another terminal",
         )
+
+
+@contextmanager
+def raw_terminal() -> Iterator[int]:
+    """The person's terminal without any processing of keys, and a pipe that tells of signals."""
+    before, signals = termios.tcgetattr(0), signal_pipes.pipe(SIGNALS)
+    _raw(before)
+    try:
+        yield signals
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 def _raw(before: list[Any]) -> None:

@@ -9,9 +9,6 @@ from treadle.terminal.places import Place, check_id
 from treadle.terminal.settings import AttachOptions
 from treadle.terminal.states import WAITING
 
-SCROLLBACK = 20_000
-"""How many lines that have scrolled away can be looked at."""
-
 
 def obey(command: str, here: Place, before: Place | None, panel: Panel, options: AttachOptions) -> Place:
     """Do what the person asked for. Returns the terminal to show afterwards."""
@@ -66,7 +63,7 @@ def _switch(here: Place, panel: Panel) -> Place:
 
 def _scroll(here: Place, panel: Panel, searching: bool) -> None:
     from treadle.terminal.pager import look_through
-    from treadle.terminal.screen import story
+    from treadle.terminal.screen import SCROLLBACK, story
 
     with story(here).screen(SCROLLBACK) as screen:
         lines = screen.everything()

@@ -47,17 +47,29 @@ def width(text: str) -> int:
     return sum(map(cell_width, text))
 
 
+def harmless(text: str) -> str:
+    """Without control characters, which would act on the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else " " * cell_width(letter) for letter in text)
+
+
 def fitted(text: str, cols: int) -> str:
     """The text in exactly so many columns, without control characters."""
     found, used = [], 0
-    for letter in text:
-        letter = letter if letter.isprintable() else " "
+    for letter in harmless(text):
         wide = cell_width(letter)
         if used + wide > cols:
             break
         found.append(letter)
         used += wide
     return "".join(found) + " " * (cols - used)
+
+
+def keys_in(data: bytes) -> list[str]:
+    """The keys in what was typed, by their names or characters. Sequences that are no known key are left out."""
+    found = KEY.findall(data.decode(errors="replace"))
+    return [NAMES.get(key, key) for key in found if key in NAMES or len(key) == 1]
 
 
 def _read() -> bytes:
@@ -119,7 +131,8 @@ class Panel:
                     numbers = os.read(fd, 64)
                     self.gone = bool({signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT} & set(numbers))
                     return GONE if self.gone else RESIZED
-                self.take(_read())
+                data = _read()
+                self._keys += keys_in(data) if data else [GONE]
         if self._keys[0] == GONE:
             self.gone = True
         return self._keys.pop(0)
@@ -129,11 +142,6 @@ class Panel:
         for fd in (0, self.signals):
             poller.register(fd, select.POLLIN)
         return poller.poll()
-
-    def take(self, data: bytes) -> None:
-        """Read keys from what was typed."""
-        found = KEY.findall(data.decode(errors="replace"))
-        self._keys += [NAMES.get(key, key) for key in found if key in NAMES or len(key) == 1] or [GONE] * (not data)
 
     def ask(self, question: str, text: str = "") -> str | None:
         """A line that the person types at the bottom; None if they leave it."""

@@ -30,6 +30,8 @@ PLAIN_SIZE = (220, 50)
 """The initial size in the plain protocol's own supervisor, which does not report changes."""
 REPLAYED = 0.3
 """A replay without a marked end counts as over after this many seconds of silence."""
+SCROLLBACK = 20_000
+"""How many lines that have scrolled away can be looked at."""
 CELLS_MAX = 1 << 24
 """The most cells that are emulated. The wire allows 65535 x 65535, which would take for ever: the lower rows of such
 a screen are left out."""

@@ -12,7 +12,7 @@ from treadle.terminal import typing
 from treadle.terminal.client import Client
 from treadle.terminal.listing import rows
 from treadle.terminal.places import Place
-from treadle.terminal.screen import snapshot, story
+from treadle.terminal.screen import SCROLLBACK, snapshot, story
 
 KEYS = {
     "Enter": b"\r",
@@ -70,7 +70,6 @@ class Scrolled(msgspec.Struct, frozen=True, kw_only=True):
 @call("GET", "/terminals/{id}/scrollback", query=ScrollbackQuery, returns=Scrolled)
 async def show_scrollback(asking: Asking) -> Scrolled:
     """A page of what has scrolled off a terminal's screen, from the end."""
-    from treadle.serve.api.screens import SCROLLBACK
 
     def look(place: Place) -> list[str]:
         with story(place).screen(SCROLLBACK) as screen:

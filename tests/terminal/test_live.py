@@ -5,7 +5,7 @@ import gc
 
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage
-from treadle.serve.api.screens import LiveScreen
+from treadle.terminal.live import LiveScreen
 
 __all__ = ["stage"]
 

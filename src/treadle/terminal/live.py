@@ -22,7 +22,6 @@ RELOAD_PAUSE = 0.5
 """Seconds before a screen is rebuilt, so that a program that writes without end does not keep us at it."""
 LINGER = 10.0
 """Seconds that a terminal is followed after its last watcher has left."""
-SCROLLBACK = 20_000
 
 
 class LiveScreen:
