@@ -12,6 +12,8 @@ TERMINAL = (
     "wait",
     "resize",
     "rename",
+    "diff",
+    "merge",
     "kill",
     "clean",
     "replay",

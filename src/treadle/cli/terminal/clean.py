@@ -2,7 +2,8 @@
 
     treadle clean [--older-than DURATION] [--force] [--json]
 
-Only looks unless --force is given. DURATION is 24h unless told; also 90s, 5m, 2h30m, 7d.
+Only looks unless --force is given. What has work in a worktree of its own is left alone: `treadle merge ID` first.
+DURATION is 24h unless told; also 90s, 5m, 2h30m, 7d.
 """
 
 import os
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
 def _old_files(where: str, before: float) -> list[str]:
     from treadle.io.files import is_locked
     from treadle.terminal.places import Place
+    from treadle.terminal.worktree import holds_work
 
     try:
         names = os.listdir(where)
@@ -51,6 +53,7 @@ def _old_files(where: str, before: float) -> list[str]:
         except Exception:
             continue  # not one of ours
         paths = [f"{os.path.join(where, base)}{ending}" for ending in ENDINGS if f"{base}{ending}" in names]
-        if not is_locked(place.pid) and max(os.path.getmtime(path) for path in paths) < before:
+        old = not is_locked(place.pid) and max(os.path.getmtime(path) for path in paths) < before
+        if old and not holds_work(place):
             found += paths
     return found

@@ -8,6 +8,8 @@ Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on
   --detach              do not attach: print the id when its socket answers
   --foreground          stay here as its supervisor, for systemd; with --linger 0 end with it
   --workdir DIR         where it runs (here)
+  --worktree            it works in a directory of its own, written from the commit that is checked out here, with its
+                        own .git: `treadle diff ID` shows what it changed there, `treadle merge ID` brings it over
   --cols N --rows N     its size (220 x 50, or this terminal's when attaching)
   --env NAME=VALUE      add to its environment; may be repeated
   --term NAME           its TERM (as here, or xterm-256color)
@@ -40,6 +42,8 @@ from treadle.cli.terminal import WHERE, warn
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from treadle.terminal.settings import TerminalSettings
 
 TEXT = {
@@ -73,7 +77,7 @@ def attaches(arguments: list[str]) -> bool:
 
 
 def _parsed(arguments: list[str]) -> Arguments:
-    return Arguments(arguments, OPTIONS, "--detach --foreground --bar", many="--env", stop=True)
+    return Arguments(arguments, OPTIONS, "--detach --foreground --bar --worktree", many="--env", stop=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -86,6 +90,27 @@ def main(arguments: list[str]) -> int:
         from treadle.terminal.places import check_id
 
         check_id(settings.id)
+    if "--worktree" in given.flags:
+        return _in_worktree(given, settings, attaching)
+    return _start(given, settings, attaching)
+
+
+def _in_worktree(given: Arguments, settings: TerminalSettings, attaching: bool) -> int:
+    from treadle.terminal import worktree
+
+    if "--foreground" in given.flags:
+        raise UsageError("--worktree starts it in the background, so that its work can be brought over")
+    worktree.check_free(settings)
+    made = worktree.make(settings.id or os.path.basename(settings.command[0] if settings.command else ""), settings)
+    for note in made.notes:
+        warn(f"treadle: {note}")
+    return _start(given, settings, attaching, made.discard)
+
+
+def _start(
+    given: Arguments, settings: TerminalSettings, attaching: bool, undo: Callable[[], None] | None = None
+) -> int:
+    """`undo` is called when it could not be started."""
     if attaching and not given.values.keys() & {"--cols", "--rows"}:
         settings.cols, settings.rows = os.get_terminal_size(0)
     if "--foreground" in given.flags:
@@ -94,7 +119,12 @@ def main(arguments: list[str]) -> int:
         return serve(settings)
     from treadle.terminal.launch import launch
 
-    place = launch(settings, leaving=True)
+    try:
+        place = launch(settings, leaving=True)
+    except BaseException:
+        if undo:
+            undo()
+        raise
     if not attaching:
         sys.stdout.write(f"{place.id}\n")
         return 0

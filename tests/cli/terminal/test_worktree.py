@@ -1,0 +1,88 @@
+"""A terminal whose program works in a directory of its own, and what a person does with its work."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal.test_commands import Shell, shell  # noqa: F401
+from tests.terminal.support import until
+
+GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+
+
+def git(directory: Path, *arguments: str) -> str:
+    return subprocess.run([*GIT, *arguments], cwd=directory, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def repository(shell: Shell) -> Path:  # noqa: F811
+    git(shell.cwd, "init", "-q", "-b", "main")
+    (shell.cwd / "a.txt").write_text("one\ntwo\nthree\n")
+    (shell.cwd / ".gitignore").write_text("ignored\n")
+    git(shell.cwd, "add", ".")
+    git(shell.cwd, "commit", "-q", "-m", "first")
+    return shell.cwd
+
+
+def start(shell: Shell, script: str) -> Path:  # noqa: F811
+    """Start it, and give the directory that it works in once the script has run."""
+    shell("run", "--worktree", "--detach", "--id", "w", "--", "sh", "-c", f"{script}; touch ignored; exec sleep 100")
+    workdir = Path(json.loads(shell("ls", "--json"))[0]["workdir"])
+    until(lambda: (workdir / "ignored").exists())
+    return workdir
+
+
+def test_the_program_works_in_a_copy_and_its_changes_are_shown_and_brought_over(
+    shell: Shell,  # noqa: F811
+    repository: Path,
+) -> None:
+    workdir = start(shell, "echo four >> a.txt; echo new > b.txt")
+    assert workdir != repository and (repository / "a.txt").read_text() == "one\ntwo\nthree\n"
+    assert git(repository, "status", "--porcelain") == "" and git(repository, "branch").split() == ["*", "main"]
+    patch = shell("diff", "w")
+    assert "+four" in patch and "b/b.txt" in patch and "ignored" not in patch
+    assert sorted(line.split()[-1] for line in shell("diff", "w", "--stat").splitlines()) == ["a.txt", "b.txt"]
+    assert "2 changed files" in shell("merge", "w")
+    assert (repository / "a.txt").read_text().endswith("four\n") and (repository / "b.txt").read_text() == "new\n"
+    assert workdir.exists()
+    shell("kill", "w")
+    assert shell("merge", "w")
+    assert not workdir.exists()
+    assert "was removed" in shell.run("diff", "w").stderr
+
+
+def test_its_commits_become_a_branch(shell: Shell, repository: Path) -> None:  # noqa: F811
+    commit = "git -c user.name=b -c user.email=b@c commit -qam 'its own' && echo left > left.txt"
+    workdir = start(shell, f"echo four >> a.txt; {commit}")
+    made = json.loads(shell("merge", "w", "--branch", "--json"))
+    log = git(repository, "log", "--format=%s", made["place"]).splitlines()
+    assert made["outcome"] == "branch" and log[1:] == ["its own", "first"]
+    assert git(repository, "show", f"{made['place']}:left.txt") == "left\n"
+    assert git(repository, "status", "--porcelain") == "" and workdir.exists()
+
+
+def test_a_conflict_changes_nothing(shell: Shell, repository: Path) -> None:  # noqa: F811
+    start(shell, "echo theirs > a.txt; echo new > b.txt")
+    (repository / "a.txt").write_text("mine\n")
+    done = shell.run("merge", "w")
+    assert done.returncode == 1 and "a.txt" in done.stderr
+    assert (repository / "a.txt").read_text() == "mine\n" and not (repository / "b.txt").exists()
+
+
+def test_work_is_thrown_away_only_when_the_program_has_ended(shell: Shell, repository: Path) -> None:  # noqa: F811
+    workdir = start(shell, "echo new > b.txt")
+    assert "still runs" in shell.run("merge", "w", "--discard").stderr and workdir.exists()
+    shell("kill", "w")
+    shell("merge", "w", "--discard")
+    assert not workdir.exists() and not (repository / "b.txt").exists()
+
+
+def test_a_terminal_without_a_worktree_has_nothing_to_show(shell: Shell) -> None:  # noqa: F811
+    shell("run", "--detach", "--id", "plain", "--", "sleep", "100")
+    assert "no worktree of its own" in shell.run("diff", "plain").stderr
+    done = shell.run("run", "--worktree", "--detach", "--", "sleep", "100")
+    assert done.returncode == 1 and "not in a git repository" in done.stderr
+    assert not os.path.exists(shell.directory.parent / "worktrees")
