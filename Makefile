@@ -56,6 +56,12 @@ check: setup
 test: check
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --reruns 1 --max-suite-reruns 5 --rerun-show-tracebacks
 
+# The conformance kit over our own programs and those of others, into the table of docs/reference/conform.md.
+# PEERS="treadle gemini" for some; HEDDLE, ABP_HOSTS and SUPERX are paths to what must be built or fetched first.
+.PHONY: conform
+conform: setup
+	@$(BIN)/python -m tests.live.conformance $(PEERS)
+
 # The real agent programs, fetched once into a cache outside the tree, against the scripted model.
 # By agent and by part, the results of which are merged: make test-agents AGENT=codex,kimi PART=contract.
 test-agents: setup

@@ -73,6 +73,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Be a control plane: run any sidecar that speaks abp/v0.1, and get a receipt one can trust.",
         ),
         "receipt": ("treadle.cli.receipt:receipt", "Receipts of runs: list, show, compare, verify."),
+        "conform": (
+            "treadle.cli.conform:conform",
+            "Check whether any program keeps a protocol: each clause of it, and what was seen.",
+        ),
     },
     "Keep a program in a terminal": {
         name: (f"treadle.cli.terminal.listed:{name}", summary) for name, summary in TERMINALS.items()

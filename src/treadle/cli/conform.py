@@ -1,0 +1,105 @@
+"""`treadle conform`: does a program keep its protocol?"""
+
+import asyncio
+import importlib
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.conform import report
+from treadle.conform.kit import Candidate, Kit, Ruling, judge
+from treadle.io.files import write_atomic
+
+PROTOCOLS = ("worker", "sidecar", "oneshot", "acp", "mcp", "ledger")
+MARKS = {"kept": ("ok", "green"), "broken": ("NO", "red"), "untried": ("--", "yellow")}
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True})
+@click.argument("protocol", type=click.Choice(PROTOCOLS))
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--against", metavar="COMMAND", help="Judge this program too, and show both side by side.")
+@click.option("--only", default="", metavar="TEXT", help="Only clauses with this text in them.")
+@click.option("--model", default="conform/model", metavar="NAME", help="The model that the program is asked to use.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the program. Can be repeated.")
+@click.option("--timeout", default=30.0, metavar="SECONDS", help="How long each answer may take (default 30).")
+@click.option("--junit", "junit_file", metavar="FILE", help="Write a JUnit report, for CI.")
+@click.option("--badge", "badge_file", metavar="FILE", help="Write a badge as SVG.")
+@json_option
+def conform(
+    protocol: str,
+    command: tuple[str, ...],
+    *,
+    against: str | None,
+    only: str,
+    model: str,
+    env: tuple[str, ...],
+    timeout: float,
+    junit_file: str | None,
+    badge_file: str | None,
+    as_json: bool,
+) -> None:
+    """Check whether any program keeps a protocol: each clause of it, and what was seen.
+
+    \b
+      treadle conform worker -- treadle-worker
+      treadle conform worker -- ./my-worker --flag
+      treadle conform worker --against "heddle-headless" --junit out.xml -- ./my-worker
+
+    The program is started anew for each clause, in an empty directory, and pointed at a scripted model by the usual
+    variables (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, HEDDLE_BASE_URL, ...), so no key is needed and nothing is paid.
+    It runs unconfined, with your rights. Exit code 0: every clause that could be tried is kept; 1: some are broken.
+    """
+    kit: Kit = importlib.import_module(f"treadle.conform.{protocol}").KIT
+    variables = _variables(env)
+    found: dict[str, list[Ruling]] = {}
+    for words in (command, *([tuple(shlex.split(against))] if against else [])):
+        candidate = Candidate(command=_absolute(words), env=variables, model=model, patience=timeout)
+        found[shlex.join(words)] = asyncio.run(judge(kit, candidate, only=only, tell=None if as_json else _tell))
+    if not next(iter(found.values())):
+        raise click.UsageError(f"no clause of {protocol} has {only!r} in it: leave out --only to see all")
+    _write(kit, found, junit_file, badge_file)
+    _show(kit, found, as_json=as_json)
+    sys.exit(1 if report.counts(next(iter(found.values())))[1] else 0)
+
+
+def _show(kit: Kit, found: dict[str, list[Ruling]], *, as_json: bool) -> None:
+    if as_json:
+        reports = [report.as_data(kit, name, rulings) for name, rulings in found.items()]
+        show_json(reports[0] if len(reports) == 1 else reports)
+        return
+    click.echo()
+    if len(found) > 1:
+        click.echo(report.table(kit, dict(found)))
+    for name, rulings in found.items():
+        click.echo(f"{name}: {report.summary(kit, rulings)}")
+
+
+def _tell(ruling: Ruling) -> None:
+    mark, colour = MARKS[ruling.outcome]
+    click.echo(f"{click.style(mark, fg=colour)} {ruling.section}: {ruling.sentence}")
+    if ruling.outcome != "kept":
+        click.echo(f"     {ruling.seen}")
+
+
+def _write(kit: Kit, found: dict[str, list[Ruling]], junit_file: str | None, badge_file: str | None) -> None:
+    name, rulings = next(iter(found.items()))
+    if junit_file:
+        write_atomic(junit_file, report.junit(kit, name, rulings))
+    if badge_file:
+        write_atomic(badge_file, report.badge(kit, rulings).encode())
+
+
+def _variables(given: Sequence[str]) -> dict[str, str]:
+    for one in given:
+        if "=" not in one:
+            raise click.UsageError(f"--env {one} has no =: write --env NAME=VALUE")
+    return dict(one.split("=", 1) for one in given)
+
+
+def _absolute(words: Sequence[str]) -> tuple[str, ...]:
+    """The program is started in another directory: a path to it, or to its script, is made absolute."""
+    return tuple(os.path.abspath(word) if os.sep in word and os.path.exists(word) else word for word in words)

@@ -1,0 +1,180 @@
+"""Clauses of a specification, and how they are tried.
+
+Each one starts the program anew, in an empty directory, with a scripted model.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from treadle.agent.providers.script import ErrorLine, parse
+from treadle.conform.lines import LinePeer, shown
+from treadle.errors import TreadleError
+from treadle.io import scratch
+from treadle.io.process.child import start
+from treadle.io.within import within
+from treadle.testing.server import ModelServer
+
+ANSWER = "Said by the model."
+PLAIN = f'[[reply]]\ntext = "{ANSWER}"\ntimes = "always"\nusage = {{ input = 20, output = 6 }}\n'
+"""The script of a model that always answers the same."""
+Outcome = Literal["kept", "broken", "untried"]
+
+
+class Broken(Exception):
+    """The program did not keep what the clause is about. The text says what was seen."""
+
+
+class Untried(Exception):
+    """The clause does not apply to this program. The text says why."""
+
+
+class Once(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of the program from its start to its end."""
+
+    code: int
+    output: str
+    errors: str
+    requests: list[Any]
+    """What the model was asked."""
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """The program that is judged, and how it is started."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = {}
+    model: str = "conform/model"
+    patience: float = 30.0
+    """Seconds that it has for each answer."""
+
+    @contextlib.asynccontextmanager
+    async def started(
+        self,
+        script: str = PLAIN,
+        *,
+        arguments: Sequence[str] = (),
+        faults: Sequence[ErrorLine] = (),
+        env: Mapping[str, str] | None = None,
+        repository: bool = False,
+    ) -> AsyncIterator[LinePeer]:
+        """The program, running in an empty directory or `repository`, pointed at a model that plays `script`."""
+        async with ModelServer(parse(script), faults=faults) as server:
+            with scratch.directory("conform") as directory:
+                if repository:
+                    async with await start(["git", "init", "-q"], cwd=directory) as git:
+                        await git.wait()
+                pointed = {**_pointed_at(server.url), **self.env, **(env or {})}
+                if repository:  # a ledger that would otherwise keep its files beside its own program
+                    pointed["HEIMDALL_PLANNING_DIR"] = os.path.join(directory, ".planning")
+                async with LinePeer.start((*self.command, *arguments), pointed, directory, self.patience) as peer:
+                    peer.model = server
+                    yield peer
+
+    async def once(
+        self, arguments: Sequence[str], *, script: str = PLAIN, stdin: bytes = b"", interrupt: int | None = None
+    ) -> Once:
+        """Run the program to its end with these arguments; with `interrupt`, send it that once it has asked."""
+        async with self.started(script, arguments=arguments) as peer:
+            if stdin:
+                await peer.write(stdin)
+            peer.close_input()
+            if interrupt is not None:
+                await self.asked(peer)
+                peer.signal(interrupt)
+            code, output, errors = await peer.whole()
+            return Once(code=code, output=output, errors=errors, requests=[one.body for one in peer.model.asked])
+
+    async def asked(self, peer: LinePeer) -> None:
+        """Wait until the program has asked its model."""
+        try:
+            async with within(self.patience):
+                await peer.model.arrived(1)
+        except TimeoutError as error:
+            raise Untried("it did not ask the model that it was pointed at") from error
+
+
+class Clause(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence of a specification, and what shows whether a program keeps it."""
+
+    sentence: str
+    section: str
+    run: Callable[[Candidate], Awaitable[str]]
+    """Returns what was seen; raises Broken, or Untried."""
+
+
+class Kit(msgspec.Struct, frozen=True, kw_only=True):
+    """The clauses of one protocol, and the specification that they are taken from."""
+
+    protocol: str
+    specification: str
+    clauses: list[Clause]
+
+    def clause(self, section: str, sentence: str) -> Callable[[Callable[[Candidate], Awaitable[str]]], None]:
+        def add(run: Callable[[Candidate], Awaitable[str]]) -> None:
+            self.clauses.append(Clause(sentence=sentence, section=section, run=run))
+
+        return add
+
+
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one clause."""
+
+    sentence: str
+    section: str
+    outcome: Outcome
+    seen: str
+    seconds: float
+
+
+def expect(holds: bool, line: Any, why: str) -> None:
+    """Raise Broken, with the line that shows it, unless it holds."""
+    if not holds:
+        raise Broken(f"{why}: {shown(line)}")
+
+
+def integers(found: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether those of these fields that are there are whole numbers. True is not one."""
+    return all(type(found[name]) is int and found[name] >= 0 for name in names if found.get(name) is not None)
+
+
+async def judge(
+    kit: Kit, candidate: Candidate, *, only: str = "", tell: Callable[[Ruling], None] | None = None
+) -> list[Ruling]:
+    """Try the clauses one after the other; `tell` is called with each ruling as it comes."""
+    rulings = []
+    for clause in kit.clauses:
+        if only.lower() in f"{clause.section} {clause.sentence}".lower():
+            rulings.append(await _ruling(clause, candidate))
+            if tell is not None:
+                tell(rulings[-1])
+    return rulings
+
+
+async def _ruling(clause: Clause, candidate: Candidate) -> Ruling:
+    began = time.monotonic()
+    outcome: Outcome
+    try:
+        outcome, seen = "kept", await clause.run(candidate)
+    except Untried as error:
+        outcome, seen = "untried", str(error)
+    except (Broken, TreadleError) as error:
+        outcome, seen = "broken", str(error)
+    except TimeoutError:
+        outcome, seen = "broken", f"nothing came within {candidate.patience:g} s"
+    seconds = round(time.monotonic() - began, 3)
+    return Ruling(sentence=clause.sentence, section=clause.section, outcome=outcome, seen=seen, seconds=seconds)
+
+
+def _pointed_at(url: str) -> dict[str, str]:
+    """The variables by which programs are pointed at a model service of one's own."""
+    key = "conform"
+    return {
+        **dict.fromkeys(("HEDDLE_BASE_URL", "OPENAI_BASE_URL", "OPENROUTER_BASE_URL"), f"{url}/v1"),
+        **dict.fromkeys(("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"), url),
+        **dict.fromkeys(("OPENROUTER_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), key),
+    }

@@ -1,0 +1,95 @@
+"""What a kit found, for people and for programs: lines, JSON, JUnit, a badge, a table of several programs."""
+
+import itertools
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from typing import Any
+
+from treadle.conform.kit import Kit, Ruling
+
+COLOURS = {True: "#2da44e", False: "#cf222e"}
+
+
+def counts(rulings: Sequence[Ruling]) -> tuple[int, int, int]:
+    """How many clauses were kept, broken and not tried."""
+    found = [ruling.outcome for ruling in rulings]
+    return found.count("kept"), found.count("broken"), found.count("untried")
+
+
+def summary(kit: Kit, rulings: Sequence[Ruling]) -> str:
+    kept, broken, untried = counts(rulings)
+    left = f", {untried} not tried" if untried else ""
+    return f"{kit.protocol}: {kept} of {kept + broken} clauses kept{left}"
+
+
+def as_data(kit: Kit, name: str, rulings: Sequence[Ruling]) -> dict[str, Any]:
+    kept, broken, untried = counts(rulings)
+    return {
+        "protocol": kit.protocol,
+        "specification": kit.specification,
+        "candidate": name,
+        "kept": kept,
+        "broken": broken,
+        "untried": untried,
+        "clauses": rulings,
+    }
+
+
+def junit(kit: Kit, name: str, rulings: Sequence[Ruling]) -> bytes:
+    _, broken, untried = counts(rulings)
+    about = {"tests": len(rulings), "failures": broken, "skipped": untried}
+    suite = ET.Element(
+        "testsuite", {"name": f"{kit.protocol}: {name}"} | {key: str(value) for key, value in about.items()}
+    )
+    for ruling in rulings:
+        case = ET.SubElement(
+            suite,
+            "testcase",
+            classname=f"{kit.protocol}.{ruling.section}",
+            name=ruling.sentence,
+            time=str(ruling.seconds),
+        )
+        if ruling.outcome == "broken":
+            ET.SubElement(case, "failure", message=_plain(ruling.seen))
+        elif ruling.outcome == "untried":
+            ET.SubElement(case, "skipped", message=_plain(ruling.seen))
+    text: bytes = ET.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return text
+
+
+def badge(kit: Kit, rulings: Sequence[Ruling]) -> str:
+    """A picture for a README: the protocol, and how many of its clauses are kept."""
+    kept, broken, _ = counts(rulings)
+    left, right = f"{kit.protocol} protocol", f"{kept}/{kept + broken}"
+    first, second = 7 * len(left) + 10, 7 * len(right) + 10
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{first + second}" height="20" role="img" '
+        f'aria-label="{left}: {right}" font-family="Verdana,sans-serif" font-size="11" fill="#fff">'
+        f'<rect width="{first}" height="20" fill="#57606a"/>'
+        f'<rect x="{first}" width="{second}" height="20" fill="{COLOURS[broken == 0]}"/>'
+        f'<text x="5" y="14">{left}</text><text x="{first + 5}" y="14">{right}</text></svg>\n'
+    )
+
+
+def table(kit: Kit, found: dict[str, Sequence[Ruling]]) -> str:
+    """Several programs side by side, in Markdown."""
+    marks = {"kept": "yes", "broken": "**no**", "untried": "-"}
+    names = list(found)
+    rows = [f"| {kit.protocol} | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    kept = (counts(found[name]) for name in names)
+    rows.append(f"| clauses kept | {' | '.join(f'{some} of {some + broken}' for some, broken, _ in kept)} |")
+    for together in zip(*found.values(), strict=True):
+        rows.append(f"| {together[0].sentence} | {' | '.join(marks[ruling.outcome] for ruling in together)} |")
+    return "\n".join(rows) + "\n"
+
+
+def by_section(rulings: Sequence[Ruling]) -> list[tuple[str, list[Ruling]]]:
+    """In the order in which the sections first appear."""
+    order = list(dict.fromkeys(ruling.section for ruling in rulings))
+    ordered = sorted(rulings, key=lambda ruling: order.index(ruling.section))
+    return [(section, list(group)) for section, group in itertools.groupby(ordered, lambda ruling: ruling.section)]
+
+
+def _plain(text: str) -> str:
+    """Without the control characters that XML has no form for."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)

@@ -1,0 +1,56 @@
+"""`treadle conform` as it is typed."""
+
+import json
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from tests.installed import treadle as run
+
+WORKER = str(Path(sys.executable).parent / "treadle-worker")
+BAD = [sys.executable, "-m", "treadle.testing.faulty_worker"]
+LAST = "shutdown is answered"
+
+
+def test_a_right_program_exits_0_and_each_clause_is_a_line() -> None:
+    done = run("conform", "worker", "--only", LAST, "--", WORKER)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ok Lifecycle: shutdown is answered by shutdown_ok")
+    assert done.stdout.endswith(f"{WORKER}: worker: 1 of 1 clauses kept\n")
+
+
+def test_a_wrong_one_exits_1_and_what_was_seen_is_shown_in_every_form(tmp_path: Path) -> None:
+    junit, badge = tmp_path / "out.xml", tmp_path / "badge.svg"
+    bad = json.dumps({"shutdown": [{"exit": 0}]})
+    done = run("conform", "worker", "--only", LAST, f"--junit={junit}", f"--badge={badge}", "--", *BAD, bad)
+    assert done.returncode == 1 and "NO Lifecycle" in done.stdout and "its output ended" in done.stdout
+    assert ET.parse(junit).getroot().get("failures") == "1" and "0/1" in badge.read_text()
+
+
+def test_as_json_two_programs_are_a_list() -> None:
+    against = " ".join([*BAD, "'{}'"])
+    done = run("conform", "worker", "--only", LAST, "--json", "--against", against, "--", WORKER)
+    assert [(one["kept"], one["clauses"][0]["outcome"]) for one in json.loads(done.stdout)] == [
+        (1, "kept"),
+        (1, "kept"),
+    ]
+
+
+def test_side_by_side_they_are_a_table() -> None:
+    done = run("conform", "worker", "--only", LAST, "--against", " ".join([*BAD, "'{}'"]), "--", WORKER)
+    assert "| clauses kept | 1 of 1 | 1 of 1 |" in done.stdout
+
+
+def test_a_program_of_this_directory_is_found_although_it_starts_in_another(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("from treadle.testing.faulty_worker import FaultyWorker\nFaultyWorker({}).run()\n")
+    done = run("conform", "worker", "--only", LAST, "--", sys.executable, "./mine.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_words_that_no_clause_has_and_a_variable_without_a_value_are_refused() -> None:
+    none = run("conform", "worker", "--only", "no such words", "--", WORKER)
+    assert none.returncode == 2 and "no clause of worker has 'no such words' in it" in none.stderr
+    assert "--env KEY has no =" in run("conform", "worker", "--env", "KEY", "--", WORKER).stderr
+    gone = run("conform", "worker", "--only", LAST, "--", "no-such-program-here")
+    assert gone.returncode == 1 and "no-such-program-here" in gone.stdout

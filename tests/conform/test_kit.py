@@ -1,0 +1,83 @@
+"""What running a kit promises, whatever the protocol."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conform.conftest import OURS, clauses, kit
+from treadle.conform.kit import Broken, Candidate, Kit, Untried, expect, integers, judge
+
+SLEEPER = (sys.executable, "-c", "import sys; sys.stdin.read()")
+NONE = Candidate(command=SLEEPER)
+
+
+def one(outcome: Exception | str) -> Kit:
+    found = Kit(protocol="p", specification="s", clauses=[])
+
+    @found.clause("Section", "it does what it says")
+    async def _(candidate: Candidate) -> str:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ruled", "seen"),
+    [("fine", "kept", "fine"), (Broken("no line came"), "broken", "no line came"), (Untried("n/a"), "untried", "n/a")],
+)
+async def test_a_clause_is_kept_broken_or_not_tried(outcome: Exception | str, ruled: str, seen: str) -> None:
+    [found] = await judge(one(outcome), NONE)
+    assert (found.outcome, found.seen, found.section) == (ruled, seen, "Section")
+
+
+async def test_a_fault_of_the_kit_is_not_blamed_on_the_program() -> None:
+    with pytest.raises(KeyError):
+        await judge(one(KeyError("ours")), NONE)
+
+
+async def test_only_the_clauses_with_the_words_are_tried_and_each_is_told() -> None:
+    told: list[str] = []
+    assert await judge(one("x"), NONE, only="something else") == []
+    await judge(one("x"), NONE, only="SECTION it does", tell=lambda ruling: told.append(ruling.sentence))
+    assert told == ["it does what it says"]
+
+
+@pytest.mark.parametrize("protocol", OURS)
+def test_every_sentence_of_a_protocol_is_said_once(protocol: str) -> None:
+    assert len(set(clauses(protocol))) == len(clauses(protocol)) >= 14
+    assert kit(protocol).protocol == protocol
+
+
+async def test_a_program_that_exits_at_once_breaks_what_is_asked_of_it_and_its_last_words_are_shown() -> None:
+    gone = Candidate(command=(sys.executable, "-c", "import sys; sys.exit('no key')"))
+    found = await judge(kit("worker"), gone, only="init is answered by one init_ok")
+    assert [ruling.outcome for ruling in found] == ["broken"] and "no key" in found[0].seen
+
+
+async def test_a_program_that_asks_no_model_is_not_judged_by_what_needs_one() -> None:
+    with pytest.raises(Untried, match="did not ask the model"):
+        async with Candidate(command=SLEEPER, patience=0.1).started() as peer:
+            await NONE.__class__(command=SLEEPER, patience=0.1).asked(peer)
+
+
+async def test_a_program_starts_in_an_empty_directory_of_its_own_or_in_a_repository() -> None:
+    async with NONE.started() as peer:
+        empty = Path(peer.cwd)
+        assert list(empty.iterdir()) == []
+    async with NONE.started(repository=True) as peer:
+        assert (Path(peer.cwd) / ".git").is_dir()
+    assert not empty.exists()
+
+
+def test_what_does_not_hold_is_shown_with_its_line() -> None:
+    expect(True, {}, "fine")
+    with pytest.raises(Broken, match=r'the id is wrong: \{"id": 7\}'):
+        expect(False, {"id": 7}, "the id is wrong")
+
+
+def test_true_and_fractions_are_no_whole_numbers() -> None:
+    assert integers({"a": 3, "b": None}, ("a", "b", "c"))
+    assert not any(integers({"a": value}, ("a",)) for value in (True, 1.0, "1", -1))

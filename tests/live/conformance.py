@@ -1,0 +1,60 @@
+"""The table of docs/reference/conform.md: the kit over our own programs and those of others. Run by `make conform`.
+
+Rows of programs that were not run stay as they are. Programs that must be built first are given by a variable:
+HEDDLE, ABP_HOSTS and SUPERX are paths to `heddle-headless`, to the `hosts` folder of agent-backplane, to superx.
+"""
+
+import asyncio
+import os
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.conform.conftest import OURS, kit
+from treadle.conform.kit import Candidate, Ruling, judge
+from treadle.conform.report import counts
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conform.md"
+HEAD = "| Protocol | Program | Kept | Not tried | Broken | Last run |\n|---|---|---|---|---|---|\n"
+BEGIN, END = "<!-- peers -->\n", "<!-- end of peers -->\n"
+BIN = Path(sys.executable).parent
+AGENTS = ("gemini", "opencode", "qwen", "kimi", "copilot")
+
+
+def programs() -> dict[tuple[str, str], str]:
+    """(protocol, name) -> command line."""
+    found = {(protocol, "treadle"): shlex.join([str(BIN / words[0]), *words[1:]]) for protocol, words in OURS.items()}
+    found |= {("acp", name): f"{sys.executable} -m tests.live.peer {name}" for name in AGENTS}
+    if heddle := os.environ.get("HEDDLE"):
+        found["worker", "heddle"] = heddle
+    if hosts := os.environ.get("ABP_HOSTS"):
+        found["sidecar", "agent-backplane's node host"] = f"node {hosts}/node/host.js"
+        found["sidecar", "agent-backplane's python host"] = f"python3 {hosts}/python/host.py"
+    if superx := os.environ.get("SUPERX"):
+        found["ledger", "superx"] = f"{superx}/bin/heimdall-ledger-mcp"
+    return found
+
+
+def row(protocol: str, name: str, rulings: list[Ruling]) -> str:
+    kept, broken, untried = counts(rulings)
+    wrong = "; ".join(ruling.sentence for ruling in rulings if ruling.outcome == "broken") or "-"
+    day = datetime.now(UTC).date()
+    return f"| {protocol} | {name} | {kept} of {kept + broken} | {untried} | {wrong} | {day} |"
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    table, _, after = rest.partition(END)
+    rows = {tuple(part.strip() for part in line.split("|")[1:3]): line for line in table.splitlines()[2:] if line}
+    for (protocol, name), command in programs().items():
+        if not wanted or name in wanted or f"{protocol}:{name}" in wanted:
+            candidate = Candidate(command=tuple(shlex.split(command)), env={"PYTHONPATH": os.getcwd()}, patience=90)
+            rows[protocol, name] = row(protocol, name, asyncio.run(judge(kit(protocol), candidate)))
+            print(rows[protocol, name], flush=True)
+            PAGE.write_text(before + BEGIN + HEAD + "\n".join(rows[key] for key in sorted(rows)) + "\n" + END + after)
+
+
+if __name__ == "__main__":
+    main()
