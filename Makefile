@@ -171,10 +171,11 @@ soak-terminals: setup
 soak-fleet: setup
 	$(if $(MINUTES),SOAK_SECONDS=$$(( $(MINUTES) * 60 ))) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_fleet.py
 
-# 300 orders, or ORDERS=N, land while the train, nodes, runners and engine are killed and a person pushes; prints its figures, beside the serial policy.
+# 300 orders, or ORDERS=N, land while the train, nodes, runners and engine are killed and a person pushes; ends within 27 minutes, or MINUTES=N,
+# and accounts for every order; prints its figures beside the serial policy and a simulation.
 .PHONY: soak-train
 soak-train: setup
-	$(if $(ORDERS),SOAK_ORDERS=$(ORDERS)) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_train.py
+	$(if $(ORDERS),SOAK_ORDERS=$(ORDERS)) $(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_train.py
 
 # What people see at the end, under LOAD=50 busy programs and kills: 200 orders, or ORDERS=N; prints its figures.
 .PHONY: soak-outcomes

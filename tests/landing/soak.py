@@ -6,8 +6,10 @@
 import asyncio
 import contextlib
 import random
+import statistics
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,16 @@ from msgspec.structs import replace
 
 from tests.fleet.repositories import bash, git, says
 from tests.fleet.soak import Soak
+from tests.landing.simulated import Simulation
 from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id, read_order
 from treadle.landing import train
+from treadle.landing.train import Train
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import Order
-from treadle.wire.fleet.train import Policy
+from treadle.wire.fleet.records import Note, Order
+from treadle.wire.fleet.train import Policy, TrainRecord
 
 PUSHES = 0.25
 """How often the person pushes, of the times that something is killed."""
@@ -65,13 +69,15 @@ class TrainSoak(Soak):
         self.repository = place / "shared"
         self.person = place / "person"
         self.policy, self.slots = policy, slots
+        self.check_seconds = check_seconds
         self.check = CHECK.format(seconds=check_seconds, flaky=flaky)
         self.lines: dict[str, str] = {}
         """Order -> the line that it adds."""
         self.pushed: list[str] = []
         self.asked: list[str] = []
 
-    async def run(self, seconds: float) -> dict[str, Any]:
+    async def run(self, seconds: float, most: float = 0.0) -> dict[str, Any]:
+        """Until every order has landed or was left out, with faults for so many seconds; it ends after `most`."""
         self._make_repository()
         self.train = await train.ensure(
             self.bus, str(self.repository), "main", verify="python3 check.py", slots=self.slots
@@ -81,17 +87,30 @@ class TrainSoak(Soak):
             self._start(name)
         began = time.monotonic()
         await self._submit()
-        while await self._left():
+        while await self._left() and time.monotonic() - began < (most or 4 * seconds + 120):
             await asyncio.sleep(self.pause * self.random.uniform(0.5, 1.5))
             if time.monotonic() - began < seconds:
                 self._fault()
-            elif time.monotonic() - began > 4 * seconds + 120:
-                break
             self._mend()
             if self.random.random() < PUSHES:
                 await asyncio.to_thread(self._push)
             await self._answer()
-        return await self._figures(time.monotonic() - began)
+        took = time.monotonic() - began
+        self._wake_all()
+        await self._halt()
+        return await self._figures(took)
+
+    async def _halt(self) -> None:
+        """Nothing lands any more, and what has is recorded: only then is it counted."""
+        note = Note(at=time.time(), by="soak", what="the end")
+        async with asyncio.timeout(120):
+            while True:
+                try:
+                    record = await train.change(self.bus, self.train, lambda found: replace(found, paused=note))
+                    await Train(self.bus, self.train, record).run(lambda found: True)
+                    return
+                except TreadleError:  # the engine was killed a moment ago
+                    await asyncio.sleep(0.5)
 
     def _make_repository(self) -> None:
         self.repository.mkdir(parents=True)
@@ -173,25 +192,44 @@ class TrainSoak(Soak):
     async def _figures(self, seconds: float) -> dict[str, Any]:
         record, _ = await train.load(self.bus, self.train)
         orders = await self._orders()
-        landed = [each for each in orders if each.result.get("landed")]
-        problems = [f"{each.id} is {each.state}: {each.why}" for each in orders if not _is_settled(each)]
-        problems += await asyncio.to_thread(self._look, {each.id for each in landed})
+        proofs = await self.bus.named([train.proof_key(name, self.train) for name in self.ids])
+        landed = {key.split(".")[1] for key in proofs}
+        out = {each.id: str(each.result.get("not_landed") or each.why) for each in orders if _is_settled(each)}
+        under_way = [each for each in orders if each.id not in landed and each.id not in out]
+        problems = await asyncio.to_thread(self._look, landed)
         return {
             "policy": self.policy,
             "orders": self.count,
             "landed": len(landed),
             "landed without a person %": round(100 * len(landed) / self.count, 1),
+            "left out": {name: why for name, why in out.items() if name not in landed},
+            "asked": self.asked,
+            "under way": Counter(_stage(each, record) for each in under_way),
             "seconds": round(seconds, 1),
             "landed per hour": round(3600 * len(landed) / seconds),
             "checks": record.checks,
             "checks per landed": round(record.checks / max(1, record.landed), 2),
+            "simulated": self._simulated(orders),
             "flaky": record.flaky,
             "sent back": sum("sent_back" in each.result for each in orders),
-            "asked": self.asked[:5],
             "person's commits": len(self.pushed),
             "faults": self.faults,
             "problems": problems,
         }
+
+    def _simulated(self, orders: list[Order]) -> dict[str, Any]:
+        """The same on a made clock, without kills, with agents that take as long as the median one took here."""
+        took = [each.attempts[-1].ended - each.attempts[-1].placed for each in orders if each.state == "done"]
+        seconds = statistics.median(took) if took else 4.0
+        found = Simulation(
+            self.count,
+            policy=self.policy,
+            slots=self.slots,
+            check_seconds=self.check_seconds,
+            agent_seconds=seconds,
+            agents=self.slots_each * len(self.names),
+        ).run()
+        return {**found, "agent seconds": round(seconds, 1)}
 
     def _look(self, landed: set[str]) -> list[str]:
         """What is wrong with the branch: red anywhere, something lost, or something there twice."""
@@ -199,7 +237,8 @@ class TrainSoak(Soak):
         for commit in git(self.repository, "log", "--first-parent", "--format=%H", "main").split():
             if not self._is_green(commit):
                 problems.append(f"{commit[:10]} on the branch is red")
-        text = git(self.repository, "grep", "-h", "^line-", "main", "--", "hot.txt", "area").split()
+        files = git(self.repository, "ls-tree", "-r", "--name-only", "main", "--", "hot.txt", "area").split()
+        text = git(self.repository, "show", *(f"main:{name}" for name in files)).split()
         for order, line in self.lines.items():
             if text.count(line) != (order in landed):
                 problems.append(f"{line} of {order} is there {text.count(line)} times")
@@ -227,6 +266,17 @@ def _is_settled(order: Order) -> bool:
     if order.ended and not order.result.get("commit"):
         return True
     return "landed" in order.result or "not_landed" in order.result
+
+
+def _stage(order: Order, record: TrainRecord) -> str:
+    """Where an order is that has neither landed nor was left out."""
+    if not order.ended:
+        return order.state
+    back = next((each for each in record.back if each.first == order.id), None)
+    if back is not None:
+        return f"{back.kind}, with {back.to}" if back.by else f"{back.kind}, waits for help"
+    waits = any(order.id in (each.order, each.first) for each in record.queue)
+    return "waits to land" if waits else "ended, and not queued yet"
 
 
 def replies(edit: str, fix: str, helps: bool) -> list[dict[str, Any]]:

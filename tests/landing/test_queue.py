@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.landing.simulated import Simulation
 from treadle.landing import queue
 from treadle.landing.queue import BuildCar, CheckCar, LandCar
 from treadle.wire.fleet.train import Car, LeftOut, QueuedChange, TrainRecord
@@ -28,7 +29,9 @@ class World:
         flaky: float = 0.0,
         slots: int = 2,
         seed: int = 0,
+        late: int = 0,
     ) -> None:
+        """The last `late` of the changes come while another step is being taken."""
         self.bad = {f"o{each}" for each in bad}
         self.pairs = [{f"o{a}", f"o{b}"} for a, b in pairs if a != b]
         self.conflicts = [{f"o{a}", f"o{b}"} for a, b in conflicts if a != b]
@@ -40,8 +43,9 @@ class World:
         self.landed: list[str] = []
         self.runs = 0
         self.train = TrainRecord(repository="r", branch="main", slots=slots, tip=ROOT)
-        for number in range(count):
-            change = QueuedChange(order=f"o{number}", commit=f"c{number}", at=float(number))
+        made = [QueuedChange(order=f"o{number}", commit=f"c{number}", at=float(number)) for number in range(count)]
+        self.coming = made[max(0, count - late) :]
+        for change in made[: max(0, count - late)]:
             self.train = queue.joined(self.train, change)
 
     def red(self, commit: str) -> bool:
@@ -101,17 +105,24 @@ class World:
 
     def run(self, pushes: int = 0) -> "World":
         for number in range(3000):
-            found = queue.steps(self.train)
-            if not found:
+            before, found = self.train, queue.steps(self.train)
+            if not found and not self.coming:
                 return self
-            step = self.rng.choice(found)
-            if isinstance(step, BuildCar):
+            step = self.rng.choice(found) if found else None
+            if step is None:
+                pass
+            elif isinstance(step, BuildCar):
                 self.build(step)
             elif isinstance(step, CheckCar):
                 self.check(step)
             else:
                 self.land(step)
             assert not self.red(self.branch), "the branch is red"
+            if self.coming and (step is None or self.rng.random() < 0.5):
+                newer = queue.joined(before, self.coming.pop(0))
+                merged = queue.rejoined(before, newer, self.train)
+                assert merged is not None
+                self.train = merged
             if number < pushes:
                 self.person(number)
                 self.look()
@@ -174,9 +185,30 @@ def test_a_red_car_of_several_leaves_the_row_and_its_good_members_land() -> None
 
 
 def test_while_many_are_red_every_change_is_first_checked_alone() -> None:
-    train = replace(World(4).train, red=3.0, seen=10.0)
+    train = replace(World(4, slots=4).train, red=3.0, seen=10.0)
     (step,) = queue.steps(train)
     assert step == BuildCar(("o0",), ROOT, apart=True)
+    (step,) = queue.steps(replace(train, slots=3))
+    assert step == BuildCar(("o0",), ROOT), "with few slots that would be no quicker than one after the other"
+
+
+def test_a_bad_change_in_a_red_car_counts_as_one_red() -> None:
+    world = World(16, bad=[1], slots=1).run()
+    assert world.out == {"o1": "red"} and world.train.red == 2.0
+
+
+@pytest.mark.parametrize(("red", "gain", "most"), [(0.1, 1.6, 1.5), (0.25, 1.4, 2.1)])
+def test_several_cars_at_once_land_more_per_hour_than_one_change_after_the_other(
+    red: float, gain: float, most: float
+) -> None:
+    """On a made clock, with two slots, and checks that take longer than agents."""
+    both = [
+        [Simulation(60, policy=policy, red=red, hot=0.0, check_seconds=30.0, seed=seed).run() for seed in range(3)]
+        for policy in ("auto", "serial")
+    ]
+    auto, serial = [sum(each["landed per hour"] for each in runs) for runs in both]
+    assert auto > gain * serial and all(each["landed"] == 60 for runs in both for each in runs)
+    assert sum(each["checks per landed"] for each in both[0]) < 3 * most
 
 
 def test_nothing_is_built_on_a_red_car() -> None:
@@ -243,6 +275,21 @@ def test_an_order_that_comes_again_with_another_commit_replaces_the_first() -> N
     assert queue.joined(again, QueuedChange(order="o0", commit="new", at=10.0)) is again
 
 
+def test_what_was_decided_counts_though_work_was_queued_meanwhile_and_not_if_more_has_happened() -> None:
+    world = World(2)
+    before, (build, *_) = world.train, queue.steps(world.train)
+    assert isinstance(build, BuildCar)
+    world.build(build)
+    newer = queue.joined(before, QueuedChange(order="late", commit="c", at=0.5))
+    merged = queue.rejoined(before, newer, world.train)
+    assert merged is not None and merged.row == world.train.row and [each.order for each in merged.queue][1] == "late"
+    assert queue.rejoined(before, replace(newer, verify="another"), world.train) is None
+    assert queue.rejoined(before, queue.removed(newer, ["o1"]), world.train) is None
+    again = queue.joined(before, QueuedChange(order="o0", commit="new", at=9.0))
+    merged = queue.rejoined(before, again, world.train)
+    assert merged is not None and merged.row == (), "what was built of the old commit counts no more"
+
+
 numbers = st.integers(0, 8)
 
 
@@ -256,6 +303,7 @@ numbers = st.integers(0, 8)
     st.integers(0, 3),
     st.integers(0, 10_000),
     st.sampled_from([0.0, 0.3]),
+    st.integers(0, 4),
 )
 def test_in_every_world_the_branch_is_never_red_and_each_change_lands_once_or_is_left_out(
     count: int,
@@ -266,8 +314,9 @@ def test_in_every_world_the_branch_is_never_red_and_each_change_lands_once_or_is
     pushes: int,
     seed: int,
     flaky: float,
+    late: int,
 ) -> None:
-    world = World(count, bad=bad, pairs=pairs, conflicts=conflicts, slots=slots, seed=seed, flaky=flaky)
+    world = World(count, bad=bad, pairs=pairs, conflicts=conflicts, slots=slots, seed=seed, flaky=flaky, late=late)
     world.run(pushes)
     everything = {f"o{number}" for number in range(count)}
     assert len(world.landed) == len(set(world.landed)) == world.train.landed

@@ -4,19 +4,23 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.repositories import git
 from tests.fleet.test_merging import Finished, clean
 from treadle.errors import LocalError, NotFound
 from treadle.fleet.engine.bus import Bus, Write
 from treadle.landing import merging, train
+from treadle.landing.bench import BuiltCar
 from treadle.landing.driving import DriverSeat
+from treadle.landing.queue import BuildCar
 from treadle.landing.train import Train
-from treadle.wire.fleet.train import LandedRecord, TrainRecord
+from treadle.wire.fleet.train import LandedRecord, QueuedChange, TrainRecord
 
 CHECK = "! grep -rqs bad *.txt && ! { test -e left.txt && test -e right.txt; }"
 """Red with a bad word in any file, and with two files that do not go together."""
@@ -199,12 +203,34 @@ async def test_what_another_wrote_into_the_record_meanwhile_is_not_overwritten(
 
     class Interrupted(Train):
         async def _store(self, record: TrainRecord, *more: Write) -> None:
-            if all(each.order != two for each in (await train.load(bus, name))[0].queue) and not record.landed:
-                await train.board(bus, name, [two])
+            if record.slots != 3:
+                await train.change(bus, name, lambda found: replace(found, slots=3))
             await super()._store(record, *more)
 
     record, _ = await train.load(bus, name)
-    assert (await Interrupted(bus, name, record).run(empty)).landed == 2
+    await train.board(bus, name, [two])
+    done = await Interrupted(bus, name, record).run(empty)
+    assert done.landed == 2 and done.slots == 3
+
+
+async def test_what_was_built_is_not_built_again_because_more_work_has_come(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    names = [await finished.order(f"o{number}", {f"new{number}.txt": "x\n"}) for number in range(4)]
+    name = await train.ensure(bus, str(repository), "", verify=CHECK, setup="", slots=1)
+    await train.board(bus, name, names[:1])
+    built: list[tuple[str, ...]] = []
+
+    class Interrupted(Train):
+        async def _built(self, chosen: Sequence[QueuedChange], step: BuildCar) -> BuiltCar:
+            built.append(step.orders)
+            if len(built) < len(names):
+                await train.board(bus, name, [names[len(built)]])
+            return await super()._built(chosen, step)
+
+    record, _ = await train.load(bus, name)
+    assert (await Interrupted(bus, name, record).run(empty)).landed == 4
+    assert sorted(order for orders in built for order in orders) == names
 
 
 async def test_only_finished_orders_with_changes_are_taken_up(bus: Bus, finished: Finished, repository: Path) -> None:

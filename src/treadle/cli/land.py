@@ -79,7 +79,7 @@ def now(
 
         from treadle.errors import ConfigError
         from treadle.fleet.client import resolve
-        from treadle.landing import queue
+        from treadle.landing import explaining, queue
         from treadle.landing import train as trains
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
@@ -99,7 +99,7 @@ def now(
             return record.paused is not None or not any(each.order in chosen for each in record.queue)
 
         record = await trains.Train(bus, train, record, root=root, say=say).run(settled)
-        return record, {order: await trains.fate(bus, train, record, order) for order in chosen}, idle
+        return record, {order: await explaining.fate(bus, train, record, order) for order in chosen}, idle
 
     record, fates, idle = with_bus(work)
     missed = [order for order, fate in fates.items() if not fate.startswith(("landed", "there"))]
@@ -280,7 +280,7 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
     async def work(bus: Bus) -> tuple[str, str]:
         from treadle.errors import LocalError
         from treadle.fleet import client
-        from treadle.landing import reverting
+        from treadle.landing import explaining, reverting
         from treadle.landing import train as trains
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
@@ -294,7 +294,7 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
         await trains.board(bus, train, [made])
         record, _ = await trains.load(bus, train)
         done = await trains.Train(bus, train, record, say=say).run(lambda found: _is_out(found, made))
-        return made, await trains.fate(bus, train, done, made)
+        return made, await explaining.fate(bus, train, done, made)
 
     if bool(names) == bool(goal):
         raise click.UsageError("Name the orders, or a goal with --goal.")

@@ -52,12 +52,13 @@ class Conductor:
 
     async def _take_up(self, bus: Bus) -> None:
         """Queue what has ended and is to land in a repository of this machine."""
+        names: dict[tuple[str, str], str] = {}
         for _, entry in sorted((await bus.named(["boards.*"])).items()):
             mark = await _read(bus, entry, Boarding)
             if mark is None or not os.path.isdir(mark.root):
                 continue  # the repository is on another machine
             try:
-                await self._board(bus, mark)
+                await self._board(bus, mark, names)
             except Unreachable:
                 raise
             except TreadleError as error:
@@ -65,14 +66,18 @@ class Conductor:
                 await client.note_result(bus, mark.order, what, {"not_landed": str(error)}, by="train")
             await _done_with(bus, entry)
 
-    async def _board(self, bus: Bus, mark: Boarding) -> None:
-        """Queue it. The first order with a check decides the check of its branch; a person may give another."""
+    async def _board(self, bus: Bus, mark: Boarding, names: dict[tuple[str, str], str]) -> None:
+        """Queue it. The first order with a check decides the check of its branch; a person may give another.
+
+        `names` has the trains that were found in this round: git is asked once for many orders of one branch.
+        """
         spec = await client.get_spec(bus, mark.order)
         if spec.by == TRAIN and spec.retry_of:
             return  # the train itself takes up what helps it
         if (await client.get_order(bus, mark.order)).result.get("not_landed"):
             return  # that was settled; an engine that was killed may show a mark again that had been removed
-        name = await trains.ensure(bus, mark.root, mark.branch)
+        if (name := names.get((mark.root, mark.branch), "")) == "":
+            name = names[mark.root, mark.branch] = await trains.ensure(bus, mark.root, mark.branch)
         if mark.verify:
             await trains.check_with(bus, name, mark.verify, mark.setup)
         await trains.board(bus, name, [mark.order], once=True)  # its mark may only not have been removed yet

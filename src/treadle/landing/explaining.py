@@ -1,4 +1,4 @@
-"""Where the work of an order is on its way to a branch, for a person: one screen."""
+"""Where the work of an order is on its way to a branch, for a person: in a few words, or on one screen."""
 
 import time
 from typing import Any
@@ -12,6 +12,23 @@ from treadle.wire.fleet.train import LandedRecord, LeftOut, ReturnedChange, Trai
 
 LINES = 30
 """How much of a check's output is shown."""
+
+
+async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
+    """What became of an order in this train, in a few words."""
+    back = next((each for each in record.back if order in (each.order, each.first)), None)
+    if back is not None and back.by:
+        went = {"author": "sent back to its author", "reconciler": "given to a reconciler", "person": "asks a person"}
+        return f"{went[back.to]} as {back.by}: {back.why}"
+    if any(each.first == order for each in record.queue):
+        return "waits, after it was sent back"
+    out = next((each for each in reversed(record.left_out) if each.order == order), None)
+    if out is not None:
+        return f"there: {out.why}" if out.kind == "there" else f"left out: {out.why}"
+    if any(each.order == order for each in record.queue):
+        return "waits"
+    proof = await bus.get(train.proof_key(order, name), latest=True)
+    return f"landed as {msgspec.json.decode(proof.value, type=LandedRecord).commit[:10]}" if proof else "not here"
 
 
 async def explained(bus: Bus, order: str) -> list[dict[str, Any]]:

@@ -6,14 +6,16 @@ the first car's verdict is about its own changes, so only the first is ever judg
 the row, and its changes are checked apart, each alone on the tip; a red single change is checked once more and then
 left out. Cars behind a car that left are built again.
 
-While more than 15 in 100 changes are red, every change is first checked alone. A car holds more changes the rarer reds
-are and the longer the queue is. The numbers come from a simulation (docs/explanation/landing.md).
+While more than 15 in 100 changes are red and four can be checked at once, every change is first checked alone. A car
+holds more changes the rarer reds are and the longer the queue is. The numbers come from a simulation
+(docs/explanation/landing.md).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import TypeAlias
 
 import msgspec
@@ -28,6 +30,8 @@ CAR_MAX = 16
 REDS_IN_A_CAR = 0.35
 """How many red changes a car may be expected to hold."""
 CHECK_FIRST = 0.15
+CHECK_FIRST_SLOTS = 4
+"""With fewer slots, checking every change alone first is no quicker than one change after the other."""
 REMEMBERED = 100
 """How many changes that were left out are remembered."""
 
@@ -75,7 +79,7 @@ def _next_car(train: TrainRecord, free: int) -> BuildCar | None:
         return None
     taken = {order for car in (*train.row, *train.apart) for order in car.orders}
     waiting = [change for change in train.queue if change.order not in taken]
-    first = train.red / train.seen > CHECK_FIRST and train.policy != "serial"
+    first = train.red / train.seen > CHECK_FIRST and train.slots >= CHECK_FIRST_SLOTS and train.policy != "serial"
     able = [change for change in waiting if change.alone == "green" or change.alone != "must" and not first]
     end = train.row[-1].commit if train.row else train.tip
     able = [change for change in able if change.blocked_on != end or end == train.tip]  # then it is judged by the tip
@@ -128,6 +132,16 @@ def joined(train: TrainRecord, change: QueuedChange) -> TrainRecord:
     queue = sorted((*train.queue, change), key=lambda each: (each.at, each.order))
     left_out = tuple(each for each in train.left_out if each.order != change.order)
     return replace(train, queue=tuple(queue), left_out=left_out)
+
+
+def rejoined(train: TrainRecord, newer: TrainRecord, after: TrainRecord) -> TrainRecord | None:
+    """`after`, which was decided from `train`, with what was queued meanwhile and made `newer` of it.
+
+    None if anything else has happened: then it is to be decided again.
+    """
+    known = set(train.queue)
+    came = [each for each in newer.queue if each not in known]
+    return reduce(joined, came, after) if reduce(joined, came, train) == newer else None
 
 
 def knows(train: TrainRecord, order: str) -> bool:
@@ -226,7 +240,8 @@ def _judge_single(train: TrainRecord, car: Car, now: float) -> TrainRecord:
             row=tuple(again if each == car else each for each in train.row),
             apart=tuple(again if each == car else each for each in train.apart),
         )
-    train = replace(train, red=train.red + 1, seen=train.seen + 1)
+    if not any(each.order in car.orders and each.alone == "must" for each in train.queue):  # its red car was counted
+        train = replace(train, red=train.red + 1, seen=train.seen + 1)
     out = LeftOut(order=car.orders[0], kind="red", why="its check failed twice", at=now, output=car.output)
     return left_out(train, out)
 

@@ -150,23 +150,6 @@ async def _join(bus: Bus, name: str, made: QueuedChange, once: bool) -> None:
             return
 
 
-async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
-    """What became of an order in this train, in a few words."""
-    back = next((each for each in record.back if order in (each.order, each.first)), None)
-    if back is not None and back.by:
-        went = {"author": "sent back to its author", "reconciler": "given to a reconciler", "person": "asks a person"}
-        return f"{went[back.to]} as {back.by}: {back.why}"
-    if any(each.first == order for each in record.queue):
-        return "waits, after it was sent back"
-    out = next((each for each in reversed(record.left_out) if each.order == order), None)
-    if out is not None:
-        return f"there: {out.why}" if out.kind == "there" else f"left out: {out.why}"
-    if any(each.order == order for each in record.queue):
-        return "waits"
-    proof = await bus.get(proof_key(order, name), latest=True)
-    return f"landed as {msgspec.json.decode(proof.value, type=LandedRecord).commit[:10]}" if proof else "not here"
-
-
 class Train:
     """One process at work on a train. `say` hears each step, for a person."""
 
@@ -270,7 +253,18 @@ class Train:
         return after is not None
 
     async def _store(self, record: TrainRecord, *more: Write) -> None:
-        await self.bus.batch([Write(f"train.{self.name}", encode(record), self.revision), *more])
+        """Store what was decided. Work that is queued meanwhile does not undo it: where many orders end, no car would
+        ever be built before the next one comes."""
+        while True:
+            try:
+                await self.bus.batch([Write(f"train.{self.name}", encode(record), self.revision), *more])
+                break
+            except Stale:
+                newer, revision = await load(self.bus, self.name)
+                merged = queue.rejoined(self.record, newer, record)
+                if merged is None or revision == self.revision:
+                    raise
+                self.record, self.revision, record = newer, revision, merged
         for out in record.left_out:
             if out not in self.record.left_out and out.kind != "there":
                 said = out.output.splitlines()[-1:]
