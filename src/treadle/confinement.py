@@ -32,8 +32,8 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """auto: in auto-edit and full-auto, if the machine can; possible: in all modes but yolo, if it can; on: always, or
     refuse to run; off: never."""
     network: Literal["auto", "on", "off"] = "auto"
-    """auto: as the settings say, else off for the commands of our own agent in auto-edit and full-auto, where the
-    machine can keep it off, and on for all else."""
+    """auto: as the settings say; else, where the machine can keep it off, off for commands of our own agent in
+    auto-edit, full-auto and orders, and for outside agents there whose hosts are known; on for all else."""
     hosts: tuple[str, ...] = ()
     """With the network off: hosts that can still be reached, through our proxy: `git.example.com`, `*.example.com`, and
     groups such as `npm`."""

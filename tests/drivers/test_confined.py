@@ -23,6 +23,7 @@ from treadle.events import AnyEvent, Event, TurnEnded, Warned
 from treadle.io.paths import state_dir
 from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
+from treadle.io.sandbox.proxy import Reaching
 from treadle.session import Change, Confinement, Instructions, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.testing.server import ModelServer
@@ -189,7 +190,7 @@ if can:
         argv = [str(place / ".bin" / "agent")]
         walls = enclosure(SessionSpec(cwd=str(work), mode="full-auto"), "it", argv, os.environ)
 
-        def start(found: Confinement | None) -> Awaitable[Peer[Any, str]]:
+        def start(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
             return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(work), confinement=found)
 
         async with await started(walls, start) as peer:
@@ -230,7 +231,7 @@ if can:
         argv = ["bash", "-c", "read go; echo evil > .envrc; echo fine > kept; echo '{}'; read end"]
         walls = enclosure(spec, "it", argv, os.environ)
 
-        def start(found: Confinement | None) -> Awaitable[Peer[Any, str]]:
+        def start(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
             return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(tmp_path), confinement=found)
 
         told: list[Event] = []
@@ -239,7 +240,7 @@ if can:
                 await peer.say("go\n")
                 await peer.hear(60)
         assert not (tmp_path / ".envrc").exists() and (tmp_path / "kept").exists()
-        assert [event.code for event in told if isinstance(event, Warned)] == ["taken_out"]
+        assert [event.code for event in told if isinstance(event, Warned)][-1:] == ["taken_out"]
         assert ".envrc" in str(told)
 
 
@@ -251,7 +252,7 @@ async def test_what_others_claim_while_it_runs_becomes_read_only_and_a_person_is
     argv = ["bash", "-c", f"read go; echo '{{}}'; {refused}; read end"]
     walls = enclosure(spec, "it", argv, os.environ)
 
-    def start(found: Confinement | None) -> Awaitable[Peer[Any, str]]:
+    def start(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
         return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(top), confinement=found)
 
     told: list[Event] = []

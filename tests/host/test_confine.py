@@ -173,7 +173,7 @@ NETWORK: list[tuple[Confinement, dict[str, list[str]], tuple[str, tuple[str, ...
     (ON, {"deny_network": ["*"]}, ("off", ()), {"deny_network": "kernel"}),
     (ON, {"deny_network": ["*"], "allow_network": ["a.org"]}, ("off", ()), dict.fromkeys(HOSTS, "kernel")),
     (ON, {"allow_network": ["a.org", "*.b.org"]}, ("off", ("a.org", "*.b.org")), {"allow_network": "kernel"}),
-    (ON, {"allow_network": ["*"]}, ("auto", ()), {"allow_network": "observed"}),
+    (ON, {"allow_network": ["*"]}, ("on", ()), {"allow_network": "observed"}),
     (ON, {"allow_network": ["a?.org"]}, ("auto", ()), {"allow_network": "observed"}),
     (ON, {"deny_network": ["a.org"]}, ("auto", ()), {"deny_network": "observed"}),
     (LIMITED, {"allow_network": ["a.org", "*.b.org"]}, ("off", ("a.org", "x.b.org:8080")), {"allow_network": "kernel"}),

@@ -121,6 +121,18 @@ async def test_by_default_commands_and_web_fetch_reach_nothing_that_no_person_al
     assert [one.name for one in of(events, Asked)] == ["network"] and len(listener.heard) == 1
 
 
+async def test_an_order_reaches_nothing_by_default_and_waits_for_no_one(opened: Opened, listener: Listener) -> None:
+    order = Confinement(use="possible")
+    commands = [f"url={listener.url}; " + way.format(listener.url) for way in WAYS]
+    everything = script(*commands).removesuffix(says("done")) + calls("web_fetch", {"url": listener.url}) + says("done")
+    events = await turn(await opened(everything, mode=None, confinement=order, answers=True))
+    assert of(events, Asked) == [] and listener.heard == []
+    assert "--network" in of(events, ToolEnded)[0].result and "--network" in of(events, ToolDenied)[0].reason
+    allowed = Confinement(use="possible", network="on")
+    await turn(await opened(script(FETCH.format(listener.url)), mode=None, confinement=allowed))
+    assert len(listener.heard) == 1
+
+
 async def test_elsewhere_and_where_it_was_switched_on_commands_have_the_network(
     opened: Opened, listener: Listener
 ) -> None:

@@ -156,10 +156,11 @@ class Confining:
 
     @property
     def is_limited(self) -> bool:
-        """Whether commands can reach only `hosts`: as was asked for, else in the modes in which few are seen before
-        they run."""
+        """Whether commands can reach only `hosts`: as was asked for, else where few are seen before they run, as in
+        orders, which have no mode."""
         if self.asked.network == "auto":
-            return self._mode in methods.CONFINED_MODES and self.wanted and methods.available().network
+            unseen = self._mode is None or self._mode in methods.CONFINED_MODES
+            return unseen and self.wanted and methods.available().network
         return self.asked.network == "off"
 
     @property
@@ -168,8 +169,9 @@ class Confining:
 
     @property
     def asks(self) -> bool:
-        """Whether a person who is there is asked about other hosts. Who says `off` wants no questions."""
-        return self.is_limited and (self.asked.network == "auto" or bool(self.asked.hosts))
+        """Whether a person who is there is asked about other hosts. Who says `off` wants no questions, and an order
+        waits for no one by default."""
+        return self.is_limited and (bool(self.asked.hosts) or self.asked.network == "auto" and self._mode is not None)
 
     def unreachable(self, url: str) -> str:
         """Why this address may not be fetched, by the list that holds for commands; empty when it may."""

@@ -13,6 +13,7 @@ from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
+from treadle.agent.tools.hosts import host_granted, host_question
 from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
 from treadle.io.disk import DISK
@@ -23,7 +24,6 @@ from treadle.session import Access, Answer, Decision, HookVerdict, Mode, Rules
 from treadle.sessions.session import new_id
 
 NO_VERDICT = HookVerdict()
-KEPT = "For good: add it to network in the settings, or to --network"
 
 
 class Permissions:
@@ -110,18 +110,7 @@ class Permissions:
             return False
         if name in self._confining.granted:
             return True
-        answer = await self._ask(
-            Asked(
-                request=new_id("ask"),
-                kind="permission",
-                text=f"a command wants to reach {name}, which is not among the hosts that may be reached",
-                call=call,
-                name="network",
-                args={"host": host, "port": port},
-                tool_kind="network",
-                deadline=self._deadline(),
-            )
-        )
+        answer = await self._ask(host_question("a command", host, port, call=call, deadline=self._deadline()))
         if answer.decision == "allow" and answer.scope != "once":
             self._grant(host, port)
         return answer.decision == "allow" and answer.changed_args is None
@@ -129,7 +118,7 @@ class Permissions:
     def _grant(self, host: str, port: int) -> None:
         if is_host(host):  # and not a pattern, which would cover more than the person has read
             self._confining.granted.add(shown(host, port))
-            self._emit(Warned(message=f"{shown(host, port)} can be reached for the rest of this session. {KEPT}"))
+            self._emit(host_granted(host, port))
 
     async def permit(
         self,

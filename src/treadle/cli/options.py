@@ -42,7 +42,7 @@ SANDBOX = "Confine commands to the working directory, or never; without it: in a
 SMALL = "Use the profile for small models, or never; without it: by the model's name and context size."
 NETWORK = (
     "What confined commands may reach: on, off, or hosts and groups (npm, pypi, crates, go, registries), with commas; "
-    "without it, in auto-edit and full-auto only what a person allows."
+    "without it, in auto-edit, full-auto and orders only what a person allows."
 )
 
 

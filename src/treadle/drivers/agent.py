@@ -20,6 +20,7 @@ from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, Tread
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
+from treadle.io.sandbox.proxy import Reaching
 from treadle.io.stopping import heeding
 from treadle.io.within import stretched
 from treadle.session import AgentInfo, Confinement, Limits, Rules, SessionSpec
@@ -92,11 +93,21 @@ class DrivenAgent(ABC):
         """Start the program, in a sandbox where its mode or a person wants one."""
         if self.card.install and shutil.which(argv[0], path=env.get("PATH")) is None:
             raise NotFound(f"{self.card.title} is not installed: there is no {argv[0]} on PATH", hint=self.card.install)
-        made = enclosure(spec, self.name, argv, env, (*self.card.writes, *self.launch.writes))
+        writes = (*self.card.writes, *self.launch.writes)
+        made = enclosure(spec, self.name, argv, env, writes, self.launch.hosts)
         patience = self._patience(spec)
 
-        def start(walls: Confinement | None) -> Awaitable[Peer[Any, Any]]:
-            return Peer.start(argv, wire, name=self.name, env=env, cwd=spec.cwd, patience=patience, confinement=walls)
+        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, Any]]:
+            return Peer.start(
+                argv,
+                wire,
+                name=self.name,
+                env=env,
+                cwd=spec.cwd,
+                patience=patience,
+                confinement=walls,
+                reaching=reaching,
+            )
 
         return await started(made, start)
 

@@ -51,9 +51,9 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     adapters: tuple[str, ...] = ()
     """Programs of other names that start it, such as one that has it speak another protocol."""
     settings: tuple[str, ...] = ()
-    """Files of its own in which a person may name the variable of a key, in the form of `writes`."""
+    """Files of its own in which a person may name the variable of a key, and a base URL, in the form of `writes`."""
     hosts: tuple[str, ...] = ()
-    """The hosts of its service, which it reaches also where a person limits the network."""
+    """The hosts of its service, which it reaches also where the network is limited."""
     transcripts: tuple[str, ...] = ()
     """Where it keeps the session `{id}` of the directory `{cwd}`; the first pattern whose variable is set counts.
     With these files the session continues on another machine. `{cwd}` has - for all but letters and digits.

@@ -5,15 +5,17 @@ import hashlib
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from treadle.agent.confining import Confining, settled
+from treadle.drivers.base_urls import in_environment, in_settings
 from treadle.drivers.card import Card, cards
 from treadle.drivers.following import FollowedClaims
-from treadle.drivers.servers import programs
+from treadle.drivers.reaching import HostGate
+from treadle.drivers.servers import addresses, programs
 from treadle.errors import Denied
 from treadle.events import Event, Warned
 from treadle.io.disk import DISK
@@ -21,20 +23,28 @@ from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.peer import Peer
 from treadle.io.process.child import Child
 from treadle.io.sandbox import methods, places
-from treadle.policy.network import is_host, named, shown
+from treadle.io.sandbox.proxy import Reaching
+from treadle.policy.network import host_of
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Mode, SessionSpec
+from treadle.sessions.session import BaseSession
 from treadle.settings import config, trust
 
 P = TypeVar("P", bound=Peer[Any, Any])
-BASE_URLS = ("_BASE_URL", "_API_BASE", "_ENDPOINT")
-"""How the names of variables end that say where a model is."""
 XDG = {
     "~/.cache/": "XDG_CACHE_HOME",
     "~/.config/": "XDG_CONFIG_HOME",
     "~/.local/share/": "XDG_DATA_HOME",
     "~/.local/state/": "XDG_STATE_HOME",
 }
+UNLIMITED = (
+    "{0} reaches every host: where its model is, is not known. To limit it, list its hosts with --network, or as hosts "
+    "of [agents.NAME] in the settings"
+)
+NEW = (
+    "the settings of {1} name {0}, which they did not when it first ran in a sandbox, so it is not reached. If that is "
+    "yours, allow it once with --network {0}"
+)
 
 
 class Enclosure(Confining):
@@ -44,6 +54,9 @@ class Enclosure(Confining):
         self, spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str]
     ) -> None:
         self._followed: FollowedClaims | None = None
+        self.gate = HostGate(name, spec.confinement.hosts) if spec.confinement.network == "off" else None
+        self.told: Warned | None = None
+        """What a person should know about its network, said with the first turn."""
         behind = known(argv)
         own = _own_places((*writes, *(behind.writes if behind is not None else ())), env)
         shown = [place for words in (argv, *programs(spec)) for place in places.shown(words, env)]
@@ -97,31 +110,46 @@ def decided(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
 
 
 def enclosure(
-    spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str] = ()
+    spec: SessionSpec,
+    name: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    writes: Sequence[str] = (),
+    hosts: Sequence[str] = (),
 ) -> Enclosure | None:
-    """The sandbox; None when neither the mode nor a person asks for one. `writes` is as on its card.
+    """The sandbox; None when neither the mode nor a person asks for one. `writes` and `hosts` are as on its card.
 
     Raises ConfigError when this machine cannot make a sandbox that is required.
     """
-    wanted = methods.wanted(spec.confinement, spec.mode) or _begun_confined(spec, name, argv)
-    if spec.confinement.network == "off":
-        hosts = dict.fromkeys((*spec.confinement.hosts, *_service(name, env)))
-        spec = replace(spec, confinement=replace(spec.confinement, hosts=tuple(hosts)))
-    return Enclosure(spec, name, argv, env, writes) if wanted else None
+    if not (methods.wanted(spec.confinement, spec.mode) or _begun_confined(spec, name, argv)):
+        return None
+    spec, told = _networked(spec, name, argv, env, hosts)
+    made = Enclosure(spec, name, argv, env, writes)
+    made.told = told
+    return made
 
 
-def _service(name: str, env: Mapping[str, str]) -> list[str]:
-    """Where an agent's model is: the hosts on its card, and the base URLs in its environment.
-
-    What its own files say does not count, because in its sandbox it can write them.
-    """
-    card = cards().get(name)
-    found = [*card.hosts] if card is not None else []
-    for address in (value for variable, value in env.items() if variable.endswith(BASE_URLS)):
-        with suppress(ValueError):
-            host, port = named(address)
-            found += [shown(host, port)] if is_host(host) else []
-    return found
+def _networked(
+    spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], hosts: Sequence[str]
+) -> tuple[SessionSpec, Warned | None]:
+    """With the network of the program, and what a person should know about it. Where few of its acts are seen before
+    they happen it reaches its model alone, unless a person chose. For that it must be known where its model is."""
+    asked, told = spec.confinement, None
+    card = cards().get(name) or known(argv)
+    model = [*(card.hosts if card is not None else ()), *hosts]
+    if asked.network == "auto":
+        unseen = spec.mode is None or spec.mode in methods.CONFINED_MODES
+        limited = unseen and methods.available().network
+        told = Warned(message=UNLIMITED.format(name), code="not_enforced") if limited and not model else None
+        asked = replace(asked, network="off" if limited and model else "on")
+    if asked.network == "off":
+        own = in_settings(placed(card.settings if card is not None else (), env), (*asked.hosts, *hosts))
+        given = (*in_environment(env), *filter(None, map(host_of, addresses(spec))))
+        reached = tuple(dict.fromkeys((*asked.hosts, *model, *given, *own.counted)))
+        new = "; ".join(NEW.format(host, name) for host in own.new if host not in reached)
+        told = Warned(message=new, code="network") if new else None
+        asked = replace(asked, hosts=reached)
+    return replace(spec, confinement=asked), told
 
 
 def unchanged(spec: SessionSpec, mode: Mode) -> str:
@@ -136,13 +164,13 @@ def unchanged(spec: SessionSpec, mode: Mode) -> str:
     return f"it goes on without a sandbox, as it was started; resume the session in {mode} to have it confined"
 
 
-async def started(made: Enclosure | None, start: Callable[[Confinement | None], Awaitable[P]]) -> P:
+async def started(made: Enclosure | None, start: Callable[[Confinement | None, Reaching | None], Awaitable[P]]) -> P:
     """Start a program in its enclosure, which lasts as long as the process; `watched` then checks its turns."""
     if made is None:
-        return await start(None)
+        return await start(None, None)
     try:
         begun = made.now()
-        peer = await start(begun)
+        peer = await start(begun, made.gate.reach if made.gate is not None else None)
     except BaseException:
         made.close()
         raise
@@ -153,6 +181,8 @@ async def started(made: Enclosure | None, start: Callable[[Confinement | None], 
     peer.enclosed = made
     peer.hint = "it runs in a sandbox and can write its workspace" + made.own
     peer.hint += "; more with agents.NAME.writes in the settings, in -p and the chat with --add-dir, or --no-sandbox"
+    if made.gate is not None:
+        peer.hint += f". It reaches only {', '.join(made.hosts) or 'nothing'}; more with --network HOSTS, or on"
     return peer
 
 
@@ -162,9 +192,13 @@ def is_sealed(peer: Peer[Any, Any]) -> bool:
 
 
 @asynccontextmanager
-async def watched(peer: Peer[Any, Any], emit: Callable[[Event], None]) -> AsyncIterator[None]:
-    """Around a turn: its commits are taken over, and protected files that it made are moved out, with a warning."""
+async def watched(
+    peer: Peer[Any, Any], emit: Callable[[Event], None], session: BaseSession | None = None
+) -> AsyncIterator[None]:
+    """Around a turn: its commits are taken over, and protected files that it made are moved out, with a warning. A
+    person of the `session` is asked about hosts that are not in its list."""
     enclosed = peer.enclosed
+    gate = enclosed.gate if isinstance(enclosed, Enclosure) else None
 
     def say(message: str) -> None:
         emit(Warned(message=message, code="git"))
@@ -172,9 +206,13 @@ async def watched(peer: Peer[Any, Any], emit: Callable[[Event], None]) -> AsyncI
     if enclosed is not None:
         enclosed.begin_turn()
         await enclosed.ready(say)
+    if isinstance(enclosed, Enclosure) and enclosed.told is not None:
+        emit(enclosed.told)
+        enclosed.told = None
     check = await asyncio.to_thread(peer.watching) if peer.watching is not None else None
     try:
-        yield
+        with gate.turn(emit, session) if gate is not None else nullcontext():
+            yield
     finally:
         if enclosed is not None:
             await enclosed.finish(say)

@@ -29,6 +29,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Options for the driver that only this agent understands."""
     writes: tuple[str, ...] = ()
     """Further directories of its own, besides those on its card, that it must be able to write in a sandbox."""
+    hosts: tuple[str, ...] = ()
+    """Further hosts of its service, besides those on its card."""
 
     def program(self) -> str:
         """The path of its command."""
@@ -66,4 +68,5 @@ def launch_of(card: Card, settings: AgentSettings | None = None, command: str = 
         mode=settings.mode,
         options=settings.options,
         writes=settings.writes,
+        hosts=settings.hosts,
     )

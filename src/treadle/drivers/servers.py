@@ -64,3 +64,8 @@ def programs(spec: SessionSpec) -> list[list[str]]:
     """The command lines of servers that the agent will start, which must be visible in its sandbox."""
     servers = [server for server in spec.tools.servers.values() if server.get("command")]
     return [[server["command"], *server.get("args", ())] for server in servers]
+
+
+def addresses(spec: SessionSpec) -> list[str]:
+    """Those of servers that the agent will connect to."""
+    return [str(server["url"]) for server in spec.tools.servers.values() if server.get("url")]

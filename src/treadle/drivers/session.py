@@ -226,7 +226,7 @@ class DrivenSession(BaseSession):
     async def _turn(self, turn: Turn) -> TurnEnded:
         if self._lost is not None or self.peer.gone:
             raise RemoteError(f"{self.card.name} has ended", hint="open a new session, or resume this one by its id")
-        async with watched(self.peer, self.emit):
+        async with watched(self.peer, self.emit, self):
             ended = await self._whole_turn(Work(turn))
         if (stop := self.spec.program.stop) is not None:
             await stop(ended.outcome, ended.text)

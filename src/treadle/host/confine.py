@@ -140,6 +140,8 @@ def narrowed(asked: Confinement, policy: PolicyProfile) -> Confinement:
     do what the policy says, such as deny one host and allow all others."""
     if _everywhere(policy.deny_network):
         return replace(asked, network="off", hosts=())
+    if _everywhere(policy.allow_network) and asked.network == "auto":
+        return replace(asked, network="on")
     if not policy.allow_network or _everywhere(policy.allow_network):
         return asked
     try:

@@ -11,6 +11,7 @@ from treadle.drivers.confined import Enclosure, started
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError, Unsupported
+from treadle.io.sandbox.proxy import Reaching
 from treadle.receipts.trace import Covers
 from treadle.session import Agent, AgentInfo, Answer, Confinement
 from treadle.wire.common.connection import CAP
@@ -118,9 +119,16 @@ class SidecarExecutor:
         root, name = order.workspace.root, self._name
         self._root = os.path.realpath(root)
 
-        def start(walls: Confinement | None) -> Awaitable[SidecarPeer]:
+        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[SidecarPeer]:
             return SidecarPeer.spawn(
-                self._argv, env=env, cwd=root, name=name, timing=self._timing, cap=self._cap, confinement=walls
+                self._argv,
+                env=env,
+                cwd=root,
+                name=name,
+                timing=self._timing,
+                cap=self._cap,
+                confinement=walls,
+                reaching=reaching,
             )
 
         if self._enclosure is not None:
@@ -178,7 +186,9 @@ class SidecarExecutor:
             return []
         left_out = self._peer.wire.notes_left_out
         more = [Deviation(where="notes", problem=f"{left_out} more were made")] if left_out else []
-        return [*self._peer.notes, *more, *self._taking_out]
+        gate = self._enclosure.gate if self._enclosure is not None else None
+        refused = [Deviation(where="network", problem=why) for why in gate.refused.values()] if gate else []
+        return [*self._peer.notes, *more, *refused, *self._taking_out]
 
     @property
     def exit_code(self) -> int | None:

@@ -44,6 +44,7 @@ from treadle.errors import (
 )
 from treadle.io.link import WRITE_TIMEOUT, Link, Received, Said, WireConnection
 from treadle.io.process.child import Child
+from treadle.io.sandbox.proxy import Reaching
 from treadle.io.sandbox.start import start
 from treadle.io.within import within
 from treadle.session import Confinement, Watching
@@ -124,9 +125,10 @@ class Peer(Generic[Received, Said]):
         cwd: str,
         patience: Patience | None = None,
         confinement: Confinement | None = None,
+        reaching: Reaching | None = None,
     ) -> Self:
         """Start the program; raises NotFound when there is none. The caller ends it: `end`, `leave` or `async with`."""
-        child = await start(confinement, argv, env=env, cwd=cwd, stdin="pipe")
+        child = await start(confinement, argv, env=env, cwd=cwd, stdin="pipe", reaching=reaching)
         return cls(child, wire, name=name, patience=patience)
 
     def __repr__(self) -> str:

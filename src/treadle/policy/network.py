@@ -50,6 +50,15 @@ def named(url: str) -> tuple[str, int]:
     return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
+def host_of(url: str) -> str:
+    """The host that an address leads to, as it is written in a list; empty when it names none."""
+    try:
+        name, port = named(url)
+    except ValueError:
+        return ""
+    return shown(name, port) if is_host(name) else ""
+
+
 def shown(name: str, port: int) -> str:
     """As a person writes it in a list."""
     return name if port in (80, 443) else f"{name}:{port}"

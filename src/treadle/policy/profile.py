@@ -76,7 +76,8 @@ class Profile:
         if self.mode == "plan":
             decisions.append(modes.judge(access, "plan"))
         if access.url is not None and ruled is None and (why := self.unreachable(access.url)):
-            decisions.append(Decision(verdict="ask", reason=why))
+            # An order, which has no mode, waits for no one.
+            decisions.append(Decision(verdict="deny" if self.mode is None else "ask", reason=why))
         if access.outside:
             decisions.append(Decision(verdict="ask", reason=f"to run outside of the sandbox: {access.outside}"))
         if self.mode is not None and not self.rules.names_paths(access):

@@ -81,6 +81,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Options that only this agent understands; its page in the docs lists them."""
     writes: tuple[str, ...] = ()
     """Directories of its own that it may write in a sandbox, beside the workspace: `~/.x` or `$VARIABLE`."""
+    hosts: tuple[str, ...] = ()
+    """The hosts of its service, which it reaches where the network is limited."""
 
     @property
     def mode(self) -> Mode | None:

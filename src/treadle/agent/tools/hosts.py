@@ -3,7 +3,28 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from treadle.events import Asked, Warned
 from treadle.policy.network import shown
+from treadle.sessions.session import new_id
+
+
+def host_question(who: str, host: str, port: int, *, call: str | None, deadline: float | None) -> Asked:
+    return Asked(
+        request=new_id("ask"),
+        kind="permission",
+        text=f"{who} wants to reach {shown(host, port)}, which is not among the hosts that may be reached",
+        call=call,
+        name="network",
+        args={"host": host, "port": port},
+        tool_kind="network",
+        deadline=deadline,
+    )
+
+
+def host_granted(host: str, port: int) -> Warned:
+    name = shown(host, port)
+    kept = "For good: add it to network in the settings, or to --network"
+    return Warned(message=f"{name} can be reached for the rest of this session. {kept}")
 
 
 class HostQuestions:

@@ -417,7 +417,7 @@ class AcpSession(DrivenSession):
 
     def confined(self) -> Confinement | None:
         """How a command that runs through us is confined: like one of our own agent."""
-        return self._confining.now()
+        return self._confining.for_command()
 
     async def use(self, access: Access, call: str) -> str:
         """Judge something that it does through us. Returns its call; raises Fault when it is not allowed.

@@ -19,6 +19,7 @@ CARDS = (
         sets={"DISABLE_AUTOUPDATER": "1"},
         writes=("$CLAUDE_CONFIG_DIR|~/.claude",),
         adapters=("claude-agent-acp", "claude-code-acp"),
+        settings=("$CLAUDE_CONFIG_DIR/settings.json|~/.claude/settings.json",),
         hosts=("api.anthropic.com", "platform.claude.com", "claude.ai"),
         transcripts=("$CLAUDE_CONFIG_DIR/projects/{cwd}/{id}.jsonl", "~/.claude/projects/{cwd}/{id}.jsonl"),
         capabilities=levels(

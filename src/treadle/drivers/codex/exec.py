@@ -15,6 +15,7 @@ from treadle.drivers.launch import Launch
 from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
 from treadle.events import CommandRun, ErrorInfo, Message, TextDelta, ToolEnded, ToolStarted, TurnEnded, Warned
 from treadle.io.peer import Patience, Peer
+from treadle.io.sandbox.proxy import Reaching
 from treadle.io.within import within
 from treadle.session import AgentInfo, Confinement, Mode, SessionSpec
 from treadle.sessions import abilities
@@ -46,6 +47,7 @@ class ExecSession(BaseSession):
         self._spec, self._env, self._patience = spec, env, patience
         self._program = launch.argv[0]
         self._writes = (*card.writes, *launch.writes)
+        self._hosts = launch.hosts
         self._thread = spec.start.resume or ""
         self._before: dict[str, Any] = {}
         """Its counts at the end of the last turn, because they cover the whole thread."""
@@ -69,9 +71,9 @@ class ExecSession(BaseSession):
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         argv = self._argv()
-        made = enclosure(self._spec, self._info.name, argv, self._env, self._writes)
+        made = enclosure(self._spec, self._info.name, argv, self._env, self._writes, self._hosts)
 
-        def start(walls: Confinement | None) -> Awaitable[Peer[Any, str]]:
+        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
             return Peer.start(
                 argv,
                 CodexOutput(),
@@ -80,11 +82,12 @@ class ExecSession(BaseSession):
                 cwd=self._spec.cwd,
                 patience=self._patience,
                 confinement=walls,
+                reaching=reaching,
             )
 
         peer = await started(made, start)
         self._info = msgspec.structs.replace(self._info, sealed=self._info.sealed is not False and is_sealed(peer))
-        async with watched(peer, self.emit):
+        async with watched(peer, self.emit, self):
             return await self._whole_turn(peer, turn)
 
     async def _whole_turn(self, peer: Peer[Any, str], turn: Turn) -> TurnEnded:

@@ -28,6 +28,7 @@ from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnE
 from treadle.io.disk import DISK
 from treadle.io.paths import here
 from treadle.io.process.programs import command_words
+from treadle.io.sandbox.proxy import Reaching
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.policy.profile import build_guard
@@ -48,9 +49,11 @@ class SidecarAgent:
         *,
         timing: Timing | None = None,
         writes: Sequence[str] = (),
+        hosts: Sequence[str] = (),
         bind: Bind | None = None,
     ) -> None:
         self._writes = writes
+        self._hosts = hosts
         self._bind = bind
         self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._timing = timing or Timing()
@@ -82,11 +85,17 @@ class SidecarAgent:
         whole = reduced(os.environ, ENVIRONMENT, providers=True)
         whole.pop("TREADLE_AGENT", None)  # meant for us: a sidecar that inherits it would start another, without end
         whole |= env
-        made = enclosure(spec, self.name, self._argv, whole, self._writes) if spec is not None else None
+        made = enclosure(spec, self.name, self._argv, whole, self._writes, self._hosts) if spec is not None else None
 
-        def start(walls: Confinement | None) -> Awaitable[SidecarPeer]:
+        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[SidecarPeer]:
             return SidecarPeer.spawn(
-                self._argv, env=whole, cwd=cwd, name=self.name, timing=self._timing, confinement=walls
+                self._argv,
+                env=whole,
+                cwd=cwd,
+                name=self.name,
+                timing=self._timing,
+                confinement=walls,
+                reaching=reaching,
             )
 
         return await started(made, start)
@@ -94,7 +103,7 @@ class SidecarAgent:
 
 def launched(card: Card, launch: Launch, bind: Bind | None = None) -> SidecarAgent:
     """Called by `agents.py`."""
-    return SidecarAgent(launch.argv, writes=launch.writes, bind=bind)
+    return SidecarAgent(launch.argv, writes=launch.writes, hosts=launch.hosts, bind=bind)
 
 
 def agent_info(name: str, hello: SidecarHello) -> AgentInfo:
@@ -126,7 +135,7 @@ class SidecarSession(BaseSession):
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         peer = await self._ready()
-        async with watched(peer, self.emit):
+        async with watched(peer, self.emit, self):
             return await self._whole_turn(peer, turn)
 
     async def _whole_turn(self, peer: SidecarPeer, turn: Turn) -> TurnEnded:

@@ -19,6 +19,7 @@ from treadle.errors import Cancelled, PeerClosed, PeerFatal, PeerStalled, Remote
 from treadle.io.peer import Patience, Peer
 from treadle.io.process import table
 from treadle.io.process.child import Child
+from treadle.io.sandbox.proxy import Reaching
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 from treadle.wire.common.connection import CAP
@@ -73,9 +74,10 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         timing: Timing = Timing(),  # noqa: B008
         cap: int = CAP,
         confinement: Confinement | None = None,
+        reaching: Reaching | None = None,
     ) -> SidecarPeer:
         """Start it. Call `await_hello` next, and `close` at the end in any case."""
-        return cls(await start(confinement, argv, env=env, cwd=cwd, stdin="pipe"), name, timing, cap)
+        return cls(await start(confinement, argv, env=env, cwd=cwd, stdin="pipe", reaching=reaching), name, timing, cap)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

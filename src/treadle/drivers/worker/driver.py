@@ -26,6 +26,7 @@ from treadle.errors import BudgetExceeded, ConfigError, LimitReached, MaxIterati
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.peer import Patience
 from treadle.io.process.programs import command_words
+from treadle.io.sandbox.proxy import Reaching
 from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
@@ -62,9 +63,11 @@ class WorkerAgent:
         *,
         patience: Patience | None = None,
         writes: Sequence[str] = (),
+        hosts: Sequence[str] = (),
         bind: Bind | None = None,
     ) -> None:
         self._writes = writes
+        self._hosts = hosts
         self._bind = bind
         self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._patience = patience or Patience(handshake=HANDSHAKE)
@@ -85,9 +88,9 @@ class WorkerAgent:
         env |= spec.env
         patience = replace(self._patience, silence=self._patience.silence or _a_few_heartbeats(env))
         spec = decided(spec, env)
-        made = enclosure(spec, self.name, self._argv, env, self._writes)
+        made = enclosure(spec, self.name, self._argv, env, self._writes, self._hosts)
 
-        def start(walls: Confinement | None) -> Awaitable[WorkerPeer]:
+        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[WorkerPeer]:
             return WorkerPeer.start(
                 self._argv,
                 Connection("client"),
@@ -96,6 +99,7 @@ class WorkerAgent:
                 env=env,
                 patience=patience,
                 confinement=walls,
+                reaching=reaching,
             )
 
         worker = await started(made, start)
@@ -107,7 +111,8 @@ def launched(card: Card, launch: Launch, bind: Bind | None = None) -> WorkerAgen
     seconds = launch.options.get("handshake", HANDSHAKE)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
         raise ConfigError(f"the option handshake of a worker is {seconds!r}", hint="give a number of seconds")
-    return WorkerAgent(launch.argv, writes=launch.writes, patience=Patience(handshake=float(seconds)), bind=bind)
+    patience = Patience(handshake=float(seconds))
+    return WorkerAgent(launch.argv, writes=launch.writes, hosts=launch.hosts, patience=patience, bind=bind)
 
 
 def _extended(extensions: frozenset[str]) -> dict[str, Level]:
@@ -163,7 +168,7 @@ class WorkerSession(BaseSession):
     async def _turn(self, turn: Turn) -> TurnEnded:
         if self._worker.gone:
             raise RemoteError(f"{self._worker.name} has ended", hint="open a new session")
-        async with watched(self._worker, self.emit):
+        async with watched(self._worker, self.emit, self):
             return await self._whole_turn(turn)
 
     async def _whole_turn(self, turn: Turn) -> TurnEnded:

@@ -4,7 +4,6 @@ import os
 import pwd
 import sys
 from collections.abc import Mapping, Sequence
-from shutil import which
 
 from treadle.io.paths import config_file, state_dir
 from treadle.policy import credentials as known
@@ -73,6 +72,8 @@ def shown(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
     The whole installation, because a program needs its other files, and the interpreter in its first line needs its
     own; only the file if it lies in /tmp itself.
     """
+    from shutil import which  # most turns start no program
+
     path = env.get("PATH", os.defpath)
     words = [which(argv[0], path=path) or argv[0], *argv[1:]]
     files = [word for word in words if os.path.isabs(word) and os.path.isfile(word)]

@@ -17,7 +17,7 @@ import msgspec
 
 from treadle.errors import NotFound, TreadleError
 from treadle.io.process.programs import run_program
-from treadle.policy.network import GROUPS, is_host, named, shown
+from treadle.policy.network import GROUPS, host_of
 
 SECONDS = 30.0
 UV = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL")
@@ -45,21 +45,13 @@ def found(listed: Iterable[str]) -> FoundHosts:
 def _asked(group: str) -> FoundHosts:
     tool, urls = _TOOLS[group]
     try:
-        hosts = tuple(dict.fromkeys(filter(None, map(_host, urls()))))
+        hosts = tuple(dict.fromkeys(filter(None, map(host_of, urls()))))
         why = "says no registry"
     except (TreadleError, OSError, ValueError) as error:
         hosts, why = (), f"cannot be asked ({error})"
     if hosts:
         return FoundHosts(hosts, "")
     return FoundHosts((), f"{group} is in the list, but {tool} {why}: name the hosts of its registry instead")
-
-
-def _host(url: str) -> str:
-    try:
-        name, port = named(url)
-    except ValueError:
-        return ""
-    return shown(name, port) if is_host(name) else ""
 
 
 def _said(*argv: str) -> str:
