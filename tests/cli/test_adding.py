@@ -22,7 +22,12 @@ def run(*words: str) -> tuple[int, str]:
 def test_what_can_be_added_is_listed_with_its_day_and_its_pin() -> None:
     code, out = run("add")
     assert code == 0 and "the registry of 2026-08-20" in out
-    assert "grok-build" in out and "greeted 2026-11-16" in out and "a download: not fetched" in out
+    assert (
+        "grok-build" in out
+        and "completed a turn 2026-11-17" in out
+        and "greeted 2026-11-16: it opens no session" in out
+        and "a download: not fetched" in out
+    )
 
 
 @pytest.mark.parametrize(

@@ -133,4 +133,7 @@ def test_the_table_in_the_docs_is_made_from_the_cards() -> None:
         levels = [marks[card.capabilities[name]] for card in cards().values()]
         what = ability.what if ability.binding else f"{ability.what} (*warned*)"
         rows.append(f"| {name} | {' | '.join(levels)} | {what} |")
-    made(ROOT / "docs" / "reference" / "agents.md", "abilities", "\n".join(rows) + "\n")
+    page = ROOT / "docs" / "reference" / "agents.md"
+    made(page, "abilities", "\n".join(rows) + "\n")
+    warned = [f"- `{name}`: {one.what}. {one.nevertheless}." for name, one in ABILITIES.items() if not one.binding]
+    made(page, "warned", "\n".join(warned) + "\n")

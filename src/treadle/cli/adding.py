@@ -66,6 +66,7 @@ def _settings(agent: registry.ListedAgent, command: str) -> dict[str, Any]:
     settings: dict[str, Any] = {"command": shlex.join([command])}
     if agent.name not in cards():
         settings |= {"speaks": "acp", "arguments": [*agent.arguments]}
+        settings |= {"writes": [*agent.writes]} if agent.writes else {}
     return {**settings, "set": agent.sets} if agent.sets else settings
 
 
@@ -94,7 +95,11 @@ def _show(listed: registry.AgentRegistry, as_json: bool) -> None:
     click.echo(f"the registry of {listed.date}:")
     for each in listed.agents:
         how = "a download: not fetched" if each.source == "download" else f"{each.source} {each.package}"
-        how += f", greeted {each.greeted}" if each.greeted else ", not tried" if each.package else ""
+        if each.turned:
+            how += f", completed a turn {each.turned}"
+        elif each.package:
+            seen = f"greeted {each.greeted}" if each.greeted else "not tried"
+            how += f", {seen}{': ' if each.untried else ''}{each.untried}"
         click.echo(printable(f"{each.name:16} {each.version:12} {each.title:18} {how}"))
 
 

@@ -30,8 +30,14 @@ class ListedAgent(msgspec.Struct, frozen=True, kw_only=True):
     """Its command, if it has another name than the package."""
     arguments: tuple[str, ...] = ()
     sets: dict[str, str] = {}
+    writes: tuple[str, ...] = ()
+    """Directories of its own that it must be able to write in a sandbox, beside those of an agent that it adapts."""
     greeted: str = ""
     """The day on which this release, fetched in this way, answered our greeting; empty: never tried."""
+    turned: str = ""
+    """The day on which it completed a turn with a scripted model, also in a sandbox."""
+    untried: str = ""
+    """Why it has not."""
 
 
 class AgentRegistry(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +65,9 @@ def _download(*agents: tuple[str, str, str]) -> Iterable[ListedAgent]:
     return (ListedAgent(name=name, title=title, version=version, source="download") for name, title, version in agents)
 
 
-_GREETED = "2026-11-16"
+_GREETED, _TURNED = "2026-11-16", "2026-11-17"
+_NO_PACKAGE = "its package was not to be had"
+_ACCOUNT = "it opens no session without an account of its vendor"
 COPY = AgentRegistry(
     date=DATE,
     agents=(
@@ -71,12 +79,22 @@ COPY = AgentRegistry(
             "--acp",
             sets={"AUGMENT_DISABLE_AUTO_UPDATE": "1"},
             greeted=_GREETED,
+            untried=_ACCOUNT,
         ),
-        _npm("claude-acp", "Claude Agent", "@agentclientprotocol/claude-agent-acp", "0.99.1", greeted=_GREETED),
-        _npm("cline", "Cline", "cline", "3.0.65", "--acp", greeted=_GREETED),
-        _npm("codex-acp", "Codex", "@agentclientprotocol/codex-acp", "2.6.0", program="codex-acp", greeted=_GREETED),
-        _npm("dimcode", "DimCode", "dimcode", "0.3.16", "acp"),
-        _npm("dirac", "Dirac", "dirac-cli", "0.4.37", "--acp"),
+        _npm(
+            *("claude-acp", "Claude Agent", "@agentclientprotocol/claude-agent-acp", "0.99.1"),
+            greeted=_GREETED,
+            turned=_TURNED,
+        ),
+        _npm("cline", "Cline", "cline", "3.0.65", "--acp", greeted=_GREETED, untried=_ACCOUNT),
+        _npm(
+            *("codex-acp", "Codex", "@agentclientprotocol/codex-acp", "2.6.0"),
+            program="codex-acp",
+            greeted=_GREETED,
+            turned=_TURNED,
+        ),
+        _npm("dimcode", "DimCode", "dimcode", "0.3.16", "acp", untried=_NO_PACKAGE),
+        _npm("dirac", "Dirac", "dirac-cli", "0.4.37", "--acp", untried=_NO_PACKAGE),
         _npm(
             "factory-droid",
             "Factory Droid",
@@ -85,6 +103,7 @@ COPY = AgentRegistry(
             *("exec", "--output-format", "acp-daemon"),
             sets={"DROID_DISABLE_AUTO_UPDATE": "true", "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false"},
             greeted=_GREETED,
+            untried=_ACCOUNT,
         ),
         ListedAgent(
             name="fast-agent",
@@ -93,14 +112,31 @@ COPY = AgentRegistry(
             source="pypi",
             package="fast-agent-acp",
             arguments=("-x",),
+            untried="it needs Python 3.12 or later",
         ),
-        _npm("github-copilot", "GitHub Copilot", "@github/copilot-language-server", "1.533.0", "--acp"),
-        _npm("glm-acp-agent", "GLM Agent", "glm-acp-agent", "1.6.0"),
-        _npm("grok-build", "Grok Build", "@xai-official/grok", "1.0.41", "agent", "stdio", greeted=_GREETED),
-        _npm("kilo", "Kilo", "@kilocode/cli", "7.4.22", "acp", program="kilo"),
-        _npm("nova", "Nova", "@compass-ai/nova", "1.1.35", "acp"),
-        _npm("pi-acp", "pi ACP", "pi-acp", "0.0.34", greeted=_GREETED),
-        _npm("sigit", "siGit Code", "@smbcloud/sigit", "1.5.2"),
+        _npm(
+            *("github-copilot", "GitHub Copilot", "@github/copilot-language-server", "1.533.0", "--acp"),
+            untried="this release was no longer to be had",
+        ),
+        _npm("glm-acp-agent", "GLM Agent", "glm-acp-agent", "1.6.0", untried=_NO_PACKAGE),
+        _npm(
+            *("grok-build", "Grok Build", "@xai-official/grok", "1.0.41", "agent", "stdio"),
+            writes=("$GROK_HOME|~/.grok",),
+            greeted=_GREETED,
+            turned=_TURNED,
+        ),
+        _npm(
+            *("kilo", "Kilo", "@kilocode/cli", "7.4.22", "acp"),
+            program="kilo",
+            untried="this release, and the program that a later one needs, were not to be had",
+        ),
+        _npm("nova", "Nova", "@compass-ai/nova", "1.1.35", "acp", untried=_NO_PACKAGE),
+        _npm(
+            *("pi-acp", "pi ACP", "pi-acp", "0.0.34"),
+            greeted=_GREETED,
+            untried="with pi 0.74.2 it opens no session, and a later pi was not to be had",
+        ),
+        _npm("sigit", "siGit Code", "@smbcloud/sigit", "1.5.2", untried=_NO_PACKAGE),
         *_download(
             ("amp-acp", "Amp", "0.9.0"),
             ("cortex-code", "Cortex Code", "1.0.73"),

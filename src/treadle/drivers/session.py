@@ -228,9 +228,20 @@ class DrivenSession(BaseSession):
             raise RemoteError(f"{self.card.name} has ended", hint="open a new session, or resume this one by its id")
         async with watched(self.peer, self.emit, self):
             ended = await self._whole_turn(Work(turn))
+        if ended.outcome == "completed":
+            self._warn_of_unmetered()
         if (stop := self.spec.program.stop) is not None:
             await stop(ended.outcome, ended.text)
         return ended
+
+    def _warn_of_unmetered(self) -> None:
+        """A program that we do not know may declare that it counts, and report nothing."""
+        limits, spent = self.spec.limits, self._spent
+        missing = ["tokens"] if limits.max_tokens is not None and not spent.total_tokens else []
+        missing += ["costs"] if limits.max_cost_usd is not None and spent.cost_usd is None else []
+        if missing:
+            told = f"{self.card.name} reported no {' and no '.join(missing)} in this turn, so that limit was not kept"
+            self.emit(Warned(message=told, code="not_enforced"))
 
     async def _whole_turn(self, work: Work) -> TurnEnded:
         self._work, turn = work, work.turn

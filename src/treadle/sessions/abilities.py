@@ -26,8 +26,13 @@ class Ability(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     wanted: Callable[[SessionSpec], bool] | None = None
     """Whether a session that is about to be opened asks for it."""
-    binding: bool = True
-    """Whether a session that asks for it is refused. Otherwise it is opened, and a warning says what is not kept."""
+    nevertheless: str = ""
+    """Why a session that asks for it is opened, with a warning that says what is not kept; empty: it is refused."""
+
+    @property
+    def binding(self) -> bool:
+        """Whether a session that asks for it is refused."""
+        return not self.nevertheless
 
 
 _IN_PROCESS = "native and claude can"
@@ -129,14 +134,14 @@ _ALL = (
         what="only those MCP servers are used, and no settings files but those that are named",
         refusal="also uses the MCP servers and settings of its own files",
         wanted=lambda spec: spec.tools.only_servers or spec.instructions.sources is not None,
-        binding=False,
+        nevertheless="Claude's SDKs ask for it in every session",
     ),
     Ability(
         name="toolset",
         what="the tools that it has can be chosen",
         refusal="keeps all of its tools, whichever are chosen",
         wanted=lambda spec: spec.tools.offered is not None or bool({*spec.tools.denied} - {"ask_user"}),
-        binding=False,
+        nevertheless="a worker is always told of tools, and Claude's SDKs name some that other agents do not have",
     ),
     Ability(
         name="system_prompt",
@@ -196,7 +201,7 @@ _ALL = (
         refusal="does not count its model calls, so a limit on them is not kept",
         hint=_SECONDS,
         wanted=lambda spec: spec.limits.max_iterations is not None,
-        binding=False,
+        nevertheless="it is set as a precaution, also for all agents at once; limits of time, tokens and cost bind",
     ),
 )
 ABILITIES: dict[str, Ability] = {ability.name: ability for ability in _ALL}

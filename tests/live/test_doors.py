@@ -1,0 +1,334 @@
+"""What an agent does not declare, asked for over every door: refused or warned about where it was asked, never lost.
+
+The agents are played from recordings of the real programs, through the installed command, and what they hear is
+written down: what was refused, none of them has heard of. The table is a page of the docs, made by this run.
+"""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from tests.agent.test_images import png
+from tests.drivers.programs import CACHE, PROGRAMS
+from tests.drivers.scenarios import OTHER, PATIENCE
+from tests.drivers.test_contract import HERE
+from tests.installed import TREADLE
+from tests.sessions.test_abilities import WISHES
+from treadle.agents import find_agent
+from treadle.drivers.card import cards
+from treadle.errors import TreadleError
+from treadle.events import Failed, ToolStarted, TurnEnded, Warned
+from treadle.session import Change, Confinement, Mode, Prompt, SessionSpec
+from treadle.sessions.abilities import ABILITIES, can
+from treadle.sessions.session import run_turn
+
+KEPT = CACHE / "doors.json"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-doors.md"
+POLICY = "cannot be held to the order's policy"
+"""The reason of a sidecar, whose orders state which tools may be used."""
+ID = "6f1f8c86-2f3f-4a1e-9d0f-0d1c6f3a9d11"
+
+
+class Place(NamedTuple):
+    agent: str
+    work: Path
+    env: dict[str, str]
+    noted: Path
+    """What the agent heard."""
+
+    def heard(self) -> str:
+        return self.noted.read_text() if self.noted.exists() else ""
+
+    async def run(self, *words: str, given: str = "") -> str:
+        """What the installed command says, on both of its streams."""
+        process = await asyncio.create_subprocess_exec(
+            *(TREADLE, *words),
+            env=self.env,
+            cwd=self.work,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        out, _ = await process.communicate(given.encode())
+        return out.decode()
+
+
+@contextlib.contextmanager
+def playing(name: str, recording: str, tmp_path: Path) -> Any:
+    """A person's settings, in which this agent is the recording."""
+    home, work, noted = tmp_path / "home", tmp_path / "work", tmp_path / "heard"
+    for folder in (home, work):
+        folder.mkdir()
+    player = [sys.executable, "-S", "-m", "treadle.testing.record", str(noted)]
+    player += [
+        sys.executable,
+        "-S",
+        "-m",
+        "treadle.testing.replay",
+        str(HERE / name / "recordings" / f"{recording}.jsonl"),
+    ]
+    source = str(Path(sys.modules["treadle"].__file__ or "").parents[1])
+    command = json.dumps(" ".join(player))
+    (home / "config.toml").write_text(
+        f"[agents.{name}]\ncommand = {command}\nset = {{PYTHONPATH = {json.dumps(source)}}}\n"
+    )
+    bins = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {"HOME": str(home), "PATH": bins, "LANG": "C.UTF-8", "TREADLE_HOME": str(home)}
+    yield Place(name, work, env, noted)
+
+
+# What each door can be asked for...
+
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "effort": ("--effort", "low"),
+    "fork": ("--resume", ID, "--fork-session"),
+    "resume": ("--resume", ID),
+    "session_id": ("--session-id", ID),
+    "servers": ("--mcp-config", '{"mcpServers": {"notes": {"command": "true"}}}'),
+    "servers_alone": ("--strict-mcp-config",),
+    "toolset": ("--tools", "read"),
+    "subagents": ("--agents", '{"a": {"description": "d", "prompt": "p"}}'),
+    "cost": ("--max-budget-usd", "1"),
+    "iterations": ("--max-turns", "3"),
+}
+
+
+async def oneshot(place: Place, ability: str) -> str:
+    return await place.run(
+        *("-p", "--agent", place.agent, "[[hello]]", "--output-format", "json", "--permission-mode", "suggest"),
+        *OPTIONS[ability],
+    )
+
+
+async def images(place: Place) -> str:
+    """A record of a program that drives us as if we were Claude Code."""
+    source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png()).decode()}
+    content = [{"type": "image", "source": source}, {"type": "text", "text": "[[hello]]"}]
+    record = {"type": "user", "message": {"role": "user", "content": content}}
+    words = (
+        "-p",
+        "--agent",
+        place.agent,
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+    )
+    return await place.run(*words, given=json.dumps(record) + "\n")
+
+
+async def chained(place: Place, ability: str, wire: str) -> str:
+    """Our own client of that wire asks for it."""
+    agent = find_agent(f"{wire}:{TREADLE} {wire} --agent {place.agent}", {})
+    spec = WISHES.get(ability, SessionSpec(cwd="/"))
+    if spec.start.resume is not None:
+        spec = msgspec.structs.replace(spec, start=msgspec.structs.replace(spec.start, resume=ID))
+    mode: Mode = "full-auto" if wire == "sidecar" else "suggest"  # a sidecar asks no one
+    walls = Confinement(use="off")  # around the door; not what is asked here
+    spec = msgspec.structs.replace(spec, cwd=str(place.work), env=place.env, mode=mode, confinement=walls)
+    words: list[str] = []
+    try:
+        session = await agent.open(spec)
+    except TreadleError as error:
+        return str(error)
+    try:
+        if ability in ("switch_model", "mode"):
+            await session.configure(Change(model="m") if ability == "switch_model" else Change(mode="plan"))
+        async for event in run_turn(session, "[[hello]]"):
+            if isinstance(event, Warned):
+                words.append(event.message)
+            elif isinstance(event, Failed | TurnEnded) and event.error is not None:
+                words.append(event.error.message)
+        words += [event.message for event in session.events(0).ready() if isinstance(event, Warned)]
+    except TreadleError as error:
+        words.append(str(error))
+    finally:
+        await session.close()
+    return "\n".join(words)
+
+
+async def as_worker(place: Place, ability: str) -> str:
+    """Its warnings are on its stderr, because its messages have no place for them."""
+    config: dict[str, Any] = {"model": "", "system_prompt": "", "tools": []}
+    config |= {"toolset": {"tools": ["read_file"]}, "iterations": {"max_iterations": 3}}[ability]
+    requests = [
+        {"type": "init", "id": "1", "config": config},
+        {"type": "send", "id": "2", "message": "[[hello]]"},
+        {"type": "shutdown", "id": "3"},
+    ]
+    return await place.run("worker", "--agent", place.agent, given="".join(f"{json.dumps(one)}\n" for one in requests))
+
+
+async def steered(place: Place) -> str:
+    """A message to a running agent behind a worker."""
+    agent = find_agent(f"worker:{TREADLE} worker --agent {place.agent}", {})
+    walls = Confinement(use="off")
+    spec = SessionSpec.of(cwd=str(place.work), env=place.env, mode="full-auto", confinement=walls)
+    session = await agent.open(spec)
+    try:
+        reader = session.events()
+        turn = await session.prompt(Prompt(text="[[sleep]]"))
+        async for event in reader:
+            if isinstance(event, ToolStarted):
+                break
+        try:
+            accepted = await session.steer(turn, "MARKED")
+        except TreadleError as error:
+            return str(error)
+        return "it was accepted" if accepted else ABILITIES["steer"].refusal
+    finally:
+        await session.close()
+
+
+async def changed(place: Place) -> str:
+    """Claude's SDK, which takes us for Claude Code, approves a call with another input."""
+    import claude_agent_sdk as sdk
+
+    wrapper = place.work.parent / "as-claude"
+    wrapper.write_text(f'#!/bin/sh\nexec {TREADLE} --agent "{place.agent}" "$@"\n')
+    wrapper.chmod(0o755)
+
+    async def decide(name: str, given: dict[str, Any], context: Any) -> Any:
+        return sdk.PermissionResultAllow(updated_input={**given, "command": OTHER})
+
+    options = sdk.ClaudeAgentOptions(cli_path=str(wrapper), cwd=str(place.work), env=place.env, can_use_tool=decide)
+    async with sdk.ClaudeSDKClient(options=options) as client:
+        await client.query("[[touch]]")
+        async for message in client.receive_response():
+            if isinstance(message, sdk.ResultMessage):
+                return json.dumps([denied["tool_input"] for denied in message.permission_denials or []])
+    return ""
+
+
+async def mcp(place: Place, ability: str) -> str:
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    args = ["mcp", "--agent", place.agent, "--permission-mode", "suggest"]
+    server = StdioServerParameters(command=TREADLE, args=args, env=place.env, cwd=str(place.work))
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as client:
+        await client.initialize()
+        wanted = {"resume": {"resume": ID}, "model": {"model": "m"}}[ability]
+        told = await client.call_tool("run", {"prompt": "[[hello]]", **wanted})
+        return str(told.structured_content) + str(told.content)
+
+
+def over(wire: str) -> Callable[[Place, str], Awaitable[str]]:
+    return lambda place, ability: chained(place, ability, wire)
+
+
+def only(asked: Callable[[Place], Awaitable[str]]) -> Callable[[Place, str], Awaitable[str]]:
+    return lambda place, ability: asked(place)
+
+
+Door = Callable[[Place, str], Awaitable[str]]
+DOORS: dict[str, dict[str, tuple[Door, str]]] = {
+    "treadle -p": dict.fromkeys(OPTIONS, (oneshot, "text")),
+    "stream-json": {"images": (only(images), "text"), "changed_input": (only(changed), "denied")},
+    "worker": {
+        **dict.fromkeys(("toolset", "iterations"), (as_worker, "text")),
+        **dict.fromkeys(("cost", "resume"), (over("worker"), "text")),
+        "steer": (only(steered), "interrupted"),
+    },
+    "sidecar": dict.fromkeys(("toolset", "iterations", "cost"), (over("sidecar"), "text")),
+    "acp": dict.fromkeys(("resume", "fork", "servers", "switch_model", "mode"), (over("acp"), "text")),
+    "mcp": dict.fromkeys(("resume", "model"), (mcp, "text")),
+}
+"""By door, what it can be asked for: how, and the recording that is played. The rest its messages cannot say."""
+CASES = [
+    (door, ability, name)
+    for door, asked in DOORS.items()
+    for ability in asked
+    for name in PROGRAMS
+    if not can(cards()[name].capabilities, ability)
+]
+
+
+@pytest.mark.parametrize(("door", "ability", "name"), CASES)
+async def test_what_an_agent_cannot_do_is_refused_or_warned_about(
+    door: str, ability: str, name: str, tmp_path: Path
+) -> None:
+    ask, recording = DOORS[door][ability]
+    keep(door, ability, name, "lost")
+    with playing(name, recording, tmp_path) as place:
+        async with asyncio.timeout(2 * PATIENCE):
+            words = await ask(place, ability)
+        heard = place.heard()
+    if ability == "changed_input":
+        assert "touch marker.txt" in words, "the denial is in the result"
+        assert not (tmp_path / "work" / "marker.txt").exists()
+        became = "denied"
+    else:
+        assert ABILITIES[ability].refusal in words or POLICY in words, words
+        told = "MARKED" if ability == "steer" else "[[hello]]"
+        became = "warned" if told in heard else "refused"
+        assert became == "refused" or not ABILITIES[ability].binding, "it was refused, and the agent heard of it"
+    keep(door, ability, name, became)
+
+
+def keep(door: str, ability: str, name: str, became: str) -> None:
+    found = kept()
+    found.setdefault(door, {}).setdefault(ability, {})[name] = [became, time.strftime("%Y-%m-%d")]
+    KEPT.parent.mkdir(parents=True, exist_ok=True)
+    KEPT.write_text(json.dumps(found))
+
+
+def kept() -> dict[str, dict[str, dict[str, list[str]]]]:
+    found: dict[str, dict[str, dict[str, list[str]]]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return found
+
+
+def test_the_results_are_a_page_of_the_docs() -> None:
+    """Runs last."""
+    PAGE.write_text(page(kept()))
+
+
+HEAD = """# What an agent cannot do, asked for over every door
+
+Made by `make test-agents PART=doors`: every agent that does not declare an ability is asked for it over every door that
+has a way to ask. The agents are played from recordings of the real programs, and what they hear is written down.
+*refused*: the door answers with the reason, and the agent has heard nothing. *denied*: an approval of another input is
+a denial, and the call did not run. *warned*: the work goes on, and a warning where it was asked says what is not kept.
+A dot: that door has no way to ask for it.
+"""
+FOOT = """The chat, the page, `treadle fleet say` and the library use the same check on the session itself, which
+`make test` tries with every card; the chat and the page offer to change a call only where that works.
+"""
+
+
+def page(found: dict[str, dict[str, dict[str, list[str]]]]) -> str:
+    abilities = [name for name in ABILITIES if any(name in asked for asked in DOORS.values())]
+    rows = ["| ability | " + " | ".join(DOORS) + " |", "|---" * (len(DOORS) + 1) + "|"]
+    for ability in abilities:
+        cells = [_cell(found.get(door, {}).get(ability, {}), door, ability) for door in DOORS]
+        rows.append(f"| {ability} | " + " | ".join(cells) + " |")
+    asked = [(name, each) for door, ability, name in CASES if (each := found.get(door, {}).get(ability, {}).get(name))]
+    lost = sorted(name for name, (became, _) in asked if became == "lost")
+    told = f"Silent losses: {len(lost)} of {len(asked)} (agents, abilities and doors)"
+    days = sorted({day for _, (_, day) in asked})
+    last = f"{told}{': ' if lost else ''}{', '.join(lost)}; tried on {' and '.join(days)}."
+    return "\n".join([HEAD, *rows, "", last, "", FOOT])
+
+
+def _cell(found: dict[str, list[str]], door: str, ability: str) -> str:
+    if ability not in DOORS[door]:
+        return "."
+    lacking = [name for name in PROGRAMS if not can(cards()[name].capabilities, ability)]
+    if not lacking:
+        return "all can"
+    became: dict[str, int] = {}
+    for name in lacking:
+        word = found.get(name, ["not tried"])[0]
+        became[word] = became.get(word, 0) + 1
+    return ", ".join(f"{word} {count}/{len(lacking)}" for word, count in became.items())
