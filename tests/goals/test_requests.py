@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from treadle.errors import LocalError
+from treadle.errors import ConfigError, LocalError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.goals import commands, requests, store
-from treadle.wire.goal.records import GoalRequest, GoalTold, StepDropped
+from treadle.goals import commands, requests, store, views
+from treadle.wire.goal.records import GoalRequest, GoalTold, StepDropped, StepPlaced
 
 PLAN = """goal = "g"
 done = "true"
@@ -50,6 +50,21 @@ async def test_wishes_are_left_by_who_may_submit_and_done_in_order(bus: Bus, goa
         with pytest.raises(LocalError, match="is over"):
             await requests.leave(page, goal, "resume", by="ana")
     assert await bus.named(["goalrequest.*"]) == {}
+
+
+async def test_a_plan_is_changed_from_afar_and_one_that_cannot_be_is_refused_at_once(bus: Bus, goal: str) -> None:
+    async with client.connected("submit") as page:
+        text = await views.plan_text(page, goal)
+        with pytest.raises(ConfigError, match="line 1: .*not TOML"):
+            await requests.leave(page, goal, "change", by="ana", text="goal =")
+        await store.happen(bus, goal, lambda found: [StepPlaced(at=1, step="one", order="o")])
+        with pytest.raises(ConfigError, match="one was placed already and cannot be changed"):
+            await requests.leave(page, goal, "change", by="ana", text=text.replace('"t"', '"another"'))
+        more = f'{text}\n[[order]]\nid = "two"\ntask = "t"\n'
+        await requests.leave(page, goal, "change", by="ana", text=more)
+        await requests.take_up(bus)
+        assert [*(await store.load(bus, goal))[0].steps] == ["one", "two"]
+        assert "| 1 | two | t | waiting |" in await commands.report(page, goal)
 
 
 async def test_what_a_foreman_has_taken_is_left_to_it_for_a_while_and_then_done_by_another(bus: Bus, goal: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, LocalError
+from treadle.errors import ConfigError, LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.client import connected as connected
 from treadle.fleet.engine.bus import Bus
@@ -155,10 +155,14 @@ async def follow(bus: Bus, name: str) -> AsyncIterator[GoalRecord]:
 
 async def report(bus: Bus, name: str) -> str:
     """What became of the goal so far, in Markdown."""
-    record, plan = await show(bus, name)
-    orders = [step.order for step in record.steps.values() if step.order]
-    agents = {order: (await client.get_order(bus, order)).agent for order in orders}
-    receipts = {order: each.sha256 for order in orders if (each := await client.get_receipt(bus, order)) is not None}
+    record = (await store.goals(bus))[await store.resolve(bus, name)]
+    plan = await store.get_plan(bus, record.id, record.plan)
+    agents, receipts = {}, {}
+    for order in [step.order for step in record.steps.values() if step.order]:
+        with contextlib.suppress(NotFound):  # it is just being placed, or was removed long after its end
+            agents[order] = (await client.get_order(bus, order)).agent
+            if (receipt := await client.get_receipt(bus, order)) is not None:
+                receipts[order] = receipt.sha256
     return markdown(record, plan, await store.history(bus, record.id), agents, receipts)
 
 

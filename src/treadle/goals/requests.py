@@ -12,10 +12,11 @@ import time
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import TreadleError
+from treadle.errors import ConfigError, TreadleError
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable
 from treadle.fleet.orders import encode, new_id
 from treadle.goals import commands, store
+from treadle.wire.goal.reading import read
 from treadle.wire.goal.records import GoalRequest, GoalRequestKind
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,14 @@ async def leave(
     commands.still_open(record)
     if do == "retry":
         commands.check_retry(record, step)
+    if do == "change":
+        before = await store.get_plan(bus, record.id, record.plan)
+        after, mistakes = read(text, budget_required=before.budget is not None)
+        if after is None or mistakes:
+            raise ConfigError(
+                f"line {mistakes[0].line}: {mistakes[0].place}: {mistakes[0].what}", hint=mistakes[0].hint
+            )
+        store.check_change(record, before, after)
     made = GoalRequest(goal=record.id, do=do, by=by, at=time.time(), text=text, step=step, now=now)
     await bus.put(f"goalrequest.{new_id()}", encode(made), expect=0)
 
@@ -69,5 +78,7 @@ async def _do(bus: Bus, request: GoalRequest) -> None:
             await commands.stop(bus, request.goal, why=request.text, by=request.by)
         case "retry":
             await commands.retry(bus, request.goal, request.step, by=request.by)
+        case "change":
+            await commands.change(bus, request.goal, request.text, by=request.by)
         case "say":
             await commands.say(bus, request.goal, request.text, by=request.by)

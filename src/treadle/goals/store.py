@@ -130,12 +130,12 @@ async def change_plan(bus: Bus, name: str, plan: GoalPlan, *, by: str, why: str 
         if record.plan != first:
             raise LocalError(f"the plan of {name} was changed meanwhile", hint="look at it and try again")
         event = PlanChanged(at=time.time(), by=by, plan=first + 1, steps=tuple(each.id for each in plan.order), why=why)
-        _check_change(record, await get_plan(bus, name, first), plan)
+        check_change(record, await get_plan(bus, name, first), plan)
         with contextlib.suppress(Stale):  # the goal went on: what was placed meanwhile stays too
             return await write(bus, record, revision, [event], plan_write(name, first + 1, plan))
 
 
-def _check_change(record: GoalRecord, before: GoalPlan, after: GoalPlan) -> None:
+def check_change(record: GoalRecord, before: GoalPlan, after: GoalPlan) -> None:
     """Raises where the new plan would change what was placed."""
     if record.ended:
         raise LocalError(f"the goal {record.id} is over: {record.state}")

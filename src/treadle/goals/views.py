@@ -11,6 +11,7 @@ from treadle.fleet import client
 from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import deciding, store
+from treadle.goals.imported import to_toml
 from treadle.goals.waves import waves
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
@@ -143,6 +144,12 @@ async def view(bus: Bus, name: str) -> GoalView:
         used=record.used,
         waves=tuple(WaveView(number=one.number, orders=tuple(steps[each] for each in one.orders)) for one in found),
     )
+
+
+async def plan_text(bus: Bus, name: str) -> str:
+    """The plan as it is now, as `goal.toml`."""
+    record = (await store.goals(bus))[await store.resolve(bus, name)]
+    return to_toml(await store.get_plan(bus, record.id, record.plan))
 
 
 async def _asked(bus: Bus, record: GoalRecord) -> tuple[GoalAsk, ...]:

@@ -1,6 +1,7 @@
 """The page lists the goals and shows one as it moves: waves, what is asked, what landed."""
 
 import asyncio
+import re
 import time
 from pathlib import Path
 
@@ -123,6 +124,16 @@ async def test_a_person_agrees_tells_pauses_resumes_tries_again_and_stops_on_the
         await expect(step).to_contain_text("dropped")
         await page.get_by_role("button", name="Try again").click()
         await expect(step).to_contain_text("working")
+        await page.get_by_text("Plan", exact=True).click()
+        plan = page.get_by_label("The plan")
+        await expect(plan).to_have_value(re.compile('id = "one"'))
+        await plan.fill(
+            f'{await plan.input_value()}\n[[order]]\nid = "two"\ntask = "t"\nafter = ["one"]\nland = false\n'
+        )
+        await page.get_by_role("button", name="Change the plan").click()
+        await expect(page.get_by_role("list", name="Waves")).to_contain_text("waits for one")
+        await page.get_by_text("Report", exact=True).click()
+        await expect(page.get_by_text("# A file")).to_be_visible()
         await words.fill("enough")
         await page.get_by_role("button", name="Stop").click()
         await expect(status.filter(has_text="■ stopped")).to_contain_text("enough")

@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
-from treadle.goals import requests, views
+from treadle.goals import commands, requests, views
 from treadle.goals.views import GoalLine, GoalView
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
 
@@ -19,6 +20,22 @@ async def list_goals(asking: Asking) -> list[GoalLine]:
 async def show_goal(asking: Asking) -> GoalView:
     """One goal with its waves: where each order stands, what it waits for, what the judge said, tokens by role."""
     return await views.view(asking.bus, asking.path("id"))
+
+
+class GoalText(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+
+
+@call("GET", "/goals/{id}/report", returns=GoalText)
+async def report_goal(asking: Asking) -> GoalText:
+    """What became of a goal so far, in Markdown: what landed, by whom, tokens by role, what was dropped and why."""
+    return GoalText(text=await commands.report(asking.bus, asking.path("id")))
+
+
+@call("GET", "/goals/{id}/plan", returns=GoalText)
+async def plan_of_goal(asking: Asking) -> GoalText:
+    """A goal's plan as it is now, as `goal.toml`."""
+    return GoalText(text=await views.plan_text(asking.bus, asking.path("id")))
 
 
 # What changes a goal is stored at once and done within seconds by the machine that has its repository...
@@ -66,6 +83,18 @@ class SayGoal(RequestBody, frozen=True, kw_only=True):
 async def say_goal(asking: Asking) -> Done:
     """Tell all agents of a goal: those at work now, and those that begin later."""
     await requests.leave(asking.bus, asking.path("id"), "say", by=asking.by, text=asking.body.text)
+    return Done()
+
+
+class ChangeGoal(RequestBody, frozen=True, kw_only=True):
+    text: Annotated[str, Meta(min_length=1, max_length=300_000)]
+    """The whole plan, as `goal.toml`."""
+
+
+@call("POST", "/goals/{id}/change", right="all", body=ChangeGoal, status=202)
+async def change_goal(asking: Asking) -> Done:
+    """Replace the plan of a goal that runs. Orders that were placed must be in it as they were."""
+    await requests.leave(asking.bus, asking.path("id"), "change", by=asking.by, text=asking.body.text)
     return Done()
 
 

@@ -1,14 +1,14 @@
 // The goals: a list, and one with its waves as it moves, and what people do about it.
 
-import { follow, link, post } from "./server.js";
+import { follow, get, link, post } from "./server.js";
 import { el, fill, oneLine } from "./text.js";
 import { table } from "./receipt.js";
 import { short, stamp } from "./words.js";
 
 /** @param {HTMLElement} where @param {{id?: string}} at */
 export function show(where, { id }) {
-  const body = el("div"), steer = el("div"), problem = el("p", { class: "problem", role: "alert" });
-  fill(where, el("h1", null, id ? "Goal" : "Goals"), id ? el("p", { class: "small" }, el("a", { href: "#/goals" }, "All goals")) : null, problem, body, steer);
+  const body = el("div"), steer = el("div"), texts = el("div"), problem = el("p", { class: "problem", role: "alert" });
+  fill(where, el("h1", null, id ? "Goal" : "Goals"), id ? el("p", { class: "small" }, el("a", { href: "#/goals" }, "All goals")) : null, problem, body, steer, texts);
   /** @type {Act} */
   const act = async (path, given) => { try { await post(path, given); fill(problem); return true; } catch (error) { fill(problem, /** @type {Error} */ (error).message); return false; } };
   return follow(id ? `goal:${id}` : "goals", (message) => {
@@ -17,6 +17,7 @@ export function show(where, { id }) {
     if (!id) { fill(body, list(message.value)); return; }
     fill(body, one(message.value, act));
     if (link.right === "all") steering(steer, message.value.line, act);
+    written(texts, message.value.line, act);
   });
 }
 
@@ -34,6 +35,20 @@ function steering(where, line, act) {
   fill(where, el("section", { class: "steer", "aria-label": "Steer it" }, el("h3", null, "Steer it"), words,
     el("p", null, button("Tell all agents", "say", (text) => ({ text })), " ", line.state === "paused" ? button("Resume", "resume", () => undefined) : button("Pause", "pause", why), " ", button("Stop", "stop", why, "deny")),
     el("p", { class: "small" }, "What you write is told to the agents, or kept as the reason. Stop cancels what is at work; what has landed stays.")));
+}
+
+/** The plan and the report, fetched when they are opened; made anew only when the state changes. @param {HTMLElement} where @param {any} line @param {Act} act */
+function written(where, line, act) {
+  if (where.dataset.state === line.state) return;
+  where.dataset.state = line.state;
+  const at = `/goals/${line.id}`, may = link.right === "all" && !line.ended;
+  const plan = el("textarea", { rows: "20", class: "plan", readonly: !may, spellcheck: "false", "aria-label": "The plan" }), report = el("pre", { class: "small" });
+  /** @param {string} label @param {() => Promise<void>} open @param {...any} inside */
+  const box = (label, open, ...inside) => { const made = el("details", null, el("summary", null, label), ...inside); made.addEventListener("toggle", () => { if (/** @type {HTMLDetailsElement} */ (made).open) open(); }); return made; };
+  fill(where,
+    box("Plan", async () => { if (!plan.value) plan.value = (await get(`${at}/plan`)).text; }, plan,
+      may ? el("p", null, el("button", { type: "button", class: "quiet", onclick: () => act(`${at}/change`, { text: plan.value }) }, "Change the plan"), el("span", { class: "small" }, " Orders that were placed stay as they were.")) : null),
+    box("Report", async () => fill(report, (await get(`${at}/report`)).text), report));
 }
 
 /** @param {any[]} goals */

@@ -150,7 +150,7 @@ class GoalAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = ""
 
 
-GoalRequestKind: TypeAlias = Literal["pause", "resume", "stop", "retry", "say"]
+GoalRequestKind: TypeAlias = Literal["pause", "resume", "stop", "retry", "say", "change"]
 
 
 class GoalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
