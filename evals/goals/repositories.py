@@ -3,10 +3,10 @@ checks are tested with it, and the scripted model writes it."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -89,14 +89,13 @@ class EvalGoal(msgspec.Struct, frozen=True, kw_only=True):
             order=orders,
         )
 
-    def draft(self) -> str:
+    def draft(self) -> dict[str, Any]:
         """What a planner answers."""
         orders = [
             {"id": o.id, "task": o.task, "claims": [o.path], "after": [*o.after], "accept": [o.accept]}
             for o in self.orders
         ]
-        found = {"done": self.done, "verify": "python3 -m compileall -q .", "invariants": "AGENTS.md", "orders": orders}
-        return json.dumps(found)
+        return {"done": self.done, "verify": "python3 -m compileall -q .", "invariants": "AGENTS.md", "orders": orders}
 
 
 def _read(path: Path) -> EvalGoal:

@@ -25,12 +25,13 @@ from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import GoalPlan
 from treadle.wire.goal.reading import read
 from treadle.wire.goal.records import MET
+from treadle.wire.goal.verdicts import TOOL
 
 WAYS = ("delta", "verbatim", "planned", "reviewed", "one")
 """How a goal is carried out: by a plan written by hand with delta briefs or with verbatim ones; planned by an agent;
 reviewed; or as one order. The last three are with delta briefs."""
 SECONDS = 1800.0
-APPROVED = 'It is as wanted. {"verdict": "approve"}'
+APPROVED = {"verdict": "approve"}
 
 
 class GoalAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +97,7 @@ async def _attempt(bus: Bus, place: Path, goal: EvalGoal, way: str, model: str) 
         plan, planning = await _plan(bus, place, goal, way, model)
         roles = {
             "worker": f"native {model or _worker(place, goal)}",
-            "reviewer": f"native {model or _says(place, 'reviewer', APPROVED)}",
+            "reviewer": f"native {model or _answers(place, 'reviewer', APPROVED)}",
             "judge": "none",
         }
         gates = ("agent:reviewer",) if way == "reviewed" else ("none",)
@@ -125,7 +126,7 @@ async def _plan(bus: Bus, place: Path, goal: EvalGoal, way: str, model: str) -> 
     if way != "planned":
         return goal.plan(way), None
     by_hand = goal.plan()
-    asked = model or _says(place, "planner", f"Here is the plan.\n{goal.draft()}", look="cat AGENTS.md README.md")
+    asked = model or _answers(place, "planner", goal.draft(), look="cat AGENTS.md README.md")
     made = await planner.plan(
         bus, f"{goal.goal}\n\n{_wanted(goal)}", str(place / "repository"), model=asked, budget=by_hand.budget
     )
@@ -161,9 +162,11 @@ def _does(when: str, command: str) -> dict[str, Any]:
     return {"when": when, "text": "I write it.", "call": [{"name": "bash", "arguments": {"command": command}}]}
 
 
-def _says(place: Path, name: str, text: str, look: str = "") -> str:
+def _answers(place: Path, name: str, answer: dict[str, Any], look: str = "") -> str:
     first = [{"text": "I look.", "turn": 1, "call": [{"name": "bash", "arguments": {"command": look}}]}] if look else []
-    return _script(place, name, [*first, {"text": text, "times": "always"}])
+    over = {"text": "That is my answer.", "when": "^Accepted", "times": "always"}
+    gives = {"text": "Here it is.", "times": "always", "call": [{"name": TOOL, "arguments": answer}]}
+    return _script(place, name, [*first, over, gives])
 
 
 def _script(place: Path, name: str, replies: list[dict[str, Any]]) -> str:

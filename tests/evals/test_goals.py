@@ -13,7 +13,7 @@ from treadle.goals.check import check
 from treadle.goals.imported import to_toml
 from treadle.goals.waves import waves
 from treadle.wire.fleet.records import Used
-from treadle.wire.goal.verdicts import PlanDraft, in_words
+from treadle.wire.goal.verdicts import PlanDraft, checked
 
 
 def run(command: str, place: Path) -> bool:
@@ -47,7 +47,7 @@ def test_its_plan_has_no_mistakes_in_any_way_and_verbatim_tells_all_of_it_to_eac
         assert not found.mistakes and len(goal.plan(way).order) == (1 if way == "one" else len(goal.orders))
     others = [each.task.partition('"')[0] for each in goal.orders]
     assert all(each in order.task for order in goal.plan("verbatim").order for each in others)
-    assert [order.id for order in in_words(PlanDraft, goal.draft()).orders] == [order.id for order in goal.orders]
+    assert [order.id for order in checked(PlanDraft, goal.draft()).orders] == [order.id for order in goal.orders]
 
 
 def test_ways_are_compared_on_goals_that_both_have_met() -> None:
