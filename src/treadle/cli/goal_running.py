@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,7 @@ import click
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import FAILED, age, money, table, with_bus
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, TreadleError
 from treadle.io.files import write_atomic
 from treadle.io.reading import read
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from treadle.wire.goal.records import GoalRecord
 
 T = TypeVar("T")
+ASKED_SECONDS = 1.0
 BUDGET = ("tokens", "usd", "hours", "orders")
 
 
@@ -75,10 +77,15 @@ async def _followed(bus: Bus, name: str, *, quiet: bool) -> GoalRecord:
     from treadle.goals import commands
 
     told = _GoalNews()
-    async for record in commands.follow(bus, name):
-        if not quiet:
-            told(record)
-    return record
+    asking = asyncio.create_task(told.questions(bus, name)) if not quiet else None
+    try:
+        async for record in commands.follow(bus, name):
+            if not quiet:
+                told(record)
+        return record
+    finally:
+        if asking is not None:
+            asking.cancel()
 
 
 class _GoalNews:
@@ -102,6 +109,26 @@ class _GoalNews:
         if record.state == "paused" != self.state:
             click.echo(f"paused: {record.why}; `treadle goal resume {record.id}`", err=True)
         self.state = record.state
+
+    async def questions(self, bus: Bus, name: str) -> None:
+        """Say what its agents ask, for as long as this runs."""
+        from treadle.fleet import client
+        from treadle.fleet.orders import PERSON
+
+        while True:
+            with contextlib.suppress(TreadleError):  # the engine is away: what is asked meanwhile is said later
+                for ask in await client.approvals(bus):
+                    key = f"{ask.order} {ask.number}"
+                    if key in self.asked:
+                        continue
+                    spec = await client.get_spec(bus, ask.order)
+                    if spec.project == name and spec.agent != PERSON:  # what the goal itself asks is in its record
+                        words = ask.words.strip().splitlines()[0]
+                        click.echo(
+                            f"{ask.order} asks: {words}: `treadle fleet answer {ask.order} allow|deny`", err=True
+                        )
+                    self.asked.add(key)
+            await asyncio.sleep(ASKED_SECONDS)
 
 
 @click.command("ls")

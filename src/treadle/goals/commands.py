@@ -113,7 +113,8 @@ async def explain(bus: Bus, name: str) -> dict[str, str]:
             order = step.review or step.order
             why = await client.why(bus, order)
             doing = why.waits.text if why.waits else why.activity.doing if why.activity else why.why
-            found[planned.id] = f"{step.state}: {order} is {why.state}{f', {doing}' if doing else ''}"
+            hint = f": `treadle fleet answer {order}`" if why.state == "asking" else ""
+            found[planned.id] = f"{step.state}: {order} is {why.state}{f', {doing}' if doing else ''}{hint}"
     return found
 
 

@@ -434,6 +434,8 @@ def enough(record: GoalRecord) -> list[str]:
 def waits_for(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, wave: Mapping[str, int]) -> str:
     """What an order waits for before it is placed; empty when for nothing."""
     steps = record.steps
+    if "plan" in plan.gated and "plan" not in record.answers:
+        return "an answer about the plan"
     if missing := [each for each in planned.after if steps[each].state not in MET]:
         return f"{', '.join(missing)} to land"
     needed = wave[planned.id] if "wave" in plan.gated else planned.wave
