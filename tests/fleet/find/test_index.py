@@ -1,6 +1,7 @@
 """The index: filters as if one looked at every order, finds what was said, and is made anew when it is lost."""
 
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.index import OrderIndex
 from treadle.fleet.find.order_rows import OrderFilter, row_of
 from treadle.fleet.find.searched import is_error, texts_of
-from treadle.fleet.orders import encode
+from treadle.fleet.orders import encode, read_order
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Attempt, Order, Used
 
@@ -183,6 +184,41 @@ def test_sums_are_over_all_orders() -> None:
     assert totals["tokens"] == 100 and totals["usd"] == 0.5 and totals["retries"] == totals["lost"] == 1
     assert totals["waited"] == 2.0 and totals["ran"] == 7.0 and totals["runs"] == 2 and totals["started"] == 1
     assert index.counts() == {"done": 1, "queued": 1}
+    index.close()
+
+
+used = st.tuples(
+    st.sampled_from("abc"), st.booleans(), st.integers(0, 9), st.integers(0, 3), st.integers(0, 2), st.integers(0, 3)
+)
+
+
+@given(st.lists(used, max_size=30))
+def test_sums_are_kept_as_orders_change_and_go(made: list[tuple[str, bool, int, int, int, int]]) -> None:
+    index = OrderIndex(":memory:", "f")
+    now = time.time()
+    latest: dict[str, Order] = {}
+    for revision, (name, stays, tokens, usd, tries, hours) in enumerate(made, 1):
+        attempts = tuple(Attempt(number=each, node="n", placed=5.0, ended=7.0, outcome="lost") for each in range(tries))
+        fields = {"used": Used(input_tokens=tokens, usd=usd or None), "attempt": tries, "attempts": attempts}
+        entry = order(name, revision, changed=now - 3600 * hours, created=2.0, **fields)
+        index.take_state([entry if stays else Entry(f"spec.{name}", b"", revision)])
+        latest = {key: value for key, value in latest.items() if key != name}
+        latest |= {name: read_order(entry)} if stays else {}
+    orders = list(latest.values())
+    tries = [len(each.attempts) for each in orders]
+    assert index.totals() == {
+        "tokens": sum(each.used.tokens for each in orders),
+        "usd": sum(each.used.usd or 0 for each in orders),
+        "retries": sum(max(0, each - 1) for each in tries),
+        "lost": sum(tries),
+        "waited": 3.0 * sum(each > 0 for each in tries),
+        "started": sum(each > 0 for each in tries),
+        "ran": 2.0 * sum(tries),
+        "runs": sum(tries),
+    }
+    by_hour = Counter(each.changed // 3600 * 3600 for each in orders)
+    assert {row["hour"]: row["orders"] for row in index.spent()} == by_hour
+    assert sum(row["tokens"] for row in index.spent()) == sum(each.used.tokens for each in orders)
     index.close()
 
 

@@ -28,7 +28,7 @@ from treadle.fleet.orders import begun, encode, read_answer, read_order, read_sp
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
 
-FORMAT = 5
+FORMAT = 6
 TEXT_MAX = 20_000
 """How many characters of one text are searched."""
 LATEST = 2000
@@ -41,18 +41,31 @@ COUNTED = (*FACETS, "needs")
 """Columns by which orders are counted as they change, so that counting need not read all of them."""
 
 
+SUMMED = ("tokens", "usd", "retries", "lost", "waited", "started", "ran", "runs")
+"""Columns that are summed as they change, over all orders; and what they used, by the hour of their last change."""
+
+
 def _count(which: str, step: int) -> str:
     values = ", ".join(f"{which}.{name}" for name in COUNTED)
-    return f"INSERT INTO counts VALUES ({values}, {step}) ON CONFLICT DO UPDATE SET n = n + {step};"
+    sums = ", ".join(f"{name} = {name} + {step} * {which}.{name}" for name in SUMMED)
+    hour = f"CAST({which}.changed / 3600 AS INTEGER)"
+    return f"""INSERT INTO counts VALUES ({values}, {step}) ON CONFLICT DO UPDATE SET n = n + {step};
+      UPDATE sums SET {sums};
+      INSERT INTO hours VALUES ({hour}, {step} * {which}.usd, {step} * {which}.tokens, {step}) ON CONFLICT DO UPDATE
+        SET usd = usd + excluded.usd, tokens = tokens + excluded.tokens, n = n + {step};"""
 
 
 _SCHEMA = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE orders (id TEXT PRIMARY KEY, revision INTEGER, state TEXT, agent TEXT, project TEXT, place TEXT,
-  node TEXT, title TEXT, labels TEXT, needs TEXT, changed REAL, words TEXT, row BLOB) WITHOUT ROWID;
+  node TEXT, title TEXT, labels TEXT, needs TEXT, changed REAL, words TEXT, row BLOB,
+  {", ".join(SUMMED)}) WITHOUT ROWID;
 CREATE INDEX orders_by_revision ON orders (revision, {", ".join(FILTERED)});
 CREATE INDEX orders_by_state ON orders (state, revision);
 CREATE TABLE counts ({", ".join(COUNTED)}, n INTEGER, PRIMARY KEY ({", ".join(COUNTED)})) WITHOUT ROWID;
+CREATE TABLE sums ({", ".join(SUMMED)});
+INSERT INTO sums VALUES ({", ".join("0" * len(SUMMED))});
+CREATE TABLE hours (hour INTEGER PRIMARY KEY, usd, tokens, n INTEGER);
 CREATE TRIGGER orders_added AFTER INSERT ON orders BEGIN {_count("new", 1)} END;
 CREATE TRIGGER orders_changed AFTER UPDATE ON orders BEGIN {_count("old", -1)} {_count("new", 1)} END;
 CREATE TRIGGER orders_removed AFTER DELETE ON orders BEGIN {_count("old", -1)} END;
@@ -210,30 +223,16 @@ class OrderIndex:
 
     def spent(self, hours: int = 168) -> list[dict[str, Any]]:
         """What orders used, by the hour in which they last changed."""
-        query = """SELECT CAST(changed / 3600 AS INTEGER) * 3600.0, coalesce(sum(j ->> '$.usd'), 0),
-                   coalesce(sum(j ->> '$.tokens'), 0), count(*)
-                   FROM (SELECT changed, CAST(row AS TEXT) AS j FROM orders WHERE changed > ?)
-                   GROUP BY 1 ORDER BY 1"""
+        query = "SELECT hour * 3600.0, usd, tokens, n FROM hours WHERE hour > ? AND n > 0 ORDER BY hour"
         with self._reading() as db:
-            found = db.execute(query, (time.time() - hours * 3600,)).fetchall()
+            found = db.execute(query, (time.time() / 3600 - hours,)).fetchall()
         return [{"hour": hour, "usd": usd, "tokens": tokens, "orders": count} for hour, usd, tokens, count in found]
 
     def totals(self) -> dict[str, float]:
         """Sums over all orders, for figures that only grow."""
-        sums = {
-            "tokens": "sum(j ->> '$.tokens')",
-            "usd": "sum(j ->> '$.usd')",
-            "retries": "sum(max(0, coalesce(j ->> '$.attempt', 0) - 1))",
-            "lost": "sum(j ->> '$.lost')",
-            "waited": "sum(CASE WHEN j ->> '$.started' > 0 THEN max(0, j ->> '$.started' - (j ->> '$.created')) END)",
-            "started": "count(j ->> '$.started')",
-            "ran": "sum(j ->> '$.ran')",
-            "runs": "sum(j ->> '$.runs')",
-        }
-        query = f"SELECT {', '.join(sums.values())} FROM (SELECT CAST(row AS TEXT) AS j FROM orders)"
         with self._reading() as db:
-            found = db.execute(query).fetchone()
-        return {name: float(value or 0) for name, value in zip(sums, found, strict=True)}
+            found = db.execute(f"SELECT {', '.join(SUMMED)} FROM sums").fetchone()
+        return {name: float(value) for name, value in zip(SUMMED, found, strict=True)}
 
     def row(self, name: str) -> OrderRow | None:
         with self._reading() as db:
@@ -359,14 +358,23 @@ def _remove(db: sqlite3.Connection, names: list[str]) -> None:
 
 
 def _put(db: sqlite3.Connection, row: OrderRow) -> None:
-    labels = "".join(f"\n{label}\n" for label in row.labels)
-    values = (row.id, row.revision, row.state, row.agent, row.project, row.place, row.node)
-    names = "revision state agent project place node title labels needs changed words row".split()
-    db.execute(
-        f"INSERT INTO orders VALUES ({', '.join('?' * 13)}) ON CONFLICT (id) DO UPDATE SET "
-        + ", ".join(f"{name} = excluded.{name}" for name in names),
-        (*values, row.title, labels, row.needs, row.changed, f"{row.title} {row.id}".lower(), encode(row)),
-    )
+    values = {
+        **{
+            name: getattr(row, name)
+            for name in "id revision state agent project place node title needs changed".split()
+        },
+        **{name: getattr(row, name) for name in ("tokens", "lost", "ran", "runs")},
+        "labels": "".join(f"\n{label}\n" for label in row.labels),
+        "words": f"{row.title} {row.id}".lower(),
+        "row": encode(row),
+        "usd": row.usd or 0.0,
+        "retries": max(0, row.attempt - 1),
+        "waited": max(0.0, row.started - row.created) if row.started else 0.0,
+        "started": int(row.started > 0),
+    }
+    places, changed = ", ".join("?" * len(values)), ", ".join(f"{name} = excluded.{name}" for name in values)
+    query = f"INSERT INTO orders ({', '.join(values)}) VALUES ({places}) ON CONFLICT (id) DO UPDATE SET {changed}"
+    db.execute(query, tuple(values.values()))
 
 
 def _take_spec(db: sqlite3.Connection, entry: Entry, name: str) -> OrderRow | None:
