@@ -173,9 +173,9 @@ class OrderIndex:
                     "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)",
                     (seq, order, int(attempt), body.get("n", 0), len(events)),
                 )
+                texts = [(text[:TEXT_MAX], order, kind, seq) for event in events for kind, text in texts_of(event)]
+                db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", texts)
                 for number, event in enumerate(events, body.get("n", 1)):
-                    for kind, text in texts_of(event):
-                        db.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (text[:TEXT_MAX], order, kind, seq))
                     if is_error(event):
                         db.execute("INSERT OR IGNORE INTO errors VALUES (?, ?, ?)", (order, seq, number))
             _set(db, "events_at", last + 1)

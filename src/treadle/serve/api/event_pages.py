@@ -87,9 +87,16 @@ def unpacked(seq: int, attempt: int, body: dict[str, Any]) -> list[Shown]:
     found = []
     for number, event in enumerate(body.get("events", ()), body.get("n", 1)):
         cut: dict[str, int] = {}
-        short = {name: _shortened(value, name, cut) for name, value in event.items() if name != "raw"}
+        short = event
+        if not all(map(_is_short, event.values())) or "raw" in event:
+            short = {name: _shortened(value, name, cut) for name, value in event.items() if name != "raw"}
         found.append(Shown(seq=seq, attempt=attempt, n=number, event=short, cut=cut))
     return found
+
+
+def _is_short(value: Any) -> bool:
+    """Whether there is nothing to cut, as in nearly all values of a run with very many events."""
+    return len(value) <= CUT if isinstance(value, str) else not isinstance(value, dict | list)
 
 
 def _shortened(value: Any, name: str, cut: dict[str, int], depth: int = 0) -> Any:

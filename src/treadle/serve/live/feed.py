@@ -1,10 +1,12 @@
-"""Reads both streams of the engine once for all watchers: first into the index, then to the watchers.
+"""Reads both streams of the engine once for all: into the index, and to the watchers.
 
-So a watcher can look up whatever it hears of, and further watchers cost neither the engine nor a run anything.
+Further watchers cost neither the engine nor a run anything. Changes are in the index when watchers hear of them.
+Events, of which there may be very many, are told at once; who then looks them up waits until they are `indexed`.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,10 @@ KEYS = ("order.*", "spec.*", "ask.>", "answer.>", "say.>", "control", "node.*", 
 BATCH = 1000
 FEW = 64
 """Up to this many changes are indexed on the event loop itself; more of them in a thread."""
+MUCH = 256 * 1024
+"""The same for events, in bytes. Few are indexed here, after they were told: a thread would compete with those."""
+AHEAD = 2000
+"""By how many messages watchers may be ahead of the index."""
 
 OnState = Callable[[list[Entry], list[OrderRow]], None]
 OnEvents = Callable[[str, int, int, dict[str, Any]], None]
@@ -38,9 +44,20 @@ class Feed:
         """Called with order, sequence, attempt and body of each message of the event stream."""
         self.caught_up = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._told = 0
+        self._later: deque[tuple[str, int, bytes]] = deque()
+        """Messages of the event stream that watchers were told of and that are not in the index yet."""
+        self._come = asyncio.Event()
+        self._taken = asyncio.Event()
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._state()), asyncio.create_task(self._events())]
+        self._tasks = [asyncio.create_task(work()) for work in (self._state, self._events, self._index_events)]
+
+    async def indexed(self) -> None:
+        """Wait until all events are in the index that watchers have been told of by now."""
+        told = self._told
+        while self._later and self._later[0][1] <= told:
+            await self._taken.wait()
 
     async def close(self) -> None:
         await tasks.end(self._tasks)
@@ -64,7 +81,7 @@ class Feed:
                     for each in messages
                 ]
                 if entries:
-                    rows = await self._take_in(self.index.take_state, entries)
+                    rows = await self._take_in(self.index.take_state, entries, here=len(entries) <= FEW)
                     for listener in list(self.on_state):
                         listener(entries, rows)
                 if not self.caught_up.is_set() and (not messages or pull.position > end):
@@ -86,12 +103,30 @@ class Feed:
                 if not messages:
                     continue
                 plain = [(each.subject, each.metadata.sequence.stream, each.data) for each in messages]
-                await self._take_in(self.index.take_events, plain)
+                self._later.extend(plain)
+                self._told = plain[-1][1]
                 if self.on_events:
                     for subject, seq, data in plain:
                         self._tell(subject, seq, data)
+                self._come.set()
+                while len(self._later) > AHEAD:
+                    await self._taken.wait()
         finally:
             await pull.close()
+
+    async def _index_events(self) -> None:
+        while True:
+            await self._come.wait()
+            self._come.clear()
+            while self._later:
+                await asyncio.sleep(0)  # who was told comes first
+                much = sum(len(data) for _, _, data in self._later) > MUCH
+                some = list(self._later) if much else [self._later[0]]
+                await self._take_in(self.index.take_events, some, here=not much)
+                for _ in some:
+                    self._later.popleft()
+                self._taken.set()
+                self._taken = asyncio.Event()
 
     def _tell(self, subject: str, seq: int, data: bytes) -> None:
         _, _, order, attempt, _ = subject.split(".", 4)
@@ -99,9 +134,9 @@ class Feed:
         for listener in list(self.on_events):
             listener(order, seq, int(attempt), body)
 
-    async def _take_in(self, take: Callable[[list[Any]], Any], given: list[Any]) -> Any:
+    async def _take_in(self, take: Callable[[list[Any]], Any], given: list[Any], *, here: bool) -> Any:
         try:
-            return take(given) if len(given) <= FEW else await asyncio.to_thread(take, given)
+            return take(given) if here else await asyncio.to_thread(take, given)
         except TreadleError:
             log.exception("what the engine told could not be taken into the index")
             return []

@@ -188,6 +188,7 @@ class RunTopic(Topic):
     async def _load(self) -> dict[str, Any] | None:
         """Load what exists already. The rest follows in later messages, so that one does not hold up the others."""
         bus, index, after = self.site.fleet.require_bus(), self.site.fleet.require_index(), self._at or None
+        await self._feed.indexed()
         page = await event_page(bus, index, self.argument, after=after, count=PAGE)
         if after and page.events and len(page.events) >= PAGE:
             # The tab missed too much to read in full: send the newest page; it asks for older ones.
