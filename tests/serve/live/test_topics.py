@@ -1,14 +1,17 @@
 """What a tab follows: the newest first, then everything once, and never old states."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.serve.conftest import WAIT, Follow, Web
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.serve.live import topics
 
 
 async def write(bus: Bus, order: str, first: int, count: int, text: str = "") -> None:
@@ -40,6 +43,41 @@ async def test_a_run_is_told_from_its_end_and_then_live_without_a_gap(web: Web, 
     assert seen == list(range(seen[0], 1101))
     older = await web.get(f"/orders/{name}/events?before={page['before']}&count=50")
     assert older["events"][-1]["n"] == seen[0] - 1
+
+
+async def test_a_run_that_is_opened_while_events_come_has_no_gap_before_the_index_has_them(
+    web: Web, bus: Bus, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name,) = await give(bus, spec())
+    index, told = web.server.site.fleet.require_index(), asyncio.Event()
+    feed = web.server.site.fleet.feed
+    assert feed is not None
+    feed.on_events.add(lambda *_: told.set())
+    with index._lock:  # nothing can be taken in
+        await write(bus, name, 1, 100, "x" * 4000)
+        await asyncio.wait_for(told.wait(), WAIT)
+        tab = await follow(web)
+        await tab.sub(f"run:{name}")
+    page = await tab.until(lambda message: message["t"] == f"run:{name}" and message["events"])
+    await write(bus, name, 101, 1)
+    await tab.until(lambda message: 101 in numbers([message], f"run:{name}"))
+    assert page["total"] == 100 and numbers(tab.seen, f"run:{name}")[-2:] == [100, 101]
+
+
+async def test_a_board_that_is_as_it_was_is_not_sent_again(web: Web, bus: Bus) -> None:
+    (name,) = await give(bus, spec())
+    tab = SimpleNamespace(visible=True, wake=asyncio.Event())
+    topic = topics.make(web.server.site, tab, "board", {})
+    assert topic is not None
+    await topic.open()
+    async with asyncio.timeout(WAIT):
+        while (first := await topic.message()) is None or name not in first["rows"]:
+            await asyncio.sleep(0.02)
+    assert await topic.message() is None
+    web.server.site.board.counts = {"queued": 2}
+    changed = await topic.message()
+    assert changed is not None and changed["counts"] == {"queued": 2} and changed["rows"] == {}
+    topic.close()
 
 
 async def test_after_200_cuts_nothing_is_lost_and_nothing_comes_twice(web: Web, bus: Bus, follow: Follow) -> None:

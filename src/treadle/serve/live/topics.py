@@ -82,6 +82,8 @@ class BoardTopic(Topic):
 
     async def open(self) -> None:
         self._sent: dict[str, BoardRow] = {}
+        self._rest = b""
+        """All but the rows that changed, as it was sent last."""
         self._first = True
         self.site.board.watchers += 1
         self.site.board.changed.add(self.mark)
@@ -108,7 +110,10 @@ class BoardTopic(Topic):
             "merges": msgspec.to_builtins(list(self.site.merges.values())[-5:]),
             "fleet": self.site.fleet.state(),
         }
-        self._first = False
+        rest = msgspec.json.encode({**made, "full": False, "rows": None})
+        if not rows and rest == self._rest:
+            return None
+        self._first, self._rest = False, rest
         return made
 
 

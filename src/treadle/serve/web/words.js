@@ -78,10 +78,12 @@ export function watch(seconds) {
   return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
 }
 
+// Made once: to make one takes as long as to format hundreds of times.
+const STAMP = new Intl.DateTimeFormat([], { year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric", hour12: false });
 /** @param {number} when @returns {string} */
 export const clock = (when) => new Date(when * 1000).toLocaleTimeString([], { hour12: false });
 /** @param {number} when @returns {string} */
-export const stamp = (when) => new Date(when * 1000).toLocaleString([], { hour12: false });
+export const stamp = (when) => STAMP.format(when * 1000);
 
 /** @type {Record<string, (seconds: number) => string>} */
 const LENGTHS = { watch, busy: (seconds) => `for ${watch(seconds)}`, for: (seconds) => `for ${span(seconds)}`, ago: (seconds) => `${span(seconds)} ago`, left: (seconds) => seconds > 0 ? span(seconds) : "now" };
@@ -94,13 +96,17 @@ class AgeOf extends HTMLElement {
   static observedAttributes = ["at", "as"];
   connectedCallback() { ticking.add(this); this.show(); }
   disconnectedCallback() { ticking.delete(this); }
-  attributeChangedCallback() { this.show(); }
+  /** @param {string} name @param {string | null} before @param {string | null} now */
+  attributeChangedCallback(name, before, now) {
+    if (before === now) return;
+    if (name === "at" && Number(now)) this.title = stamp(Number(now));
+    this.show();
+  }
   show() {
     const at = Number(this.getAttribute("at")), as = this.getAttribute("as");
     if (!at) return;
     const seconds = as === "left" ? at - serverNow() : serverNow() - at;
     const text = LENGTHS[as ?? ""]?.(seconds) ?? span(seconds);
-    this.title = stamp(at);
     if (this.textContent !== text) this.textContent = text;
   }
 }
