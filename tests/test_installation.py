@@ -34,3 +34,19 @@ def test_every_optional_part_of_the_package_is_known() -> None:
 
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
     assert set(installation.PROVIDES) == set(project["optional-dependencies"]) - {"all"}
+
+
+@pytest.mark.parametrize(
+    ("mark", "begins"),
+    [("pipx_metadata.json", ["pipx", "inject", "treadle"]), ("nothing", [sys.executable, "-m", "pip", "install"])],
+)
+def test_a_part_can_be_added_without_installing_the_running_program_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, begins: list[str]
+) -> None:
+    (tmp_path / mark).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    [*argv, package] = installation.argv_beside("local")
+    assert argv == begins and package.startswith("xllamacpp>=") and "extra" not in package
+    assert [line for line in installation.argv_beside("sandbox") if line.startswith("sandlock")] == [
+        "sandlock>=0.9; (sys_platform == 'linux')"
+    ]

@@ -12,7 +12,7 @@ from treadle.agent.native import NativeAgent
 from treadle.agent.providers.script import parse
 from treadle.agent.small.provider import MOST_SAID, REPLY_TOKENS, WARM
 from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded, Usage
-from treadle.session import SessionSpec, Start
+from treadle.session import Mode, SessionSpec, Start
 from treadle.sessions.session import run_turn
 from treadle.testing.server import ModelServer
 
@@ -30,7 +30,9 @@ class Played(msgspec.Struct):
         return next(event for event in self.events if isinstance(event, TurnEnded))
 
 
-async def play(place: Path, prompt: str, *replies: str | dict[str, str], small: str = "on") -> Played:
+async def play(
+    place: Path, prompt: str, *replies: str | dict[str, str], small: str = "on", mode: Mode = "yolo"
+) -> Played:
     tables = [reply if isinstance(reply, dict) else {"text": reply} for reply in replies]
     script = "".join(
         "[[reply]]\nusage = {input = 1, output = 1}\n"
@@ -42,7 +44,8 @@ async def play(place: Path, prompt: str, *replies: str | dict[str, str], small: 
             cwd=str(place),
             model="chat:tiny",
             env={"TREADLE_BASE_URL": f"{server.url}/v1"},
-            mode="yolo",
+            mode=mode,
+            looks_freely=True,
             start=Start(persist=False),
             extra={"small": small},
         )
@@ -81,12 +84,14 @@ async def test_files_that_the_prompt_names_are_read_before_the_model_is_asked(pl
     assert "calc.py holds:\ndef add" in asked and asked.endswith("Task: Fix add in calc.py, not in gone.py.")
 
 
-async def test_in_a_repository_files_in_directories_are_listed_too(place: Path) -> None:
+async def test_in_a_repository_files_in_directories_are_listed_too_without_a_question(place: Path) -> None:
     subprocess.run(["git", "init", "-q", str(place)], check=True)
-    (place / "app").mkdir()
-    (place / "app" / "mail.py").write_text("x = 1\n")
-    [body] = (await play(place, "Which file is about mail?", HELLO)).bodies
-    assert "app/mail.py\ncalc.py" in body["messages"][1]["content"]
+    for name in ("deep/nested.py", "node_modules/left.js"):
+        (place / name).parent.mkdir()
+        (place / name).touch()
+    played = await play(place, "hello", HELLO, mode="suggest")
+    [listed] = [event for event in played.events if isinstance(event, ToolEnded)]
+    assert listed.ok and listed.result.split() == ["calc.py", "deep/nested.py"]
 
 
 async def test_the_service_is_held_to_the_schema_of_one_call(place: Path) -> None:

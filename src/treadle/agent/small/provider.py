@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
@@ -26,8 +27,10 @@ OBJECTIONS = 2
 """How often a reply may be sent back before it is accepted unchanged."""
 MOST_SAID = 200
 """How many characters of a rejected reply the model sees again: more of a long one only makes it go on."""
-LIST_GIT = "git ls-files -co --exclude-standard"
-"""Every file of a repository that is not ignored, also those in its directories."""
+_LEFT_OUT = " ".join(f"-name '{name}' -prune -o" for name in (".?*", "node_modules", "__pycache__", "venv"))
+LIST = f"find . {_LEFT_OUT} -type f -printf '%P\\n' | sort"
+"""The files of a project, also those in its directories. Git could say it better, but runs what a repository's settings
+name, so it needs a person's permission; this does not."""
 MOST_FILES = 3
 LARGEST_FILE = 6000
 """In bytes: a longer file is not shown unasked."""
@@ -178,7 +181,7 @@ class SmallModel:
         return ()
 
     def _look(self, prompt: str, names: set[str]) -> tuple[ToolCall, ...]:
-        listing = LIST_GIT if os.path.exists(os.path.join(self._cwd, ".git")) else "ls"
+        listing = LIST if sys.platform == "linux" and os.path.exists(os.path.join(self._cwd, ".git")) else "ls"
         calls = [_call("bash", command=listing)] if "bash" in names else []
         if "read_file" in names:
             paths = dict.fromkeys(match.removeprefix("./") for match in _PATH.findall(prompt))

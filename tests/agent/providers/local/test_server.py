@@ -90,3 +90,13 @@ async def test_the_real_program_says_what_is_missing_or_wrong(weights: Weights) 
     server = LocalServer(weights, SETTINGS)
     with pytest.raises((ConfigError, ProviderError), match=r"treadle\[local\]|could not be loaded"):
         await server.running()
+
+
+async def test_a_library_of_the_system_that_is_missing_is_named(
+    weights: Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a minimal Debian llama.cpp is installed, but cannot be loaded."""
+    (tmp_path / "xllamacpp.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(ProviderError, match=r"lacks what it needs: libgomp\.so\.1"):
+        await LocalServer(weights, SETTINGS).running()

