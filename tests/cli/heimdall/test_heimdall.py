@@ -33,6 +33,12 @@ def test_a_command_typed_wrongly_teaches_and_exits_with_2(heimdall: Run, name: s
     assert f"heimdall-{name}: " in done.stderr
 
 
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "ledger-mcp"])
+def test_help_may_be_asked_for_after_a_subcommand(heimdall: Run, name: str) -> None:
+    done = heimdall(name, "list", "--help")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout == heimdall(name, "--help").stdout
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_command_does_its_work_whatever_streams_are_missing(heimdall: Run, project: Path, closed: str) -> None:
     command = f'"{BIN}/heimdall-resolve" set F1 x {closed}; echo $?; "{BIN}/heimdall-validate" {closed}; echo $?'

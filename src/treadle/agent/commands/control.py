@@ -64,7 +64,7 @@ async def _mode(session: Controlled, args: str) -> CommandResult:
 MEANS: dict[Mode, str] = {
     "plan": "reads; changes nothing and runs nothing",
     "suggest": "asks before each change and each command",
-    "auto-edit": "changes files here without asking; asks before commands, which are confined where that works",
+    "auto-edit": "changes files here without asking; asks before each command",
     "full-auto": "changes files and runs commands without asking, confined where that works",
     "yolo": "does everything without asking, and nothing is confined",
 }

@@ -34,14 +34,16 @@ KEYS = (
     ("Tab", "complete; while the agent works: queue for afterwards"),
     ("Alt-Enter, \\ Enter", "a new line"),
     ("Shift-Tab", f"the next permission mode: {', '.join(CYCLE)}"),
-    ("Esc, Ctrl-C", "interrupt; Ctrl-C twice leaves, Ctrl-D leaves when the line is empty"),
-    ("Esc Esc", "go back to before a turn, with its files (nothing typed, nothing running)"),
+    ("Esc, Ctrl-C", "interrupt; Ctrl-C twice leaves, and Ctrl-D on an empty line"),
+    ("Esc Esc", "on an empty line: go back to before a turn, with its files"),
     ("Ctrl-O", "show what was folded: thinking, output of tools"),
     ("Ctrl-G", "write in your editor"),
     ("Ctrl-R, Up", "what you typed before"),
     ("Ctrl-V", "paste an image of the clipboard"),
     ("Ctrl-Z", "back to the shell; fg returns"),
-    ("@FILE  !CMD  #TEXT  /COMMAND  ?", "a file, a command of your own, a line for AGENTS.md, a command, these keys"),
+    ("@FILE, !CMD", "a file for the agent to read, a command of your own"),
+    ("#TEXT, /COMMAND", "a line for AGENTS.md, a command (/help lists them)"),
+    ("?", "these keys"),
 )
 
 

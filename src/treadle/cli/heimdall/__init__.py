@@ -78,6 +78,9 @@ def _run(name: str, arguments: list[str]) -> int:
         assert isinstance(code, int)
         return code
     except UsageError as error:
+        if "-h" in arguments or "--help" in arguments:  # after a subcommand, which has no help of its own
+            out(help_text)
+            return 0
         err(f"heimdall-{name}: {error}\n\n{help_text}")
         return 2
     except TreadleError as error:
