@@ -40,8 +40,9 @@ def agent(script: Path, state_home: Path) -> str:
     settings = Path(config_file())
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(
-        f'[agents.helper]\nspeaks = "acp"\ncommand = "{TREADLE} acp --model scripted:{script}"\n'
-        f'set = {{ TREADLE_HOME = "{state_home}/inner", CLAUDE_CONFIG_DIR = "{state_home}/inner" }}\n'
+        '[agents.helper]\nspeaks = "acp"\n'
+        f'command = "/usr/bin/env CLAUDE_CONFIG_DIR={state_home}/inner {TREADLE} acp --model scripted:{script}"\n'
+        f'set = {{ TREADLE_HOME = "{state_home}/inner" }}\n'
     )
     return "helper"
 
