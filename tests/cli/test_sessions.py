@@ -67,7 +67,7 @@ def test_sessions_are_found_by_what_was_said(kept: str) -> None:
 
 
 def test_named_sessions_are_removed_at_once(kept: str) -> None:
-    assert CliRunner().invoke(sessions, ["rm", "mine"]).output == "removed abc\n1 sessions\n"
+    assert CliRunner().invoke(sessions, ["rm", "mine"]).output == "removed abc\n1 session\n"
     assert list_sessions() == []
     assert isinstance(CliRunner().invoke(sessions, ["rm", "mine"]).exception, NotFound)
 

@@ -173,5 +173,8 @@ def rm(wanted: tuple[str, ...], older_than: str | None, only_here: bool, force: 
     else:
         for one in removed:
             click.echo(f"{'removed' if doing else 'would remove'} {one}")
-        click.echo(f"{len(removed)} sessions" + ("" if doing or not removed else "; say --force to do it"))
+        click.echo(
+            f"{len(removed)} session{'' if len(removed) == 1 else 's'}"
+            + ("" if doing or not removed else "; say --force to do it")
+        )
     sys.exit(bool(held))

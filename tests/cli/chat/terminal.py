@@ -27,6 +27,7 @@ class ChatTerminal:
         )
         os.close(slave)
         self.screen = Screen(cols, rows)
+        self.says_where = True
         self.raw = b""
 
     def __enter__(self) -> "ChatTerminal":
@@ -106,7 +107,8 @@ class ChatTerminal:
         self.screen.feed(data)
         for _ in range((before + data).count(ASKS_PLACE)):
             column, row = self.screen.cursor
-            self.keys(f"\x1b[{row + 1};{column + 1}R")
+            if self.says_where:
+                self.keys(f"\x1b[{row + 1};{column + 1}R")
         return bool(data)
 
 

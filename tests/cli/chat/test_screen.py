@@ -30,6 +30,14 @@ def test_the_change_is_seen_before_it_is_allowed_and_not_made_before(chat: Chat,
     assert (work / "made.txt").read_text() == "hello\nworld\n" and seen.count("+hello") == 1
 
 
+def test_a_terminal_that_does_not_say_where_its_cursor_is_is_used_without_a_word(begin: Chat) -> None:
+    terminal = begin()
+    terminal.says_where = False
+    terminal.ready()
+    terminal.say("!sleep 2.5; echo it is $((40 + 2))")  # after two seconds the library gives up on the answer
+    assert "WARNING" not in terminal.until("it is 42")
+
+
 def test_a_no_with_a_reason_is_read_by_the_model(chat: Chat) -> None:
     terminal = chat()
     terminal.say("list it")

@@ -119,6 +119,7 @@ class ChatScreen:
         )
         if settings.vim:
             self.app.editing_mode = EditingMode.VI
+        self.app.renderer.cpr_not_supported_callback = None  # a terminal that is slow to answer is no news to a person
         self.app.ttimeoutlen = 0.05
         self.app.timeoutlen = 0.3
         self.app.before_render += self._bounded

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         show({"removed": "--force" in given.flags, "files": found, "bytes": total})
     else:
         advice = "" if "--force" in given.flags or not found else "; say --force to do it"
-        sys.stdout.write(f"{len(found)} files, {total} bytes{advice}\n")
+        sys.stdout.write(f"{len(found)} file{'' if len(found) == 1 else 's'}, {total} bytes{advice}\n")
     return 0
 
 
