@@ -16,6 +16,7 @@ from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
+from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import blame
 from treadle.wire.fleet.records import OrderReceipt, Used
 
@@ -42,6 +43,19 @@ async def test_the_order_its_goal_agent_cost_and_check_are_known_for_a_line(
     landed = await proof(bus, one)
     assert landed is not None and landed.on == finished.base
     assert (landed.verify, landed.receipt) == ("test -e a.txt", receipt.sha256)
+
+
+async def test_work_that_was_sent_back_is_told_by_what_was_asked_for_first_and_costs_all_of_it(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    first = await finished.order("first", {"old.txt": "x\n"})
+    await costing(bus, first, Used(input_tokens=100))
+    helper = await finished.order("helper", {"new.txt": "x\n"}, by=TRAIN, retry_of=first)
+    await costing(bus, helper, Used(input_tokens=30))
+    await run(bus, repository, helper, verify="test -e a.txt")
+    found = await blame.told(bus, await asyncio.to_thread(blame.origin, str(repository / "new.txt"), 1))
+    assert (found.order, found.first, found.task) == (helper, first, "first")
+    assert found.used is not None and found.used.tokens == 130
 
 
 async def test_of_several_orders_in_one_commit_it_is_the_one_whose_work_has_the_line(

@@ -421,6 +421,39 @@ async def test_what_the_persons_own_git_obeys_is_left_out_and_stops_no_other(
     assert record.landed == 1 and out.order == hook and "hooks/post-checkout, which is in the directory of" in out.why
 
 
+async def test_a_check_has_the_files_of_a_submodule_that_the_persons_checkout_has(
+    bus: Bus, repository: Path, tmp_path: Path
+) -> None:
+    lib = tmp_path / "lib"
+    git(tmp_path, "init", "-q", "-b", "main", str(lib))
+    versions = []
+    for word in ("one", "two"):
+        (lib / "word.txt").write_text(f"{word}\n")
+        git(lib, "add", "-A")
+        git(lib, "commit", "-qm", word)
+        versions.append(git(lib, "rev-parse", "HEAD"))
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(lib), "lib")
+    git(repository, "commit", "-qm", "a submodule")
+    finished = Finished(bus, repository, tmp_path)
+    usual, named = finished.commit, ""
+
+    def moves(name: str) -> None:
+        git(finished.clone, "update-index", "--cacheinfo", f"160000,{named},lib")
+        usual(name)
+
+    finished.commit = moves  # type: ignore[method-assign]
+    named = versions[0]
+    older = await finished.order("older", {"older.txt": "x\n"}, on_red="drop")
+    named = "3" * 40
+    nowhere = await finished.order("nowhere", {"nowhere.txt": "x\n"}, on_red="drop")
+    check = "grep -qE 'one|two' lib/word.txt && ! touch lib/new.txt && (! ls older* || grep -q one lib/word.txt)"
+    record = await run(bus, repository, nowhere, verify=check)
+    (out,) = record.left_out
+    assert out.kind == "red" and "no files for the submodule lib at 333333333333" in out.output
+    record = await run(bus, repository, older, verify=check)
+    assert record.landed == 1 and record.paused is None, record
+
+
 async def test_a_large_files_pointer_and_a_submodule_land_as_they_are_and_no_filter_runs(
     bus: Bus, repository: Path, tmp_path: Path
 ) -> None:

@@ -51,7 +51,7 @@ def _facts(found: LineOrigin, day: str) -> dict[str, str]:
         landed += ", which the fleet did not record: someone else made this commit"
     cost = "not known here" if found.used is None else "nothing was measured" if not found.used.tokens else ""
     return {
-        "order": found.order,
+        "order": found.order + (f", for {found.first}, which had been sent back" if found.first else ""),
         "goal": one_line(found.goal),
         "why": one_line(found.task or found.title)[:400],
         "agent": one_line(found.agent),

@@ -72,6 +72,8 @@ class OrderSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: str = ""
     given_up: bool = False
     """Whether the train has found no one who could help: author, reconciler and person have tried."""
+    helped: dict[str, Used] = {}
+    """What those have used, by role, who helped after it was sent back; known when it has landed or was left out."""
     retried_as: str = ""
     allow: bool = False
     says: str = ""
@@ -202,7 +204,7 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
     for name, step in record.steps.items():
         found = seen.orders.get(step.order, nothing)
         if step.state == "landing" and found.landed:
-            yield Happened(event=StepLanded(at=seen.now, step=name, commit=found.landed))
+            yield Happened(event=StepLanded(at=seen.now, step=name, commit=found.landed, helped=found.helped))
         elif step.state in ("working", "landing") and found.retried_as:
             yield Happened(event=StepPlaced(at=seen.now, step=name, order=found.retried_as, fresh=False))
         elif step.state == "working" and not found.stored:
@@ -227,7 +229,7 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
         elif step.state == "landing" and found.left_out and found.given_up:
             yield Happened(event=StepDropped(at=seen.now, step=name, why=found.left_out))
         elif step.state == "landing" and found.left_out:
-            yield Happened(event=StepLeftOut(at=seen.now, step=name, why=found.left_out))
+            yield Happened(event=StepLeftOut(at=seen.now, step=name, why=found.left_out, helped=found.helped))
         elif step.state == "landing" and not found.rides:
             yield BoardTrain(step=name)
     if record.judge:

@@ -1,6 +1,6 @@
 """What a goal's record becomes by what happens. Pure: reading the happenings again, in order, gives the same record."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any, assert_never
 
@@ -153,9 +153,11 @@ def _step(record: GoalRecord, event: StepEvent) -> GoalRecord:
         case StepBoarded():
             step = _move(step, "board")
         case StepLanded():
+            record, step = _helped(record, step, event.helped)
             record = replace(record, landed=record.landed + bool(event.commit))
             step = _move(step, "land" if event.commit else "answer", commit=event.commit, why="")
         case StepLeftOut():
+            record, step = _helped(record, step, event.helped)
             step = _red(step, "leave_out", event.why)
         case StepDropped():
             step = _move(step, "drop", why=event.why)
@@ -188,6 +190,13 @@ def _move(step: GoalStep, move: StepMove, **fields: Any) -> GoalStep:
 
 def _red(step: GoalStep, move: StepMove, why: str) -> GoalStep:
     return _move(step, move, reds=step.reds + 1, comments=why, why=why)
+
+
+def _helped(record: GoalRecord, step: GoalStep, helped: Mapping[str, Used]) -> tuple[GoalRecord, GoalStep]:
+    """The train's helpers count by role, and for the step that they helped."""
+    for role, used in helped.items():
+        record, step = _spent(record, role, used), replace(step, used=step.used.plus(used))
+    return record, step
 
 
 def _spent(record: GoalRecord, role: str, used: Used) -> GoalRecord:

@@ -11,11 +11,13 @@ from treadle.fleet import accounts, client, results
 from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON, read_order, read_spec
+from treadle.fleet.run.continuing import TRAIN
 from treadle.goals.deciding import GoalSeen, OrderSeen, allowance
 from treadle.landing import train as trains
 from treadle.landing.bench import judges
+from treadle.landing.sending import FOLLOWED
 from treadle.policy.protected import is_protected
-from treadle.wire.fleet.records import NOT_HERE, Order
+from treadle.wire.fleet.records import NOT_HERE, Order, Used
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import OVER, GoalRecord
@@ -67,6 +69,10 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
                 await results.here(bus, done, user)
                 touched += await asyncio.to_thread(_differing, user, str(done.result["commit"]), step.tests)
             seen[step.order] = msgspec.structs.replace(order_, touched=touched)
+    for order_id in landing:
+        if (order_ := seen.get(order_id)) is not None and (order_.landed or order_.left_out):
+            helped = await _helped(bus, read_order(found[f"order.{order_id}"]))
+            seen[order_id] = msgspec.structs.replace(order_, helped=helped)
     tip = ""
     if all(step.state in OVER for step in record.steps.values()):
         tip = await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{record.branch}")
@@ -78,6 +84,20 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
         spent_tokens=budget.spent_tokens,
         budget_told=allowed is None or (allowed.usd, allowed.tokens) == (budget.usd, budget.tokens),
     )
+
+
+async def _helped(bus: Bus, order: Order) -> dict[str, Used]:
+    """What those have used, by role, to whom the train has sent this order's work."""
+    used: dict[str, Used] = {}
+    for _ in range(FOLLOWED):
+        if not order.retried_as:
+            break
+        order = await client.get_order(bus, order.retried_as)
+        spec = await client.get_spec(bus, order.id)
+        if spec.by == TRAIN:
+            role = "worker, sent back" if spec.continues else "reconciler"
+            used[role] = used.get(role, Used()).plus(order.used)
+    return used
 
 
 def _allowed(record: GoalRecord, plan: GoalPlan, told: Budget) -> Budget | None:

@@ -172,8 +172,9 @@ class Bench:
         with scratch.directory("car") as directory:
             here = os.path.join(directory, "car")
             on = await asyncio.to_thread(self.tip)
-            await asyncio.to_thread(merges.check_out, self.store, self.user, self.ref, commit, on, here)
-            return await _check_in(here, self.user, verify, setup=setup, bring=bring)
+            empty = await asyncio.to_thread(merges.check_out, self.store, self.user, self.ref, commit, on, here)
+            done = await _check_in(here, self.user, verify, setup=setup, bring=bring)
+            return done if done.ok else msgspec.structs.replace(done, output_tail=_empty(empty) + done.output_tail)
 
     # Landing...
 
@@ -206,6 +207,12 @@ async def _check_in(here: str, user: UserRepository, command: str, *, setup: str
         if not done.ok:
             return done
     return await confined_check(command, here, shown=shown)
+
+
+def _empty(submodules: Mapping[str, str]) -> str:
+    """What who reads a red check has to know about submodules."""
+    named = ", ".join(f"{path} at {commit[:12]}" for path, commit in submodules.items())
+    return f"treadle: your checkout has no files for the submodule {named}\n" if named else ""
 
 
 def lent_ref(commit: str) -> str:

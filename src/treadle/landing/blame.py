@@ -16,8 +16,10 @@ import msgspec
 from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.run.continuing import TRAIN
 from treadle.io.reading import read_if_there
 from treadle.landing import trailers
+from treadle.landing.sending import FOLLOWED
 from treadle.landing.trailers import CommitTrailers, OrderTrailers
 from treadle.wire.fleet.records import Used
 from treadle.wire.fleet.train import LandedRecord
@@ -55,8 +57,10 @@ class LineOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     task: str = ""
     verify: str = ""
     attempts: int = 0
+    first: str = ""
+    """The order that asked for it, where this one's work landed for that, after it was sent back."""
     used: Used | None = None
-    """None: the fleet remembers nothing of the order, so the cost is not known."""
+    """Of all these orders together. None: the fleet remembers nothing of the order, so the cost is not known."""
 
 
 def place_of(text: str) -> tuple[str, int]:
@@ -185,7 +189,7 @@ async def told(bus: Bus, found: LineOrigin) -> LineOrigin:
         spec, order = await client.get_spec(bus, found.order), await client.get_order(bus, found.order)
     except NotFound:
         return found
-    return msgspec.structs.replace(
+    known = msgspec.structs.replace(
         found,
         title=order.title,
         task=spec.task,
@@ -193,3 +197,13 @@ async def told(bus: Bus, found: LineOrigin) -> LineOrigin:
         attempts=len(order.attempts),
         used=order.used,
     )
+    for _ in range(FOLLOWED):  # back to who was asked for it
+        if spec.by != TRAIN or not spec.retry_of:
+            break
+        try:
+            spec, order = await client.get_spec(bus, spec.retry_of), await client.get_order(bus, spec.retry_of)
+        except NotFound:
+            break
+        used = order.used.plus(known.used or Used())
+        known = msgspec.structs.replace(known, first=spec.id, title=order.title, task=spec.task, used=used)
+    return known

@@ -11,6 +11,7 @@ from treadle.io.opening import write
 from treadle.workspace import private_git
 from treadle.workspace.exchange import give
 from treadle.workspace.store import Store
+from treadle.workspace.submodules import write_submodules
 from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.writing import write_files
 
@@ -90,13 +91,15 @@ def kinds(messages: str) -> dict[str, str]:
     return found
 
 
-def check_out(store: Store, user: UserRepository, ref: str, commit: str, on: str, here: str) -> None:
+def check_out(store: Store, user: UserRepository, ref: str, commit: str, on: str, here: str) -> dict[str, str]:
     """A fresh directory with the files of a commit, and a git directory of its own with its history.
 
-    `on` is a commit of the user's repository that it was built on, or that commit itself.
+    `on` is a commit of the user's repository that it was built on, or that commit itself. Returns the submodules that
+    are empty there, and the commits that they name.
     """
     _, files = store.borrow_tree(commit)
     write_files(store, files, here)
+    empty = write_submodules(user, files, here)
     place = os.path.join(here, ".git")
     private_git.make(place, user, head=ref, at=on)
     own = UserRepository(here, place, place, linked=False)  # nothing but us has written in it yet
@@ -104,3 +107,4 @@ def check_out(store: Store, user: UserRepository, ref: str, commit: str, on: str
         give(store, own, commit, without=on)
     own.run("update-ref", ref, commit)
     own.run("read-tree", commit)
+    return empty

@@ -267,11 +267,15 @@ class StepLanded(GoalEvent, tag="landed", frozen=True, kw_only=True):
     step: str
     commit: str = ""
     """Empty when there was nothing to land."""
+    helped: dict[str, Used] = {}
+    """What those have used, by role, who helped it land after it was sent back."""
 
 
 class StepLeftOut(GoalEvent, tag="left_out", frozen=True, kw_only=True):
     step: str
     why: str
+    helped: dict[str, Used] = {}
+    """What those have used, by role, who tried to help."""
 
 
 class StepDropped(GoalEvent, tag="dropped", frozen=True, kw_only=True):
