@@ -14,6 +14,7 @@ TERMINAL = (
     "rename",
     "diff",
     "merge",
+    "share",
     "kill",
     "clean",
     "replay",

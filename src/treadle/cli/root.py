@@ -29,6 +29,7 @@ TERMINALS = {
     "rename": "Give a terminal another id.",
     "diff": "Show what the program of a terminal that was started with `run --worktree` has changed.",
     "merge": "Bring what a terminal's program has changed in its worktree into your directory.",
+    "share": "Make a link with which others watch one terminal in a browser, and nothing else, until it expires.",
     "kill": "End a terminal's program and all that belongs to it, and say what died.",
     "clean": "Remove what terminals that have ended left: logs, output and exit records.",
     "replay": "Play a recording (asciicast 2 or 3) in this terminal.",

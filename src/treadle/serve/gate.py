@@ -8,6 +8,7 @@ read. No answer may be framed, sniffed or cached, nor run anything from elsewher
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import ipaddress
 import re
@@ -131,8 +132,8 @@ class Gate:
             )
 
     def _device(self, scope: Scope, headers: dict[str, str]) -> tuple[Device | None, bool]:
-        kind, _, token = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and token:
+        token = _token(headers.get("authorization", ""))
+        if token:
             found = self.tokens.check(token)
             if found is None:
                 self.note_failure(address_of(scope), token)
@@ -181,6 +182,20 @@ def host_of(text: str) -> str:
     """The name in `name:port` or `[address]:port`; empty for anything else, which is no name of ours."""
     found = _HOST.fullmatch(text)
     return (found[1] or found[2]) if found else ""
+
+
+def _token(authorization: str) -> str:
+    """A script's token, as it is or as the password in an address: `http://x:TOKEN@host`. We never ask a browser for a
+    password, so it never sends one by itself."""
+    kind, _, value = authorization.partition(" ")
+    if kind.lower() == "bearer":
+        return value
+    if kind.lower() != "basic":
+        return ""
+    try:
+        return base64.b64decode(value, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _proof(headers: dict[str, str]) -> str:

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 
 from treadle.serve import files, local_ca
-from treadle.serve.api import all_calls, answer_links, calls, devices, metrics, openapi
+from treadle.serve.api import agentapi, all_calls, answer_links, calls, devices, metrics, openapi, shares
 from treadle.serve.connections import SignalledServer, make_config
 from treadle.serve.envelope import broken, not_routed
 from treadle.serve.gate import Gate
@@ -75,6 +75,9 @@ class WebServer:
         async def sign_in(request: Any) -> Any:
             return await devices.sign_in(self.gate, request)
 
+        async def watch_shared(request: Any) -> Any:
+            return await shares.watch(site, self.gate, request)
+
         async def follow(socket: Any) -> None:
             await Tab(site, socket).run()
 
@@ -92,6 +95,8 @@ class WebServer:
                 partial(answer_links.link, site),
                 methods=["GET", "POST"],
             ),
+            Route(shares.STREAM, watch_shared),
+            *agentapi.routes(site),
             Route(f"{calls.BASE}/changes", partial(stream.changes, site)),
             Route(f"{calls.BASE}/orders/{{id}}/stream", partial(stream.events, site)),
             WebSocketRoute("/socket", follow),
@@ -99,7 +104,7 @@ class WebServer:
         ]
 
     def _public(self, path: str) -> bool:
-        return path in self._files or path in PUBLIC or path.startswith("/a/")
+        return path in self._files or path in (*PUBLIC, shares.STREAM) or path.startswith("/a/")
 
     async def start(self) -> None:
         self.site.board.start()

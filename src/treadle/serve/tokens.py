@@ -32,6 +32,9 @@ FORMAT = 2
 Right: TypeAlias = Literal["watch", "answer", "all"]
 RIGHTS: tuple[Right, ...] = ("watch", "answer", "all")
 LINK_SECONDS = 600.0
+SHARE_PAGE = "/share.html"
+SHARE_SECONDS, SHARE_MAX = 3600.0, 7 * 86400.0
+"""How long a link to one terminal works, unless asked otherwise, and at most."""
 USED_EVERY = 60.0
 """Seconds between two notes of when a device was last seen."""
 T = TypeVar("T")
@@ -70,10 +73,23 @@ class OneTimeLink(msgspec.Struct, frozen=True, kw_only=True):
     expires: float
 
 
+class SharedTerminal(msgspec.Struct, frozen=True, kw_only=True):
+    """A link with which one terminal can be watched until it expires."""
+
+    id: str
+    sha256: str
+    terminal: str
+    started: str
+    """When its program was started: a later one of the same name is not shared."""
+    created: float
+    expires: float
+
+
 class TokenFile(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     devices: tuple[Device, ...] = ()
     links: tuple[OneTimeLink, ...] = ()
+    shared: tuple[SharedTerminal, ...] = ()
     key: str = ""
     """Signs the links that answer a question."""
     push_key: str = ""
@@ -212,6 +228,41 @@ class Tokens:
 
         self._change(note)
 
+    # Links to one terminal...
+
+    def share(self, terminal: str, started: str, seconds: float) -> tuple[SharedTerminal, str]:
+        """A code with which this terminal can be watched until it expires."""
+        code, now = secrets.token_urlsafe(24), time.time()
+        made = SharedTerminal(
+            id=secrets.token_hex(4),
+            sha256=_hash(code),
+            terminal=terminal,
+            started=started,
+            created=now,
+            expires=now + min(seconds, SHARE_MAX),
+        )
+        self._change(lambda kept: (replace(kept, shared=(*_living(kept.shared), made)), None))
+        return made, code
+
+    def shares(self) -> tuple[SharedTerminal, ...]:
+        return _living(self.read().shared)
+
+    def watcher(self, code: str) -> SharedTerminal | None:
+        """What may be watched with this code; None when it has expired or was revoked."""
+        wanted = _hash(code)
+        return next((each for each in self.shares() if hmac.compare_digest(each.sha256, wanted)), None)
+
+    def unshare(self, name: str) -> SharedTerminal:
+        """Revoke a link to a terminal, by its id."""
+
+        def remove(kept: TokenFile) -> tuple[TokenFile, SharedTerminal]:
+            found = next((each for each in kept.shared if each.id == name), None)
+            if found is None:
+                raise NotFound(f"no terminal is shared by {name!r}", hint="`treadle share --list`")
+            return replace(kept, shared=tuple(each for each in kept.shared if each is not found)), found
+
+        return self._change(remove)
+
     # Signed links, with which one question is answered...
 
     def sign(self, what: str, expires: float) -> str:
@@ -244,7 +295,10 @@ class Tokens:
         )
 
 
-def _living(links: tuple[OneTimeLink, ...]) -> tuple[OneTimeLink, ...]:
+L = TypeVar("L", OneTimeLink, SharedTerminal)
+
+
+def _living(links: tuple[L, ...]) -> tuple[L, ...]:
     return tuple(link for link in links if link.expires > time.time())
 
 

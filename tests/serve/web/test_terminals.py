@@ -39,6 +39,32 @@ async def test_a_terminal_of_the_wall_is_opened_and_typed_into(
     await expect(page.locator(".keyboard")).not_to_be_focused()
 
 
+async def test_a_shared_terminal_is_watched_without_signing_in(
+    stage: Stage, serving: StartWeb, open_page: Open
+) -> None:
+    web = await serving(terminals=str(stage.directory))
+    place = await asyncio.to_thread(stage.python, ECHO)
+    page = await open_page(web, f"terminal/{place.id}")
+    await page.get_by_role("button", name="Share").click()
+    url = await page.locator(".problem code").inner_text()
+    browser = page.context.browser
+    assert browser is not None
+    stranger = await (await browser.new_context()).new_page()
+    await stranger.goto(url)
+    canvas = stranger.locator("canvas")
+    await expect(canvas).to_have_attribute("aria-label", re.compile("ready"))
+    await expect(stranger.locator("h1")).to_have_text(place.id)
+    await page.locator(".keyboard").focus()
+    await page.keyboard.type("seen")
+    await page.keyboard.press("Enter")
+    await expect(canvas).to_have_attribute("aria-label", re.compile("heard seen"))
+    await expect(stranger.locator("#until")).to_contain_text("You only watch")
+    (made,) = await web.get("/shares")
+    await web.http.delete(f"/api/v1/shares/{made['id']}")
+    await expect(stranger.locator("#problem")).to_contain_text("taken back")
+    await stranger.context.close()
+
+
 async def test_on_a_phone_a_field_sends_lines_and_a_row_of_keys_the_rest(
     stage: Stage, serving: StartWeb, open_page: Open
 ) -> None:

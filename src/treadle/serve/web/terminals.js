@@ -145,8 +145,11 @@ function showOne(where, id, title) {
     const cols = Math.max(20, Math.min(300, Math.floor(where.clientWidth / (screen.wide ?? 8.4)) - 2)), rows = Math.max(10, Math.min(100, Math.floor((innerHeight - 220) / (screen.high ?? 18))));
     try { await post(`/terminals/${id}/size`, { cols, rows, take: true }); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
   } }, "Take the size");
+  const share = el("button", { type: "button", class: "quiet", onclick: async () => {
+    try { const made = await post(`/terminals/${id}/share`); fill(problem, "Who opens this link may watch, for an hour: ", el("code", null, made.url)); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
+  } }, "Share");
   fill(where, el("div", { class: "terminal" }, el("div", { class: "line" }, title ? el("h2", null, title) : el("h1", null, id), state, title ? null : el("a", { href: "#/terminals" }, "all")), back, box,
-    may ? [el("div", { class: "keyrow" }, ROW.map(([word, key]) => el("button", { type: "button", onclick: () => typed(key) }, word)), take, earlier), form] : el("p", { class: "watching" }, "watching", earlier), problem));
+    may ? [el("div", { class: "keyrow" }, ROW.map(([word, key]) => el("button", { type: "button", onclick: () => typed(key) }, word)), take, earlier, share), form] : el("p", { class: "watching" }, "watching", earlier), problem));
   let again = 0, away = false;
   const look = () => follow(`screen:${id}`, (frame) => {
     if (frame.error) {
