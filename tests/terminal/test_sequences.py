@@ -101,6 +101,7 @@ def test_answers_come_in_the_order_of_the_questions_and_unknown_ones_stay_withou
     found = answers(b"\x1b[>0q\x1b[?u\x1b]7501;?\x1b\\\x1b[c\x1b[18t\x1b]11;?\x07\x1b[6n", (80, 24), everything=True)
     version = sequences.__version__.encode()
     assert found == b"\x1bP>|treadle(" + version + b")\x1b\\\x1b]7501;?\x1b\\\x1b[?62;22c\x1b[8;24;80t\x1b[1;1R"
+    assert answers(b"\x1b[6n\x1b[?6n", (80, 24), True, lambda: (4, 9)) == b"\x1b[10;5R\x1b[?10;5R"
     assert answers(b"\x1b[c\x1b]7501;?\x07", (80, 24), everything=False) == b"\x1b]7501;?\x07"
 
 

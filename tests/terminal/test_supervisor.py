@@ -664,3 +664,14 @@ def test_a_program_is_not_held_up_for_ever_by_a_terminal_that_takes_nothing(stag
         person.subscribe()
         until(lambda: other.hello().end > 2_000_000)
     assert any(line["event"] == "a terminal takes no output" for line in log_lines(place))
+
+
+def test_a_program_is_told_where_its_cursor_really_is(stage: Stage) -> None:
+    code = r"""
+import os, tty
+tty.setraw(0)
+os.write(1, b"one\r\ntwo\r\n> \x1b[6n")
+print("<", os.read(0, 100)[1:].decode(), ">", sep="", end="\r\n", flush=True)
+"""
+    output, _ = watch(stage.python(code))
+    assert b"<[3;3R>" in output

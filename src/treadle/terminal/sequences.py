@@ -104,15 +104,21 @@ class QueryFilter:
         return (QUERY if everything else STATUS_QUERY).sub(b"", data)
 
 
-def answers(data: bytes, size: tuple[int, int], everything: bool) -> bytes:
-    """What a plain terminal answers to the queries in `data`, in their order.
+def answers(
+    data: bytes, size: tuple[int, int], everything: bool, cursor: Callable[[], tuple[int, int]] = lambda: (0, 0)
+) -> bytes:
+    """What a plain terminal answers to the queries in `data`, in their order. `cursor` says where it is, from 0.
 
     The order matters: a program that asks for status reports takes the answer to a later, common query as a sign that
     they are not supported. With `everything` false, a person's terminal answers all but that one.
     """
     found = []
     for match in (QUERY if everything else STATUS_QUERY).finditer(data):
-        found.append(_answer(match.group(), size))
+        if match.group() in CURSOR:
+            x, y = cursor()
+            found.append(CURSOR[match.group()] % (y + 1, x + 1))
+        else:
+            found.append(_answer(match.group(), size))
     return b"".join(found)
 
 
@@ -123,13 +129,13 @@ def _answer(query: bytes, size: tuple[int, int]) -> bytes:
     return act(size) if act else b""
 
 
+CURSOR = {b"\x1b[6n": b"\x1b[%d;%dR", b"\x1b[?6n": b"\x1b[?%d;%dR"}
+"""Where the cursor is. A program that is told a wrong place draws over what it has written before."""
 ANSWERS: dict[bytes, Callable[[tuple[int, int]], bytes]] = {
     b"\x1b[c": lambda size: b"\x1b[?62;22c",
     b"\x1b[>c": lambda size: b"\x1b[>1;10;0c",
     b"\x1b[>q": lambda size: b"\x1bP>|treadle(%b)\x1b\\" % __version__.encode(),
     b"\x1b[5n": lambda size: b"\x1b[0n",
-    b"\x1b[6n": lambda size: b"\x1b[1;1R",
-    b"\x1b[?6n": lambda size: b"\x1b[?1;1R",
     b"\x1b[18t": lambda size: b"\x1b[8;%d;%dt" % (size[1], size[0]),
 }
 """Other capabilities get no answer, which is how a program learns that a terminal does not have them."""

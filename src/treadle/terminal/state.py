@@ -174,7 +174,7 @@ class Watch:
         self._modes.feed(data)
         for match in sequences.REPORT.finditer(data):
             self._reported(match[1], match[2].decode("utf-8", "replace"), now)
-        return sequences.answers(data, self.view.size, everything=not answered)
+        return sequences.answers(data, self.view.size, not answered, self.view.cursor)
 
     def _reported(self, number: bytes, body: str, now: int) -> None:
         if number == b"9;4":

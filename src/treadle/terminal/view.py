@@ -54,5 +54,10 @@ class CharacterView:
             self._grid.feed(self._whole.feed(data))
         return self._grid
 
+    def cursor(self) -> tuple[int, int]:
+        """Its column and row, from 0."""
+        grid = self.grid()
+        return min(grid.x, grid.cols - 1), grid.y
+
     def lines(self) -> list[str]:
         return self.grid().lines() if self.drawn else []
