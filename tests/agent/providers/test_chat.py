@@ -166,6 +166,12 @@ def test_another_model_than_asked_is_reported_once() -> None:
     assert whole.message.model == "m-2026"
 
 
+def test_the_file_that_llama_cpp_names_is_not_another_model() -> None:
+    reader = ChatReader("local", "m")
+    items = reader.read([json.dumps({**delta(content="x", finish="stop"), "model": "/models/m.gguf"}).encode()])
+    assert items == [TextDelta(text="x")] and reader.reply().message.model == "m"
+
+
 def test_content_in_parts_is_text() -> None:
     assert read(delta(content=[{"type": "text", "text": "x"}], finish="stop"))[1].message.text == "x"
 

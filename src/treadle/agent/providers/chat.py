@@ -272,7 +272,7 @@ class ChatReader:
 
     def _begin(self, chunk: _Chunk, items: list[ReplyItem]) -> None:
         self._id = chunk.id or ""
-        if chunk.model and chunk.model != self._asked:
+        if chunk.model and chunk.model != self._asked and self._provider != "local":  # llama.cpp names the file
             self._model = chunk.model
             items.append(ModelRouted(model=chunk.model))
 
