@@ -12,12 +12,14 @@ verify = "false"
 [[order]]
 id = "one"
 task = "t"
+claims = ["tests/test_new.py"]
 accept = ["test -e a.txt", "no-such-program-here", "test -e new.txt; touch mess.txt; exit 1"]
 [[order]]
 id = "two"
 task = "t"
+after = ["one"]
 already = true
-accept = ["test -e a.txt"]
+accept = ["test -e a.txt", "sh tests/test_new.py", "sh tests/test_lost.py"]
 """
 
 
@@ -30,9 +32,11 @@ async def test_what_passes_already_fails_now_or_cannot_run_is_told_with_its_line
     assert [note[:2] for note in notes] == [
         (2, "done"),
         (3, "verify"),
-        (7, "order[0].accept[0]"),
-        (7, "order[0].accept[1]"),
+        (8, "order[0].accept[0]"),
+        (8, "order[0].accept[1]"),
+        (14, "order[1].accept[2]"),
     ]
     assert "passes already" in notes[0][2] and "nothing could land" in notes[1][2]
     assert "passes already" in notes[2][2] and "cannot be run" in notes[3][2]
+    assert notes[4][2] == "tests/test_lost.py is not there, and neither two nor what it comes after claims it"
     assert git(repository, "status", "--porcelain") == ""

@@ -235,10 +235,13 @@ def report(name: str, as_html: bool, out: str) -> None:
 @click.command("change")
 @click.argument("name", metavar="ID")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
-def change(name: str, path: str) -> None:
+@json_option
+def change(name: str, path: str, as_json: bool) -> None:
     """Replace the plan of a goal that runs by the one in FILE. Orders that were placed must be in it as they were."""
     text = text_of(path)
     record = with_goal(name, lambda bus, found: _commands().change(bus, found, text))
+    if as_json:
+        return show_json(record)
     click.echo(f"goal {record.id} has version {record.plan} of its plan, {len(record.steps)} orders")
 
 
@@ -340,41 +343,54 @@ def explain(name: str, as_json: bool) -> None:
 @click.argument("name", metavar="ID")
 @click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
 @click.option("--now", is_flag=True, help="Hold also what is at work, at its next step.")
-def pause(name: str, why: str, now: bool) -> None:
+@json_option
+def pause(name: str, why: str, now: bool, as_json: bool) -> None:
     """Place nothing more of a goal until `resume`. Time in which it is paused does not count."""
-    with_goal(name, lambda bus, found: _commands().pause(bus, found, why=why, now=now))
+    _shown(with_goal(name, lambda bus, found: _commands().pause(bus, found, why=why, now=now)), as_json)
 
 
 @click.command("resume")
 @click.argument("name", metavar="ID")
-def resume(name: str) -> None:
+@json_option
+def resume(name: str, as_json: bool) -> None:
     """Let a goal go on that was paused, or that paused itself."""
-    with_goal(name, lambda bus, found: _commands().resume(bus, found))
+    _shown(with_goal(name, lambda bus, found: _commands().resume(bus, found)), as_json)
 
 
 @click.command("stop")
 @click.argument("name", metavar="ID")
 @click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
-def stop(name: str, why: str) -> None:
+@json_option
+def stop(name: str, why: str, as_json: bool) -> None:
     """End a goal: cancel what is at work. What has landed stays on the branch."""
-    with_goal(name, lambda bus, found: _commands().stop(bus, found, why=why))
+    _shown(with_goal(name, lambda bus, found: _commands().stop(bus, found, why=why)), as_json)
 
 
 @click.command("retry")
 @click.argument("name", metavar="ID")
 @click.argument("step", metavar="ORDER")
-def retry(name: str, step: str) -> None:
+@json_option
+def retry(name: str, step: str, as_json: bool) -> None:
     """Try an order of the plan again that was dropped, from the branch as it is now."""
-    with_goal(name, lambda bus, found: _commands().retry(bus, found, step))
+    _shown(with_goal(name, lambda bus, found: _commands().retry(bus, found, step)), as_json)
+
+
+def _shown(record: Any, as_json: bool) -> None:
+    if as_json:
+        show_json(record)
 
 
 @click.command("say")
 @click.argument("name", metavar="ID")
 @click.argument("text", metavar="TEXT")
-def say(name: str, text: str) -> None:
+@json_option
+def say(name: str, text: str, as_json: bool) -> None:
     """Tell all agents of a goal something: those at work now, and those that begin later."""
-    for step, said in with_goal(name, lambda bus, found: _commands().say(bus, found, text)).items():
-        click.echo(f"{step}: {said}")
+    told = with_goal(name, lambda bus, found: _commands().say(bus, found, text))
+    if as_json:
+        return show_json(told)
+    for step, outcome in told.items():
+        click.echo(f"{step}: {outcome}")
 
 
 def _commands() -> Any:

@@ -141,13 +141,13 @@ def _briefs(plan: GoalPlan, wave: PlanWave, project: str) -> list[BriefEstimate]
             order=order.id,
             shared=shared,
             own=estimate(laid.own[order.id]) + known,
-            capsules=CAPSULE_TOKENS * len(_before(plan, order.id)),
+            capsules=CAPSULE_TOKENS * len(before(plan, order.id)),
         )
         for order in orders
     ]
 
 
-def _before(plan: GoalPlan, name: str) -> set[str]:
+def before(plan: GoalPlan, name: str) -> set[str]:
     """All orders that this one builds on, directly or not."""
     after = {order.id: order.after for order in plan.order}
     found, waiting = set[str](), list(after[name])

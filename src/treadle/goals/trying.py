@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from treadle.goals.check import placed
+from treadle.goals.check import before, placed
 from treadle.landing import train as trains
-from treadle.landing.bench import Bench
+from treadle.landing.bench import Bench, judges
+from treadle.policy.patterns import overlaps
 from treadle.wire.goal.plan import GoalPlan
 from treadle.wire.goal.reading import Mistake
+from treadle.wire.goal.verdicts import is_test
 from treadle.workspace import checkouts
 
 NOT_FOUND = (126, 127)
@@ -20,6 +22,16 @@ async def tried(text: str, plan: GoalPlan, root: str) -> list[Mistake]:
     bench = await asyncio.to_thread(Bench, trains.name_of(user.common, plan.branch), user, plan.branch)
     found = [each async for each in _found(plan, bench)]
     return sorted(placed(text, found))
+
+
+def claimed(plan: GoalPlan, name: str, path: str) -> bool:
+    """Whether an order of the plan, or one that it builds on, says that it writes this file."""
+    return any(
+        overlaps(claim, path)
+        for order in plan.order
+        if order.id in {name, *before(plan, name)}
+        for claim in order.claims
+    )
 
 
 async def _found(plan: GoalPlan, bench: Bench) -> AsyncIterator[tuple[str, str, str]]:
@@ -42,6 +54,10 @@ async def _found(plan: GoalPlan, bench: Bench) -> AsyncIterator[tuple[str, str, 
     for number, order in enumerate(plan.order):
         for index, command in enumerate(order.accept):
             place = f"order[{number}].accept[{index}]"
+            for name in sorted(each for each in judges(command) if "." in each and is_test(each)):
+                if not claimed(plan, order.id, name) and not await asyncio.to_thread(bench.has, tip, name):
+                    what = f"{name} is not there, and neither {order.id} nor what it comes after claims it"
+                    yield place, what, "who is to write it claims it"
             ok, code, said = await run(command)
             if ok and not order.already:
                 yield place, f"{command} passes already", "it must fail before the work, or say already = true"

@@ -76,6 +76,10 @@ class Bench:
         except NotFound:
             return Store.make(place, **lending(self.user))
 
+    def has(self, commit: str, path: str) -> bool:
+        """Whether a commit has this file. Blocks."""
+        return self.user.run("cat-file", "-e", f"{commit}:{path}", check=False).code == 0
+
     def tip(self) -> str:
         return self.branch.tip()
 
