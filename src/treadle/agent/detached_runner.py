@@ -17,6 +17,7 @@ from treadle.errors import PeerClosed, StorageError, TreadleError
 from treadle.events import Event, TaskChanged, TaskGroupChanged, Usage, encode
 from treadle.io import files, paths
 from treadle.io.process.detached import say_ready
+from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, Listener, Stream, listen_unix
 
@@ -179,7 +180,7 @@ def _on_signals(stop: Callable[[], Any]) -> None:
 def main(directory: str) -> int:
     hold_secrets()
     try:
-        asyncio.run(run(directory, say_ready))
+        run_async(run(directory, say_ready))
     except TreadleError as error:
         print(f"treadle: {error}", file=sys.stderr)
         return 1

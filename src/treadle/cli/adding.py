@@ -16,6 +16,7 @@ from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.acp.signing import SignIn
 from treadle.drivers.card import cards
 from treadle.errors import ConfigError, TreadleError
+from treadle.io.process.loop import run_async
 
 GREETING_SECONDS = 90.0
 SIGN_IN_SECONDS = 600.0
@@ -50,7 +51,7 @@ def add(name: str | None, version: str | None, as_json: bool) -> None:
     from treadle.settings.edit import keep_agent
 
     path = keep_agent(name, _settings(wanted, made.command))
-    problem, methods = asyncio.run(_greeted(name))
+    problem, methods = run_async(_greeted(name))
     if as_json:
         found = {"name": name, "version": made.version, "command": made.command, "settings": path, "error": problem}
         show_json({**found, "sign_in": methods})
@@ -119,7 +120,7 @@ def login(name: str, method: str | None, as_json: bool) -> None:
         if name != "native":
             hint = f"run `{find_card(name, settings)[0].program}` and sign in there"
         raise ConfigError(f"{name} is not signed in to from here", hint=hint)
-    methods = asyncio.run(_sign_in(agent, method))
+    methods = run_async(_sign_in(agent, method))
     if as_json:
         show_json(methods)
     elif method is not None:

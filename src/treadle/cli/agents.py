@@ -22,6 +22,7 @@ from treadle.drivers.session import DrivenSession
 from treadle.errors import AuthFailed, ConfigError, TreadleError
 from treadle.events import TurnEnded
 from treadle.io.paths import here
+from treadle.io.process.loop import run_async
 from treadle.session import SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.settings.config import AgentSettings
@@ -97,7 +98,7 @@ def look_at(name: str | None, losses: str | None, over: str | None, ask: bool, a
     if losses is not None:
         show_losses(losses, over, settings, as_json)
         return
-    found = asyncio.run(_look(settings, name, ask))
+    found = run_async(_look(settings, name, ask))
     if as_json:
         show_json(found)
     else:
@@ -110,7 +111,7 @@ def installed(settings: Mapping[str, AgentSettings] | None = None, *, greet: boo
     """Look at every agent that is a program: ask for its version, and with `greet` also start and greet it. All of them
     together take at most WHOLE_SECONDS."""
     known = agent_settings() if settings is None else settings
-    found = asyncio.run(_look(known, None, False if greet else None, whole=WHOLE_SECONDS))
+    found = run_async(_look(known, None, False if greet else None, whole=WHOLE_SECONDS))
     return [each for each in found if each.name != "native"]
 
 

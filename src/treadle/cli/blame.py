@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import click
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import money
 from treadle.cli.render import one_line, printable
+from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
     from treadle.landing.blame import LineOrigin
@@ -31,7 +31,7 @@ def blame(place: str, revision: str, as_json: bool) -> None:
     path, line = place_of(place)
     found, asked = origin(path, line, revision), ""
     if found.order:
-        found, asked = asyncio.run(_told(found))
+        found, asked = run_async(_told(found))
     if as_json:
         return show_json(found)
     click.echo(f"{found.file}:{found.line}  {printable(found.text)}")

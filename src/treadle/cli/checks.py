@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import os
 import platform
@@ -19,6 +18,7 @@ from treadle.errors import TreadleError
 from treadle.installation import PROVIDES, adding
 from treadle.io import paths
 from treadle.io.files import write_atomic
+from treadle.io.process.loop import run_async
 from treadle.io.process.programs import run_program
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _configuration() -> Configuration:
     from treadle.policy.profile import build_guard
 
     spec = RunOptions().spec(answers=False, default_mode="suggest")
-    found = asyncio.run(Configuration.load(spec, os.environ))
+    found = run_async(Configuration.load(spec, os.environ))
     build_guard(spec.cwd, found.rules, spec.mode, found.add_dirs, disk=DISK)
     assert found.limits and found.confinement
     return found
@@ -147,7 +147,7 @@ def _service(name: str, told: list[str], table: ModelSettings, offline: bool) ->
     says = f"{where}, {', '.join(told)} set" if told else where
     if offline:
         return Finding(area="models", name=name, ok=True, says=f"{says} (not contacted)")
-    found = asyncio.run(ask(name, table))
+    found = run_async(ask(name, table))
     if found is None or found.error is not None:
         why = found.error if found is not None else "nothing is set up for it"
         fix = f"{name}: check {' and '.join(told) or 'that its server runs'}, then `treadle models {name}`"

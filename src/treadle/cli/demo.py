@@ -1,6 +1,5 @@
 """`treadle demo`: a fleet of agents, or one, at work on a temporary repository. No key, no network."""
 
-import asyncio
 import os
 import shutil
 import sys
@@ -14,6 +13,7 @@ from treadle.cli.chat.page import Page
 from treadle.cli.render import colourful
 from treadle.installation import adding, has
 from treadle.io.process.consulted import consult
+from treadle.io.process.loop import run_async
 from treadle.io.reading import read
 from treadle.io.sandbox.methods import wanted
 from treadle.io.sandbox.start import start
@@ -47,7 +47,7 @@ def demo(one: bool, model: str | None) -> None:
             sys.exit(run())
         click.echo(f"This is the small demo. For the fleet's, with four agents at once: {adding('fleet')}\n", err=True)
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
-        sys.exit(asyncio.run(_demo(Path(place), model)))
+        sys.exit(run_async(_demo(Path(place), model)))
 
 
 async def _demo(place: Path, model: str | None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import one_line
 from treadle.errors import NotFound
 from treadle.io import paths
+from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
     from treadle.agent.leftovers import GitLeft, Leftover
@@ -38,7 +38,7 @@ def list_(as_json: bool) -> None:
     """What sessions have left, in all checkouts."""
     from treadle.agent.leftovers import look
 
-    found = asyncio.run(look())
+    found = run_async(look())
     if as_json:
         show_json(found)
     elif not found:
@@ -75,7 +75,7 @@ def adopt(session: str | None, as_json: bool) -> None:
 
     done = []
     for left in _asked(session):
-        notes, whole = asyncio.run(hand_over(left))
+        notes, whole = run_async(hand_over(left))
         done.append({"session": left.record.session, "whole": whole, "notes": notes})
         if not as_json:
             for note in notes:
@@ -98,7 +98,7 @@ def drop(session: str, as_json: bool) -> None:
 
     removed = []
     for left in _asked(session):
-        asyncio.run(drop_left(left))
+        run_async(drop_left(left))
         removed.append(left.record.session)
     if as_json:
         show_json({"removed": removed})

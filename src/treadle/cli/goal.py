@@ -1,6 +1,5 @@
 """`treadle goal`: plans of goals, checked before anything runs, brought in from other tools, and carried out."""
 
-import asyncio
 import os
 import sys
 from typing import Any
@@ -12,6 +11,7 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.goal_running import budget_words, markdown_in, text_of
 from treadle.errors import ConfigError
 from treadle.io.files import write_atomic
+from treadle.io.process.loop import run_async
 
 NAMES = ("checklist", "tasks", "beads", "taskmaster")
 
@@ -54,7 +54,7 @@ def check(path: str, root: str, no_budget: bool, run_: bool, as_json: bool) -> N
 
         from treadle.goals.trying import tried
 
-        notes = asyncio.run(tried(text, found.plan, os.path.realpath(root)))
+        notes = run_async(tried(text, found.plan, os.path.realpath(root)))
         found = replace(found, notes=tuple(sorted((*found.notes, *notes))))
     if as_json:
         show_json(found)

@@ -15,6 +15,7 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import FAILED, age, money, table, with_bus
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.files import write_atomic
+from treadle.io.process.loop import run_async
 from treadle.io.reading import read
 
 if TYPE_CHECKING:
@@ -305,7 +306,7 @@ def _source(source: str, root: str, token: str) -> tuple[str, str]:
     from treadle.goals import sources
 
     if sources.is_issue(source):
-        return source, asyncio.run(sources.issue(source, root, token))
+        return source, run_async(sources.issue(source, root, token))
     name = os.path.basename(os.path.normpath(source))
     return name, sources.tasks(name, markdown_in(source)) if os.path.isdir(source) else text_of(source)
 

@@ -39,6 +39,7 @@ from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.host.validate import check_file
 from treadle.io.opening import opened
+from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.redact import Redactor
 from treadle.session import Agent
@@ -170,7 +171,7 @@ def run(**options: Any) -> None:
     Exit code: 0 complete, 1 failed, 3 partial.
     """
     hold_secrets()
-    sys.exit(asyncio.run(_run(options)))
+    sys.exit(run_async(_run(options)))
 
 
 async def _run(options: dict[str, Any]) -> int:
@@ -334,16 +335,11 @@ async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOr
 @json_option
 def list_backends(config: str | None, as_json: bool) -> None:
     """List the sidecars that can be named with --backend."""
-    sys.exit(asyncio.run(_list_backends(config, as_json)))
-
-
-async def _list_backends(config: str | None, as_json: bool) -> int:
     known = backends.find_backends(config)
     if as_json:
         show_json(known)
     else:
         show_backends(known)
-    return 0
 
 
 @host.command("probe")
@@ -353,7 +349,7 @@ async def _list_backends(config: str | None, as_json: bool) -> int:
 @json_option
 def probe(names: tuple[str, ...], sidecar: str | None, config: str | None, as_json: bool) -> None:
     """Start each sidecar, hear its hello, and say what it can do. Exits with 1 when one does not answer."""
-    sys.exit(asyncio.run(_probe(names, sidecar, config, as_json)))
+    sys.exit(run_async(_probe(names, sidecar, config, as_json)))
 
 
 async def _probe(names: tuple[str, ...], sidecar: str | None, config: str | None, as_json: bool) -> int:
@@ -460,7 +456,7 @@ def recover(config: str | None, as_json: bool) -> None:
 
     Exits with 1 when there is a run that cannot be finished, and says why.
     """
-    sys.exit(asyncio.run(_recover(config, as_json)))
+    sys.exit(run_async(_recover(config, as_json)))
 
 
 async def _recover(config: str | None, as_json: bool) -> int:

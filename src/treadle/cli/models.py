@@ -20,6 +20,7 @@ from treadle.cli.choosing.download import fetch
 from treadle.cli.choosing.offered import ListedModels, ask
 from treadle.cli.render import printable
 from treadle.errors import ProviderError
+from treadle.io.process.loop import run_async
 
 SECONDS = 10.0
 
@@ -55,7 +56,7 @@ def list_models(vendor: str | None, as_json: bool) -> None:
 
     The names are what --model and TREADLE_MODEL take. Exits with 1 when there is none.
     """
-    sys.exit(asyncio.run(_list([vendor] if vendor else [*VENDORS, "local"], as_json, asked=vendor is not None)))
+    sys.exit(run_async(_list([vendor] if vendor else [*VENDORS, "local"], as_json, asked=vendor is not None)))
 
 
 async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
@@ -88,7 +89,7 @@ def refresh(as_json: bool) -> None:
     They come from OpenRouter's public list, which needs no key (OPENROUTER_BASE_URL names another address). Prices of
     your own settings go before both.
     """
-    kept = asyncio.run(_refresh())
+    kept = run_async(_refresh())
     if as_json:
         show_json(kept)
     else:
@@ -123,7 +124,7 @@ def pull(model: str, sha256: str, name: str, as_json: bool) -> None:
     Without a name, the default: a small coding model that needs no key. Interrupted, the same command goes on where it
     stopped. Then use it: treadle --model local:NAME, or --model local for the default.
     """
-    record = asyncio.run(fetch(model, sha256, name))
+    record = run_async(fetch(model, sha256, name))
     if as_json:
         show_json(record)
     else:

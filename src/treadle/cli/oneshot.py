@@ -22,6 +22,7 @@ from treadle.errors import ConfigError, PeerClosed, TreadleError
 from treadle.events import Retrying, Warned
 from treadle.io import stdin
 from treadle.io.process import lifetime
+from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
 from treadle.session import EventReader, Session, SessionSpec
@@ -108,7 +109,7 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     text = None if talk else stdin.prompt(prompt, note=_note)
     hold_secrets()
     flags = RunFlags(**{name: values[name] for name in RunFlags.__struct_fields__})
-    sys.exit(asyncio.run(_run(text, options, flags)))
+    sys.exit(run_async(_run(text, options, flags)))
 
 
 class RunFlags(msgspec.Struct, frozen=True, kw_only=True):

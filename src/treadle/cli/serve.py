@@ -1,6 +1,5 @@
 """`treadle serve`: the page and the HTTP interface."""
 
-import asyncio
 import signal
 import sys
 from typing import Any
@@ -9,6 +8,7 @@ import click
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.errors import MissingExtra
+from treadle.io.process.loop import run_async
 
 
 @click.command("serve")
@@ -106,7 +106,7 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
                 _announce(tokens, listening, right, as_json)
                 return await serving
 
-    ended_by = asyncio.run(work())
+    ended_by = run_async(work())
     sys.exit(128 + ended_by if ended_by == signal.SIGINT else 0)
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from treadle.cli import logs
+from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
 
@@ -36,4 +37,4 @@ def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:
 
     hold_secrets()
     logs.set_up()
-    return asyncio.run(run())
+    return run_async(run())

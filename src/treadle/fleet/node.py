@@ -34,6 +34,7 @@ from treadle.io import files, machine
 from treadle.io.files import locked, write_atomic
 from treadle.io.process import child, table, warm
 from treadle.io.process.detached import detach
+from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.io.reading import read
 from treadle.wire.fleet.connection import read as read_message
@@ -483,7 +484,7 @@ def start(passengers: Sequence[RidesAlong] = ()) -> None:
     hold_secrets()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     try:
-        asyncio.run(serve(load_settings(sys.argv[1]), passengers))
+        run_async(serve(load_settings(sys.argv[1]), passengers))
     except TreadleError as error:
         print(f"treadle: {error}", file=sys.stderr)
         sys.exit(1)

@@ -13,6 +13,7 @@ import msgspec
 from treadle.agents import find_agent, takes_programs
 from treadle.errors import ConfigError, NotFound, ToolError
 from treadle.events import AnyEvent, Asked, ErrorInfo, FileChanged, Outcome, TurnEnded
+from treadle.io.process.loop import run_async
 from treadle.library.options import OnAsk, SessionOptions
 from treadle.library.tools import taken
 from treadle.library.typed import AnswerType
@@ -207,7 +208,7 @@ def run(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(once())
+        return run_async(once())
     return _in_a_thread(once)
 
 

@@ -1,6 +1,5 @@
 """The page as a process of its own: `treadle fleet up` starts it, and `treadle fleet down` ends it."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 from treadle.errors import ConfigError, LocalError, TreadleError
 from treadle.io.files import write_atomic
 from treadle.io.process.detached import detach, say_ready
+from treadle.io.process.loop import run_async
 from treadle.io.reading import read_if_there
 from treadle.policy.environment import inherited
 from treadle.serve import running
@@ -87,4 +87,4 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve())
+    run_async(serve())

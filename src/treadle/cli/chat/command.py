@@ -20,6 +20,7 @@ from treadle import __version__
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import colourful, printable
 from treadle.io.paths import here
+from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 
 if TYPE_CHECKING:  # `treadle --help` loads this module to list the command, so it must not load what draws the chat
@@ -52,7 +53,7 @@ def chat(prompt: str | None, plain: bool, **values: Any) -> None:
     options = take(values)
     simple = plain or os.environ.get("TERM", "dumb") in ("dumb", "unknown")
     hold_secrets()
-    sys.exit(asyncio.run(_chat(prompt, options, simple)))
+    sys.exit(run_async(_chat(prompt, options, simple)))
 
 
 async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:

@@ -1,6 +1,5 @@
 """`treadle models use`: choose a model or an agent, and keep the choice."""
 
-import asyncio
 import os
 import sys
 
@@ -17,6 +16,7 @@ from treadle.cli.choosing.ways import look
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, NoModel
 from treadle.io.paths import here
+from treadle.io.process.loop import run_async
 from treadle.settings import config
 
 
@@ -38,7 +38,7 @@ def use(name: str | None, as_json: bool) -> None:
     choose. The choice is kept in your settings; --model, --agent, TREADLE_MODEL and TREADLE_AGENT override it. With
     --json, or in a pipe, it only lists what was found. Exits with 2 when there is nothing to choose.
     """
-    sys.exit(asyncio.run(_use(name, as_json)))
+    sys.exit(run_async(_use(name, as_json)))
 
 
 async def _use(name: str | None, as_json: bool) -> int:

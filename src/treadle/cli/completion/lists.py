@@ -32,6 +32,7 @@ def orders() -> Iterable[Row]:
     import asyncio
 
     from treadle.errors import TreadleError
+    from treadle.io.process.loop import run_async
 
     async def latest() -> list[Row]:
         from treadle.fleet.client import connected, list_orders
@@ -40,7 +41,7 @@ def orders() -> Iterable[Row]:
             return [(order.id, f"{order.state}: {order.title}") for order, _ in await list_orders(bus, count=100)]
 
     try:
-        return asyncio.run(latest())
+        return run_async(latest())
     except (TreadleError, OSError, TimeoutError, ImportError):
         return []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from treadle.cli.render import one_line, short_time
+from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
@@ -30,7 +30,7 @@ def with_bus(work: Callable[[Bus], Awaitable[T]]) -> T:
             return await work(bus)
 
     try:
-        return asyncio.run(run())
+        return run_async(run())
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treadle.io.process.loop import run_async
+
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
     from treadle.wire.fleet.train import TrainRecord
@@ -28,7 +30,7 @@ def run() -> int:
         before = os.environ.get("TREADLE_HOME")
         os.environ["TREADLE_HOME"] = os.path.join(place, "state")
         try:
-            return asyncio.run(_demo(Path(place)))
+            return run_async(_demo(Path(place)))
         finally:
             if before is None:
                 del os.environ["TREADLE_HOME"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import with_bus
 from treadle.errors import ConfigError
+from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
@@ -41,7 +41,7 @@ def restore(directory: str, as_json: bool) -> None:
     """
     from treadle.fleet.engine import backups
 
-    asyncio.run(backups.restore(directory, say=_say))
+    run_async(backups.restore(directory, say=_say))
     if as_json:
         return show_json({"restored": directory})
     click.echo("restored; `treadle fleet up` goes on from there")

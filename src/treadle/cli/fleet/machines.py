@@ -13,6 +13,7 @@ import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import age, table, with_bus
+from treadle.io.process.loop import run_async
 
 may_option = click.option(
     "--may",
@@ -50,7 +51,7 @@ def up(as_json: bool, **options: Any) -> None:
 
     labels, page = tuple(options.pop("labels")), options.pop("page")
     say = _progress(as_json)
-    status = asyncio.run(machine.up(labels=labels, say=say, program="treadle.goals.node", **options))
+    status = run_async(machine.up(labels=labels, say=say, program="treadle.goals.node", **options))
     found = msgspec.to_builtins(status) if status is not None else {}
     if page and not places.load().joined:
         from treadle.serve import background
@@ -93,7 +94,7 @@ def down(forget: bool, yes: bool, as_json: bool) -> None:
     page = background.stop()
     if page:
         say("page    stopped")
-    stopped = asyncio.run(machine.down(say=say, forget=forget))
+    stopped = run_async(machine.down(say=say, forget=forget))
     if as_json:
         show_json({**stopped, "page": page, "forgotten": forget})
 
@@ -106,9 +107,9 @@ def status(as_json: bool) -> None:
     from treadle.serve import running
 
     page = running.find()
-    found = asyncio.run(machine.status()) | {"page": page.address if page else None}
+    found = run_async(machine.status()) | {"page": page.address if page else None}
     if found.get("scheduler"):
-        found["trains"] = asyncio.run(_trains())
+        found["trains"] = run_async(_trains())
     if as_json:
         show_json(found)
     else:
@@ -198,7 +199,7 @@ def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: t
         schedule=not role.startswith("worker:"),
     )
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
-    asyncio.run(nodes.serve(settings, [Conductor()]))
+    run_async(nodes.serve(settings, [Conductor()]))
 
 
 @click.command("nodes")
@@ -319,7 +320,7 @@ def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> N
     from treadle.fleet.join import joining
 
     given = sys.stdin.readline() if code == "-" else code
-    name, kept = asyncio.run(joining.join(given, labels=tuple(labels), **options))
+    name, kept = run_async(joining.join(given, labels=tuple(labels), **options))
     if as_json:
         return show_json({"node": name, "kept_by": kept})
     click.echo(f"{name} is a node of the fleet now, kept by {kept}", err=True)

@@ -11,6 +11,7 @@ import click
 
 from treadle.cli.fleet.common import ORDER
 from treadle.errors import ConfigError, LocalError, TreadleError
+from treadle.io.process.loop import run_async
 
 
 @click.command("shell")
@@ -73,7 +74,7 @@ class _Carrier(threading.Thread):
 
     def run(self) -> None:
         try:
-            asyncio.run(self._carry())
+            run_async(self._carry())
         except TreadleError as error:
             self._problem = error
         finally:

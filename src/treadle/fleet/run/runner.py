@@ -23,6 +23,7 @@ from treadle.fleet.run.attempt import OUTAGE_SECONDS, Ended, RunningAttempt
 from treadle.fleet.run.execute import Execution
 from treadle.io.files import locked
 from treadle.io.process import warm_parent
+from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.redact import Redactor
 from treadle.wire.fleet.connection import read as read_message
@@ -236,7 +237,7 @@ def start() -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     logging.getLogger().handlers[0].setFormatter(RedactedLines("%(asctime)s %(name)s %(message)s"))
     try:
-        sys.exit(asyncio.run(main(sys.argv[1])))
+        sys.exit(run_async(main(sys.argv[1])))
     except TreadleError as error:
         print(f"treadle: {error}", file=sys.stderr)
         sys.exit(1)

@@ -7,13 +7,13 @@ merges by hand is what the train wanted. All functions block.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from treadle.errors import WorkspaceError
+from treadle.io.process.loop import run_async
 from treadle.landing.branch import PushedBranch
 from treadle.landing.forge.interface import (
     Forge,
@@ -132,7 +132,7 @@ class RequestedBranch(PushedBranch):
             )
 
     def _ask(self, asking: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run(asking)
+        return run_async(asking)
 
 
 def _failures(red: list[ForgeCheck]) -> str:

@@ -1,0 +1,101 @@
+"""Ctrl-C at any moment ends a command without a traceback of the loop's own."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from treadle.io.process.loop import run_async
+
+
+def test_the_result_is_handed_back_and_the_handler_of_before_is_set_again() -> None:
+    async def work() -> int:
+        return 7
+
+    assert run_async(work()) == 7
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_between_a_look_at_a_future_and_the_setting_of_its_result_breaks_neither() -> None:
+    """As the loop's own callback does when a connection stands."""
+    problems: list[dict[str, Any]] = []
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: problems.append(context))
+        connected = loop.create_future()
+
+        def step() -> None:
+            if not connected.done():
+                signal.raise_signal(signal.SIGINT)
+                connected.set_result(None)
+
+        loop.call_soon(step)
+        await connected
+        await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_async(work())
+    assert problems == []
+
+
+def test_what_it_cleans_up_is_cleaned_up_and_what_it_returns_then_counts() -> None:
+    async def work() -> int:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            return 130
+        return 0
+
+    assert run_async(work()) == 130
+
+
+def test_a_second_ctrl_c_ends_what_does_not_heed_the_first() -> None:
+    async def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("it went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_async(work())
+
+
+def test_work_that_cancels_itself_is_not_taken_for_an_interrupt() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        run_async(work())
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda signum, frame: None])
+def test_a_handler_that_another_has_set_is_left_alone(handler: Callable[[int, object], None]) -> None:
+    """Also that a shell has had its background jobs ignore Ctrl-C."""
+
+    async def work() -> object:
+        signal.raise_signal(signal.SIGINT)
+        return signal.getsignal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        assert run_async(work()) is handler
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_it_runs_in_a_thread_where_no_handler_can_be_set() -> None:
+    found: list[int] = []
+
+    async def work() -> None:
+        found.append(1)
+
+    thread = threading.Thread(target=lambda: run_async(work()))
+    thread.start()
+    thread.join(60)
+    assert found == [1]
