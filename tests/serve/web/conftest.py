@@ -19,13 +19,27 @@ __all__ = ["Follow", "Follower", "StartWeb", "Web", "alone", "follow", "serving"
 
 expect.set_options(timeout=WAIT * 1000)
 
+# Nothing that the tests do not look at: no extensions, no look for updates, no process held in reserve.
+QUIET = (
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-features=SpareRendererForSitePerProcess,OptimizationHints,Translate,PaintHolding",
+    "--disable-field-trial-config",
+    "--disable-sync",
+    "--no-first-run",
+)
+
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a browser that all tests share; each has a profile of its own in it."""
     home = tmp_path_factory.mktemp("chromium")
     # Chromium's own sandbox does not start as root.
-    arguments = ["--headless=new", *(["--no-sandbox"] if os.geteuid() == 0 else []), "--disable-gpu"]
+    arguments = ["--headless=new", *(["--no-sandbox"] if os.geteuid() == 0 else []), *QUIET]
     started = subprocess.Popen(
         [need("chromium"), *arguments, "--remote-debugging-port=0", f"--user-data-dir={home}", "about:blank"],
         stdin=subprocess.DEVNULL,
@@ -64,17 +78,17 @@ async def open_page(browser: Browser) -> AsyncIterator[Open]:
 
     async def start(web: Web, path: str = "", *, right: Right = "all", context: Any = None, **options: Any) -> Page:
         options.setdefault("viewport", {"width": 1280, "height": 800})
-        if context is None:
+        signed_in = context is not None
+        if not signed_in:
             context = await browser.new_context(**options)
             context.set_default_timeout(WAIT * 1000)
             contexts.append(context)
-            signing = await context.new_page()
-            await signing.goto(f"{web.address}/#{web.server.site.tokens.link('', right)}")
-            await expect(signing.locator("#pill")).to_have_class("pill live")
-            await signing.close()
         page = await context.new_page()
         page.on("pageerror", lambda error: problems.append(f"{error}"))
         page.on("request", lambda request: problems.append(request.url) if web.address not in request.url else None)
+        if not signed_in:
+            await page.goto(f"{web.address}/#{web.server.site.tokens.link('', right)}")
+            await expect(page.locator("#pill")).to_have_class("pill live")
         await page.goto(f"{web.address}/#/{path}")
         return page
 
