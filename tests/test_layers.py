@@ -127,7 +127,6 @@ ACTS = {
     *("open", "os.open", "os.fdopen", "os.rename", "os.replace", "os.link", "fcntl.flock", "fcntl.lockf"),
     *("os.fork", "os.execv", "os.execve", "os.posix_spawn", "os.posix_spawnp", "os.kill", "os.killpg"),
     *("subprocess.run", "subprocess.Popen", "subprocess.check_output", "signal.pidfd_send_signal", "shutil.move"),
-    "asyncio.run",  # which cancels in the middle of a step: treadle.io.process.loop
 }
 ACTING_METHODS = {"read_text", "write_text", "read_bytes", "write_bytes"}
 ACT_THEMSELVES = {

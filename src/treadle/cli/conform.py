@@ -1,6 +1,5 @@
 """`treadle conform`: does a program keep its protocol?"""
 
-import asyncio
 import importlib
 import os
 import shlex
@@ -13,6 +12,7 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.conform import report
 from treadle.conform.kit import Candidate, Kit, Ruling, judge
 from treadle.io.files import write_atomic
+from treadle.io.process.loop import run_async
 
 PROTOCOLS = ("worker", "sidecar", "oneshot", "acp", "mcp", "ledger")
 MARKS = {"kept": ("ok", "green"), "broken": ("NO", "red"), "untried": ("--", "yellow")}
@@ -58,7 +58,7 @@ def conform(
     found: dict[str, list[Ruling]] = {}
     for words in (command, *([tuple(shlex.split(against))] if against else [])):
         candidate = Candidate(command=_absolute(words), env=variables, model=model, patience=timeout)
-        found[shlex.join(words)] = asyncio.run(judge(kit, candidate, only=only, tell=None if as_json else _tell))
+        found[shlex.join(words)] = run_async(judge(kit, candidate, only=only, tell=None if as_json else _tell))
     if not next(iter(found.values())):
         raise click.UsageError(f"no clause of {protocol} has {only!r} in it: leave out --only to see all")
     _write(kit, found, junit_file, badge_file)

@@ -65,14 +65,14 @@ def _apply(where: Place, workspace: Workspace, anyway: bool, as_json: bool) -> i
 
 
 def _branch(where: Place, workspace: Workspace, as_json: bool) -> int:
-    import asyncio
 
     from treadle.agent.bundling import bundle_of
+    from treadle.io.process.loop import run_async
 
     agent = None
     if workspace.has_committed():
         start, lenders = str(workspace.place.start), workspace.store.lenders
-        agent = workspace.take_commits(asyncio.run(bundle_of(workspace.top, start, lenders)))
+        agent = workspace.take_commits(run_async(bundle_of(workspace.top, start, lenders)))
     commit = workspace.publish(f"{where.id}: what was left in its worktree", agent)
     if commit is None:
         return _report(as_json, "unchanged", "", [])

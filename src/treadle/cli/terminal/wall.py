@@ -11,13 +11,13 @@ programs keep their sizes and are not told.
   Esc           whichever asks is in front       q      leave
 """
 
-import asyncio
 import os
 import sys
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, directory
 from treadle.errors import ConfigError, NotFound
+from treadle.io.process.loop import run_async
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     chosen = ""
     while True:
         with raw_terminal() as signals:
-            chosen = asyncio.run(_show(where, signals, settings.detach_key, chosen))
+            chosen = run_async(_show(where, signals, settings.detach_key, chosen))
         if not chosen:
             return 0
         try:

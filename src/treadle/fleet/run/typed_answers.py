@@ -5,7 +5,6 @@ servers starts `python -m treadle.fleet.run.typed_answers KIND`, in its own sand
 because the answer is read from the call as the agent reports it, and checked again. Other agents answer in words.
 """
 
-import asyncio
 import os
 import sys
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from treadle.drivers.claude.hosted import OWN_SERVER, HostedTools
 from treadle.errors import RemoteProtocolError, ToolError
 from treadle.events import AnyEvent, ToolEnded, ToolStarted
+from treadle.io.process.loop import run_async
 from treadle.session import OwnTool, SessionSpec
 from treadle.wire.common.framing import MessageSplitter
 from treadle.wire.common.jsontext import dumps, loads
@@ -102,4 +102,4 @@ async def serve(kind: str, source: int = 0, sink: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    run_async(serve(sys.argv[1]))
