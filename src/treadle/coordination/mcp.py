@@ -19,6 +19,7 @@ from treadle.wire.mcp.revisions import (
     REVISIONS,
     STATELESS,
     agreed,
+    dispatch,
     done,
     failed,
     stateless,
@@ -84,7 +85,9 @@ class Server:
     def handle(self, method: str, params: dict[str, Any]) -> Any:
         meta = stateless(params)
         if meta is None:
-            return self._initialize(params) if method == "initialize" else self._do(method, params)
+            return self._do(method, params)
+        if method == "initialize":  # in this revision every request introduces its sender
+            raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
         self._revision = STATELESS
         self._introduce(meta.get(f"{META}clientInfo"))
         result = self._discovered() if method == "server/discover" else self._do(method, params)
@@ -94,15 +97,13 @@ class Server:
         return {**result, "resultType": "complete", "_meta": {f"{META}serverInfo": info}}
 
     def _do(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if method == "ping" or method.startswith("notifications/"):
-            return {}
-        if method == "tools/list":
-            return {"tools": [tool.listed(self._revision) for tool in self.tools.values()]}
-        if method == "tools/call":
-            return self._call(params)
         if self._revision != REVISIONS[0] and method.startswith(("resources/", "logging/")):
             return self._do_more(method, params)
-        raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
+        answer = dispatch(method, params, initialize=self._initialize, tools=self._listed, call=self._call)
+        return dict(answer)
+
+    def _listed(self) -> list[dict[str, Any]]:
+        return [tool.listed(self._revision) for tool in self.tools.values()]
 
     def _do_more(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """What the revision of the seed does not have here."""

@@ -42,8 +42,13 @@ async def test_a_call_gives_text_and_a_failure_is_for_the_model_to_read() -> Non
     assert bad["result"]["isError"] and bad["result"]["content"][0]["text"] == "there is no text"
 
 
+async def test_a_revision_that_we_speak_is_agreed_on_and_none_that_we_do_not() -> None:
+    for asked, agreed in (("2025-06-18", "2025-06-18"), ("x", "2025-11-25")):
+        welcomed = (await ask("words", "initialize", protocolVersion=asked))["result"]
+        assert welcomed["protocolVersion"] == agreed and welcomed["serverInfo"]["name"] == "words"
+
+
 async def test_what_is_not_there_is_an_error_and_a_notice_gets_no_words() -> None:
-    assert (await ask("treadle", "initialize", protocolVersion="x"))["result"]["protocolVersion"] == "x"
     assert (await ask("treadle", "tools/call", name="whisper"))["error"]["code"] == -32602
     assert (await ask("nobody", "tools/list"))["error"]["code"] == -32602
     assert (await ask("treadle", "resources/list"))["error"]["code"] == -32601

@@ -10,6 +10,7 @@ import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from inspect import isawaitable
 from typing import Any
 
 import msgspec
@@ -26,11 +27,11 @@ from treadle.io.streams import Stream
 from treadle.policy.modes import stricter
 from treadle.policy.profile import is_under
 from treadle.session import Agent, Answer, SessionSpec, Start, parse_mode
-from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
 from treadle.wire.common.schema import faults
 from treadle.wire.mcp.connection import Connection
-from treadle.wire.mcp.revisions import done, failed, welcome
+from treadle.wire.mcp.revisions import dispatch, done, failed, welcome
 
 NAME = "treadle"
 LONGEST_WAIT = 50.0
@@ -102,16 +103,9 @@ class McpDoor:
                 task.cancel()
 
     async def _answer(self, call: RpcCall) -> Any:
-        match call.method:
-            case "initialize":
-                return self._initialize(call.params)
-            case "ping":
-                return {}
-            case "tools/list":
-                return {"tools": list(TOOLS.values())}
-            case "tools/call":
-                return await self._call(call.params)
-        raise Fault(METHOD_NOT_FOUND, f"unknown method: {call.method}")
+        offered: dict[str, Any] = {"initialize": self._initialize, "tools": lambda: [*TOOLS.values()]}
+        answer = dispatch(call.method, call.params, call=self._call, **offered)
+        return await answer if isawaitable(answer) else answer
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
         told = params.get("capabilities")

@@ -3,17 +3,19 @@
 Claude Code speaks MCP to such a server over its control records, one `mcp_message` a message, and starts nothing.
 """
 
+from functools import partial
+from inspect import isawaitable
 from typing import Any
 
 from treadle import __version__
 from treadle.errors import TreadleError
 from treadle.session import OwnTool, ShownResult
 from treadle.wire.acp.content import image_block
-from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
+from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
+from treadle.wire.mcp.revisions import dispatch, welcome
 
 OWN_SERVER = "treadle"
 """The server of tools whose names contain no server."""
-PROTOCOL = "2025-11-25"
 
 
 class HostedTools:
@@ -36,41 +38,36 @@ class HostedTools:
             return {"jsonrpc": "2.0", "result": {}, "id": 0}
         try:
             body: dict[str, Any] = {"result": await self._result(server, asked)}
-        except LookupError as error:
-            body = {"error": {"code": INVALID_PARAMS, "message": f"there is no {error}"}}
-        except NotImplementedError as error:
-            body = {"error": {"code": METHOD_NOT_FOUND, "message": f"{error} is not offered here"}}
+        except Fault as fault:
+            body = {"error": {"code": fault.code, "message": fault.message}}
         return {"jsonrpc": "2.0", "id": asked["id"], **body}
 
     async def _result(self, server: str, asked: dict[str, Any]) -> dict[str, Any]:
-        params = asked.get("params") if isinstance(asked.get("params"), dict) else {}
-        assert isinstance(params, dict)
-        match asked.get("method"):
-            case "initialize":
-                about = {"name": server, "version": __version__}
-                version = params.get("protocolVersion") or PROTOCOL
-                return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
-            case "ping":
-                return {}
-            case "tools/list":
-                tools = self._tools[server].items()
-                return {
-                    "tools": [
-                        {"name": name, "description": tool.description, "inputSchema": tool.parameters}
-                        for name, tool in tools
-                    ]
-                }
-            case "tools/call":
-                arguments = params.get("arguments")
-                return await _called(
-                    self._tools[server][str(params.get("name"))], arguments if isinstance(arguments, dict) else {}
-                )
-        raise NotImplementedError(str(asked.get("method")))
+        params, tools = asked.get("params"), self._tools.get(server, {})
+        if not tools:
+            raise Fault(INVALID_PARAMS, f"there is no server {server!r}")
+
+        def initialize(given: dict[str, Any]) -> dict[str, Any]:
+            return welcome(given.get("protocolVersion"), server, __version__, "")
+
+        def listed() -> list[dict[str, Any]]:
+            return [
+                {"name": name, "description": tool.description, "inputSchema": tool.parameters}
+                for name, tool in tools.items()
+            ]
+
+        given = params if isinstance(params, dict) else {}
+        method, call = str(asked.get("method")), partial(_called, tools)
+        answer = dispatch(method, given, initialize=initialize, tools=listed, call=call)
+        return dict(await answer if isawaitable(answer) else answer)
 
 
-async def _called(tool: OwnTool, arguments: dict[str, Any]) -> dict[str, Any]:
+async def _called(tools: dict[str, OwnTool], params: dict[str, Any]) -> dict[str, Any]:
+    name, arguments = params.get("name"), params.get("arguments")
+    if not isinstance(name, str) or name not in tools:
+        raise Fault(INVALID_PARAMS, f"there is no tool {name!r}")
     try:
-        said = await tool.call(arguments)
+        said = await tools[name].call(arguments if isinstance(arguments, dict) else {})
         shown = ShownResult(text=said) if isinstance(said, str) else said
         images = [image_block(data) for data in shown.images]
         return {"content": [{"type": "text", "text": shown.text}, *images], "isError": False}

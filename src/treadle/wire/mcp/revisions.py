@@ -1,7 +1,9 @@
 """Which revisions of the Model Context Protocol we speak, how one is agreed on, and what results look like. Light."""
 
+from collections.abc import Callable
+
 from treadle.light import Any
-from treadle.wire.common.jsonrpc import Fault
+from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.jsontext import dumps
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -11,6 +13,26 @@ STATELESS = "2026-07-28"
 UNSUPPORTED_REVISION = -32022
 META = "io.modelcontextprotocol/"
 CAPABILITIES = {"tools": {"listChanged": False}}
+
+
+def dispatch(
+    method: str,
+    params: dict[str, Any],
+    *,
+    initialize: Callable[[dict[str, Any]], dict[str, Any]],
+    tools: Callable[[], list[dict[str, Any]]],
+    call: Callable[[dict[str, Any]], Any],
+) -> Any:
+    """The answer to what every server of tools is asked; what `call` returns may have to be awaited."""
+    if method == "initialize":
+        return initialize(params)
+    if method == "ping" or method.startswith("notifications/"):
+        return {}
+    if method == "tools/list":
+        return {"tools": tools()}
+    if method == "tools/call":
+        return call(params)
+    raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
 
 
 def agreed(asked: Any) -> str:
