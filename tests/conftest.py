@@ -1,11 +1,15 @@
 """What all tests share: a private state directory, and the rule that in CI nothing may be skipped."""
 
+import importlib
+import itertools
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,10 +52,32 @@ if len(os.environ.get("TMPDIR", "")) > 20 and os.access("/tmp", os.W_OK):
     tempfile.tempdir = None
 
 
+# pytest rewrites the assertions of 700 files, which takes longer than to load them: also where a machine asks Python
+# to keep no compiled files.
+sys.dont_write_bytecode = False
+HOMES = itertools.count()
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Of many workers each first loads a share of all files, so that no two rewrite the same one at the same time."""
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
+    whole = [str(argument) for argument in collector.config.args] == collector.config.getini("testpaths")
+    if isinstance(collector, pytest.Session) and worker and whole:
+        root = collector.config.rootpath
+        files = sorted((root / "tests").rglob("test_*.py"))
+        for path in files[int(worker.removeprefix("gw")) :: count]:
+            if not {"soak", "live"} & set(path.parts):
+                with suppress(Exception, pytest.skip.Exception):  # collecting it says so
+                    importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
+
+
 @pytest.fixture(autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """No test touches the person's own state and settings."""
-    home = tmp_path_factory.mktemp("home")
+    homes = tmp_path_factory.getbasetemp() / "h"  # `mktemp` looks at all that are there, more with each test
+    homes.mkdir(exist_ok=True)
+    home = homes / str(next(HOMES))
+    home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TREADLE_HOME", str(home / "treadle"))
     monkeypatch.setenv("TREADLE_WARM", "0")  # a warm parent would outlive the test
