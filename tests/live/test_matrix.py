@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +17,9 @@ import pytest
 from tests.drivers.programs import CACHE, PROGRAMS, environment
 from tests.drivers.scenarios import ALLOW, DENY, DONE, HELLO, NAMED, Scenario, Tools, go_through, script
 from tests.installed import TREADLE
+from tests.live.shown import count
 from tests.live.test_contract import sleeping
+from treadle import __version__
 from treadle.agents import find_agent
 from treadle.drivers.card import cards
 from treadle.errors import Unsupported
@@ -40,6 +44,8 @@ CHAINED = {
 AGENTS = ["native", *(name for name in PROGRAMS if name in cards()), *CHAINED]
 STEPS = ["text", "tool", "file", "allowed", "denied", "interrupted", "failed", "resumed"]
 WORDS = {"allowed": "touch", "denied": "touch", "interrupted": "sleep", "failed": "fail", "file": "write"}
+WHEN = "when"
+"""Beside the steps of a cell: the version and the day."""
 KEPT = CACHE / "matrix.json"
 """Results are kept beside the programs, so that a part of the table can be tried again."""
 
@@ -164,12 +170,12 @@ async def _sdk_turn(sdk: Any, options: Any, prompt: str, *, interrupt: bool = Fa
 
 async def chained(place: Place, step: str, wire: str) -> None:
     if wire == "sidecar" and step in ("allowed", "denied", "resumed"):
-        raise Cannot("a sidecar asks nobody and remembers nothing")
+        raise Cannot("a sidecar asks no one and remembers nothing")
     asking = step in ("allowed", "denied")
     mode = "suggest" if asking else "full-auto"
     if wire == "acp" and place.agent in CHAINED.values() and step in ("file", "interrupted"):
         if not place.agent.startswith("acp"):
-            raise Cannot("an editor cannot change the mode of a worker or a sidecar, so nobody allows the tool")
+            raise Cannot("an editor cannot change the mode of a worker or a sidecar, so no one allows the tool")
     agent = find_agent(f"{wire}:{TREADLE} {wire} --agent '{place.agent}'", {})
     answer: Answer | None = {"allowed": ALLOW, "denied": DENY}.get(step)
     scenario = Scenario(step, (prompt_of(step),), lambda played: None, interrupt=step == "interrupted", answer=answer)
@@ -311,12 +317,32 @@ async def test_a_cell(place: Place, wire: str, step: str, request: pytest.Fixtur
 
 def keep(name: str, wire: str, step: str, became: str) -> None:
     results = kept()
-    results.setdefault(f"{name} {wire}", {})[step] = became
+    version = PROGRAMS[name].version if name in PROGRAMS else __version__
+    when = f"{version}, {time.strftime('%Y-%m-%d')}"
+    results.setdefault(f"{name} {wire}", {}).update({step: became, WHEN: when})
     KEPT.write_text(json.dumps(results))
 
 
 def kept() -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    """What the page says, and what was seen here since: runs by agent and by part add up."""
+    found = on_the_page(PAGE.read_text()) if PAGE.exists() else {}
+    for cell, row in (json.loads(KEPT.read_text()) if KEPT.exists() else {}).items():
+        found.setdefault(cell, {}).update(row)
+    return found
+
+
+def on_the_page(text: str) -> dict[str, dict[str, str]]:
+    """The steps of each cell, with its version and day if it has them, and the reasons below the table."""
+    lines = text.splitlines()
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if line.startswith("| ")]
+    found: dict[str, dict[str, str]] = {}
+    for name, *cells in rows[1:]:
+        for wire, cell in zip(rows[0][1:], cells, strict=True):
+            if seen := re.fullmatch(r"\d+/\d+(?:, (.+))?", cell):
+                found[f"{name} {wire}"] = dict.fromkeys(STEPS, "ok") | ({WHEN: seen[1]} if seen[1] else {})
+    for line in lines:
+        if why := re.fullmatch(r"- (.+?) over (.+?): (.+?): (.+)", line):
+            found.get(f"{why[1]} {why[2]}", {}).update(dict.fromkeys(why[3].split(", "), why[4]))
     return found
 
 
@@ -324,7 +350,7 @@ def impossible(name: str, step: str) -> str | None:
     """Why this agent cannot do this at all, whatever the wire."""
     card = cards().get(name.partition(":")[0])
     if name.startswith("sidecar") and step in ("allowed", "denied", "resumed"):
-        return "a sidecar asks nobody and remembers nothing"
+        return "a sidecar asks no one and remembers nothing"
     if card is not None and step == "resumed" and card.capabilities.get("resume") == "unsupported":
         return f"{name} cannot resume"
     return None
@@ -337,16 +363,31 @@ def test_the_results_are_a_table_in_the_docs() -> None:
     before, mark, rest = README.read_text().partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     assert mark and end, "the README has no place for the table"
-    README.write_text("\n".join([f"{before}{mark}", *table(results), f"{end}{after}"]))
+    README.write_text("\n".join([f"{before}{mark}", *summary(results), f"{end}{after}"]))
+
+
+def _steps(row: dict[str, str]) -> str:
+    """How many steps worked in a cell; empty where nothing was tried."""
+    return f"{sum(row.get(step) == 'ok' for step in STEPS)}/{len(STEPS)}" if row else ""
+
+
+def summary(results: dict[str, dict[str, str]]) -> list[str]:
+    """For the README: steps over every wire, abilities, and the version and the day that all of a row was last true."""
+    rows = ["| agent | " + " | ".join(WIRES) + " | abilities | last true |", "|---" * (len(WIRES) + 3) + "|"]
+    for name in AGENTS:
+        cells = [results.get(f"{name} {wire}", {}) for wire in WIRES]
+        oldest = min((row.get(WHEN, "") for row in cells), key=lambda when: when.rpartition(", ")[2])
+        rows.append(f"| {name} | " + " | ".join([*map(_steps, cells), count(name), oldest]) + " |")
+    return rows
 
 
 def table(results: dict[str, dict[str, str]]) -> list[str]:
-    """How many steps worked in each cell. A cell in which nothing was tried is empty."""
+    """How many steps worked in each cell, with which version, and when it was last tried."""
     rows = ["| agent | " + " | ".join(WIRES) + " |", "|---" * (len(WIRES) + 1) + "|"]
     for name in AGENTS:
         cells = [results.get(f"{name} {wire}", {}) for wire in WIRES]
-        counts = [f"{sum(row.get(step) == 'ok' for step in STEPS)}/{len(STEPS)}" if row else "" for row in cells]
-        rows.append(f"| {name} | " + " | ".join(counts) + " |")
+        told = [", ".join(filter(None, [_steps(row), row.get(WHEN, "")])) for row in cells]
+        rows.append(f"| {name} | " + " | ".join(told) + " |")
     return rows
 
 
@@ -354,12 +395,11 @@ def page(results: dict[str, dict[str, str]]) -> str:
     lines = [
         "# Every agent over every wire",
         "",
-        "Made by `make test-agents` with the real programs at pinned versions, each against a scripted model: "
-        + ", ".join(f"{name} {PROGRAMS[name].version}" for name in AGENTS if name in PROGRAMS)
-        + ".",
+        "Made by `make test-agents` with the real programs, each against a scripted model.",
         "A cell is how many of eight steps worked, judged by their effect: a turn with text, a tool, a file written, a",
         "permission allowed, one denied, an interrupt in the middle of a tool, a failure of the service, and a resumed",
-        "session. Below the table is why a cell has fewer.",
+        "session; then the version that was tried, and the day on which that was last seen. A cell without a day is",
+        "from a run before days were kept, of the version on its card. Below the table is why a cell has fewer.",
         "",
         *table(results),
     ]
