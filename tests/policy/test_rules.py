@@ -161,8 +161,40 @@ def test_no_option_or_launcher_in_front_gets_round_a_rule_that_forbids(command: 
 
 
 @pytest.mark.parametrize(
-    "command", ["git $x", "git pus*", "bash <(echo git push)", ". <(echo x)", "alias g=git; g push"]
+    "command",
+    [
+        "bash <(echo git push)",
+        "anything --then 'git push'",
+        "GIT_EDITOR='git push' git commit",
+        "python3 - <<'E'\nrun('git push')\nE",
+        "echo 'git push' > s; sh s",
+        "tar -I 'git push' -cf x y",
+        "printf 'all:\\n\\tgit push\\n' > Makefile; make",
+    ],
 )
+def test_a_denied_command_is_seen_in_what_other_programs_are_given_to_run(command: str) -> None:
+    assert verdict(bash(command), deny=("Bash(git push*)",)) == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git commit -m 'git push is next'",
+        "echo git push",
+        "grep -rn 'git push' .",
+        "apt-get install git",
+        "man git",
+        "tar cf git.tar push",
+        "x='git push'; echo \"$x\"",
+        "echo 'git push' > notes.md; make test",
+        "gh pr create --title 'git push'",
+    ],
+)
+def test_and_not_where_it_is_only_text(command: str) -> None:
+    assert verdict(bash(command), deny=("Bash(git push*)",)) == "none"
+
+
+@pytest.mark.parametrize("command", ["git $x", "git pus*", ". <(echo x)", "alias g=git; g push"])
 def test_what_a_command_only_becomes_when_it_runs_must_ask(command: str) -> None:
     assert verdict(bash(command), deny=("Bash(git push*)",)) == "ask"
 

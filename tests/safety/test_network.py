@@ -11,7 +11,7 @@ from tests.agent.test_native import of, turn
 from tests.scripts import calls, says
 from treadle.events import Asked, ToolDenied, ToolEnded, Warned
 from treadle.io.paths import state_dir
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import methods, registries
 from treadle.session import Answer, Confinement, Rules
 
 LISTED = Confinement(use="on", network="off", hosts=("registry.example",))
@@ -193,3 +193,20 @@ async def test_hooks_and_servers_that_a_person_set_up_have_the_network_until_it_
     asked = Confinement(use="on", network=network)  # type: ignore[arg-type]
     await turn(await opened(script("true"), mode="full-auto", confinement=asked))
     assert set(listener.heard) == reached
+
+
+async def test_web_fetch_follows_groups_of_registries(
+    opened: Opened, listener: Listener, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The tool on this machine says which hosts those are; here its settings are ours."""
+    config = tmp_path / "npmrc"
+    config.write_text(f"registry={listener.url}/\n")
+    monkeypatch.setenv("NPM_CONFIG_USERCONFIG", str(config))
+    registries._asked.cache_clear()
+    walls = Confinement(use="on", network="off", hosts=("npm",))
+    fetches = "".join(calls("web_fetch", {"url": url}) for url in (f"{listener.url}/x", "http://other.example/"))
+    events = await turn(await opened(fetches + says("done"), mode="full-auto", confinement=walls))
+    registries._asked.cache_clear()
+    [denied] = of(events, ToolDenied)
+    assert "other.example may not be reached" in denied.reason
+    assert len(of(events, ToolEnded)) == 1  # and then it is the tool that refuses private addresses

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.io.sandbox.rooms import repository, sh
-from tests.safety import corpora
+from tests.safety import called, corpora
 from treadle.agent.confining import Confining
 from treadle.io.disk import DISK
 from treadle.io.sandbox import methods
@@ -84,6 +84,18 @@ def test_a_denied_command_is_seen_wherever_the_docs_say_so() -> None:
     assert let == [] and len(seen) >= 310
 
 
+UNSEEN = ['cp "$(which rm)" zap && ./zap f', """python3 -c 'import os; os.system("r" + "m f")'"""]
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "safety.md"
+
+
+def test_of_all_ways_to_call_a_denied_program_those_that_pass_are_these() -> None:
+    guard = build_guard("/w", Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
+    tried = called.ways()
+    let = [one for one in tried if guard(Access(tool="bash", kind="execute", command=one)).verdict == "allow"]
+    assert let == UNSEEN and len(set(tried)) == len(tried)
+    assert f"Of {len(tried)} ways to call `rm`" in PAGE.read_text() and f", {len(let)} pass" in PAGE.read_text()
+
+
 async def test_of_all_ways_to_remove_a_file_few_pass_a_rule_about_the_command(tmp_path: Path) -> None:
     guard = build_guard(str(tmp_path), Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
     seen, other = removals()
@@ -95,7 +107,7 @@ async def test_of_all_ways_to_remove_a_file_few_pass_a_rule_about_the_command(tm
         script = f"timeout 10 bash -c {shlex.quote(one)} < /dev/null > /dev/null 2>&1"
         lines.append(f"mkdir d{number}; cd d{number}; touch f; ({script}); [ -e f ] || echo gone {number}; cd ..")
     done = await sh(None, "\n".join(lines), tmp_path)
-    assert done.text.count("gone") < 20, done.text
+    assert done.text.count("gone") <= 13, done.text
 
 
 @pytest.mark.parametrize("rules", [{}, {"deny": ("Bash(rm *)", "Read(secrets/**)", "Write(prot*.lock)")}])

@@ -19,7 +19,7 @@ from treadle.io.process.programs import distrust
 from treadle.io.sandbox import caches, methods, places
 from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
-from treadle.policy.network import named, parse_network, permitted, refusal
+from treadle.policy.network import GROUPS, named, parse_network, permitted, refusal
 from treadle.policy.protected import PACKAGES, begins
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Holding, Mode, SessionSpec, Watching
@@ -27,6 +27,7 @@ from treadle.settings.config import Settings
 
 if TYPE_CHECKING:
     from treadle.io.sandbox.planted import ProtectedNames
+    from treadle.io.sandbox.registries import FoundHosts
 
 
 def settled(asked: Confinement, settings: Settings) -> Confinement:
@@ -86,6 +87,7 @@ class Confining:
         """Whether a person's rule allows this protected file to be written."""
         self.granted: set[str] = set()
         """Hosts that a person has allowed for the rest of the session."""
+        self._registries: FoundHosts | None = None
         self._mode: Mode | None = None
         self._told = False
         self.above: Confining | None = None
@@ -181,7 +183,17 @@ class Confining:
             name, port = named(url)
         except ValueError:
             return ""  # the tool takes it apart in the same way, and says what is wrong with it
-        return "" if permitted(self.hosts, name, port) else refusal(self.hosts, name)
+        found = self._registries
+        if permitted((*self.hosts, *(found.hosts if found is not None else ())), name, port):
+            return ""
+        return refusal(self.hosts, name) + (f". {found.missing}" if found is not None and found.missing else "")
+
+    async def look_up(self) -> None:
+        """Ask the tools, once, which registries the groups in the list stand for: `unreachable` then knows them."""
+        if self.is_limited and any(group in self.hosts for group in GROUPS):
+            from treadle.io.sandbox import registries  # imported here because few sessions name a group
+
+            self._registries = await asyncio.to_thread(registries.found, self.hosts)
 
     def unkept(self) -> str:
         """What the sandbox of this mode cannot enforce on this machine; recorded once."""

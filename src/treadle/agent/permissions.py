@@ -71,9 +71,18 @@ class Permissions:
             disk=DISK,
             looks_freely=configuration.spec.looks_freely,
             unreachable=self._confining.unreachable,
+            configured=self._configured,
         )
         guard.remembered.update(remembered)
         return guard
+
+    def _configured(self, directory: str) -> str:
+        """Why git runs a program there. In the sandbox it has a private configuration, which names none."""
+        from treadle.io.sandbox import methods
+        from treadle.workspace.git_programs import run_when_looking
+
+        private = self._confining.wanted and methods.available().method == "bubblewrap"
+        return "" if private else run_when_looking(directory)
 
     def rebuild(self, configuration: Configuration | None = None) -> None:
         """Build the guard again, after something that it is made from has changed."""
@@ -136,6 +145,8 @@ class Permissions:
         forbidden. `plain`: the arguments as the model wrote them, which is what the person who is asked sees.
         """
         plain = registry.plain(args) if plain is None else plain
+        if access.url is not None:
+            await self._confining.look_up()
         decision = self.guard(access)
         if said.decision == "deny":
             return Decision(verdict="deny", reason=said.reason or "a hook denied it", by="hook"), args

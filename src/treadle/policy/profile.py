@@ -23,6 +23,10 @@ def _anywhere(url: str) -> str:
     return ""
 
 
+def _nothing(directory: str) -> str:
+    return ""
+
+
 class Profile:
     """A Guard that remembers a person's answers. Called with an Access; the strictest of all its parts wins."""
 
@@ -40,13 +44,16 @@ class Profile:
         disk: Disk,
         looks_freely: bool = False,
         unreachable: Callable[[str], str] = _anywhere,
+        configured: Callable[[str], str] = _nothing,
     ) -> None:
         """`contained`: whether commands can reach only the workspace, so that the mode need not ask about them.
         `unreachable`: why an address is not among those that this session reaches; a rule that allows it goes before.
+        `configured`: why git runs a program in a directory because of that repository's own configuration.
         `private`: Treadle's own files. Without a mode, which would ask, they are denied unless a rule names them."""
         self.contained = contained
         self.looks_freely = looks_freely
         self.unreachable = unreachable
+        self.configured = configured
         self.private = [*map(disk.real, private)]
         self.mode = mode
         self.rules = RuleSet(rules, disk.real(cwd), disk)
@@ -78,6 +85,8 @@ class Profile:
         if access.url is not None and ruled is None and (why := self.unreachable(access.url)):
             # An order, which has no mode, waits for no one.
             decisions.append(Decision(verdict="deny" if self.mode is None else "ask", reason=why))
+        if ruled is not None and ruled.verdict == "allow" and not named and (why := self.runs_by_git(access)):
+            decisions.append(Decision(verdict="ask", reason=why))
         if access.outside:
             decisions.append(Decision(verdict="ask", reason=f"to run outside of the sandbox: {access.outside}"))
         if self.mode is not None and not self.rules.names_paths(access):
@@ -88,6 +97,18 @@ class Profile:
             if any(map(self.is_private, places)):
                 decisions.append(Decision(verdict="deny", reason="what Treadle keeps for itself is not for its agents"))
         return strictest(*decisions)
+
+    def runs_by_git(self, access: Access) -> str:
+        """Why an allowed `git diff` or the like runs more than it says: what the repository configures."""
+        if access.command is None or "git" not in access.command:
+            return ""
+        from treadle.policy import shell
+
+        script = shell.read(access.command)
+        if not any(part.name == "git" for part in script.parts):
+            return ""
+        places = dict.fromkeys(posixpath.join(self.rules.cwd, base) for base in script.bases)
+        return next(filter(None, map(self.configured, places)), "")
 
     def by_mode(self, access: Access) -> Decision:
         if self.mode is None:
@@ -178,6 +199,7 @@ def build_guard(
     disk: Disk,
     looks_freely: bool = False,
     unreachable: Callable[[str], str] = _anywhere,
+    configured: Callable[[str], str] = _nothing,
 ) -> Profile:
     """With `mode` None, whatever no rule forbids is allowed. `readable`: further directories that may only be read."""
     return Profile(
@@ -192,6 +214,7 @@ def build_guard(
         disk=disk,
         looks_freely=looks_freely,
         unreachable=unreachable,
+        configured=configured,
     )
 
 

@@ -74,6 +74,80 @@ LAUNCHERS = set(
     "dbus-run-session cpulimit caffeinate catchsegv".split()
 )
 """Programs that do many things and may run another program: deny rules are tried on every word as if it were one."""
+QUIET = set(
+    "echo printf cat grep egrep fgrep rg ag ls dir tree stat file cd pushd popd pwd test [ true false : read export "
+    "declare typeset local readonly unset set shopt shift return exit break continue wait jobs kill pkill killall ps "
+    "pgrep top free df du date sleep which whereis type basename dirname realpath readlink cp mv mkdir rmdir rm touch "
+    "ln chmod chown chgrp install head tail wc sort uniq cut tr nl tac rev fold fmt column paste join comm diff cmp "
+    "patch sed awk gawk mawk find git curl wget jq yq xmllint tee md5sum sha1sum sha256sum sha512sum cksum base64 xxd "
+    "od hexdump strings gzip gunzip bzip2 xz zstd unzip zip tar rsync scp split man less more pip pip3 pytest ruff "
+    "black isort flake8 mypy pyright pylint eslint prettier tsc jest vitest mocha cmake ninja gcc g++ cc clang clang++ "
+    "ld ar nm objdump rustc rustfmt cargo go gofmt java javac mvn gradle dotnet terraform gh glab aws az helm "
+    "systemctl journalctl service mount umount id whoami groups uname hostname tput clear history umask ulimit seq yes "
+    "nproc lsof ss netstat ping dig host nslookup openssl apt apt-get apt-cache dpkg brew dnf yum apk pacman snap make "
+    "rm unlink shred let alias getopts mapfile readarray".split()
+)
+"""Programs that run none of their words, but for the values of some options: those may name programs freely."""
+_RUN_BY: dict[str, tuple[str, ...]] = {
+    "tar": (
+        "--checkpoint-action",
+        "--to-command",
+        "--use-compress-program",
+        "--rsh-command",
+        "--info-script",
+        "-I",
+        "-F",
+    ),
+    "rsync": ("--rsh", "--rsync-path", "-e"),
+    "scp": ("-S", "-o"),
+    "sort": ("--compress-program",),
+    "split": ("--filter",),
+    "man": ("--pager", "-P", "-H"),
+    "zip": ("--unzip-command", "-TT"),
+    "cargo": ("-s", "--shell"),
+    "make": ("--eval",),
+    **dict.fromkeys(("apt", "apt-get", "apt-cache"), ("-o", "--option")),
+    **dict.fromkeys(("less", "more"), ("+",)),
+}
+"""Options whose value is run, or tells what to run."""
+_COPIERS = {"cp", "ln", "install", "cat", "mv", "find"}
+_PROGRAM_FILE = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
+_PROGRAM_VARIABLE = re.compile(
+    r"GIT_\w+|\w*(EDITOR|PAGER|VISUAL|BROWSER|COMMAND|SHELL)|PS4|LESSOPEN|LESSCLOSE|\w+_(CMD|PROGRAM)"
+)
+
+
+def may_run(words: Sequence[str]) -> Iterator[str]:
+    """Texts in which a word may be a program that this command calls, apart from what is plain to see."""
+    name = words[0].rpartition("/")[2]
+    if name not in QUIET and "=" not in words[0]:
+        yield " ".join(words[1:])
+    for at, word in enumerate(words[1:], 1):
+        if name in _COPIERS and _PROGRAM_FILE.fullmatch(word):
+            yield word
+        for option in _RUN_BY.get(name, ()):
+            if word == option or option.startswith("--") and word.partition("=")[0] == option:
+                yield word.partition("=")[2] or " ".join(words[at + 1 : at + 2])
+            elif word.startswith(option) and not option.startswith("--"):
+                yield word[len(option) :]
+
+
+def names_a_program(variable: str) -> bool:
+    """Whether programs run the value of a variable with this name."""
+    return _PROGRAM_VARIABLE.fullmatch(variable) is not None
+
+
+def is_fed(words: Sequence[str], *, document: bool) -> bool:
+    """Whether it runs what it reads from its input, or from a file that another command makes."""
+    name = words[0].rpartition("/")[2]
+    if name in ("awk", "gawk", "mawk"):
+        return any(re.search(r"system|getline|\|", word) for word in words[1:])
+    if name == "make":
+        return document or any(word.startswith("-f") for word in words[1:])
+    operands = [word for word in words[1:] if not word.startswith("-") and word != ":memory:"]
+    return name in INTERPRETERS | {"jshell", "ocaml"} and (document or not operands)
+
+
 EVALUATES = set(
     "test [ printf let read unset declare typeset local export readonly wait mapfile readarray getopts".split()
 )
@@ -113,6 +187,18 @@ def git_options(words: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
 def git_runs(key: str, value: str) -> bool:
     """Whether git would run the value of this setting."""
     return _GIT_PROGRAMS.fullmatch(key) is not None and value not in _HARMLESS
+
+
+_GIT_LOOKS = re.compile(
+    r"diff\.external|diff\..+\.(command|textconv)|core\.fsmonitor|filter\..+\.(clean|smudge|process)", re.I
+)
+_GIT_SWITCH = re.compile(r"true|false|yes|no|on|off|[01]?", re.I)
+
+
+def git_looks_with(key: str, value: str) -> bool:
+    """Whether git would run the value of this setting also in commands that only look, such as `git diff`."""
+    usual = _GIT_SWITCH.fullmatch(value) or value.startswith("git-lfs ") or value in _HARMLESS
+    return _GIT_LOOKS.fullmatch(key) is not None and not usual
 
 
 # Words that may be files...

@@ -166,6 +166,8 @@ class RuleSet:
                 command_matches(rule.pattern, text) for part in script.parts for text in _all_forms(part)
             ):
                 return True
+            if rule.tool in ("bash", "*") and any(mentions(rule.pattern, text) for text in script.loose):
+                return True
         if not rule.concerns(access):
             return False
         if rule.pattern is None:
@@ -261,6 +263,16 @@ def command_matches(pattern: str, command: str) -> bool:
     if pattern.endswith(":*"):
         pattern = pattern.removesuffix(":*") + " *"
     return patterns.wildcard(pattern, command) or pattern.endswith(" *") and patterns.wildcard(pattern[:-2], command)
+
+
+def mentions(pattern: str, text: str) -> bool:
+    """Whether a word in the text, with those after it, is a command that matches."""
+    program = re.match(r"[\w.+-]+", pattern)
+    if program is None or program[0] not in text:
+        return False
+    words = re.findall(r"[\w./+-]+", re.sub(r"\\[nrt]", " ", text))
+    found = (number for number, word in enumerate(words) if posixpath.basename(word) == program[0])
+    return any(command_matches(pattern, " ".join((program[0], *words[at + 1 : at + 16]))) for at in found)
 
 
 def _words(part: shell.Part) -> tuple[str, ...]:

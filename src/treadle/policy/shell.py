@@ -63,6 +63,8 @@ class ShellScript(msgspec.Struct, frozen=True, kw_only=True):
     """The files that redirections read and write, in every directory that a `cd` may have led to."""
     bases: tuple[str, ...] = ("",)
     """Those directories; the first is the one it starts in."""
+    loose: tuple[str, ...] = ()
+    """Texts in which words may be programs that are called, for rules that forbid."""
     understood: bool = True
     why: str = ""
     """What was not understood."""
@@ -77,9 +79,23 @@ def read(command: str) -> ShellScript:
         reads=tuple(dict.fromkeys(reader.places(reader.reads))),
         writes=tuple(dict.fromkeys(reader.places(reader.writes))),
         bases=tuple(dict.fromkeys(reader.bases)),
+        loose=tuple(dict.fromkeys((*reader.loose, *([command] if reader.fed or _is_run(reader) else [])))),
         understood=not reader.why,
         why=reader.why,
     )
+
+
+def _is_run(reader: "_Reader") -> bool:
+    """Whether it runs a file that it writes itself."""
+    written = {posixpath.normpath(path) for path in reader.writes}
+    for part in reader.parts:
+        values = [one.partition("=")[2] for one in (*part.assignments, *part.words)]
+        if part.name in ("make", "gmake") and written & {"Makefile", "makefile", "GNUmakefile"}:
+            return True
+        ran = part.words[1:] if part.name in (*_SHELLS, *programs.INTERPRETERS, "source", ".") else ()
+        if written & {posixpath.normpath(word) for word in (part.words[0], *ran, *filter(None, values))}:
+            return True
+    return False
 
 
 def joined(bases: Sequence[str], paths: Sequence[str]) -> list[str]:
@@ -87,8 +103,12 @@ def joined(bases: Sequence[str], paths: Sequence[str]) -> list[str]:
     return [path if path.startswith("~") else posixpath.join(base, path) for path in paths for base in bases]
 
 
-_SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "ash"}
+_SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "ash", "rbash", "mksh", "posh", "yash"}
+_INPUT = re.compile(r"/dev/(stdin|fd/\d+)|/proc/self/fd/\d+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_TORN = re.compile(r"[^\s\\]\\\n\S")
+_BACKTICKS = re.compile(r"\$\{[^}`]*`([^`]*)`")
+"""Those in an expansion, which the grammar does not see."""
 _NOWHERE = re.compile(r"/dev/(null|stdout|stderr|tty|fd/\d+)|\d+|-")
 _HARMLESS = re.compile(
     r"(LANG|LC_\w+|TZ|TERM|NO_COLOR|FORCE_COLOR|CI|DEBUG|NODE_ENV|RUST_(LOG|BACKTRACE)|PYTHONUNBUFFERED)"
@@ -127,12 +147,17 @@ class _Reader:
         self.here: str | None = "" if depth == 0 and steps_surely(text) else None
         """The directory that a script is in for certain, because it goes on only after a `cd` that led there."""
         self.document = False
+        self.loose: list[str] = []
+        self.fed = False
         self.why = ""
 
     def run(self) -> None:
         try:
             if len(self.text) > MAX_LENGTH or self.depth > MAX_DEPTH:
                 raise Lost("it is too long or too deep")
+            if _TORN.search(self.text):
+                self.doubt("a word over two lines")
+                self.guess()
             for found in syntax.read(self.text):
                 if isinstance(found, syntax.SimpleCommand):
                     self.command(found)
@@ -149,7 +174,7 @@ class _Reader:
         self.why = self.why or why
 
     def guess(self) -> None:
-        for piece in re.split(r"[;&|()\n`{}<>]|\$\(", self.text[:MAX_LENGTH]):
+        for piece in re.split(r"[;&|()\n`{}<>]|\$\(", self.text[:MAX_LENGTH].replace("\\\n", "")):
             self.every_ending(piece.translate({ord(quote): None for quote in "'\"\\"}).split(), piece.strip())
 
     def every_ending(self, words: list[str], source: str, *, wrapper: bool = False) -> None:
@@ -181,10 +206,16 @@ class _Reader:
         self.parts += inner.parts
         self.reads += inner.reads
         self.writes += inner.writes
+        self.loose += inner.loose
+        self.fed = self.fed or inner.fed
         self.why = self.why or inner.why
 
     def command(self, found: syntax.SimpleCommand) -> None:
         assignments = [word.text for word in found.assignments]
+        for one in found.assignments:
+            variable, _, value = one.text.partition("=")
+            if programs.names_a_program(variable) or not one.dynamic and re.search(r"\$\(|`", value):
+                self.loose.append(value)
         if found.words:
             self.document = found.document
             self.program(
@@ -203,6 +234,10 @@ class _Reader:
         if words[0].dynamic or words[0].glob or not name or re.search(r"\s", words[0].text):
             self.doubt(f"what {words[0].raw or source} runs")
         texts = tuple(word.text for word in words)
+        self.loose += programs.may_run(texts)
+        for quoted in (one for word in words if word.dynamic for one in _BACKTICKS.findall(word.raw)):
+            self.script(quoted)
+        self.fed = self.fed or programs.is_fed(texts, document=self.document)
         if name in programs.EVALUATES and any(map(syntax.runs_in_subscript, texts)):
             self.doubt(f"a subscript that {name} evaluates")
             self.every_ending(re.split(r"[\s$()`\[\]]+", " ".join(texts)), source)
@@ -218,7 +253,8 @@ class _Reader:
         elif name in _SHELLS:
             wrapper = self.inner_shell(words[1:]) and own.plain
         elif name in ("eval", "trap"):
-            self.inner_script(name, words[1:] if name == "eval" else words[1:2])
+            given = words[1:] if texts[1:2] != ("--",) else words[2:]
+            self.inner_script(name, given if name == "eval" else given[:1])
         elif name in programs.RUNNERS:
             self.doubt(f"what {name} runs")
             self.every_ending(" ".join(texts[1:]).split(), source)
@@ -235,7 +271,12 @@ class _Reader:
         elif name in ("mapfile", "readarray") and any(text.startswith("-C") for text in texts):
             self.doubt(f"what {name} calls")
             self.every_ending(" ".join(texts[1:]).split(), source)
-        elif name == "alias" and texts[1:] or name in ("source", ".") and any(word.dynamic for word in words[1:2]):
+        elif (
+            name == "alias"
+            and texts[1:]
+            or name in ("source", ".")
+            and any(word.dynamic or _INPUT.fullmatch(word.text) for word in words[1:2])
+        ):
             self.doubt(f"what {name} brings")
         elif name in programs.WRAPPERS and not (name == "command" and texts[1:2] in (("-v",), ("-V",))):
             wrapper = self.inner_command(name, words[1:], assignments, wrapped + 1) and name not in programs.POWERFUL
@@ -270,8 +311,10 @@ class _Reader:
             words = words[2:] if option in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file") else words[1:]
         if not words:
             self.doubt("a shell that reads its commands from its input")
-        elif words[0].dynamic and not given:
+        elif not given and (words[0].dynamic or _INPUT.fullmatch(words[0].text)):
             self.doubt(f"the script {words[0].raw}")
+        elif given and words[0].text.startswith("{}"):
+            self.doubt("what is put in place of {}")
         elif given:
             self.inner_script("the shell", words[:1])
         return given
@@ -287,6 +330,8 @@ class _Reader:
             self.parts.append(Part(words=("git", *command), assignments=tuple(assignments), wrapper=True))
         if command and command[0] in programs.GIT_RUNNERS:
             self.every_ending(" ".join(command[1:]).split(), "", wrapper=True)
+        if command[:1] == ["config"]:
+            settings += [(key.lower(), value) for key, value in zip(command[1:], command[2:], strict=False)]
         for key, value in settings:
             if key.startswith("alias.") and not value.startswith("!"):
                 self.parts.append(Part(words=("git", *value.split(), *command[1:])))
