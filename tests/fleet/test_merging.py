@@ -117,6 +117,18 @@ async def test_a_merge_moves_the_branch_and_the_checkout_follows(
     assert again[0].merged and again[0].why == "it is on the branch already"
 
 
+async def test_files_that_other_programs_obey_are_merged_when_a_person_agrees(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n", "sub/AGENTS.md": "obey\n"})
+    before = git(repository, "rev-parse", "HEAD")
+    (step,) = await merging.merge(bus, [one], str(repository), verify="test -e a.txt")
+    assert not step.merged and "sub/AGENTS.md" in step.why and f"treadle fleet merge {one} --anyway" in step.why
+    assert git(repository, "rev-parse", "HEAD") == before and not (repository / "sub").exists()
+    (step,) = await merging.merge(bus, [one], str(repository), verify="test -e a.txt", anyway=True)
+    assert step.merged and (repository / "sub" / "AGENTS.md").read_text() == "obey\n"
+
+
 async def test_the_branch_does_not_move_before_the_verdict_nor_after_a_red_one(
     bus: Bus, finished: Finished, repository: Path, tmp_path: Path
 ) -> None:

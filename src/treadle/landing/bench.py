@@ -62,6 +62,8 @@ class Bench:
             self.store = self._store(os.path.join(directory, "store"))
         places = dict.fromkeys((*self.store.lenders, *user.object_places()))
         self.store.lenders = tuple(filter(os.path.isdir, places))  # several clones of one remote may take turns
+        self.by_hand = False
+        """Whether a person merges work that they have looked at: then they chose the check, too."""
         self.branch_name = branch
         self.move_by(forge, token)
 
@@ -162,8 +164,9 @@ class Bench:
             return f"it changes {told}: merge it by hand"
         if change.anyway:
             return ""
-        agree = f"a person can agree with `treadle land retry {change.order} --anyway`"
-        if touched := sorted(judges(verify) & _paths(deltas)):
+        retry = "treadle fleet merge" if self.by_hand else "treadle land retry"
+        agree = f"a person can agree with `{retry} {change.order} --anyway`"
+        if not self.by_hand and (touched := sorted(judges(verify) & _paths(deltas))):
             return f"it changes {touched[0]}, by which it is checked; {agree}"
         if touched := sorted(filter(is_protected, _paths(deltas))):
             return f"it changes {', '.join(touched[:5])}, which other programs obey; {agree}"

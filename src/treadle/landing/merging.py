@@ -49,6 +49,7 @@ class Merging(msgspec.Struct, kw_only=True):
     orders: list[str]
     into: str
     verify: str
+    anyway: bool = False
     by: str
     started: float
     state: str = "running"
@@ -59,32 +60,38 @@ class Merging(msgspec.Struct, kw_only=True):
     ended: float = 0.0
 
 
-async def merge(bus: Bus, names: list[str], into: str, *, verify: str = "", by: str = "") -> list[MergeStep]:
-    """Merge the work of these orders, in this order, into the branch that is checked out in `into`."""
+async def merge(
+    bus: Bus, names: list[str], into: str, *, verify: str = "", by: str = "", anyway: bool = False
+) -> list[MergeStep]:
+    """Merge the work of these orders, in this order, into the branch that is checked out in `into`. `anyway`: also what
+    changes files that other programs obey."""
     user = await asyncio.to_thread(checkouts.around, into)
     await asyncio.to_thread(branch_moves.recover, user)
     branch = await asyncio.to_thread(checkouts.branch_here, user)
     steps: list[MergeStep] = []
     for name in names:
         order = await client.get_order(bus, name)
-        step = await _merge_one(bus, order, user, branch, verify, by)
+        step = await _merge_one(bus, order, user, branch, verify, by, anyway)
         steps.append(replace(step, title=order.title))
         if not step.merged:
             break
     return steps
 
 
-async def _merge_one(bus: Bus, order: Order, user: UserRepository, branch: str, verify: str, by: str) -> MergeStep:
+async def _merge_one(
+    bus: Bus, order: Order, user: UserRepository, branch: str, verify: str, by: str, anyway: bool
+) -> MergeStep:
     if order.state != "done":
         return MergeStep(order=order.id, why=f"it is {order.state}, so there is nothing to merge")
     if not order.result.get("commit"):
         return MergeStep(order=order.id, merged=True, why="it changed nothing")
-    spec, change = await client.get_spec(bus, order.id), await change_of(bus, order, anyway=True)
+    spec, change = await client.get_spec(bus, order.id), await change_of(bus, order, anyway=anyway)
     record = TrainRecord(
         repository=user.top, branch=branch, verify=verify, setup=spec.setup, policy="serial", queue=(change,)
     )
     with scratch.directory("merging") as directory:
         bench = await asyncio.to_thread(Bench, "", user, branch, place=directory)
+        bench.by_hand = True
         passenger = Passenger(bus, record, bench, by)
         try:
             await passenger.run(lambda found: found.paused is not None or not found.queue)

@@ -73,8 +73,11 @@ def review(name: str, path: str | None, as_json: bool) -> None:
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
 @click.option("--into", default=".", metavar="DIR", help="A worktree with the branch to merge into. Default: here.")
 @click.option("--verify", default="", metavar="CMD", help="Run on each merge, before the branch moves.")
+@click.option(
+    "--anyway", is_flag=True, help="Also work that changes files which other programs obey: CI, hooks, AGENTS.md."
+)
 @json_option
-def merge(names: tuple[str, ...], into: str, verify: str, as_json: bool) -> None:
+def merge(names: tuple[str, ...], into: str, verify: str, anyway: bool, as_json: bool) -> None:
     """Merge the work of finished orders, one after the other; stops at the first that conflicts or fails.
 
     Each is a `treadle land` of one order that waits behind no other and sends nothing back. It is built and verified
@@ -87,7 +90,7 @@ def merge(names: tuple[str, ...], into: str, verify: str, as_json: bool) -> None
 
     async def work(bus: Any) -> list[Any]:
         orders = [await client.resolve(bus, name) for name in names]
-        return await merging.merge(bus, orders, into, verify=verify)
+        return await merging.merge(bus, orders, into, verify=verify, anyway=anyway)
 
     steps = with_bus(work)
     if as_json:

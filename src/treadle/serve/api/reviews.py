@@ -66,6 +66,8 @@ class NewMerge(RequestBody, frozen=True, kw_only=True):
     """A worktree on the server's machine; empty means the directory that the first order was given for."""
     verify: Annotated[str, Meta(max_length=10_000)] | None = None
     """Run on each merge before the branch moves; one that fails stops there. By default, the orders' own check."""
+    anyway: bool = False
+    """Also work that changes files which other programs obey."""
 
 
 @call("POST", "/merges", right="all", body=NewMerge, returns=Merging, status=202)
@@ -78,7 +80,15 @@ async def start_merge(asking: Asking) -> Merging:
     if not into:
         raise ConfigError("it is not known where to merge to", hint="name a worktree on the server's machine: into")
     verify = spec.verify if given.verify is None else given.verify
-    made = Merging(id=secrets.token_hex(6), orders=names, into=into, verify=verify, by=asking.by, started=time.time())
+    made = Merging(
+        id=secrets.token_hex(6),
+        orders=names,
+        into=into,
+        verify=verify,
+        anyway=given.anyway,
+        by=asking.by,
+        started=time.time(),
+    )
     asking.site.merges[made.id] = made
     while len(asking.site.merges) > MERGES_KEPT:
         del asking.site.merges[next(iter(asking.site.merges))]
@@ -91,7 +101,9 @@ async def _merge(asking: Asking, made: Merging) -> None:
         for name in made.orders:
             made.at = name
             asking.site.board.wake()
-            steps = await merging.merge(asking.bus, [name], made.into, verify=made.verify, by=made.by)
+            steps = await merging.merge(
+                asking.bus, [name], made.into, verify=made.verify, by=made.by, anyway=made.anyway
+            )
             made.steps = [*made.steps, *steps]
             if not all(step.merged for step in steps):
                 break

@@ -183,6 +183,8 @@ export function showChanges(where, detail) {
     fill(merging, last.state === "running"
       ? el("p", { class: "live" }, last.verify ? `Merging and running ${last.verify} ` : "Merging ", el("age-of", { at: last.started, as: "watch" }))
       : el("p", { class: last.state === "merged" ? "good" : "bad" }, last.state === "merged" ? `Merged into ${last.into}${last.verify ? `, and ${last.verify} passes` : ""}.` : `Not merged: ${last.problem || step?.why || "stopped"}`),
+    last.state === "stopped" && link.right === "all" && step?.why?.includes("--anyway")
+      ? el("button", { type: "button", onclick: () => post("/merges", { orders: [id], verify: last.verify, anyway: true }).catch((/** @type {Error} */ error) => fill(merging, error.message)) }, "Merge anyway") : null,
     step?.conflicts?.length ? el("ul", null, step.conflicts.map((/** @type {string} */ name) => el("li", null, `conflict in ${name}`))) : null);
   }
   board.changed.add(showMerges);
