@@ -166,8 +166,15 @@ async def test_whether_another_host_is_reached_is_asked_and_a_slow_answer_is_wai
 
 
 def test_servers_inside_are_reached_without_it_unless_the_list_means_those_outside() -> None:
-    assert variables(("a.example",))["no_proxy"] == "localhost,127.0.0.1,::1"
-    assert variables(("a.example", "localhost:80"))["NO_PROXY"] == ""
+    assert variables(("a.example",), {})["no_proxy"] == "localhost,127.0.0.1,::1"
+    assert variables(("a.example", "localhost:80"), {})["NO_PROXY"] == ""
+
+
+def test_builders_in_java_are_told_by_options_beside_those_of_the_person() -> None:
+    told = variables(("a.example",), {"GRADLE_OPTS": "-Xmx1g"})
+    assert told["GRADLE_OPTS"] == "-Xmx1g " + told["MAVEN_OPTS"]
+    assert "-Dhttps.proxyHost=127.0.0.1" in told["MAVEN_OPTS"] and "nonProxyHosts" not in told["MAVEN_OPTS"]
+    assert variables(("localhost:80",), {})["MAVEN_OPTS"].endswith("-Dhttp.nonProxyHosts=")
 
 
 async def test_a_listed_name_that_leads_into_the_local_network_opens_nothing() -> None:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -27,6 +27,7 @@ PORT = 3128
 HEAD_CAP = 64 * 1024
 SECONDS = 30.0
 VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
+JAVA = ("GRADLE_OPTS", "MAVEN_OPTS", "SBT_OPTS")
 LOCAL = ("localhost", "127.0.0.1", "::1")
 Reaching: TypeAlias = Callable[[str, int], Awaitable[bool]]
 """Whether a host and port may be reached although they are not in the list."""
@@ -48,12 +49,16 @@ def relayed(argv: list[str]) -> list[str]:
     return [sys.executable, "-I", "-S", relay, PLACE, str(PORT), *argv]
 
 
-def variables(hosts: tuple[str, ...]) -> dict[str, str]:
-    """What makes programs use it. Servers inside are reached directly, unless the list means those of this machine."""
+def variables(hosts: tuple[str, ...], env: Mapping[str, str]) -> dict[str, str]:
+    """What makes programs use it, beside what is in `env`. Servers inside are reached directly, unless the list means
+    those of this machine. Java reads none of these variables: its builders are told by options of theirs."""
     outside = any(host.partition(":")[0] in LOCAL for host in hosts)
     local = "" if outside else ",".join(LOCAL)
     used = dict.fromkeys(VARIABLES, f"http://127.0.0.1:{PORT}")
-    return {**used, "NODE_USE_ENV_PROXY": "1", "no_proxy": local, "NO_PROXY": local}
+    options = [f"-D{kind}.proxy{what}" for kind in ("http", "https") for what in ("Host=127.0.0.1", f"Port={PORT}")]
+    options += ["-Dhttp.nonProxyHosts="] if outside else []
+    java = {name: " ".join(filter(None, (env.get(name), *options))) for name in JAVA}
+    return {**used, **java, "NODE_USE_ENV_PROXY": "1", "no_proxy": local, "NO_PROXY": local}
 
 
 class Proxy(Passage):

@@ -89,7 +89,7 @@ async def _begin(
     activity.starting(confinement.write)
     if confinement.network == "off" and (confinement.hosts or reaching is not None):
         beside.append(Proxy(confinement.hosts, reaching, public=confinement.public))
-        command, env = relayed(command), {**env, **variables(confinement.hosts)}
+        command, env = relayed(command), {**env, **variables(confinement.hosts, env)}
     if confinement.relay is not None and methods.available().method == "bubblewrap":
         beside.append(Outside(confinement.relay))
     if methods.available().divides:
