@@ -31,6 +31,8 @@ CANNOT = (
     "keep programs from FIFOs outside",
     "keep programs from shared memory outside (/dev/shm, System V memory and queues)",
     "keep programs from writing to other terminals of the same user",
+    "hide other processes of the same user",
+    "keep permissions and times of files outside from being changed",
     "limit the network",
     "end all processes when everything of ours is killed at once",
 )
