@@ -1,13 +1,17 @@
 """The scheduler: what it decides together is stored together."""
 
+import asyncio
 import time
 
+import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from treadle.fleet import client
+from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import STATE, Bus
 from treadle.fleet.schedule import scheduler
+from treadle.fleet.schedule.book import Book
 
 
 async def sequence(bus: Bus) -> int:
@@ -48,3 +52,44 @@ async def test_a_lease_that_the_engine_has_forgotten_to_end_is_taken_over(
     await start_node("n1")
     (name,) = await give(bus, spec())
     assert (await client.wait(bus, name, 60)).state == "done"
+
+
+class Long(scheduler.Scheduler):
+    """One that takes longer than its lease to load all orders, as with very many of them."""
+
+    async def _load(self) -> Book:
+        seen = {0}
+        while len(seen) < 4:
+            entry = await self.bus.get(scheduler.LEASE, latest=True)
+            seen.add(entry.revision if entry is not None else 0)
+            await asyncio.sleep(0.02)
+        return await super()._load()
+
+
+async def test_the_lease_is_held_while_all_orders_are_loaded_however_long_that_takes(bus: Bus) -> None:
+    (given,) = await give(bus, spec())
+    made = Long(bus, "n1", 1.0)
+    leading = asyncio.create_task(made.run())
+    try:
+        await asyncio.wait_for(made.leading.wait(), 60)
+        assert (await until_state(bus, given, "queued")).state == "queued"
+        held = await bus.get(scheduler.LEASE, latest=True)
+        assert held is not None and msgspec.json.decode(held.value)["since"] == made.since, "it led only once"
+    finally:
+        await tasks.end((leading,))
+
+
+async def test_what_waits_for_orders_that_ended_and_what_asks_is_known_to_the_next_scheduler(
+    bus: Bus, start_node: Start
+) -> None:
+    first = await start_node("n1")
+    (good,) = await give(bus, spec())
+    await client.wait(bus, good, 60)
+    (asks,) = await give(bus, spec("person"))
+    (after,) = await give(bus, spec(after=(good, asks)))
+    await until_state(bus, asks, "asking")
+    await until_state(bus, after, "queued")
+    first.stop()
+    book = await scheduler.Scheduler(bus, "n2", 2.0)._load()
+    assert set(book.rows) == {asks, after} and book.fate == {good: "done"}
+    assert [ask.text for ask in book.rows[asks].asks.values()] == ["do it"]

@@ -41,6 +41,8 @@ LOOK_SECONDS = (1.0, 2.0, 5.0)
 has no leader for some seconds after a server died.
 """
 BATCH_MAX = 1000
+_AT_ONCE = 4
+"""How many long reads are under way at a time: the engine finds the next ones while we take in the last."""
 ANSWER_MAX = 1024
 """How many keys the engine reads for one request; of more that match it reads none."""
 _NONE = "No Results"
@@ -301,17 +303,20 @@ class Bus:
 
     async def named(self, keys: Sequence[str]) -> dict[str, Entry]:
         """What these keys hold; empty keys are left out. A key with a `*` stands for all that match it."""
+        parts = [keys[start : start + 500] for start in range(0, len(keys), 500)]
         found: dict[str, Entry] = {}
-        for start in range(0, len(keys), 500):
-            some = keys[start : start + 500]
-            try:
-                entries = await self._collect({"multi_last": [PREFIX + key for key in some], "batch": ANSWER_MAX})
-            except _TooMany:
-                every = [name for key in some for name in (await self.keys(key) if "*" in key else [key])]
-                found |= await self.named(every)
-            else:
-                found |= {entry.key: entry for entry in entries}
+        for start in range(0, len(parts), _AT_ONCE):
+            for some in await asyncio.gather(*(self._named(part) for part in parts[start : start + _AT_ONCE])):
+                found |= some
         return found
+
+    async def _named(self, keys: Sequence[str]) -> dict[str, Entry]:
+        try:
+            entries = await self._collect({"multi_last": [PREFIX + key for key in keys], "batch": ANSWER_MAX})
+        except _TooMany:
+            every = [name for key in keys for name in (await self.keys(key) if "*" in key else [key])]
+            return await self.named(every)
+        return {entry.key: entry for entry in entries}
 
     async def newest(self, pattern: str, count: int, *, before: int | None = None) -> list[Entry]:
         """The `count` matching keys that changed last, latest first; `before` continues an earlier list."""

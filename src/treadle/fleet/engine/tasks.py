@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 
-async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel these tasks until each of them has ended; their errors are dropped."""
     left = {task for task in tasks if not task.done()}
     while left:

@@ -58,6 +58,8 @@ log = logging.getLogger(__name__)
 LEASE = "lease.scheduler"
 OVERDUE = 4
 """After so many times its length, in which an engine that answers shows it unchanged, a lease is no one's any more."""
+PAGE = 1000
+"""How many orders are loaded between two moments in which others of this process come to their turn."""
 _FOLLOWED = 20
 """How many retries of an order are followed to find the latest."""
 
@@ -151,7 +153,7 @@ class Scheduler:
     # Leading...
 
     async def _lead(self) -> None:
-        self.book = await self._load()
+        self.book = await self._begin()
         self.cleaning = Cleaning(self.bus, self.book)
         answers = Answering(self.book, self.name, self.since, self.wake, self._session_key)
         inputs = [
@@ -204,6 +206,18 @@ class Scheduler:
         except TimeoutError:
             pass
 
+    async def _begin(self) -> Book:
+        """Load the book, and hold the lease meanwhile: with very many orders that takes longer than a lease."""
+        loading = asyncio.create_task(self._load())
+        try:
+            while not loading.done():
+                await asyncio.wait((loading,), timeout=self.lease / 4)
+                if not loading.done():
+                    await self._write([])
+            return loading.result()
+        finally:
+            await tasks.end((loading,))
+
     async def _load(self) -> Book:
         """Load all orders that have not ended, and what applies to the fleet."""
         self._early.clear()
@@ -214,20 +228,37 @@ class Scheduler:
             book.control = msgspec.json.decode(control.value, type=Control)
             book.control_revision = control.revision
         names = [key.partition(".")[2] for key in await self.bus.keys("active.*")]
-        entries = await self.bus.named([f"{kind}.{name}" for name in names for kind in ("order", "spec")])
         rows = []
-        for name in names:
-            order, spec = entries.get(f"order.{name}"), entries.get(f"spec.{name}")
-            if order is not None and spec is not None and not (found := read_order(order)).ended:
-                rows.append((read_spec(spec.value), found, order.revision))
-        for spec_, found, revision in sorted(rows, key=lambda row: row[1].created):
-            row = book.add(spec_, found, revision, now)
-            if found.open_ask and (ask := await self.bus.get(f"ask.{found.open_ask}")):
-                row.asks[found.open_ask] = read_as(AskRecord, ask.value, ask.key)
-        for _, found, _ in rows:
-            for parent in found.after:
-                await self._learn_fate(book, parent)
+        for start in range(0, len(names), PAGE):
+            some = names[start : start + PAGE]
+            entries = await self.bus.named([f"{kind}.{name}" for name in some for kind in ("order", "spec")])
+            for name in some:
+                order, spec = entries.get(f"order.{name}"), entries.get(f"spec.{name}")
+                if order is not None and spec is not None and not (found := read_order(order)).ended:
+                    rows.append((read_spec(spec.value), found, order.revision))
+        rows.sort(key=lambda row: row[1].created)
+        for number, (spec_, found, revision) in enumerate(rows):
+            book.add(spec_, found, revision, now)
+            if number % PAGE == 0:
+                await asyncio.sleep(0)
+        await self._load_asks(book)
+        await self._load_fates(book)
         return book
+
+    async def _load_asks(self, book: Book) -> None:
+        asking = {f"ask.{row.order.open_ask}": row for row in book.rows.values() if row.order.open_ask}
+        for key, entry in (await self.bus.named(list(asking))).items():
+            asking[key].asks[key.partition(".")[2]] = read_as(AskRecord, entry.value, key)
+
+    async def _load_fates(self, book: Book) -> None:
+        """How those ended that loaded orders come after. Most ended once and for all: they are read many at a time."""
+        parents = {parent for row in book.rows.values() for parent in row.order.after} - book.rows.keys()
+        for key, entry in (await self.bus.named([f"order.{name}" for name in parents])).items():
+            order = read_order(entry)
+            if order.ended and not order.retried_as and not is_unlanded(order):
+                book.fate[key.partition(".")[2]] = order.state
+        for parent in parents - book.fate.keys():
+            await self._learn_fate(book, parent)
 
     async def _look_for_answers(self) -> None:
         """Look for answers to orders that gave their slot back while they wait for one."""
