@@ -184,21 +184,23 @@ async def changes(bus: Bus, *, pattern: str = "order.*", start: int | None = Non
 Asking = Callable[[AskRecord], None]
 
 
-async def wait(bus: Bus, name: str, timeout: float | None = None, asking: Asking | None = None) -> Order:
-    """Wait until the order has ended, also while the engine is away. `asking` is told each question on the way."""
+async def wait(
+    bus: Bus, name: str, timeout: float | None = None, asking: Asking | None = None, *, or_asks: bool = False
+) -> Order:
+    """Wait until the order has ended, or asks; also while the engine is away. `asking` is told each question."""
     told: set[str] = set()
     try:
         async with asyncio.timeout(timeout):
             while True:
                 try:
-                    return await _ended(bus, name, asking, told)
+                    return await _ended(bus, name, asking, told, or_asks)
                 except Unreachable:
                     await asyncio.sleep(0.5)
     except TimeoutError:
         raise TimedOut(f"the order {name} has not ended within {timeout:g} s") from None
 
 
-async def _ended(bus: Bus, name: str, asking: Asking | None, told: set[str]) -> Order:
+async def _ended(bus: Bus, name: str, asking: Asking | None, told: set[str], or_asks: bool) -> Order:
     start = await bus.last_revision() + 1
     order = await get_order(bus, name)
     stored = changes(bus, pattern=f"order.{name}", start=start)
@@ -208,6 +210,8 @@ async def _ended(bus: Bus, name: str, asking: Asking | None, told: set[str]) -> 
             if entry is not None:
                 told.add(order.open_ask)
                 asking(read_as(AskRecord, entry.value, entry.key))
+        if or_asks and order.state == "asking":
+            break
         order = read_order(await anext(stored))
     await stored.aclose()
     return order

@@ -219,16 +219,18 @@ def explain(name: str, as_json: bool) -> None:
 
 @click.command("wait")
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
+@click.option("--or-asks", is_flag=True, help="Until each has ended or asks something; what asks counts as 0.")
 @click.option("--timeout", type=float, metavar="S", help="Give up after this time (exit code 124).")
 @json_option
-def wait(names: tuple[str, ...], timeout: float | None, as_json: bool) -> None:
+def wait(names: tuple[str, ...], or_asks: bool, timeout: float | None, as_json: bool) -> None:
     """Wait until these orders have ended; the exit code says how."""
     from treadle.fleet import client
     from treadle.fleet.engine.bus import Bus
 
     async def work(bus: Bus) -> list[Any]:
         found = [await client.resolve(bus, name) for name in names]
-        return list(await asyncio.gather(*(client.wait(bus, name, timeout, tell_asking) for name in found)))
+        waits = (client.wait(bus, name, timeout, tell_asking, or_asks=or_asks) for name in found)
+        return list(await asyncio.gather(*waits))
 
     try:
         ended = with_bus(work)
@@ -239,7 +241,7 @@ def wait(names: tuple[str, ...], timeout: float | None, as_json: bool) -> None:
         show_json(ended)
     else:
         _table(ended)
-    sys.exit(max(exit_code(order.state) for order in ended))
+    sys.exit(max(exit_code(order.state) if order.ended else 0 for order in ended))
 
 
 COMMANDS = (ls, show, logs, explain, wait)
