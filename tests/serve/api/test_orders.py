@@ -54,6 +54,7 @@ async def test_a_list_filters_before_it_cuts_and_says_what_it_left_out(web: Web,
     few = await web.get("/orders?project=few&count=2&facets=true")
     assert [row["project"] for row in few["orders"]] == ["few", "few"]
     assert (few["total"], few["left_out"]) == (3, 1) and few["facets"]["project"] == {"many": 27, "few": 3}
+    assert few["facets"]["needs"] == {"": 3}
     seen, cursor = [], None
     while True:
         page = await web.get("/orders?count=7" + (f"&cursor={cursor}" if cursor else ""))

@@ -33,11 +33,11 @@ TEXT_MAX = 20_000
 """How many characters of one text are searched."""
 LATEST = 2000
 """How many orders are looked at for values to choose from."""
-FACETS = ("state", "agent", "project", "node")
+FACETS = ("state", "agent", "project", "node", "needs")
 FILTERED = ("words", "state", "agent", "project", "place", "node", "needs", "labels")
 """Columns by which orders are filtered. They are all in one index, so that looking for a text, which must look at every
 order, reads that and not the orders themselves."""
-COUNTED = (*FACETS, "needs")
+COUNTED = FACETS
 """Columns by which orders are counted as they change, so that counting need not read all of them."""
 
 

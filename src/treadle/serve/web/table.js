@@ -5,10 +5,12 @@ import { keep, setting } from "./store.js";
 import { el, fill, oneLine, plain, setText } from "./text.js";
 import { nowOf, stateOf, used } from "./words.js";
 
-const HIGH = matchMedia("(max-width: 700px)").matches ? 45 : 36;
+const NARROW = matchMedia("(max-width: 700px)");
+const HIGH = NARROW.matches ? 45 : 36;
 const WINDOW = 200, MARGIN = 30;
 const PAUSE = 100;  // milliseconds between two windows that are asked for while someone scrolls
-const FACETS = ["state", "agent", "project", "node"];
+const FACETS = { needs: "Needs you", state: "State", agent: "Agent", project: "Project", node: "Node" };
+const NEEDS = { asks: "asks", failed: "failed", review: "to review" };
 
 /** @param {HTMLElement} where @param {{query: URLSearchParams}} address */
 export function show(where, { query }) {
@@ -22,14 +24,14 @@ export function show(where, { query }) {
   /** @type {Line[]} */
   let lines = [];
   let stop = () => {};
-  const facets = el("aside", { class: "facets", "aria-label": "Filters" }), count = el("span", { class: "small", role: "status" }), chips = el("span", { class: "bar" });
+  const facets = el("div"), side = el("aside", { class: "facets", "aria-label": "Filters" }, el("details", { open: !NARROW.matches }, el("summary", null, "Filters"), facets)), count = el("span", { class: "small", role: "status" }), chips = el("span", { class: "bar" });
   const text = el("input", { type: "search", placeholder: "title or id", "aria-label": "Filter by title or id" });
   text.value = query.get("text") ?? "";
   text.addEventListener("input", () => narrow("text", text.value ? [text.value] : []));
   const many = el("div", { class: "bar" }), inner = el("div", { class: "inner" }), empty = el("p", { class: "empty", hidden: true }, "No order fits these filters.");
   const port = el("div", { class: "viewport", tabindex: "0", role: "region", "aria-label": "Orders" }, inner, empty);
   const head = el("div", { class: "cells head" }, ["", "State", "Title", "Now", "Agent", "Repository", "Node", "Changed", "Used"].map((name) => el("span", null, name)));
-  fill(where, el("h1", { class: "unseen" }, "Orders"), el("div", { class: "table" }, facets, el("div", { class: "grid" }, el("div", { class: "bar" }, text, views(), count, el("span", { class: "small" }, "$ where the price is known"), chips), many, head, port)));
+  fill(where, el("h1", { class: "unseen" }, "Orders"), el("div", { class: "table" }, side, el("div", { class: "grid" }, el("div", { class: "bar" }, text, views(), count, el("span", { class: "small" }, "$ where the price is known"), chips), many, head, port)));
 
   /** @param {string} name @param {string[]} values */
   function narrow(name, values) {
@@ -90,14 +92,14 @@ export function show(where, { query }) {
     if (facets.dataset.mark === mark || facets.contains(document.activeElement) && facets.dataset.mark) { facets.dataset.late = "1"; if (facets.dataset.mark === mark) return; }
     facets.dataset.mark = mark;
     const focus = /** @type {HTMLElement} */ (document.activeElement)?.dataset?.facet;
-    fill(facets, FACETS.map((name) => el("section", null, el("h2", null, name), Object.entries(given[name] ?? {}).map(([value, number]) => {
+    fill(facets, Object.entries(FACETS).map(([name, title]) => el("section", null, el("h2", null, title), Object.entries(given[name] ?? {}).filter(([value]) => value || name !== "needs").map(([value, number]) => {
       const box = el("input", { type: "checkbox", "data-facet": `${name} ${value}`, onchange: () => {
         const now = new Set(query.getAll(name));
         if (box.checked) now.add(value); else now.delete(value);
         narrow(name, name === "state" ? [...now] : box.checked ? [value] : []);
       } });
       box.checked = query.getAll(name).includes(value);
-      return el("label", null, box, oneLine(value) || "(none)", el("b", null, number.toLocaleString()));
+      return el("label", null, box, name === "needs" ? NEEDS[/** @type {keyof typeof NEEDS} */ (value)] ?? value : oneLine(value) || "(none)", el("b", null, number.toLocaleString()));
     }))));
     if (focus) /** @type {HTMLElement | null} */ ([...facets.querySelectorAll("input")].find((box) => /** @type {HTMLElement} */ (box).dataset.facet === focus))?.focus();
   }
