@@ -233,7 +233,9 @@ class Scheduler:
             some = names[start : start + PAGE]
             entries = await self.bus.named([f"{kind}.{name}" for name in some for kind in ("order", "spec")])
             for name in some:
-                order, spec = entries.get(f"order.{name}"), entries.get(f"spec.{name}")
+                # One that an earlier scheduler writes at this moment may be missing among many: it is asked for alone.
+                order = entries.get(f"order.{name}") or await self.bus.get(f"order.{name}", latest=True)
+                spec = entries.get(f"spec.{name}") or await self.bus.get(f"spec.{name}", latest=True)
                 if order is not None and spec is not None and not (found := read_order(order)).ended:
                     rows.append((read_spec(spec.value), found, order.revision))
         rows.sort(key=lambda row: row[1].created)
