@@ -53,4 +53,4 @@ def test_words_that_no_clause_has_and_a_variable_without_a_value_are_refused() -
     assert none.returncode == 2 and "no clause of worker has 'no such words' in it" in none.stderr
     assert "--env KEY has no =" in run("conform", "worker", "--env", "KEY", "--", WORKER).stderr
     gone = run("conform", "worker", "--only", LAST, "--", "no-such-program-here")
-    assert gone.returncode == 1 and "no-such-program-here" in gone.stdout
+    assert gone.returncode == 2 and "there is no program no-such-program-here" in gone.stderr

@@ -4,6 +4,7 @@ RULE is JSON. `where` names fields that a line must have for the rule to apply (
 of: `set` fields to other values (a dotted path; null removes), `drop` it, say it `twice`, write text `before` or
 `after` it, write `raw` text in its place, or `exit` with a code after it. `ignore` names fields of lines that the right
 program is never given. `count` is how many lines it applies to, from the first (all of them, if it is missing).
+`give` is a rule of its own, with `where` and `set`, for the lines that the right program is given.
 `deaf` true: SIGTERM is ignored. `code` replaces the exit code. Plain Python: it stands for another vendor's program.
 """
 
@@ -25,8 +26,8 @@ def matches(line: Any, wanted: Any) -> bool:
     return wanted == "*" or bool(line == wanted)
 
 
-def changed(line: Any) -> Any:
-    for path, value in RULE.get("set", {}).items():
+def changed(line: Any, rule: dict[str, Any]) -> Any:
+    for path, value in rule.get("set", {}).items():
         *above, last = path.split(".")
         inner = line
         for name in above:
@@ -63,7 +64,7 @@ def spoil(data: bytes) -> None:
         write(RULE["raw"].encode())
         return
     write(RULE.get("before", "").encode())
-    whole = json.dumps(changed(line)).encode() + b"\n"
+    whole = json.dumps(changed(line, RULE)).encode() + b"\n"
     write(whole * (2 if RULE.get("twice") else 1) + RULE.get("after", "").encode())
     if "exit" in RULE:
         sys.exit(RULE["exit"])
@@ -74,6 +75,8 @@ def feed(program: subprocess.Popen[bytes]) -> None:
     for data in iter(sys.stdin.buffer.readline, b""):
         if "ignore" in RULE and matches(parsed(data), RULE["ignore"]):
             continue
+        if "give" in RULE and matches(parsed(data), RULE["give"]["where"]):
+            data = json.dumps(changed(parsed(data), RULE["give"])).encode() + b"\n"
         program.stdin.write(data)
         program.stdin.flush()
     program.stdin.close()

@@ -52,3 +52,11 @@ async def test_a_whole_run_is_its_code_and_what_it_wrote() -> None:
 def test_long_lines_are_cut_in_reports() -> None:
     assert shown({"a": "é"}) == '{"a": "é"}'
     assert shown(b"x" * 1000) == "x" * 300 + "..."
+
+
+async def test_a_program_that_never_stops_writing_is_stopped_before_it_fills_the_memory() -> None:
+    code = "while True: print('y' * 65536, end='')"
+    for heard in (LinePeer.hear, LinePeer.whole):
+        async with LinePeer.start((sys.executable, "-c", code), {}, "/", 60) as program:
+            with pytest.raises(RemoteProtocolError, match="more than"):
+                await heard(program)

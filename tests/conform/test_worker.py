@@ -82,6 +82,11 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         "a line that is no JSON is refused",
     ),
     ("status is never answered", {"ignore": {"type": "status"}}, "status is answered by status_ok"),
+    (
+        "every tool is enabled whatever the init says",
+        {"give": {"where": {"type": "init"}, "set": {"config.tools": ["read_file", "write_file"]}}},
+        "a tool that the init did not enable",
+    ),
 ]
 
 

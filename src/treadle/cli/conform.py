@@ -3,6 +3,7 @@
 import importlib
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -102,4 +103,6 @@ def _variables(given: Sequence[str]) -> dict[str, str]:
 
 def _absolute(words: Sequence[str]) -> tuple[str, ...]:
     """The program is started in another directory: a path to it, or to its script, is made absolute."""
+    if shutil.which(words[0]) is None:
+        raise click.UsageError(f"there is no program {words[0]}: is it installed and on PATH?")
     return tuple(os.path.abspath(word) if os.sep in word and os.path.exists(word) else word for word in words)

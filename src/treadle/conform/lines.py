@@ -15,8 +15,8 @@ from treadle.io.within import within
 if TYPE_CHECKING:
     from treadle.testing.server import ModelServer
 
-LONGEST = 64 * 1024 * 1024
-"""Bytes of one line; more is not read."""
+LONGEST = 16 * 1024 * 1024
+"""Bytes of one line, or of a whole run; more is not read."""
 SHOWN = 300
 """Characters of a line that are shown."""
 
@@ -106,6 +106,8 @@ class LinePeer:
             async with within(self._patience):
                 while got := await self._child.stdio.read():
                     output += got
+                    if len(output) > LONGEST:
+                        raise RemoteProtocolError(f"it wrote more than {LONGEST} bytes: {shown(output[:SHOWN])}")
                 code = await self._child.wait()
         except TimeoutError as error:
             raise RemoteProtocolError(f"it still runs after {self._patience:g} s") from error

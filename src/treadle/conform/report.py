@@ -1,6 +1,5 @@
 """What a kit found, for people and for programs: lines, JSON, JUnit, a badge, a table of several programs."""
 
-import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from typing import Any
@@ -81,13 +80,6 @@ def table(kit: Kit, found: dict[str, Sequence[Ruling]]) -> str:
     for together in zip(*found.values(), strict=True):
         rows.append(f"| {together[0].sentence} | {' | '.join(marks[ruling.outcome] for ruling in together)} |")
     return "\n".join(rows) + "\n"
-
-
-def by_section(rulings: Sequence[Ruling]) -> list[tuple[str, list[Ruling]]]:
-    """In the order in which the sections first appear."""
-    order = list(dict.fromkeys(ruling.section for ruling in rulings))
-    ordered = sorted(rulings, key=lambda ruling: order.index(ruling.section))
-    return [(section, list(group)) for section, group in itertools.groupby(ordered, lambda ruling: ruling.section)]
 
 
 def _plain(text: str) -> str:

@@ -1,5 +1,6 @@
 """Clauses for a headless worker: requests as JSON lines in, events and results out."""
 
+import os
 import signal
 from typing import Any
 
@@ -19,6 +20,12 @@ usage = { input = 20, output = 6 }
 [[reply.call]]
 name = "read_file"
 arguments = { file_path = "no-such-file.txt" }
+"""
+WRITES = """
+[[reply]]
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "written.txt", content = "x" }
 """
 WHOLE = ("prompt_tokens", "completion_tokens", "total_tokens")
 LATENCIES = ("model_latency_ms", "tool_latency_ms", "total_latency_ms")
@@ -286,15 +293,14 @@ async def _(candidate: Candidate) -> str:
         return shown(calls)
 
 
-@clause(TOOLS, "a tool that the init did not enable is not run")
+@clause(TOOLS, "a tool that the init did not enable is neither offered to the model nor run")
 async def _(candidate: Candidate) -> str:
-    async with candidate.started(READS.replace("read_file", "write_file") + PLAIN) as peer:
-        line = await answered(peer, candidate)
-        ends = [event for event in events(peer, "tool_start") if event.get("name") == "write_file"]
-        made = [call for call in line["tool_calls_made"] if call.get("name") == "write_file"]
-        offered = str(peer.model.asked[0].body)
+    async with candidate.started(WRITES + PLAIN) as peer:
+        await answered(peer, candidate)
+        offered = shown(peer.model.asked[0].body.get("tools"))
         expect("write_file" not in offered, offered, "the model was offered it")
-        return f"{len(ends)} tool_start events, {len(made)} in tool_calls_made"
+        expect(not os.path.exists(os.path.join(peer.cwd, "written.txt")), "written.txt", "it wrote a file all the same")
+        return "neither"
 
 
 @clause(CANCELLING, "cancel ends a running send: its result is an error with code cancelled, not retryable")
