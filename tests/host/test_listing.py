@@ -21,7 +21,7 @@ ROW = ListedRun(
     sha256="",
     agent="native",
     task="Fix the parser",
-    source="/work/project/part",
+    source="/code/project/part",
 )
 
 
@@ -35,9 +35,9 @@ ROW = ListedRun(
         ({"outcome": "complete"}, False),
         ({"since": datetime(2026, 1, 2, tzinfo=UTC).timestamp()}, True),
         ({"since": datetime(2026, 1, 3, tzinfo=UTC).timestamp()}, False),
-        ({"repository": "/work/project"}, True),
-        ({"repository": "/work/project/part"}, True),
-        ({"repository": "/work/pro"}, False),
+        ({"repository": "/code/project"}, True),
+        ({"repository": "/code/project/part"}, True),
+        ({"repository": "/code/pro"}, False),
         ({"task": "PARSER"}, True),
         ({"task": "parser", "outcome": "complete"}, False),
     ],

@@ -120,7 +120,7 @@ def test_what_is_disallowed_stays_so_whatever_is_allowed(allowed: list[str], den
     assert alone.verdict == "allow" or both.verdict == "deny"
 
 
-PATTERNS = [".env", ".git", "**/.git/**", "secrets/**", "src/*.py", "*", "/work/top", "{a,b}/x", "~/x", "[ab]c"]
+PATTERNS = [".env", ".git", "**/.git/**", "secrets/**", "src/*.py", "*", "/code/top", "{a,b}/x", "~/x", "[ab]c"]
 PATHS = [".env", "a/.env", ".git/hooks/x", "in/.git/config", "secrets", "secrets/a/b", "src/a.py", "src/a/b.py", "top"]
 
 
