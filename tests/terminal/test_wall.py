@@ -32,9 +32,9 @@ def test_tiles_lie_within_the_screen_and_do_not_overlap(count: int, cols: int, l
 
 def test_who_has_waited_longest_is_in_front_unless_another_was_chosen() -> None:
     found = [
-        {"id": "a", "state": "idle", "state_ms": 9},
-        {"id": "b", "state": "permission", "state_ms": 5},
-        {"id": "c", "state": "question", "state_ms": 8},
+        {"id": "a", "state": "idle", "began": 1},
+        {"id": "b", "state": "permission", "began": 5},
+        {"id": "c", "state": "question", "began": 2},
     ]
     assert [each["id"] for each in order(found)] == ["c", "b", "a"]
     assert [each["id"] for each in order(found, "a")] == ["a", "c", "b"]

@@ -3,11 +3,10 @@
 from treadle.errors import TreadleError
 from treadle.terminal import prefix as keys
 from treadle.terminal.client import Client
-from treadle.terminal.listing import rows
+from treadle.terminal.listing import in_line, rows, waiting
 from treadle.terminal.panel import Panel, fitted
 from treadle.terminal.places import Place, check_id
 from treadle.terminal.settings import AttachOptions
-from treadle.terminal.states import WAITING
 
 
 def obey(command: str, here: Place, before: Place | None, panel: Panel, options: AttachOptions) -> Place:
@@ -38,16 +37,15 @@ def obey(command: str, here: Place, before: Place | None, panel: Panel, options:
 
 
 def _next(here: Place, panel: Panel) -> Place:
-    waiting = [row for row in rows(here.directory) if row["state"] in WAITING and row["id"] != here.id]
-    if not waiting:
+    others = (row for row in waiting(here.directory) if row["id"] != here.id)
+    if not (found := next(others, None)):
         panel.tell(["", "  No other terminal waits for a person."])
         return here
-    return Place(here.directory, max(waiting, key=lambda row: row["state_ms"] or 0)["id"])
+    return Place(here.directory, found["id"])
 
 
 def _switch(here: Place, panel: Panel) -> Place:
-    found = [row for row in rows(here.directory) if row["alive"]]
-    found.sort(key=lambda row: row["state"] not in WAITING)
+    found = sorted((row for row in rows(here.directory) if row["alive"]), key=in_line)
     if not found:
         panel.tell(["", "  No other terminal is known here."])
         return here

@@ -6,12 +6,28 @@ from treadle.light import Any
 from treadle.terminal import summary
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
+from treadle.terminal.loop import now_ms
 from treadle.terminal.places import Place, ids
+from treadle.terminal.states import WAITING
 
 
 def rows(where: str) -> list[dict[str, Any]]:
     """One row for each terminal in this directory, including those that have ended."""
     return [row(Place(where, name)) for name in ids(where)]
+
+
+def in_line(found: dict[str, Any]) -> tuple[bool, int, str]:
+    """A row's place in the line of those who wait for a person, the first to ask in front; then those who do not wait.
+
+    By the moment at which the state began, which is the same whenever it is read: rows are read one after the other.
+    """
+    asks = found["state"] in WAITING
+    return not asks, found.get("began", 0) if asks else 0, found["id"]
+
+
+def waiting(where: str) -> list[dict[str, Any]]:
+    """Those who wait for a person, the one that has waited longest in front."""
+    return sorted((found for found in rows(where) if found["state"] in WAITING), key=in_line)
 
 
 def row(place: Place) -> dict[str, Any]:
@@ -56,6 +72,7 @@ def _living(place: Place, client: Any, status: Any) -> dict[str, Any]:
         "pid": status.pid,
         "state": state["name"],
         "state_ms": state["since_ms"],
+        "began": state.get("began", now_ms() - state["since_ms"]),
         "idle_ms": status.idle_ms,
         **{key: state.get(key) for key in ("agent", "message", "hint")},
         **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line", "prompts")},

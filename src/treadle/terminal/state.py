@@ -379,11 +379,12 @@ class Watch:
     def detail(self, now: int) -> dict[str, Any]:
         wire, since = self.state(now)
         if self._at.died is not None:
-            return {"name": "dead", "wire": "dead", "since_ms": now - since, "turns": self.turns}
+            return {"name": "dead", "wire": "dead", "began": since, "since_ms": now - since, "turns": self.turns}
         verdict, report = self._current(now), self._announced.report
         return {
             "name": verdict.state,
             "wire": STATE_NAMES[wire],
+            "began": self._accepted.since,
             "since_ms": now - self._accepted.since,
             "agent": self.agent.name,
             "waiting_for": verdict.state if verdict.state in WAITING else None,

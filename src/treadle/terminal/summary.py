@@ -15,7 +15,7 @@ from treadle.light import Any
 from treadle.terminal.places import Place
 from treadle.wire.common.jsontext import dumps, loads, repaired
 
-FORMAT = 1
+FORMAT = 2
 PAUSE = 1.0
 """Seconds between two summaries that differ only in the last line."""
 
@@ -35,6 +35,7 @@ def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
             "alive": True,
             "pid": detail["pid"],
             "state": state["name"],
+            "began": state["began"],
             **{key: state.get(key) for key in ("agent", "message", "hint")},
             **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line", "prompts")},
         },

@@ -12,7 +12,7 @@ from treadle.errors import TreadleError
 from treadle.light import Any
 from treadle.terminal.bar import span
 from treadle.terminal.client import Client
-from treadle.terminal.listing import rows
+from treadle.terminal.listing import in_line, rows
 from treadle.terminal.live import LiveScreen, Screens
 from treadle.terminal.panel import Panel, fitted, harmless, keys_in, width
 from treadle.terminal.places import Place, find
@@ -58,12 +58,7 @@ def _split(x: int, y: int, cols: int, lines: int, count: int) -> list[Area]:
 
 def order(found: Sequence[dict[str, Any]], chosen: str = "") -> list[dict[str, Any]]:
     """The one in front first: the chosen one, or else the one that has waited for a person the longest."""
-
-    def rank(row: dict[str, Any]) -> tuple[object, ...]:
-        asks = row["state"] in WAITING
-        return row["id"] != chosen, not asks, -(row.get("state_ms") or 0) if asks else 0, row["id"]
-
-    return sorted(found, key=rank)
+    return sorted(found, key=lambda row: (row["id"] != chosen, in_line(row)))
 
 
 def painted(runs: Sequence[Run], cols: int, true_colour: bool = True) -> str:

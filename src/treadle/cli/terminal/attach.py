@@ -59,13 +59,12 @@ def _attach(given: Arguments, where: Place, *, until_answered: bool = False) -> 
 
 def _answer_all(given: Arguments) -> int:
     """Join one terminal after the other that waits for a person. One that was left unanswered is not shown again."""
-    from treadle.terminal.listing import row, rows
+    from treadle.terminal.listing import row, waiting
     from treadle.terminal.places import Place
     from treadle.terminal.states import WAITING
 
     where, left, count = directory(given), set[str](), 0
-    while waiting := [found for found in rows(where) if found["state"] in WAITING and found["id"] not in left]:
-        found = max(waiting, key=lambda found: found["state_ms"] or 0)
+    while found := next((found for found in waiting(where) if found["id"] not in left), None):
         here = Place(where, found["id"])
         sys.stdout.write(f"[{here.id} asks: {found.get('message') or found['state']}]\n")
         sys.stdout.flush()
