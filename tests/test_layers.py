@@ -1,10 +1,12 @@
 """Imports point down only; siblings on one line do not import each other; light modules stay light."""
 
 import ast
+import gc
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -69,12 +71,33 @@ def modules() -> list[tuple[str, Path]]:
     return [(path.relative_to(SRC).parts[1].removesuffix(".py"), path) for path in (SRC / "treadle").rglob("*.py")]
 
 
+class Parsed(NamedTuple):
+    """What the rules look at in a module. No nodes but imports: the collector would go through whole trees."""
+
+    calls: list[tuple[str, int]]  # what is called, and in which line
+    imports: list[ast.Import | ast.ImportFrom]
+    classes: list[str]
+    docstring: str
+
+
 @cache
-def parsed(path: Path) -> tuple[list[ast.AST], list[str]]:
-    """All calls and imports in a module, and the classes that it defines."""
-    tree = ast.parse(path.read_text())
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Import | ast.ImportFrom)]
-    return found, [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+def parsed(path: Path) -> Parsed:
+    collecting = gc.isenabled()
+    gc.disable()  # it would look through the growing tree again and again: six times the work of parsing
+    try:
+        tree = ast.parse(path.read_text())
+        found = Parsed([], [], [], ast.get_docstring(tree) or "")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                found.calls.append((ast.unparse(node.func), node.lineno))
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                found.imports.append(node)
+            elif isinstance(node, ast.ClassDef):
+                found.classes.append(node.name)
+    finally:
+        if collecting:
+            gc.enable()
+    return found
 
 
 @cache
@@ -88,13 +111,13 @@ def names() -> dict[str, Path]:
 def imported(name: str) -> frozenset[str]:
     """The modules of ours that one imports, wherever in it: also inside functions, and for types only."""
     path, found = names()[name], set()
-    for node in parsed(path)[0]:
+    for node in parsed(path).imports:
         if isinstance(node, ast.ImportFrom):
             package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
             above = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*above, *filter(None, [node.module])])
             found |= {full if (full := f"{module}.{alias.name}") in names() else module for alias in node.names}
-        elif isinstance(node, ast.Import):
+        else:
             found |= {alias.name for alias in node.names}
     return frozenset(found & names().keys() - {name})
 
@@ -148,13 +171,9 @@ ACT_THEMSELVES = {
 
 
 def acts(path: Path) -> list[str]:
-    found = []
-    for node in parsed(path)[0]:
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            if called in ACTS or (isinstance(node.func, ast.Attribute) and node.func.attr in ACTING_METHODS):
-                found.append(f"{called}, line {node.lineno}")
-    return found
+    calls = parsed(path).calls
+    methods = tuple(f".{method}" for method in ACTING_METHODS)
+    return [f"{called}, line {line}" for called, line in calls if called in ACTS or called.endswith(methods)]
 
 
 def test_only_io_opens_starts_signals_renames_and_locks() -> None:
@@ -181,7 +200,7 @@ def test_a_class_name_has_one_meaning() -> None:
     """Except `Connection`, which every wire has: the contract test of wires looks for it by that name."""
     places: dict[str, list[str]] = {}
     for name, path in names().items():
-        for defined in parsed(path)[1]:
+        for defined in parsed(path).classes:
             if not (defined == "Connection" and name.startswith("treadle.wire.")):
                 places.setdefault(defined, []).append(name)
     several = {name: where for name, where in places.items() if len(where) > 1}
@@ -194,10 +213,9 @@ IMPURE = {"os", "glob", "shutil", "tempfile", "subprocess", "socket", "select", 
 @pytest.mark.parametrize("part", ["policy", "wire"])
 def test_policy_and_wires_are_pure(part: str) -> None:
     for path in (SRC / "treadle" / part).rglob("*.py"):
-        for node in parsed(path)[0]:
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            assert not IMPURE & {name.partition(".")[0] for name in names}, f"{path} looks around by itself"
+        for node in parsed(path).imports:
+            within = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            assert not IMPURE & {name.partition(".")[0] for name in within}, f"{path} looks around by itself"
 
 
 def exists(module: str) -> bool:
@@ -205,29 +223,45 @@ def exists(module: str) -> bool:
     return place.is_dir() or place.with_suffix(".py").exists()
 
 
+FORKS = """
+import os, sys
+for modules in sys.argv[1:]:
+    if (child := os.fork()) == 0:
+        for module in modules.split(","):
+            __import__(module)
+        print(modules, *sys.modules, flush=True)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(f"{modules} cannot be imported")
+"""
+OPENED = "treadle.agent.native,treadle.agent.providers.http,treadle.doors.worker.door"
+
+
+@cache
+def loaded() -> dict[str, set[str]]:
+    """What is loaded after a light module, or after those that open a session: one process, which forks for each."""
+    light = [f"treadle.{module}" for module in LIGHT if exists(module)]
+    command = [sys.executable, "-I", "-c", FORKS, OPENED, *light]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {words[0]: set(words[1:]) for words in map(str.split, lines)}
+
+
 def test_a_session_is_opened_without_the_http_client() -> None:
-    code = (
-        "import sys, treadle.agent.native, treadle.agent.providers.http, treadle.doors.worker.door; print(*sys.modules)"
-    )
-    loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not {"h11", "httpx2"} & set(loaded.split())
+    assert not {"h11", "httpx2"} & loaded()[OPENED]
 
 
 @pytest.mark.parametrize("module", [module for module in LIGHT if exists(module)])
 def test_a_light_module_imports_nothing_heavy(module: str) -> None:
-    code = f"import sys, treadle.{module}; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not HEAVY & set(loaded.split())
+    assert not HEAVY & loaded()[f"treadle.{module}"]
 
 
 def test_every_folder_says_what_belongs_there_and_every_room_what_does_not() -> None:
     folders = [path for _, path in modules() if path.name == "__init__.py"]
-    assert not [path for path in folders if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert not [path for path in folders if not parsed(path).docstring]
     missing = []
     for path in folders:
         inside = path.relative_to(SRC / "treadle").parts
-        told = ast.get_docstring(ast.parse(path.read_text())) or ""
-        if len(inside) == 2 and len(told.split("\n\n")) < 2:
+        if len(inside) == 2 and len(parsed(path).docstring.split("\n\n")) < 2:
             missing.append(inside[0])
     assert missing == [], "a first paragraph says what belongs there, a last one what does not"
 
