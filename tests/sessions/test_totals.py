@@ -18,7 +18,8 @@ from treadle.events import (
     TurnStarted,
     Usage,
 )
-from treadle.sessions.totals import Totals, totals
+from treadle.session import Limits
+from treadle.sessions.totals import Totals, over, totals, unmetered
 
 
 def at(ts: float, make: type[Event], **fields: Any) -> Event:
@@ -133,3 +134,27 @@ def test_a_total_with_one_estimate_in_it_is_never_called_measured() -> None:
     assert not Totals.of([counted, counted]).estimated
     assert Totals.of([guessed]).estimated and Totals.of([guessed, counted]).estimated
     assert Totals.of([counted, guessed]).estimated and Totals.of([counted, guessed, counted]).cost_usd is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "spent", "message"),
+    [
+        (Limits(), Totals(input_tokens=9, cost_usd=9.0), None),
+        (Limits(max_tokens=9), Totals(input_tokens=5, cache_read_tokens=4), None),
+        (Limits(max_tokens=9), Totals(input_tokens=5, output_tokens=5), "10 tokens are used, 9 were allowed"),
+        (Limits(max_cost_usd=1.0), Totals(cost_usd=1.0), None),
+        (Limits(max_cost_usd=1.0), Totals(cost_usd=1.25), "1.2500 USD are spent, 1 were allowed"),
+        (Limits(max_cost_usd=1.0), Totals(input_tokens=5), None),
+    ],
+)
+def test_a_session_is_over_its_limit_when_it_has_used_more(limits: Limits, spent: Totals, message: str | None) -> None:
+    error = over(limits, spent)
+    assert (str(error) if error else None) == message
+
+
+def test_what_a_limit_counts_and_the_agent_did_not_report_is_named() -> None:
+    both = Limits(max_tokens=1, max_cost_usd=1.0)
+    assert unmetered(both, Totals()) == "tokens and no costs"
+    assert unmetered(both, Totals(input_tokens=1)) == "costs"
+    assert unmetered(both, Totals(input_tokens=1, cost_usd=0.1)) == ""
+    assert unmetered(Limits(), Totals()) == ""

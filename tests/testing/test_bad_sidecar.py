@@ -86,6 +86,7 @@ REFUSED: dict[str, tuple[type[Exception], str | None]] = {
 }
 TAKEN: dict[str, str | None] = {
     "good": None,
+    "reports_no_usage": None,
     "other_minor_version": None,
     "unknown_capability": "hello.capabilities.telepathy: unknown capability",
     "unknown_support_level": "hello.capabilities.streaming: unknown support level",

@@ -23,7 +23,6 @@ from treadle.drivers.confined import is_sealed, unchanged, watched
 from treadle.drivers.withheld import Withheld
 from treadle.errors import (
     AuthFailed,
-    BudgetExceeded,
     LimitReached,
     LineTooLong,
     MaxIterations,
@@ -54,7 +53,7 @@ from treadle.policy.profile import build_guard
 from treadle.session import Access, AgentInfo, Answer, Mode, Prompt, SessionSpec, TurnId
 from treadle.sessions import abilities
 from treadle.sessions.session import QUESTION_SECONDS, BaseSession, Turn, new_id
-from treadle.sessions.totals import Totals
+from treadle.sessions.totals import Totals, over, unmetered
 
 log = logging.getLogger(__name__)
 
@@ -236,12 +235,9 @@ class DrivenSession(BaseSession):
 
     def _warn_of_unmetered(self) -> None:
         """A program that we do not know may declare that it counts, and report nothing."""
-        limits, spent = self.spec.limits, self._spent
-        missing = ["tokens"] if limits.max_tokens is not None and not spent.total_tokens else []
-        missing += ["costs"] if limits.max_cost_usd is not None and spent.cost_usd is None else []
-        if missing:
-            told = f"{self.card.name} reported no {' and no '.join(missing)} in this turn, so that limit was not kept"
-            self.emit(Warned(message=told, code="not_enforced"))
+        if missing := unmetered(self.spec.limits, self._spent):
+            message = f"{self.card.name} reported no {missing} in this turn, so that limit was not kept"
+            self.emit(Warned(message=message, code="not_enforced"))
 
     async def _whole_turn(self, work: Work) -> TurnEnded:
         self._work, turn = work, work.turn
@@ -374,11 +370,8 @@ class DrivenSession(BaseSession):
         """Count what a model call used, and end the turn when that exceeds the limit."""
         self._spent = self._spent.plus(usage)
         self.emit(usage)
-        limits, spent = self.spec.limits, self._spent
-        if limits.max_cost_usd is not None and (spent.cost_usd or 0) > limits.max_cost_usd:
-            self.fail(BudgetExceeded(f"{spent.cost_usd:.4f} USD are spent, {limits.max_cost_usd:g} were allowed"))
-        elif limits.max_tokens is not None and spent.total_tokens > limits.max_tokens:
-            self.fail(BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed"))
+        if (error := over(self.spec.limits, self._spent)) is not None:
+            self.fail(error)
 
     def step(self) -> None:
         """Count one more model call of the turn itself."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from treadle.errors import BudgetExceeded
 from treadle.events import (
     ErrorInfo,
     Event,
@@ -21,6 +22,7 @@ from treadle.events import (
     TurnStarted,
     Usage,
 )
+from treadle.session import Limits
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +67,22 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
             calls=self.calls + 1,
             estimated=self.estimated or usage.source == "estimate",
         )
+
+
+def over(limits: Limits, spent: Totals) -> BudgetExceeded | None:
+    """The error of a session that has used more than its limits on money and tokens allow."""
+    if limits.max_cost_usd is not None and (spent.cost_usd or 0) > limits.max_cost_usd:
+        return BudgetExceeded(f"{spent.cost_usd:.4f} USD are spent, {limits.max_cost_usd:g} were allowed")
+    if limits.max_tokens is not None and spent.total_tokens > limits.max_tokens:
+        return BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed")
+    return None
+
+
+def unmetered(limits: Limits, spent: Totals) -> str:
+    """What an agent has not reported although a limit counts it ("tokens and no costs"); empty when all is there."""
+    missing = ["tokens"] if limits.max_tokens is not None and not spent.total_tokens else []
+    missing += ["costs"] if limits.max_cost_usd is not None and spent.cost_usd is None else []
+    return " and no ".join(missing)
 
 
 class ToolUse(msgspec.Struct, frozen=True, kw_only=True):

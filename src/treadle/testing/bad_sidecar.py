@@ -223,6 +223,7 @@ ACTS: dict[str, list[Step]] = {
         event("run_completed", message="done"),
         FINAL,
     ],
+    "reports_no_usage": [begin, final(usage={})],
     # Before and instead of hello...
     "blank_before_hello": [put(b"\n"), begin, FINAL],
     "log_before_hello": [put(b"INFO starting up\n"), begin, FINAL],

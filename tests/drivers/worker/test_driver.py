@@ -477,6 +477,22 @@ async def test_a_limit_on_what_a_worker_does_not_report_is_warned_of_once(limits
     assert [event.outcome for event in events if isinstance(event, TurnEnded)] == ["completed", "completed"]
 
 
+@pytest.mark.parametrize("limits", [Limits(max_tokens=12), Limits(max_cost_usd=1.0)])
+async def test_usage_that_comes_only_with_the_result_counts_against_the_limits(limits: Limits) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
+    priced = {**usage, "cost_micros": 1_200_000, "cost_currency": "USD"}
+    tool = [
+        {"event": {"event": "tool_start", "name": "bash", "args": {}}},
+        {"event": {"event": "tool_end", "name": "bash", "result_preview": "x"}},
+    ]
+    async with session({"send": [*tool, {"result": {**OK["result"], "usage": priced}}]}, limits=limits) as opened:
+        events = await turn(opened)
+        assert not opened._worker.gone
+    end = ending(events)
+    assert end.outcome == "limited" and end.error is not None and end.error.code == "budget_exceeded"
+    assert (end.text, totals(events).usage.total_tokens) == ("done", 13)
+
+
 async def test_calls_are_counted_by_what_is_seen_of_a_worker_that_reports_no_usage() -> None:
     tool = [
         {"event": {"event": "tool_start", "name": "bash", "args": {}}},

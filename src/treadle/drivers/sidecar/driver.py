@@ -35,7 +35,7 @@ from treadle.policy.profile import build_guard
 from treadle.session import Access, AgentInfo, Confinement, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
-from treadle.sessions.totals import Totals
+from treadle.sessions.totals import Totals, over, unmetered
 from treadle.wire.sidecar.connection import SidecarHello
 from treadle.wire.sidecar.events import SidecarIncoming
 
@@ -208,13 +208,8 @@ class SidecarSession(BaseSession):
     def _too_much(self, event: Event) -> BudgetExceeded | None:
         if not isinstance(event, Usage):
             return None
-        self._spent = spent = self._spent.plus(event)
-        limits = self._spec.limits
-        if limits.max_tokens is not None and spent.total_tokens > limits.max_tokens:
-            return BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed")
-        if limits.max_cost_usd is not None and (spent.cost_usd or 0) > limits.max_cost_usd:
-            return BudgetExceeded(f"{spent.cost_usd:.4f} USD are spent, {limits.max_cost_usd:g} were allowed")
-        return None
+        self._spent = self._spent.plus(event)
+        return over(self._spec.limits, self._spent)
 
     def _forbidden(self, event: Event) -> Denied | None:
         if not isinstance(event, ToolStarted):
@@ -229,15 +224,19 @@ class SidecarSession(BaseSession):
         receipt = peer.final.receipt
         used = receipt.usage
         if not told and (used.input_tokens is not None or used.output_tokens is not None):
-            self.emit(
-                Usage(
-                    input_tokens=used.input_tokens or 0,
-                    output_tokens=used.output_tokens or 0,
-                    cache_read_tokens=used.cache_read_tokens or 0,
-                    cache_write_tokens=used.cache_write_tokens or 0,
-                    cost_usd=used.estimated_cost_usd,
-                )
+            counted = Usage(
+                input_tokens=used.input_tokens or 0,
+                output_tokens=used.output_tokens or 0,
+                cache_read_tokens=used.cache_read_tokens or 0,
+                cache_write_tokens=used.cache_write_tokens or 0,
+                cost_usd=used.estimated_cost_usd,
             )
+            self.emit(counted)
+            if (error := self._too_much(counted)) is not None:
+                raise error
+        if missing := unmetered(self._spec.limits, self._spent):
+            message = f"{self._agent.name} reported no {missing} in this turn, so that limit was not kept"
+            self.emit(Warned(message=message, code="not_enforced"))
         if receipt.outcome == "failed":
             raise PeerFatal("the sidecar says that the run failed" + ("; see its errors above" if failed else ""))
         if receipt.outcome == "partial":

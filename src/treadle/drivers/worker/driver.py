@@ -22,7 +22,7 @@ from treadle.drivers.launch import Launch
 from treadle.drivers.worker import CARDS
 from treadle.drivers.worker.init import not_kept
 from treadle.drivers.worker.peer import WorkerPeer
-from treadle.errors import BudgetExceeded, ConfigError, LimitReached, MaxIterations, RemoteError, TimedOut
+from treadle.errors import ConfigError, LimitReached, MaxIterations, RemoteError, TimedOut
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.peer import Patience
 from treadle.io.process.programs import command_words
@@ -33,7 +33,7 @@ from treadle.policy.guess import access_of
 from treadle.session import AgentInfo, Confinement, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
-from treadle.sessions.totals import Totals
+from treadle.sessions.totals import Totals, over
 from treadle.wire.worker.codec import UNKNOWN_ID
 from treadle.wire.worker.connection import Connection
 from treadle.wire.worker.events import WorkerIncoming, error_info
@@ -43,6 +43,7 @@ from treadle.wire.worker.messages import (
     CancelRequest,
     EventLine,
     InitOk,
+    ResultUsage,
     Send,
     SendResult,
     Steer,
@@ -174,13 +175,14 @@ class WorkerSession(BaseSession):
     async def _whole_turn(self, turn: Turn) -> TurnEnded:
         send = Send(id=new_id("send"), message=turn.prompt.text)
         self._said, self._failed = [], False
+        counted = self._spent.calls
         incoming = WorkerIncoming(send.id, access_of)
         seconds = self._spec.limits.max_seconds
         try:
             async with within(seconds):
                 await self._worker.say(send)
                 self._sent = send
-                return self._outcome(turn, await self._follow(turn, send, incoming))
+                result = await self._follow(turn, send, incoming)
         except TimeoutError:
             await self._call_off(turn, send, incoming)
             raise TimedOut(f"the turn took more than {seconds:g} s") from None
@@ -192,6 +194,16 @@ class WorkerSession(BaseSession):
             for question in self._questions_out:
                 question.cancel()
             turn.text = turn.text or "".join(self._said)
+        if result.usage is not None and self._spent.calls == counted:
+            self._count(turn, result.usage)
+        return self._outcome(turn, result)
+
+    def _count(self, turn: Turn, usage: ResultUsage) -> None:
+        """Count what a worker used that reports it only in its result."""
+        send = Send(id="", message="")
+        incoming = WorkerIncoming(send.id, access_of)
+        for event in incoming.events(UsageEvent(**asdict(usage))):
+            self._pass_on(event, turn, send, incoming, False)
 
     async def _follow(self, turn: Turn, send: Send, incoming: WorkerIncoming, *, limited: bool = True) -> SendResult:
         """Pass on what the worker says until the result."""
@@ -236,13 +248,11 @@ class WorkerSession(BaseSession):
             self._check_limits(turn)
 
     def _check_limits(self, turn: Turn) -> None:
-        limits, spent = self._spec.limits, self._spent
+        limits = self._spec.limits
         if limits.max_iterations is not None and turn.iterations > limits.max_iterations:
             raise MaxIterations(f"the worker went on after {limits.max_iterations} iterations")
-        if limits.max_cost_usd is not None and (spent.cost_usd or 0) > limits.max_cost_usd:
-            raise BudgetExceeded(f"{spent.cost_usd:.4f} USD are spent, {limits.max_cost_usd:g} were allowed")
-        if limits.max_tokens is not None and spent.total_tokens > limits.max_tokens:
-            raise BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed")
+        if (error := over(limits, self._spent)) is not None:
+            raise error
 
     async def _call_off(self, turn: Turn, send: Send, incoming: WorkerIncoming) -> None:
         """Cancel, and wait for the result; a worker that ignores the cancel is ended."""
@@ -264,14 +274,11 @@ class WorkerSession(BaseSession):
 
     def _outcome(self, turn: Turn, result: SendResult) -> TurnEnded:
         turn.text = result.response or "".join(self._said)
-        if result.usage is not None and turn.iterations == 0:
-            counts = UsageEvent(**asdict(result.usage))
-            incoming = WorkerIncoming(result.id, access_of)
-            for event in incoming.events(counts):
-                self._pass_on(event, turn, Send(id=result.id, message=""), incoming, False)
         turn.iterations = result.iterations or turn.iterations
         self._warn_of_unreported()
         if result.status == "ok":
+            if (over_limit := over(self._spec.limits, self._spent)) is not None:
+                raise over_limit
             return turn.ending("completed")
         error = error_info(result.error) if result.error else None
         outcome: Outcome = "failed"
