@@ -44,7 +44,7 @@ async def test_what_the_trains_helpers_have_used_counts_by_role_and_for_the_step
         "reconciler": 7,
     }
     assert record.steps["one"].state == "landed" and record.steps["one"].used.tokens == 137
-    assert "| reconciler | 7 |" in await commands.report(bus, name)
+    assert "| reconciler | 7 |" in (await commands.report(bus, name)).text
 
 
 async def _order(bus: Bus, spec: Spec, tokens: int, retried_as: str = "") -> None:

@@ -52,6 +52,26 @@ async def test_wishes_are_left_by_who_may_submit_and_done_in_order(bus: Bus, goa
     assert await bus.named(["goalrequest.*"]) == {}
 
 
+async def test_a_plan_is_begun_by_who_may_submit_and_only_once(bus: Bus, repository: Path) -> None:
+    async with client.connected("submit") as page:
+        with pytest.raises(ConfigError, match="line 1: .*not TOML"):
+            await requests.leave_plan(page, "goal =", str(repository), by="ana")
+        with pytest.raises(ConfigError, match="budget"):
+            await requests.leave_plan(page, PLAN, str(repository), by="ana")
+        with pytest.raises(ConfigError, match="nothing checks what lands on main"):
+            unchecked = PLAN.replace('verify = "true"\n', "")
+            await requests.leave_plan(page, unchecked, str(repository), by="ana", budget_required=False)
+        assert await bus.named(["goalrequest.*"]) == {}
+        left = [
+            await requests.leave_plan(page, PLAN, str(repository), by="ana", budget_required=False) for _ in range(2)
+        ]
+        await requests.take_up(bus)
+        [(name, record)] = (await commands.goals(bus)).items()
+        assert left == [(name, True)] * 2 and record.by == "ana"
+        again = await requests.leave_plan(page, PLAN, str(repository), by="ana", budget_required=False)
+        assert again == (name, False) and await bus.named(["goalrequest.*"]) == {}
+
+
 async def test_a_plan_is_changed_from_afar_and_one_that_cannot_be_is_refused_at_once(bus: Bus, goal: str) -> None:
     async with client.connected("submit") as page:
         text = await views.plan_text(page, goal)
@@ -64,7 +84,7 @@ async def test_a_plan_is_changed_from_afar_and_one_that_cannot_be_is_refused_at_
         await requests.leave(page, goal, "change", by="ana", text=more)
         await requests.take_up(bus)
         assert [*(await store.load(bus, goal))[0].steps] == ["one", "two"]
-        assert "| 1 | two | t | waiting |" in await commands.report(page, goal)
+        assert "| 1 | two | t | waiting |" in (await commands.report(page, goal)).text
 
 
 async def test_what_a_foreman_has_taken_is_left_to_it_for_a_while_and_then_done_by_another(bus: Bus, goal: str) -> None:

@@ -210,18 +210,18 @@ def budget_words(budget: Any) -> str:
 @click.argument("name", metavar="ID")
 @click.option("--html", "as_html", is_flag=True, help="As a page of its own.")
 @click.option("--out", default="-", metavar="FILE", help="Where it goes. Default: printed.")
-def report(name: str, as_html: bool, out: str) -> None:
+@json_option
+def report(name: str, as_html: bool, out: str, as_json: bool) -> None:
     """Report a goal: what was asked, what landed, by whom, tokens by role, what briefs saved, what was dropped.
 
-    In Markdown, or as a page with --html.
+    In Markdown, as a page with --html, or as the facts behind it with --json.
     """
-
-    async def work(bus: Bus) -> str:
-        from treadle.goals import commands
-
-        return await commands.report(bus, name)
-
-    text = with_bus(work)
+    if as_json and (as_html or out != "-"):
+        raise ConfigError("--json is printed, and is no page", hint="leave out --html and --out")
+    found = with_bus(lambda bus: _commands().report(bus, name))
+    if as_json:
+        return show_json(found)
+    text = found.text
     if as_html:
         from treadle.goals.report import page
 
@@ -272,7 +272,10 @@ def change(name: str, path: str, as_json: bool) -> None:
 @click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="Where the plan goes.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @click.option("--go", is_flag=True, help="Carry it out at once. A plan from a file stops at its gate all the same.")
-def plan_(goal: str | None, source: str, token: str, go: bool, out: str, force: bool, **options: Any) -> None:
+@json_option
+def plan_(
+    goal: str | None, source: str, token: str, go: bool, out: str, force: bool, as_json: bool, **options: Any
+) -> None:
     """Have an agent plan TEXT: it reads the repository, confined and without writing, and gives the plan by a tool.
 
     A large goal is planned in parts, each by another planner. The plan is checked, and its mistakes go back to the
@@ -289,14 +292,22 @@ def plan_(goal: str | None, source: str, token: str, go: bool, out: str, force: 
     name, words = _source(source, options["root"], token) if source else ("", goal or "")
     made = with_bus(lambda bus: _planned(bus, words, name, options))
     write_atomic(out, made.text.encode(), 0o644)
+    if as_json and not go:
+        from msgspec import structs
+
+        return show_json({"file": out, **structs.asdict(made)})
+    say = (lambda line: click.echo(line, err=True)) if as_json else click.echo
     parts = f" and {len(made.parts)} planners of parts" if made.parts else ""
-    click.echo(f"{out}: planned by {made.order}{parts}, {made.used.tokens} tokens, {made.tries} tries")
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    say(f"{out}: planned by {made.order}{parts}, {made.used.tokens} tokens, {made.tries} tries")
+    if sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
         click.edit(filename=out)
     if go:
-        record = with_bus(lambda bus: _begun(bus, out, options["root"], False, click.echo, made.used))
-        record = with_bus(lambda bus: _followed(bus, record.id, quiet=False))
-        click.echo(f"{record.state}: {record.why}")
+        record = with_bus(lambda bus: _begun(bus, out, options["root"], False, say, made.used))
+        record = with_bus(lambda bus: _followed(bus, record.id, quiet=as_json))
+        if as_json:
+            show_json(record)
+        else:
+            click.echo(f"{record.state}: {record.why}")
         sys.exit(FAILED if record.state == "stopped" else 0)
     click.echo(f"`treadle goal check {out}` explains it, `treadle goal run {out}` carries it out")
 

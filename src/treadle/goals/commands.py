@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Mapping
 
+import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, LocalError, NotFound
@@ -31,6 +32,7 @@ from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import ROLES, GoalPlan
 from treadle.wire.goal.records import (
     OVER,
+    AnyGoalEvent,
     GoalOver,
     GoalPaused,
     GoalRecord,
@@ -39,6 +41,7 @@ from treadle.wire.goal.records import (
     StepAgain,
 )
 from treadle.workspace import branch_moves, checkouts, remotes
+from treadle.workspace.user_repository import UserRepository
 
 GIVEN_SECONDS = 5.0
 LOOKED_AT = 50
@@ -49,19 +52,7 @@ async def begin(
     bus: Bus, text: str, root: str, *, budget_required: bool = True, by: str = "", planner: Used | None = None
 ) -> tuple[str, bool]:
     """Begin the plan in `text`. Returns the goal's id, and whether it is new: a plan that runs is not begun twice."""
-    user = await asyncio.to_thread(checkouts.around, root)
-    found = await asyncio.to_thread(check, text, user.top, budget_required=budget_required)
-    if found.plan is None or found.mistakes:
-        first = found.mistakes[0]
-        raise ConfigError(
-            f"line {first.line}: {first.place}: {first.what}", hint="`treadle goal check` shows all mistakes"
-        )
-    plan = found.plan
-    if remotes.split(plan.branch)[0]:
-        raise ConfigError(
-            f"{plan.branch} is a branch of a remote", hint="a goal lands on a branch here: push it, or `treadle land`"
-        )
-    await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{plan.branch}")  # raises where there is no such branch
+    user, plan = await asyncio.to_thread(checked, text, root, budget_required)
     train = await trains.ensure(bus, user.top, plan.branch)
     if not (await trains.check_with(bus, train, plan.verify, plan.setup)).verify:
         raise ConfigError(
@@ -70,10 +61,32 @@ async def begin(
     plan = replace(plan, roles=_all_roles(plan))
     agent, _ = deciding.role_of(plan, "reconciler")
     await trains.change(bus, train, lambda found: found if found.reconciler else replace(found, reconciler=agent))
-    key = hashlib.sha256(text.encode()).hexdigest()
-    name, new = await store.begin(bus, plan, user.top, by=by or client.me(), key=key, planner=planner)
+    name, new = await store.begin(bus, plan, user.top, by=by or client.me(), key=key_of(text), planner=planner)
     await budgets.tell(bus, name, plan, 0)
     return name, new
+
+
+def checked(text: str, root: str, budget_required: bool) -> tuple[UserRepository, GoalPlan]:
+    """The plan in `text` and the repository it is for. Raises where it has a mistake or cannot land there."""
+    user = checkouts.around(root)
+    found = check(text, user.top, budget_required=budget_required)
+    if found.plan is None or found.mistakes:
+        first = found.mistakes[0]
+        raise ConfigError(
+            f"line {first.line}: {first.place}: {first.what}", hint="`treadle goal check` shows all mistakes"
+        )
+    if remotes.split(found.plan.branch)[0]:
+        raise ConfigError(
+            f"{found.plan.branch} is a branch of a remote",
+            hint="a goal lands on a branch here: push it, or `treadle land`",
+        )
+    branch_moves.tip(user, f"refs/heads/{found.plan.branch}")  # raises where there is no such branch
+    return user, found.plan
+
+
+def key_of(text: str) -> str:
+    """The same for the same plan, so that it is not begun twice."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _all_roles(plan: GoalPlan) -> dict[str, str]:
@@ -154,8 +167,24 @@ async def follow(bus: Bus, name: str) -> AsyncIterator[GoalRecord]:
         await changes.aclose()
 
 
-async def report(bus: Bus, name: str) -> str:
-    """What became of the goal so far, in Markdown."""
+class GoalReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What `markdown` is made from: the same facts for programs."""
+
+    goal: GoalRecord
+    plan: GoalPlan
+    agents: dict[str, str]
+    """Who did an order, by its id in the fleet."""
+    receipts: dict[str, str]
+    """The digest of its receipt."""
+    history: tuple[AnyGoalEvent, ...]
+
+    @property
+    def text(self) -> str:
+        return markdown(self.goal, self.plan, self.history, self.agents, self.receipts)
+
+
+async def report(bus: Bus, name: str) -> GoalReport:
+    """What became of the goal so far."""
     record = (await store.goals(bus))[await store.resolve(bus, name)]
     plan = await store.get_plan(bus, record.id, record.plan)
     agents, receipts = {}, {}
@@ -164,7 +193,8 @@ async def report(bus: Bus, name: str) -> str:
             agents[order] = (await client.get_order(bus, order)).agent
             if (receipt := await client.get_receipt(bus, order)) is not None:
                 receipts[order] = receipt.sha256
-    return markdown(record, plan, await store.history(bus, record.id), agents, receipts)
+    history = tuple(await store.history(bus, record.id))
+    return GoalReport(goal=record, plan=plan, agents=agents, receipts=receipts, history=history)
 
 
 async def expected(bus: Bus, record: GoalRecord, plan: GoalPlan) -> Forecast | None:

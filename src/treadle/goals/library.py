@@ -87,7 +87,7 @@ class ConnectedGoals:
 
     async def markdown(self, goal: str) -> str:
         """Its report: what was asked, what landed, by whom, tokens by role, what was dropped and why."""
-        return await commands.report(self._bus, goal)
+        return (await commands.report(self._bus, goal)).text
 
     async def change(self, goal: str, text: str) -> GoalRecord:
         """Replace the plan. Orders that were placed must be in it as they were."""

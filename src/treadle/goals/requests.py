@@ -5,6 +5,7 @@ One foreman takes a request by compare-and-set before it does it. One that is ki
 after a while; so a request is done at least once, and by one foreman at a time.
 """
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -45,6 +46,20 @@ async def leave(
     await bus.put(f"goalrequest.{new_id()}", encode(made), expect=0)
 
 
+async def leave_plan(bus: Bus, text: str, root: str, *, by: str, budget_required: bool = True) -> tuple[str, bool]:
+    """Have this plan begun. Returns the id that the goal gets, and whether it is new. Raises where it has a mistake."""
+    user, plan = await asyncio.to_thread(commands.checked, text, root, budget_required)
+    if not plan.verify:
+        raise ConfigError(f"nothing checks what lands on {plan.branch}", hint='add a check: verify = "make test"')
+    name, running = await store.name_for(bus, commands.key_of(text), user.top)
+    if not running:
+        made = GoalRequest(
+            goal=name, do="begin", by=by, at=time.time(), text=text, root=user.top, no_budget=not budget_required
+        )
+        await bus.put(f"goalrequest.{new_id()}", encode(made), expect=0)
+    return name, not running
+
+
 async def take_up(bus: Bus) -> None:
     """Do what was left, the earliest first."""
     found = await bus.named(["goalrequest.*"])
@@ -70,6 +85,8 @@ async def take_up(bus: Bus) -> None:
 
 async def _do(bus: Bus, request: GoalRequest) -> None:
     match request.do:
+        case "begin":
+            await commands.begin(bus, request.text, request.root, budget_required=not request.no_budget, by=request.by)
         case "pause":
             await commands.pause(bus, request.goal, why=request.text, by=request.by, now=request.now)
         case "resume":

@@ -99,21 +99,26 @@ async def begin(
     bus: Bus, plan: GoalPlan, root: str, *, by: str, key: str, planner: Used | None = None
 ) -> tuple[str, bool]:
     """The id of the goal, and whether it is new: the same plan for the same repository is one goal while it runs."""
+    name, running = await name_for(bus, key, root)
+    if running:
+        return name, False
+    steps = tuple(order.id for order in plan.order)
+    begun = GoalBegun(
+        at=time.time(), by=by, goal=plan.goal, root=root, branch=plan.branch, steps=steps, planner=planner or Used()
+    )
+    with contextlib.suppress(Stale):
+        await write(bus, GoalRecord(id=name), 0, [begun], plan_write(name, 1, plan))
+        return name, True
+    return name, False
+
+
+async def name_for(bus: Bus, key: str, root: str) -> tuple[str, bool]:
+    """The id of the goal with this plan that runs, or that it will get; and whether it runs."""
     for number in range(100):
         name = new_id(f"goal {key} {root} {number}")[:8]
         entry = await bus.get(f"goal.{name}", latest=True)
-        if entry is not None and read_goal(entry.value).ended:
-            continue
-        if entry is not None:
-            return name, False
-        steps = tuple(order.id for order in plan.order)
-        begun = GoalBegun(
-            at=time.time(), by=by, goal=plan.goal, root=root, branch=plan.branch, steps=steps, planner=planner or Used()
-        )
-        with contextlib.suppress(Stale):
-            await write(bus, GoalRecord(id=name), 0, [begun], plan_write(name, 1, plan))
-            return name, True
-        return name, False
+        if entry is None or not read_goal(entry.value).ended:
+            return name, entry is not None
     raise LocalError("this plan was carried out a hundred times")
 
 

@@ -12,7 +12,7 @@ from tests.goals.test_foreman import carried
 from tests.serve.web.conftest import Open, Web
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.goals import commands, store
+from treadle.goals import commands, requests, store
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.records import (
     GoalOver,
@@ -91,6 +91,34 @@ async def test_goals_are_listed_and_one_shows_its_waves_as_it_moves(
     found = await web.get(f"/goals/{name}")
     assert [len(wave["orders"]) for wave in found["waves"]] == [2, 1, 1] and found["line"]["state"] == "stopped"
     assert [each["id"] for each in await web.get("/goals")] == [name]
+
+
+async def test_a_person_checks_a_plan_on_the_page_and_begins_it(
+    web: Web, bus: Bus, repository: Path, open_page: Open
+) -> None:
+    page = await open_page(web, "goals")
+    await page.get_by_text("Begin a goal").click()
+    await page.get_by_label("Repository, on the machine of this page").fill(str(repository))
+    plan = page.get_by_label("The plan, as goal.toml")
+    await plan.fill(PLAN.replace('"writer", "flag"', '"writter"'))
+    await page.get_by_role("button", name="Check").click()
+    await expect(page.get_by_role("status").filter(has_text="writter")).to_be_visible()
+    await page.get_by_role("button", name="Begin", exact=True).click()
+    await expect(page.get_by_role("alert").filter(has_text="writter")).to_be_visible()
+    await plan.fill(PLAN)
+    await page.get_by_role("button", name="Check").click()
+    await expect(page.get_by_role("status").filter(has_text="Wave 3: docs")).to_be_visible()
+    assert await commands.goals(bus) == {}
+    await page.get_by_role("button", name="Begin", exact=True).click()
+    await expect(page.get_by_role("status").filter(has_text="It begins")).to_be_visible()
+    await requests.take_up(bus)
+    [(name, record)] = (await commands.goals(bus)).items()
+    assert (record.root, record.branch) == (str(repository), "main")
+    await expect(page.get_by_role("row", name="Orders can be exported")).to_contain_text("0 of 4")
+    await page.get_by_role("link", name=name).click()
+    await expect(page.get_by_role("list", name="Waves")).to_contain_text("Wave 3")
+    again = await web.post("/goals", {"root": str(repository), "text": PLAN}, status=202)
+    assert again == {"id": name, "new": False}
 
 
 async def test_a_person_agrees_tells_pauses_resumes_tries_again_and_stops_on_the_page(

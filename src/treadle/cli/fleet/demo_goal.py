@@ -45,7 +45,7 @@ async def show(bus: Bus, place: Path, say: Callable[[str], None]) -> bool:
         if helper := (await client.get_order(bus, each.order)).result.get("sent_back"):
             say(f"  {step} was in conflict with what had landed; its author got both sides: {helper} has both")
     say(f"{record.state}: {record.why}")
-    for line in (await commands.report(bus, name)).splitlines():
+    for line in (await commands.report(bus, name)).text.splitlines():
         if line.startswith(("|", "Where", "restating")) or "briefs took" in line:
             say(f"  {line}")
     return record.state == "met" and await client.get_receipt(bus, record.steps["stock"].order) is not None

@@ -1,13 +1,18 @@
 """The goals: which there are, one of them with its waves, and what people do about it."""
 
+import asyncio
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from treadle.goals import commands, requests, views
+from treadle.goals.check import check
 from treadle.goals.views import GoalLine, GoalView
+from treadle.goals.waves import PlanWave
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.wire.goal.reading import Mistake
+from treadle.workspace import checkouts
 
 
 @call("GET", "/goals", returns=list[GoalLine])
@@ -29,13 +34,59 @@ class GoalText(msgspec.Struct, frozen=True, kw_only=True):
 @call("GET", "/goals/{id}/report", returns=GoalText)
 async def report_goal(asking: Asking) -> GoalText:
     """What became of a goal so far, in Markdown: what landed, by whom, tokens by role, what was dropped and why."""
-    return GoalText(text=await commands.report(asking.bus, asking.path("id")))
+    return GoalText(text=(await commands.report(asking.bus, asking.path("id"))).text)
 
 
 @call("GET", "/goals/{id}/plan", returns=GoalText)
 async def plan_of_goal(asking: Asking) -> GoalText:
     """A goal's plan as it is now, as `goal.toml`."""
     return GoalText(text=await views.plan_text(asking.bus, asking.path("id")))
+
+
+# A plan that is written elsewhere begins here, in a repository of this machine...
+
+PlanText = Annotated[str, Meta(min_length=1, max_length=300_000)]
+
+
+class GivenPlan(RequestBody, frozen=True, kw_only=True):
+    root: Annotated[str, Meta(min_length=1, max_length=4096)]
+    """The repository, on the machine of this page."""
+    text: PlanText
+    """The whole plan, as `goal.toml`."""
+    no_budget: bool = False
+
+
+class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
+    mistakes: tuple[Mistake, ...]
+    notes: tuple[Mistake, ...]
+    """What is allowed and may still be an oversight."""
+    waves: tuple[PlanWave, ...]
+
+
+@call("POST", "/goals/check", right="all", body=GivenPlan, returns=PlanResult)
+async def check_plan(asking: Asking) -> PlanResult:
+    """Every mistake of a plan with its line, and its waves. Nothing is stored and nothing runs."""
+    given: GivenPlan = asking.body
+    user = await asyncio.to_thread(checkouts.around, given.root)
+    found = await asyncio.to_thread(check, given.text, user.top, budget_required=not given.no_budget)
+    return PlanResult(mistakes=found.mistakes, notes=found.notes, waves=found.waves)
+
+
+class BegunGoal(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    """What it is called as soon as it begins, within seconds."""
+    new: bool
+    """False when this plan is under way already: it is not begun twice."""
+
+
+@call("POST", "/goals", right="all", body=GivenPlan, returns=BegunGoal, status=202)
+async def begin_goal(asking: Asking) -> BegunGoal:
+    """Begin a plan. Where its gates say so, a person is asked before anything is placed."""
+    given: GivenPlan = asking.body
+    id, new = await requests.leave_plan(
+        asking.bus, given.text, given.root, by=asking.by, budget_required=not given.no_budget
+    )
+    return BegunGoal(id=id, new=new)
 
 
 # What changes a goal is stored at once and done within seconds by the machine that has its repository...
@@ -87,7 +138,7 @@ async def say_goal(asking: Asking) -> Done:
 
 
 class ChangeGoal(RequestBody, frozen=True, kw_only=True):
-    text: Annotated[str, Meta(min_length=1, max_length=300_000)]
+    text: PlanText
     """The whole plan, as `goal.toml`."""
 
 

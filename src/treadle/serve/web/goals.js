@@ -1,6 +1,7 @@
 // The goals: a list, and one with its waves as it moves, and what people do about it.
 
 import { follow, get, link, post } from "./server.js";
+import { drafts } from "./store.js";
 import { el, fill, oneLine } from "./text.js";
 import { table } from "./receipt.js";
 import { short, stamp } from "./words.js";
@@ -11,6 +12,7 @@ export function show(where, { id }) {
   fill(where, el("h1", null, id ? "Goal" : "Goals"), id ? el("p", { class: "small" }, el("a", { href: "#/goals" }, "All goals")) : null, problem, body, steer, texts);
   /** @type {Act} */
   const act = async (path, given) => { try { await post(path, given); fill(problem); return true; } catch (error) { fill(problem, /** @type {Error} */ (error).message); return false; } };
+  if (!id && link.right === "all") beginning(steer);
   return follow(id ? `goal:${id}` : "goals", (message) => {
     if (message.error) { fill(problem, message.error.message); return; }
     fill(problem);
@@ -35,6 +37,41 @@ function steering(where, line, act) {
   fill(where, el("section", { class: "steer", "aria-label": "Steer it" }, el("h3", null, "Steer it"), words,
     el("p", null, button("Tell all agents", "say", (text) => ({ text })), " ", line.state === "paused" ? button("Resume", "resume", () => undefined) : button("Pause", "pause", why), " ", button("Stop", "stop", why, "deny")),
     el("p", { class: "small" }, "What you write is told to the agents, or kept as the reason. Stop cancels what is at work; what has landed stays.")));
+}
+
+const STARTER = `goal = "Orders can be exported as CSV"
+done = "make test"
+verify = "make test"
+budget = { tokens = 500000, orders = 10 }
+
+[[order]]
+id = "export"
+task = "Write orders as CSV, with a test."
+claims = ["src/export.py"]
+`;
+
+/** A plan that a person writes or pastes: checked, then begun. What was written stays when the page is left. @param {HTMLElement} where */
+function beginning(where) {
+  const names = el("datalist", { id: "goal-roots" }), root = el("input", { type: "text", list: "goal-roots", required: true, placeholder: "/src/shop" });
+  const plan = el("textarea", { rows: "16", class: "plan", required: true, spellcheck: "false" }), found = el("div", { role: "status" }), problem = el("p", { class: "problem", role: "alert" });
+  root.value = localStorage.getItem("new root") ?? "";
+  plan.value = drafts.get("goal") || STARTER;
+  plan.addEventListener("input", () => drafts.set("goal", plan.value));
+  /** @param {string} path @param {(answer: any) => void} then */
+  const give = async (path, then) => { fill(problem); fill(found); try { then(await post(path, { root: root.value.trim(), text: plan.value })); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } };
+  const begin = (/** @type {Event} */ event) => { event.preventDefault(); void give("/goals", (begun) => { localStorage.setItem("new root", root.value.trim()); drafts.set("goal", ""); fill(found, el("p", null, "It begins as soon as the machine that schedules takes it up: ", el("a", { href: `#/goals/${begun.id}` }, begun.id))); }); };
+  const box = el("details", null, el("summary", null, "Begin a goal"), el("form", { class: "form", onsubmit: begin },
+    el("label", null, "Repository, on the machine of this page", root), names, el("label", null, "The plan, as goal.toml", plan), found, problem,
+    el("p", null, el("button", { type: "button", class: "quiet", onclick: () => give("/goals/check", (result) => fill(found, checked(result))) }, "Check"), " ", el("button", { class: "main" }, "Begin"))));
+  box.addEventListener("toggle", () => { if (/** @type {HTMLDetailsElement} */ (box).open) get("/choices").then((/** @type {any} */ known) => fill(names, known.places.map((/** @type {string} */ value) => el("option", { value }))), () => {}); });
+  fill(where, box);
+}
+
+/** @param {any} result of a check */
+function checked(result) {
+  const row = (/** @type {any} */ each) => el("li", null, `Line ${each.line}: ${each.place ? `${each.place}: ` : ""}${each.what}${each.hint ? ` (${each.hint})` : ""}`);
+  if (result.mistakes.length) return [el("p", null, "A plan with mistakes does not begin:"), el("ul", null, result.mistakes.map(row))];
+  return [el("ul", null, result.waves.map((/** @type {any} */ wave) => el("li", null, `Wave ${wave.number}: ${wave.orders.join(", ")}`))), result.notes.length ? el("ul", { class: "small" }, result.notes.map(row)) : null];
 }
 
 /** The plan and the report, fetched when they are opened; made anew only when the state changes. @param {HTMLElement} where @param {any} line @param {Act} act */

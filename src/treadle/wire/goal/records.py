@@ -150,7 +150,7 @@ class GoalAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = ""
 
 
-GoalRequestKind: TypeAlias = Literal["pause", "resume", "stop", "retry", "say", "change"]
+GoalRequestKind: TypeAlias = Literal["begin", "pause", "resume", "stop", "retry", "say", "change"]
 
 
 class GoalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -164,6 +164,9 @@ class GoalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     text: str = ""
     step: str = ""
     now: bool = False
+    root: str = ""
+    """Of a plan to begin: the repository."""
+    no_budget: bool = False
     taken: float = 0.0
     """When a foreman began to do it."""
 
