@@ -3,7 +3,7 @@
 All ask the same scripted server over HTTP on loopback. The others are taken from PATH or from the cache of
 `make test-agents`. Wall time, CPU time of all processes of a run (including warm copies) and peak memory are medians
 over interleaved rounds. The memory of workers is their proportional set size after two turns each, including the warm
-parent and whatever else runs for them.
+parent and whatever else runs for them; then after a command, and when the keeper of commands was let go.
 """
 
 import json
@@ -19,10 +19,24 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from treadle.io.process.child import REST
+
 ROUNDS = 7
 WORKERS = 20
 BIN = Path(sys.executable).parent
-SCRIPT = '[[reply]]\ntimes = "always"\ntext = "The answer is here."\nusage = { input = 10, output = 5 }\n'
+SCRIPT = """
+[[reply]]
+when = "run it"
+times = "always"
+usage = { input = 10, output = 5 }
+[[reply.call]]
+name = "bash"
+arguments = { command = "echo hi" }
+[[reply]]
+times = "always"
+text = "The answer is here."
+usage = { input = 10, output = 5 }
+"""
 ASYNCIO = "import asyncio; asyncio.run(asyncio.sleep(0)); print('The answer is here.')"
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -201,7 +215,12 @@ def workers(kind: str, env: dict[str, str], parent: int | None) -> None:
             turns = [ask(worker, {"type": "send", "id": "2", "message": "go"}, "result") for worker in started]
             again = [ask(worker, {"type": "send", "id": "3", "message": "go"}, "result") for worker in started]
             pids = {worker.pid for worker in started} | ({parent} if parent else set())
-            total = sum(proportional(pid) for pid in family(pids))
+            total = together(pids)
+            for worker in started:
+                ask(worker, {"type": "send", "id": "4", "message": "run it"}, "result")
+            with_keepers = together(pids)
+            time.sleep(REST + 5)
+            at_rest = together(pids)
         finally:
             for worker in started:
                 assert worker.stdin is not None
@@ -209,8 +228,13 @@ def workers(kind: str, env: dict[str, str], parent: int | None) -> None:
     del first
     print(
         f"{WORKERS} {kind} workers after two turns each: {total:5.0f} MB together; "
-        f"first send {statistics.median(turns) * 1000:.0f} ms, next {statistics.median(again) * 1000:.1f} ms"
+        f"first send {statistics.median(turns) * 1000:.0f} ms, next {statistics.median(again) * 1000:.1f} ms; "
+        f"after a command {with_keepers:.0f} MB, {REST:g} s later {at_rest:.0f} MB"
     )
+
+
+def together(pids: set[int]) -> float:
+    return sum(proportional(pid) for pid in family(pids))
 
 
 def ask(worker: subprocess.Popen[bytes], message: dict[str, object], until: str) -> float:

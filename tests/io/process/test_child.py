@@ -16,7 +16,7 @@ from tests.descriptors import opened
 from tests.io.process.hostile import SELF, left
 from tests.waiting import until
 from treadle.errors import LocalError, NotFound
-from treadle.io.process import tree
+from treadle.io.process import handle, table, tree
 from treadle.io.process.child import Child, Tail, start
 
 
@@ -162,6 +162,32 @@ async def test_a_child_whose_reaper_was_killed_is_ended_and_said_to_be_lost(mark
             await child.wait()
         await child.stop()
         assert left(mark) == []
+
+
+async def test_the_keeper_is_let_go_a_while_after_the_last_child_and_the_next_one_has_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("treadle.io.process.child.REST", 0.01)
+    monkeypatch.setattr("treadle.io.process.child.COLLECTING", 0.01)
+    async with await start(["true"]):
+        keeper = handle.own.pid
+    await until(lambda: handle.own.pid == 0)
+    assert table.look(keeper) is None, "it is gone and collected"
+    async with await start(["cat"], stdin="pipe") as child:
+        assert handle.own.pid not in (0, keeper)
+        await child.stdio.write(b"hello")
+        assert await child.stdio.read() == b"hello"
+    await until(tree.rest)
+
+
+async def test_the_keeper_stays_while_any_tree_is_under_it() -> None:
+    async with await start(["cat"], stdin="pipe") as child:
+        async with await start(["true"]):
+            keeper = handle.own.pid
+        assert not tree.rest() and handle.own.pid == keeper
+        await child.stdio.write(b"hello")
+        assert await child.stdio.read() == b"hello"
+    await until(tree.rest)
 
 
 async def test_thirty_children_at_once_need_no_thread() -> None:

@@ -1,4 +1,4 @@
-"""This process's connection to its keeper, which is started with the first tree, and again if it was killed."""
+"""This process's connection to its keeper, started with the first tree and again if it was killed or let go."""
 
 import atexit
 import marshal
@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Callable
 
 from treadle.errors import LocalError
 from treadle.io.process import keeper, reaper
@@ -30,6 +31,8 @@ class KeeperHandle:
 
     def _started(self) -> socket.socket:
         if self._control is None:
+            if self.pid:
+                _collect(self.pid, os.WNOHANG)
             self._control, self.pid = _start()
         return self._control
 
@@ -61,6 +64,18 @@ class KeeperHandle:
                 return False
             finally:
                 self._control.settimeout(ANSWER_TIMEOUT)
+
+    def rest(self, busy: Callable[[], bool]) -> bool:
+        """Let the keeper end, unless a tree of ours is under it. Returns whether it is gone, and collected."""
+        with self._lock:
+            if self._control is not None:
+                if busy():
+                    return False
+                self._control.close()
+                self._control = None
+            if self.pid and _collect(self.pid, os.WNOHANG):
+                self.pid = 0
+            return not self.pid
 
     def let_go(self) -> None:
         self._lock = threading.Lock()
@@ -99,11 +114,12 @@ def _start(*more: str) -> tuple[socket.socket, int]:
     return ours, pid
 
 
-def _collect(pid: int, flags: int) -> None:
+def _collect(pid: int, flags: int) -> bool:
+    """Whether it is gone."""
     try:
-        os.waitpid(pid, flags)
+        return bool(os.waitpid(pid, flags)[0])
     except ChildProcessError:
-        pass  # the program that embeds us has collected it
+        return True  # the program that embeds us has collected it
 
 
 own = KeeperHandle()

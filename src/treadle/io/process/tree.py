@@ -21,7 +21,7 @@ from treadle.io.process import handle, held, keeper
 from treadle.io.process.held import GRACE, Tree, TreeEnd
 from treadle.wire.common.framing import frame
 
-__all__ = ["GRACE", "Tree", "TreeEnd", "request", "spawn"]
+__all__ = ["GRACE", "Tree", "TreeEnd", "busy", "request", "rest", "spawn"]
 
 
 def spawn(
@@ -96,6 +96,9 @@ def request(
         "detached": detached,
     }
     ours, theirs = socket.socketpair()
+    keeper_pid = 0
+    started = Tree(ours, list(argv), lambda reaper: handle.own.sweep(keeper_pid, reaper))
+    _trees.add(started)  # from now on the keeper is not let go
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
         streams = [null if fd is None else fd for fd in (stdin, stdout, stderr)]
@@ -108,9 +111,17 @@ def request(
         theirs.close()
         os.close(null)
     keeper_pid = handle.own.pid
-    started = Tree(ours, list(argv), lambda reaper: handle.own.sweep(keeper_pid, reaper))
-    _trees.add(started)
     return started
+
+
+def rest() -> bool:
+    """Let the keeper go when we have no tree: the next one starts another. Returns whether it is gone."""
+    return handle.own.rest(busy)
+
+
+def busy() -> bool:
+    """Whether we have a tree that is not given up."""
+    return any(tree.fileno() >= 0 for tree in list(_trees))
 
 
 _trees: weakref.WeakSet[Tree] = weakref.WeakSet()
