@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import json
 import subprocess
 import sys
 from functools import cache
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.imports import loaded_by
 
 SRC = Path(__file__).parent.parent / "src"
 LAYERS = [
@@ -272,3 +275,33 @@ def test_the_page_about_the_architecture_has_a_row_for_every_room() -> None:
     rooms = {path.name for path in found if path.parent.name == "treadle"}
     rows = [line for line in page.splitlines() if line.startswith("| ")]
     assert not [name for name in rooms if not any(f"`{name}/" in row for row in rows)]
+
+
+OURS = {"a turn": 148, "a worker's turn with a command": 173}
+"""How many modules of ours may be loaded. Each costs about 0.3 ms and 30 kB in every run and in every worker: import
+late what most do not need, and lower these numbers when you can."""
+NEVER = {"rich", "prompt_toolkit", "h11", "httpx2", "anyio", "pydantic", "mcp", "nats", "psutil", "starlette"}
+"""Nothing of them is needed without HTTP, a screen or a fleet."""
+
+
+def test_a_turn_loads_no_more_modules_than_its_budget(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[[reply]]\ntext = "hello"\n')
+    said, loaded = loaded_by("-p", "hi", "--model", f"scripted:{tmp_path / 's.toml'}", cwd=tmp_path)
+    assert said == "hello\n"
+    within_budget("a turn", loaded)
+
+
+def test_a_worker_s_turn_with_a_command_loads_no_more_modules_than_its_budget(tmp_path: Path) -> None:
+    call = '[[reply]]\n[[reply.call]]\nname = "bash"\narguments = { command = "echo hi" }\n'
+    (tmp_path / "s.toml").write_text(f'{call}[[reply]]\ntext = "done"\n')
+    config = {"model": f"scripted:{tmp_path / 's.toml'}", "system_prompt": "", "tools": ["bash"]}
+    requests = [{"type": "init", "id": "1", "config": config}, {"type": "send", "id": "2", "message": "go"}]
+    said, loaded = loaded_by("worker", cwd=tmp_path, given="".join(f"{json.dumps(line)}\n" for line in requests))
+    assert json.loads(said.splitlines()[-1])["response"] == "done"
+    within_budget("a worker's turn with a command", loaded)
+
+
+def within_budget(what: str, loaded: set[str]) -> None:
+    assert not NEVER & loaded
+    ours = sorted(name for name in loaded if name.partition(".")[0] == "treadle")
+    assert len(ours) <= OURS[what], f"{what} loads {len(ours)} modules of ours: {' '.join(ours)}"

@@ -54,6 +54,14 @@ async def test_a_hook_in_claudes_form_is_told_the_session_the_mode_and_where_the
     assert Path(found["transcript_path"]).is_file()
 
 
+async def test_where_no_hook_asks_no_second_copy_of_the_history_is_written(transcript: Transcript) -> None:
+    before = sorted(Path(transcript.directory).iterdir())
+    made = hooks(transcript, ("Stop", "true"))
+    assert await made.started("startup") == ""
+    await made.over()
+    assert sorted(Path(transcript.directory).iterdir()) == before
+
+
 async def test_an_sdk_of_claude_finds_the_history_where_claude_code_has_it(
     transcript: Transcript, state_home: Path
 ) -> None:

@@ -77,11 +77,14 @@ class EventHooks:
 
     async def started(self, source: str) -> str:
         """When a session begins: text to put in front of its first prompt."""
+        if not self.hears("SessionStart"):
+            return ""
         answers = await self._look("SessionStart", source, {"source": source})
         return "".join(f"{more}\n\n" for more in _contexts(answers))
 
     async def ended(self, reason: str) -> None:
-        await self._look("SessionEnd", reason, {"reason": reason})
+        if self.hears("SessionEnd"):
+            await self._look("SessionEnd", reason, {"reason": reason})
 
     async def _pre_tool(self, use: Use) -> str | HookVerdict | None:
         try:

@@ -30,13 +30,12 @@ from treadle.agent.subagents import AgentType, child_spec, kinds
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
 from treadle.agent.toolbox import Toolbox
-from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
+from treadle.agent.tools.base import ALLOW_PRIVATE, AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import Resolved
 from treadle.agent.tools.registry import Registry
 from treadle.agent.tools.tool_search import DEFERRED, FOUND
 from treadle.agent.transcript import Transcript
 from treadle.events import Asked, CommandRun, Event, Task, TurnEnded, Usage, Warned
-from treadle.policy.addresses import ALLOW_PRIVATE
 from treadle.session import (
     AgentInfo,
     Answer,

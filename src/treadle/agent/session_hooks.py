@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from treadle.agent.claude_lines import kept_as_claude
 from treadle.agent.event_hooks import EventHooks
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.program import ProgramHooks
@@ -51,6 +50,8 @@ class SessionHooks(ProgramHooks):
     @property
     def transcript_path(self) -> str:
         """Where the conversation so far is, in Claude Code's line format; it is written when someone asks."""
+        from treadle.agent.claude_lines import kept_as_claude  # imported here because only hooks and SDKs ask
+
         return kept_as_claude(self._transcript(), self._entrypoint)
 
     async def started(self, source: str) -> str:

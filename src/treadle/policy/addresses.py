@@ -5,9 +5,6 @@ from typing import TypeAlias
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
-ALLOW_PRIVATE = "web_fetch_allow_private"
-"""Set this in the session's state, from the person's own configuration, to allow fetching from private addresses."""
-
 _NAT64 = IPv6Network("64:ff9b::/96")
 _LOCAL = tuple(map(IPv6Network, ("64:ff9b:1::/48", "fec0::/10", "100::/64", "2001:db8::/32", "5f00::/16")))
 

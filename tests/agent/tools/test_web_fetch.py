@@ -13,9 +13,9 @@ import pytest
 from tests.agent.tools.workspace import Workspace
 from tests.certificates import certificate
 from treadle.agent.tools import web_fetch
+from treadle.agent.tools.base import ALLOW_PRIVATE
 from treadle.agent.tools.web_fetch import WebFetch, WebFetchArgs
 from treadle.errors import ToolError
-from treadle.policy.addresses import ALLOW_PRIVATE
 
 LOOPBACK = ip_address("127.0.0.1")
 Answer = Callable[[str, dict[str, str]], bytes]

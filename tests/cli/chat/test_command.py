@@ -1,10 +1,8 @@
 """How a chat begins."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from tests.cli.chat.terminal import ChatTerminal
-from tests.imports import loaded_by
 from tests.installed import treadle
 
 
@@ -23,10 +21,3 @@ def test_a_terminal_that_only_knows_lines_gets_lines(chat: Callable[..., ChatTer
 def test_a_prompt_on_the_command_line_is_the_first_one(chat: Callable[..., ChatTerminal]) -> None:
     terminal = chat("chat", "still there?")
     terminal.until("(?s)> still there.*Yes, I am.")
-
-
-def test_a_one_shot_run_loads_nothing_that_only_a_chat_needs(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text('[[reply]]\ntext = "hello"\n')
-    said, loaded = loaded_by("-p", "hi", "--model", f"scripted:{tmp_path / 's.toml'}", cwd=tmp_path)
-    assert said == "hello\n" and "treadle.agent.loop" in loaded
-    assert not {"rich", "prompt_toolkit", "httpx2", "h11", "anyio", "pydantic"} & loaded

@@ -16,6 +16,8 @@ from treadle.events import Event, Task, ToolKind
 from treadle.session import Access, Answer, Confinement, Writing
 
 A = TypeVar("A", bound=msgspec.Struct)
+ALLOW_PRIVATE = "web_fetch_allow_private"
+"""Set this in the session's state, from the person's own configuration, to allow fetching from private addresses."""
 
 
 @contextmanager

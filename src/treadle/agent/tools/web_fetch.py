@@ -20,14 +20,15 @@ from msgspec import Meta
 
 from treadle import __version__
 from treadle.agent.tools import text
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import ALLOW_PRIVATE, Tool, ToolContext
 from treadle.errors import ToolError
 from treadle.events import ToolKind
-from treadle.policy import addresses
 from treadle.session import Access
 
 if TYPE_CHECKING:
     import httpx2
+
+    from treadle.policy.addresses import Address
 
 MAX_BYTES = 5 << 20
 MAX_SECONDS = 30.0
@@ -57,7 +58,7 @@ class WebFetch:
 
     def __init__(
         self,
-        allowed: Callable[[addresses.Address], bool] = addresses.is_public,
+        allowed: Callable[[Address], bool] | None = None,
         lookup: Lookup = system_lookup,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -69,8 +70,10 @@ class WebFetch:
         return Access(tool=self.name, kind=self.kind, url=args.url, args=args)
 
     async def run(self, args: WebFetchArgs, context: ToolContext) -> str:
-        any_address = bool(context.state.get(addresses.ALLOW_PRIVATE))
-        fetch = Fetch((lambda _: True) if any_address else self._allowed, self._lookup, self._tls)
+        from treadle.policy.addresses import is_public
+
+        any_address = bool(context.state.get(ALLOW_PRIVATE))
+        fetch = Fetch((lambda _: True) if any_address else self._allowed or is_public, self._lookup, self._tls)
         try:
             async with asyncio.timeout(min(MAX_SECONDS, context.timeout)):
                 page = await fetch.page(args.url, context.refused)
@@ -118,9 +121,7 @@ class FetchedPage(msgspec.Struct):
 
 
 class Fetch:
-    def __init__(
-        self, allowed: Callable[[addresses.Address], bool], lookup: Lookup, tls: ssl.SSLContext | None
-    ) -> None:
+    def __init__(self, allowed: Callable[[Address], bool], lookup: Lookup, tls: ssl.SSLContext | None) -> None:
         self._allowed = allowed
         self._lookup = lookup
         self._tls = tls
@@ -181,10 +182,12 @@ class Fetch:
                 await response.aclose()
         raise last or ToolError(f"{host} has no address")
 
-    async def _addresses(self, host: str, port: int) -> list[addresses.Address]:
+    async def _addresses(self, host: str, port: int) -> list[Address]:
         """All addresses of the host. If one is not allowed, none is used, because it might be the next one chosen."""
+        from treadle.policy.addresses import parse
+
         try:
-            found = [addresses.parse(address) for address in await self._lookup(host.strip("[]"), port)]
+            found = [parse(address) for address in await self._lookup(host.strip("[]"), port)]
         except (OSError, ValueError, UnicodeError) as error:
             raise ToolError(f"cannot resolve {host}: {error}") from None
         for address in found:
