@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -256,3 +257,25 @@ def test_a_text_is_looked_for_in_the_narrow_index_and_not_in_the_orders() -> Non
     for query in looking:
         plan = [str(step[3]) for step in index._db.execute(f"EXPLAIN QUERY PLAN {query}")]
         assert any("COVERING INDEX orders_by_revision" in step for step in plan), plan
+
+
+@pytest.mark.parametrize(
+    ("wanted", "by"),
+    [
+        (OrderFilter(states=("queued",)), "orders_by_state"),
+        (OrderFilter(states=("queued",), agent="null", project="p"), "orders_by_revision"),
+        (OrderFilter(needs="asks"), "orders_by_needs"),
+    ],
+)
+def test_rows_are_found_in_the_order_in_which_they_are_shown_or_among_few(wanted: OrderFilter, by: str) -> None:
+    """Not all orders of a state and then, one after the other, which of them are of the project."""
+    asked: list[str] = []
+    index = OrderIndex(":memory:", "f")
+    index.take_state([order("a", 1), order("b", 2)])
+    index._db.set_trace_callback(asked.append)
+    index.window(wanted, 0, 200)
+    index._db.set_trace_callback(None)
+    (query,) = asked
+    plan = [str(step[3]) for step in index._db.execute(f"EXPLAIN QUERY PLAN {query}")]
+    assert any(f"COVERING INDEX {by}" in step for step in plan), plan
+    index.close()

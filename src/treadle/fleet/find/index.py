@@ -189,7 +189,7 @@ class OrderIndex:
             total = _total(db, table, wanted)
             more = where + (" AND " if where else "WHERE ") + "revision < ?" if before is not None else where
             bound = [*values, before] if before is not None else values
-            found = db.execute(_rows_at(more), [*bound, count + 1, 0]).fetchall()
+            found = db.execute(_rows_at(more), [*bound, count + 1, 0]).fetchall() if total else []
             rest = 0
             rows = [_rows.decode(data) for (data,) in found[:count]]
             if len(found) > count and before is None:
@@ -399,13 +399,19 @@ def _rows_at(where: str) -> str:
 def _where(wanted: OrderFilter) -> tuple[str, list[Any]]:
     parts: list[str] = []
     values: list[Any] = []
+    named = [
+        (name, value) for name in ("agent", "project", "place", "node", "needs") if (value := getattr(wanted, name))
+    ]
     if wanted.states:
-        parts.append(f"state IN ({', '.join('?' * len(wanted.states))})")
+        # The index by state finds all of a state first, perhaps every order. With a `+` it is not used.
+        alone = "" if not (named or wanted.label or wanted.text) else "+"
+        parts.append(f"{alone}state IN ({', '.join('?' * len(wanted.states))})")
         values += wanted.states
-    for name in ("agent", "project", "place", "node", "needs"):
-        if value := getattr(wanted, name):
-            parts.append(f"{name} = ?")
-            values.append(value)
+    for name, value in named:
+        parts.append(f"{name} = ?")
+        values.append(value)
+    if wanted.needs:
+        parts.append("needs != ''")  # so that SQLite sees that the index of those fits
     if wanted.label:
         parts.append("instr(labels, ?) > 0")
         values.append(f"\n{wanted.label}\n")

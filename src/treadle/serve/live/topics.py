@@ -12,7 +12,7 @@ import msgspec
 from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Entry
-from treadle.fleet.find.order_rows import OrderFilter, OrderRow
+from treadle.fleet.find.order_rows import Listed, OrderFilter, OrderRow
 from treadle.goals import views as goal_views
 from treadle.landing import views as landing_views
 from treadle.serve.api.board import BoardRow
@@ -271,10 +271,14 @@ class TableTopic(Topic):
     async def message(self) -> dict[str, Any] | None:
         index, offset, count = self.site.fleet.require_index(), self._offset, self._count
         count_all = time.monotonic() - self._counted_at > FACETS_SECONDS
-        listed = await asyncio.to_thread(index.orders, self._wanted, count=1, facets=count_all)
+
+        def look() -> tuple[Listed, list[OrderRow]]:
+            listed = index.orders(self._wanted, count=1, facets=count_all)
+            return listed, index.window(self._wanted, offset, count) if listed.total else []
+
+        listed, rows = await asyncio.to_thread(look)
         if count_all:
             self._facets, self._counted_at = listed.facets, time.monotonic()
-        rows = await asyncio.to_thread(index.window, self._wanted, offset, count)
         whys = self.site.board.rows
         shown = [{**msgspec.to_builtins(row), **_now(whys.get(row.id))} for row in rows]
         made = {"offset": offset, "total": listed.total, "facets": self._facets, "rows": shown}
