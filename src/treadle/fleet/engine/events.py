@@ -7,7 +7,7 @@ that this is still the last: so there are no gaps or repeats, and once the sched
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -54,12 +54,14 @@ class AttemptLog:
         self.written += 1
         self._more.set()
 
-    async def finish(self, timeout: float) -> bool:
-        """Wait until everything is sent. False when that was not possible in time."""
+    async def finish(self, timeout: float, enough: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until everything is sent, or it is enough. False when that was not possible in time."""
         self._more.set()
         try:
             async with asyncio.timeout(timeout):
                 while self.sent < self.written and not self.closed_by_another:
+                    if enough():
+                        return False
                     await asyncio.sleep(0.01)
         except TimeoutError:
             return False

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import time
 from typing import Any
@@ -68,6 +69,8 @@ class RunningAttempt:
         """Why it stops before the agent's next step, if it does."""
         self.stopping = asyncio.Event()
         self.stopped: TreadleError | None = None
+        self.leave_by = math.inf
+        """Until when (monotonic) it waits for an engine that is away, once it was asked to end."""
         self.parked = False
         """Whether it gives its slot back, so that another runner continues once there is an answer."""
         self.redactor = Redactor.of_environment(os.environ, _known_here())
@@ -113,7 +116,7 @@ class RunningAttempt:
                 await self.bus.publish(f"fleet.in.node.{self.job.node}.{kind.KIND}", body, {"Nats-Msg-Id": name})
                 return
             except Unreachable:
-                if time.monotonic() > deadline:
+                if time.monotonic() > min(deadline, self.leave_by):
                     raise
                 await asyncio.sleep(0.2)
 
@@ -126,7 +129,7 @@ class RunningAttempt:
         """Send what was held back, because it could have become a secret, and wait until all is sent."""
         for clean in self._events.rest():
             self.log.append(msgspec.json.encode(clean))
-        await self.log.finish(timeout)
+        await self.log.finish(timeout, lambda: time.monotonic() > self.leave_by)
 
     def redacted(self, data: bytes) -> bytes:
         """JSON without secrets; unchanged to the byte where there are none."""

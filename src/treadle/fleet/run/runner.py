@@ -45,6 +45,8 @@ from treadle.wire.fleet.messages import (
 log = logging.getLogger(__name__)
 
 SEND_SECONDS = 60.0
+LEAVE_SECONDS = 5.0
+"""How long one that was asked to end waits for an engine that does not answer. Its events are on disk."""
 
 
 class RedactedLines(logging.Formatter):
@@ -86,7 +88,7 @@ class Runner:
             await asyncio.sleep(self.job.lease / 5)
 
     def _gate(self, alone: bool) -> None:
-        if alone or self._paused:
+        if (alone or self._paused) and not self.attempt.stopping.is_set():
             self.attempt.may_go_on.clear()
         else:
             self.attempt.may_go_on.set()
@@ -147,6 +149,7 @@ class Runner:
     def leave(self) -> None:
         """Give the order back, so that another runner continues it."""
         self.leaving = self.leaving or "its runner was asked to end"
+        self.attempt.leave_by = time.monotonic() + LEAVE_SECONDS
         self._leaving_task = asyncio.ensure_future(self.execution.stop(Cancelled(self.leaving)))
 
     async def _conclude(self, ended: Ended) -> None:
