@@ -76,6 +76,7 @@ class Entry(NamedTuple):
     key: str
     value: bytes
     revision: int
+    removed: bool = False
 
 
 class Write(NamedTuple):
@@ -261,14 +262,16 @@ class Bus:
     async def get(self, key: str, *, latest: bool = False) -> Entry | None:
         """What a key holds. In a cluster, `latest` asks the leader of the stream."""
         if latest:
-            return await self._get_latest(key)
+            found = await self.last(key)
+            return None if found is None or found.removed else found
         message = await self.look(f"$JS.API.DIRECT.GET.{STATE}.{PREFIX}{key}")
         headers = message.headers or {}
         if headers.get("Status") or headers.get("KV-Operation") or headers.get("Nats-Marker-Reason"):
             return None
         return Entry(key, message.data, int(headers["Nats-Sequence"]))
 
-    async def _get_latest(self, key: str) -> Entry | None:
+    async def last(self, key: str) -> Entry | None:
+        """What was written last under a key, from the leader of the stream: also that it was `removed`."""
         import base64
 
         reply = await self.look(f"$JS.API.STREAM.MSG.GET.{STATE}", {"last_by_subj": PREFIX + key})
@@ -277,9 +280,8 @@ class Bus:
             return None
         found = _checked(answer, key)["message"]
         headers = base64.b64decode(found.get("hdrs", "")).decode()
-        if "KV-Operation" in headers or "Nats-Marker-Reason" in headers:
-            return None
-        return Entry(key, base64.b64decode(found.get("data", "")), found["seq"])
+        removed = "KV-Operation" in headers or "Nats-Marker-Reason" in headers
+        return Entry(key, base64.b64decode(found.get("data", "")), found["seq"], removed)
 
     async def batch(self, writes: Sequence[Write]) -> int:
         """Make all of these changes or none. Returns the revision of the last; the others precede it by one each."""

@@ -7,9 +7,11 @@ forgotten it, and a reader without a durable name continues after the last messa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +26,13 @@ EXPIRES = 5.0
 """Seconds that one pull stays open on the server."""
 SLACK = 2.0
 """Further seconds of silence after which the pull counts as lost."""
+
+
+async def give_back(messages: Sequence[Msg]) -> None:
+    """Let the next reader of a durable consumer have these at once, and not when their time is up."""
+    with contextlib.suppress(Exception):  # the connection is gone: then they come again by time
+        for message in messages:
+            await message.nak()
 
 
 class Pull:
@@ -92,6 +101,8 @@ class Pull:
         try:
             if self._listening is not None:
                 await self._listening.unsubscribe()
+            if self._durable:
+                await give_back(self._take())
             if self._consumer and not self._durable:
                 await self.bus.api(f"CONSUMER.DELETE.{self.stream}.{self._consumer}")
         except Exception:  # it ends by itself, as every consumer that no one pulls from

@@ -22,7 +22,7 @@ from treadle.errors import ConfigError, RemoteProtocolError, TreadleError
 from treadle.fleet.control import Control
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
-from treadle.fleet.engine.pull import Pull
+from treadle.fleet.engine.pull import Pull, give_back
 from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
 from treadle.fleet.schedule import requests
 from treadle.fleet.schedule.answering import Answering
@@ -95,7 +95,7 @@ class Scheduler:
                 await self._lead()
             except Stale as error:
                 log.warning("%s is the scheduler no more: another wrote %s", self.name, error)
-                self._careful = True
+                self._careful, self._revision = True, 0
             except Unreachable as error:
                 log.warning("%s cannot lead: %s", self.name, error)
             except TreadleError as error:
@@ -105,12 +105,10 @@ class Scheduler:
             await asyncio.sleep(self.lease / 5)
 
     async def resign(self) -> None:
-        """Let another take over at once."""
-        if self.leading.is_set():
-            try:
+        """Let another take over at once, after `run` has ended. A lease that is another's by now is left alone."""
+        if self._revision:
+            with contextlib.suppress(Stale, TreadleError):
                 await self.bus.purge(LEASE, expect=self._revision)
-            except (Stale, TreadleError):
-                pass
 
     def _returned(self) -> None:
         self.book.everybody_heard(time.monotonic())
@@ -127,7 +125,10 @@ class Scheduler:
                 self.since = time.time()
                 return
             except Stale:
-                held = await self._held()
+                held, given_up = await self._held()
+                if given_up:
+                    expect = given_up
+                    continue
                 if held != seen:
                     seen, at = held, time.monotonic()
                 # An engine that was killed may have forgotten when a lease ends. A held one is renewed.
@@ -136,12 +137,14 @@ class Scheduler:
                 seen = 0
             await asyncio.sleep(self.lease / 8)
 
-    async def _held(self) -> int:
-        """The revision of the lease that another holds; 0 when there is none, or that cannot be seen now."""
+    async def _held(self) -> tuple[int, int]:
+        """The revision of the lease that another holds, and of the mark that one has given it up; each 0 when there is
+        none, or that cannot be seen now."""
         with contextlib.suppress(Unreachable):
-            entry = await self.bus.get(LEASE, latest=True)
-            return entry.revision if entry is not None else 0
-        return 0
+            entry = await self.bus.last(LEASE)
+            if entry is not None:
+                return (0, entry.revision) if entry.removed else (entry.revision, 0)
+        return 0, 0
 
     @property
     def _ttl(self) -> int:
@@ -167,6 +170,7 @@ class Scheduler:
         self.leading.set()
         riding = [asyncio.create_task(each.ride(self.bus)) for each in self.passengers]
         ticked, late = time.monotonic(), False
+        given: list[Msg] = []
         try:
             while True:
                 self.wake.clear()
@@ -174,6 +178,7 @@ class Scheduler:
                 if not specs and not said:
                     await self._wait()
                     specs, said = [await pull.ready() for pull in inputs]
+                given = [*specs, *said]
                 await self._take(specs, said)
                 now = time.monotonic()
                 if now - ticked > self.lease / 8:
@@ -186,11 +191,13 @@ class Scheduler:
                         await self.cleaning.step(now)
                 place_all(self.book, now)
                 await self._commit()
-                for message in (*specs, *said):
+                for message in given:
                     await message.ack()
+                given = []
                 await self._tell()
         finally:
             await tasks.end(riding)
+            await give_back(given)
             for subscription in serving:
                 try:
                     await subscription.unsubscribe()
