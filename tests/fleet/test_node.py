@@ -153,7 +153,7 @@ async def main():
                     pass
             assert (await client.wait(bus, last.id)).state == "done"
     await up.down()
-    print("stores nothing" in said, "disk is full" in full, flush=True)
+    print("has stored nothing" in said, "disk is full" in full, flush=True)
 
 asyncio.run(main())
 """

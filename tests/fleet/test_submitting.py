@@ -3,10 +3,11 @@
 import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, StorageError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
+from treadle.fleet.submitting import refuse_if_stuck
 
 
 async def test_the_same_key_gives_the_same_order_for_ever(bus: Bus, start_node: Start) -> None:
@@ -42,3 +43,12 @@ async def test_an_order_that_another_program_wrote_wrongly_fails_with_a_receipt(
     for name in ("foreign", "other"):
         order = await until_state(bus, name, "failed")
         assert order.why and await client.get_receipt(bus, name) is not None
+
+
+async def test_an_engine_that_stores_what_others_give_it_is_slow_and_not_full(bus: Bus) -> None:
+    first = await refuse_if_stuck(bus, "o1", -1)
+    await bus.put("node.other", b"{}")
+    assert await refuse_if_stuck(bus, "o1", first) > first
+    with pytest.raises(StorageError, match="has stored nothing since the last try") as refused:
+        await refuse_if_stuck(bus, "o1", await refuse_if_stuck(bus, "o1", -1))
+    assert "whether its disk is full" in str(refused.value.hint)

@@ -89,7 +89,7 @@ async def submit(bus: Bus, specs: Sequence[Spec]) -> list[Given]:
 
 async def _submit_one(bus: Bus, spec: Spec) -> Given:
     data = encode(spec)
-    began, tried, unanswered = time.monotonic(), 0, 0
+    began, tried, last = time.monotonic(), 0, -1
     while True:
         asked = time.monotonic()
         try:
@@ -107,21 +107,22 @@ async def _submit_one(bus: Bus, spec: Spec) -> Given:
             if time.monotonic() - began > SUBMIT_SECONDS:
                 raise
             tried += 1
-            unanswered += time.monotonic() - asked > TIMEOUT / 2
-            if unanswered == 2:
-                await _refuse_if_full(bus, spec.id)
+            if time.monotonic() - asked > TIMEOUT / 2:
+                last = await refuse_if_stuck(bus, spec.id, last)
             await asyncio.sleep(0.3)
 
 
-async def _refuse_if_full(bus: Bus, name: str) -> None:
-    """A server whose disk is full ignores writes, and answers everything else."""
+async def refuse_if_stuck(bus: Bus, name: str, before: int) -> int:
+    """A server whose disk is full ignores writes and answers everything else; one that is slow stores what others give
+    it. Returns its last revision, to be compared with at the next try that gets no answer; -1 when it does not say."""
     try:
         reply = await bus.request(f"$JS.API.STREAM.INFO.{STATE}", timeout=1.0)
-        if "error" in msgspec.json.decode(reply.data):
-            return
-    except Unreachable:
-        return  # it is away or has no leader now; another try may succeed
+        last = int(msgspec.json.decode(reply.data)["state"]["last_seq"])
+    except (Unreachable, KeyError):
+        return -1  # it is away or has no leader now; another try may succeed
+    if last != before:
+        return last
     raise StorageError(
-        f"the engine answers but stores nothing, so the order {name} was not submitted: its disk may be full",
-        hint="`treadle fleet status` on its machine; what was given before is kept",
+        f"the engine answers, but has stored nothing since the last try, so the order {name} was not submitted",
+        hint="`treadle fleet status` on its machine says whether its disk is full; what was given before is kept",
     )
