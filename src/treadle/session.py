@@ -286,13 +286,8 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**groups, **options)
 
 
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "cwd": str,
-    "model": (str, NoneType),
-    "mode": (str, NoneType),
-    "env": dict,
-}
-_KINDS |= {"rules": Rules, "limits": Limits, "add_dirs": tuple, "subagents": tuple}
+_KINDS: dict[str, type | tuple[type, ...]] = {"cwd": str, "model": (str, NoneType), "env": dict}
+_KINDS |= {"mode": (str, NoneType), "rules": Rules, "limits": Limits, "add_dirs": tuple, "subagents": tuple}
 _KINDS |= {"tools": Toolset, "start": Start, "guards": Guards, "program": OwnProgram, "thinking": Reasoning}
 _KINDS |= {"confinement": Confinement, "instructions": Instructions}
 _GROUPS: dict[str, Callable[..., Any]] = {"instructions": Instructions, "tools": Toolset, "start": Start}
@@ -323,6 +318,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What it cannot report, by event or `Event.field`."""
     context_window: int | None = None
     """How many tokens a conversation may have; None when unknown."""
+    context_used: int | None = None
+    """How many tokens of that the last model call took; None when unknown."""
     sealed: bool | None = None
     """Whether all programs that it has started so far are confined, so that they can write neither our state nor the
     user's repository, and the next one will be. None while nothing was started that says so."""
@@ -479,3 +476,24 @@ class Remembering(Protocol):
     def history(self) -> list[Event]:
         """The turns so far: each a TurnStarted, then whole messages and tools."""
         ...
+
+
+class OfferedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that a session can be switched to, by the name that `Change.model` takes."""
+
+    id: str
+    name: str = ""
+    description: str = ""
+
+
+class ModelMenu(msgspec.Struct, frozen=True, kw_only=True):
+    current: str
+    """Empty when it is unknown."""
+    offered: tuple[OfferedModel, ...] = ()
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A Session that knows which models it can be switched to."""
+
+    async def menu(self) -> ModelMenu: ...

@@ -143,6 +143,11 @@ class Context:
         if total and usage.source == "provider":
             self._counted = (len(self.messages), total)
 
+    @property
+    def counted_tokens(self) -> int | None:
+        """How many tokens the last call took, as the provider counted; None when it has not."""
+        return self._counted[1] if self._counted else None
+
     def tokens(self) -> int:
         start, known = self._counted or (0, 0)
         return known + sum(map(estimate, self.messages[start:]))

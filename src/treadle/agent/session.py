@@ -36,14 +36,7 @@ from treadle.agent.tools.registry import Registry
 from treadle.agent.tools.tool_search import DEFERRED, FOUND
 from treadle.agent.transcript import Transcript
 from treadle.events import Asked, CommandRun, Event, Task, TurnEnded, Usage, Warned
-from treadle.session import (
-    AgentInfo,
-    Answer,
-    Change,
-    CommandInfo,
-    CommandResult,
-    Mode,
-)
+from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, Mode, ModelMenu
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import Turn, new_id
 from treadle.sessions.totals import Totals
@@ -161,6 +154,7 @@ class NativeSession(HostedSession):
             mcp_servers=self.toolbox.states,
             subagents=tuple(kind.name for kind in self.kinds.values()),
             context_window=self.context.window,
+            context_used=self.context.counted_tokens,
             sealed=self.confining.sealed,
         )
 
@@ -485,6 +479,12 @@ class NativeSession(HostedSession):
         from treadle.agent.replay import replay
 
         return replay(self.transcript.records, self.transcript.image_file)
+
+    async def menu(self) -> ModelMenu:
+        from treadle.agent.offering import menu_of
+
+        current, told = self.model or f"{self.provider.name}:{self.provider.model}", self.configuration
+        return await asyncio.to_thread(menu_of, current, self.spec.cwd, told.settings, told.env)
 
     async def _close(self) -> None:
         await self._hooks.over()

@@ -9,16 +9,12 @@ import shutil
 from collections.abc import Mapping
 
 from treadle import agents
-from treadle.agent.providers.local.catalog import fetched
-from treadle.agent.providers.names import VENDORS, model_settings
+from treadle.agent.offering import MOST, own_models
 from treadle.drivers.card import cards
 from treadle.drivers.launch import launch_of
 from treadle.errors import TreadleError
 from treadle.settings import config
-from treadle.settings.config import AgentSettings, Settings
-
-MOST = 50
-"""How many models of one agent are named."""
+from treadle.settings.config import AgentSettings
 
 
 def of_machine(env: Mapping[str, str] | None = None) -> dict[str, tuple[str, ...]]:
@@ -26,17 +22,9 @@ def of_machine(env: Mapping[str, str] | None = None) -> dict[str, tuple[str, ...
     env = os.environ if env is None else env
     try:
         settings = config.load(os.path.expanduser("~"), env).settings
-        return {"native": _own_models(settings, env), **_outside(settings.agents)}
+        return {"native": own_models(settings, env), **_outside(settings.agents)}
     except TreadleError:
         return {"native": ()}
-
-
-def _own_models(settings: Settings, env: Mapping[str, str]) -> tuple[str, ...]:
-    models = model_settings(settings.models)
-    chosen = [env.get("TREADLE_MODEL") or settings.model or ""]
-    keys = [f"{name}:{vendor.default}" for name, vendor in VENDORS.items() if vendor.key and env.get(vendor.key)]
-    local = [f"local:{record.name}" for record in fetched()]
-    return tuple(dict.fromkeys(name for name in (*chosen, *models.aliases, *keys, *local) if name))[:MOST]
 
 
 def _outside(settings: Mapping[str, AgentSettings]) -> dict[str, tuple[str, ...]]:

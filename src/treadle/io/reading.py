@@ -27,6 +27,20 @@ def read_if_there(path: str) -> bytes | None:
         raise storage_error(error, path, "read") from error
 
 
+def read_ends(path: str, size: int) -> bytes:
+    """At most `size` bytes from each end of the file, on lines of their own; StorageError when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            first = file.read(size)
+            length = os.fstat(file.fileno()).st_size
+            if length <= size:
+                return first
+            file.seek(max(size, length - size))
+            return first + b"\n" + file.read(size)
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+
+
 def pieces(path: str, size: int) -> Iterator[bytes]:
     """The content of the file in pieces of `size` bytes; StorageError when it cannot be read."""
     try:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from treadle.doors.acp.door import AcpDoor
@@ -14,8 +15,18 @@ from treadle.events import Asked, ImageFile, TextDelta, ToolEnded, Usage, Warned
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.streams import pair
-from treadle.session import AgentInfo, KeptSession, SessionSpec, Toolset
-from treadle.testing.sessions import ScriptedAgent
+from treadle.session import (
+    AgentInfo,
+    Change,
+    KeptSession,
+    ModelMenu,
+    OfferedModel,
+    Reasoning,
+    SessionSpec,
+    Toolset,
+)
+from treadle.sessions.session import Turn
+from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 from treadle.wire.acp.connection import Connection
 from treadle.wire.common.rpc import RpcCall, RpcNotice
 
@@ -28,6 +39,13 @@ class Keeper(ScriptedAgent):
 
     async def kept(self, cwd: str | None = None) -> list[KeptSession]:
         return [KeptSession(id=f"s{number}", cwd=cwd or "/", updated=60.0 * number) for number in range(150)]
+
+
+class Unable(Keeper):
+    """A list of what cannot be resumed is of no use."""
+
+    async def probe(self) -> AgentInfo:
+        return AgentInfo(name="unable")
 
 
 class Editor:
@@ -228,7 +246,11 @@ async def test_what_an_agent_can_do_is_what_is_announced(tmp_path: Path) -> None
         pass
     ours, theirs = pair()
     assert ours is not theirs and editor.gone.done()
-    for agent, can in ((Keeper(), {"close", "list", "resume", "fork"}), (ScriptedAgent(), {"close"})):
+    for agent, can in (
+        (Keeper(), {"close", "list", "resume", "fork"}),
+        (ScriptedAgent(), {"close"}),
+        (Unable(), {"close"}),
+    ):
         door = AcpDoor(agent, theirs, base=SessionSpec(cwd="/"), warn=print)
         told = await door._initialize({})
         assert set(told["agentCapabilities"]["sessionCapabilities"]) == can
@@ -310,3 +332,63 @@ async def test_a_method_nobody_knows_is_refused_and_the_talk_goes_on(tmp_path: P
             await editor.call("_other/thing")
         assert failed.value.rpc_code == -32601
         await new(editor, tmp_path)
+
+
+async def test_the_model_and_the_mode_are_options_of_a_session(tmp_path: Path) -> None:
+    agent = Chooser()
+    async with opened(agent, tmp_path) as editor:
+        told = await editor.call("session/new", cwd=str(tmp_path), mcpServers=[])
+        session = told["sessionId"]
+        assert values(told) == {"mode": "suggest", "model": "big", "effort": "default"}
+        told = await editor.call("session/set_config_option", sessionId=session, configId="model", value="small")
+        assert values(told)["model"] == "small"
+        told = await editor.call("session/set_config_option", sessionId=session, configId="mode", value="plan")
+        assert values(told)["mode"] == "plan"
+        await editor.call("session/set_config_option", sessionId=session, configId="effort", value="low")
+        for option, value in (("model", "none"), ("colour", "red"), ("mode", "none")):
+            with pytest.raises(CallFailed):
+                await editor.call("session/set_config_option", sessionId=session, configId=option, value=value)
+    assert agent.changes == [Change(model="small"), Change(mode="plan"), Change(thinking=Reasoning(effort="low"))]
+    assert {"sessionUpdate": "current_mode_update", "currentModeId": "plan"} in editor.updates
+
+
+async def test_a_model_that_was_changed_in_a_turn_is_reported(tmp_path: Path) -> None:
+    async def change(session: ScriptedSession, turn: Turn) -> None:
+        await session.configure(Change(model="small"))
+
+    async with opened(Chooser([change]), tmp_path) as editor:
+        session = await new(editor, tmp_path)
+        await editor.call("session/prompt", sessionId=session, prompt=said("/model small"))
+        await editor.call("session/prompt", sessionId=session, prompt=said("hello"))
+    reported = [update for update in editor.updates if update["sessionUpdate"] == "config_option_update"]
+    assert [values(update)["model"] for update in reported] == ["small"]
+
+
+def values(told: dict[str, Any]) -> dict[str, str]:
+    return {option["id"]: option["currentValue"] for option in told["configOptions"]}
+
+
+class ChoosingSession(ScriptedSession):
+    def __init__(self, agent: "Chooser", spec: SessionSpec, turns: list[Any]) -> None:
+        super().__init__(spec, turns)
+        self._agent = agent
+        self._info = msgspec.structs.replace(self._info, models=("big",))
+
+    async def menu(self) -> ModelMenu:
+        return ModelMenu(current=self.info.models[0], offered=(OfferedModel(id="big"), OfferedModel(id="small")))
+
+    async def _configure(self, change: Change) -> None:
+        self._agent.changes.append(change)
+        if change.model is not None:
+            self._info = msgspec.structs.replace(self._info, models=(change.model,))
+
+
+class Chooser(ScriptedAgent):
+    """Its sessions have two models."""
+
+    def __init__(self, *turns: Any) -> None:
+        super().__init__(*turns)
+        self.changes: list[Change] = []
+
+    async def open(self, spec: SessionSpec) -> ChoosingSession:
+        return ChoosingSession(self, spec, self._turns)

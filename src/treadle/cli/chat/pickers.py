@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from treadle.agent.records import BackedUp
 from treadle.agent.session_list import ListedSession, list_sessions
 from treadle.cli.chat.talk import Picker
-from treadle.session import Session
+from treadle.session import Choosing, Session
 
 Choose = Callable[[str, Sequence[tuple[str, str]]], Awaitable[str | None]]
 """Show (value, label) pairs under a title. Returns the chosen value, or None when the person chose nothing."""
@@ -19,6 +19,8 @@ SHOWN = 3
 
 def pickers(session: Session, choose: Choose, cwd: str) -> dict[str, Picker]:
     async def model(_: str) -> str | None:
+        if isinstance(session, Choosing):
+            return await choose("Which model?", [(one.id, one.name) for one in (await session.menu()).offered])
         known = dict.fromkeys([*session.info.models, *(entry.model for entry in await _entries(cwd))])
         return await choose("Which model?", [(name, name) for name in known if name])
 

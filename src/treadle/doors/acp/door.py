@@ -124,10 +124,10 @@ class AcpDoor:
         info = await self._agent.probe()
         can = info.capabilities
         sessions: dict[str, Any] = {"close": {}}
-        if isinstance(self._agent, Keeping):
-            sessions["list"] = {}
         if can.get("resume", "unsupported") != "unsupported":
             sessions["resume"] = {}
+            if isinstance(self._agent, Keeping):
+                sessions["list"] = {}
         if can.get("fork", "unsupported") != "unsupported":
             sessions["fork"] = {}
         return {
@@ -153,20 +153,20 @@ class AcpDoor:
 
     async def _new(self, params: dict[str, Any]) -> Then:
         served = await self._open(params, Start(persist=self._base.start.persist))
-        return Then({"sessionId": served.session.id, "modes": served.modes()}, served.offer_commands)
+        return Then({"sessionId": served.session.id, **await served.setup()}, served.offer_commands)
 
     async def _load(self, params: dict[str, Any]) -> Then:
         served = await self._open(params, Start(resume=_session_id(params)))
         await served.replay()
-        return Then({"modes": served.modes()}, served.offer_commands)
+        return Then(await served.setup(), served.offer_commands)
 
     async def _resume(self, params: dict[str, Any]) -> Then:
         served = await self._open(params, Start(resume=_session_id(params)))
-        return Then({"modes": served.modes()}, served.offer_commands)
+        return Then(await served.setup(), served.offer_commands)
 
     async def _fork(self, params: dict[str, Any]) -> Then:
         served = await self._open(params, Start(resume=_session_id(params), fork=True))
-        return Then({"sessionId": served.session.id, "modes": served.modes()}, served.offer_commands)
+        return Then({"sessionId": served.session.id, **await served.setup()}, served.offer_commands)
 
     async def _open(self, params: dict[str, Any], start: Start) -> Served:
         cwd = params.get("cwd")
@@ -228,7 +228,7 @@ class AcpDoor:
         return {}
 
     async def _set_option(self, params: dict[str, Any]) -> dict[str, Any]:
-        raise Fault(INVALID_PARAMS, f"there is no option {params.get('configId')!r}")
+        return await self._find(params).set_option(params.get("configId"), params.get("value"))
 
     def _find(self, params: dict[str, Any]) -> Served:
         served = self._sessions.get(_session_id(params))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from treadle.doors.acp import questions
+from treadle.doors.acp import questions, settings
 from treadle.doors.acp.diffs import proposed
 from treadle.errors import NotFound, TreadleError
 from treadle.events import Answered, AnyEvent, Asked, TurnEnded, Usage, Warned
@@ -66,6 +66,12 @@ class Served:
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._commands: list[CommandInfo] = []
         self._titled = False
+        self._options: list[dict[str, Any]] = []
+        """The settings as the editor knows them."""
+        self._set_up: tuple[tuple[str, ...], Mode | None] = (), None
+        self._first: list[dict[str, Any]] = []
+        """The settings with which the session was opened."""
+        self._effort = settings.AS_SET
 
     async def update(self, update: Update) -> None:
         await self._tell("session/update", {"sessionId": self.session.id, "update": update})
@@ -98,6 +104,33 @@ class Served:
         await self.session.configure(Change(mode=mode))
         self.mode = mode
 
+    # Settings
+
+    async def setup(self) -> dict[str, Any]:
+        """What the answers that open a session have in common."""
+        self._options = await settings.offered(self.session, self.modes(), self._effort, self._first)
+        self._first = self._first or self._options
+        self._set_up = self.session.info.models, self.mode
+        return {"modes": self.modes(), "configOptions": self._options}
+
+    async def set_option(self, option: Any, value: Any) -> dict[str, Any]:
+        if option == "mode":
+            await self.set_mode(value)
+            await self.update({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
+        else:
+            await self.session.configure(settings.change(self._options, option, value))
+            if option == "effort":
+                self._effort = value
+        return {"configOptions": (await self.setup())["configOptions"]}
+
+    async def _renew_settings(self) -> None:
+        """A slash command, or the agent itself, may have changed them."""
+        before = self._options
+        if not before or self._set_up == (self.session.info.models, self.mode):
+            return
+        if (await self.setup())["configOptions"] != before:
+            await self.update({"sessionUpdate": "config_option_update", "configOptions": self._options})
+
     # A prompt
 
     async def prompt(self, blocks: Any) -> dict[str, Any]:
@@ -118,6 +151,7 @@ class Served:
         finally:
             reader.close()
             await self.offer_commands()
+            await self._renew_settings()
 
     async def _begin(self, text: str, images: tuple[bytes, ...]) -> str | None:
         """The turn that this starts; None when it was a command that is done already."""
@@ -171,14 +205,10 @@ class Served:
 
     async def _used(self, usage: Usage) -> None:
         self._spent = self._spent.plus(usage)
-        size = self.session.info.context_window
-        if size is None or usage.parent is not None:
+        used, size = self.session.info.context_used, self.session.info.context_window
+        if used is None or size is None or usage.parent is not None:
             return
-        update: Update = {
-            "sessionUpdate": "usage_update",
-            "used": usage.prompt_tokens + usage.output_tokens,
-            "size": size,
-        }
+        update: Update = {"sessionUpdate": "usage_update", "used": used, "size": size}
         if self._spent.cost_usd is not None:
             update["cost"] = {"amount": self._spent.cost_usd, "currency": "USD"}
         await self.update(update)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from treadle.errors import ConfigError, Unsupported
 from treadle.io.rpc import Rpc
-from treadle.session import KeptSession
+from treadle.session import KeptSession, ModelMenu, OfferedModel
 from treadle.wire.acp.servers import transport
 
 KEEPS_TO_ITSELF = ("gemini", "opencode")
@@ -40,6 +40,10 @@ class Setup:
         if wanted in self._named:
             return wanted
         return next((key for key, name in self._named.items() if name == wanted), None)
+
+    def menu(self) -> ModelMenu:
+        offered = tuple(OfferedModel(id=key, name=name or key) for key, name in self._named.items())
+        return ModelMenu(current=self.model, offered=offered)
 
     def _by_category(self, category: str) -> Any:
         return next((one for one in self._options if one.get("category") == category), None)

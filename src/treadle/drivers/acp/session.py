@@ -21,17 +21,7 @@ from treadle.drivers.acp.traits import traits_of
 from treadle.drivers.card import Card
 from treadle.drivers.session import OURS, DrivenSession
 from treadle.errors import RemoteError, TreadleError, Unsupported, VersionMismatch
-from treadle.events import (
-    CommandRun,
-    Event,
-    FileChanged,
-    TextDelta,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-    Usage,
-    Warned,
-)
+from treadle.events import CommandRun, Event, FileChanged, TextDelta, ToolEnded, ToolOutput, ToolStarted, Usage, Warned
 from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import within
@@ -44,6 +34,7 @@ from treadle.session import (
     Confinement,
     KeptSession,
     Mode,
+    ModelMenu,
     Prompt,
     SessionSpec,
 )
@@ -245,6 +236,7 @@ class AcpSession(DrivenSession):
             self.fail(error)
         else:
             self._finish(turn)
+            self._note_context()
             for usage in self._incoming.meter.turn(result):
                 self.spend(usage)
             self._end(turn, result)
@@ -252,6 +244,10 @@ class AcpSession(DrivenSession):
     def _finish(self, turn: Turn) -> None:
         self._tell(self._incoming.finish("the turn ended before it did"))
         turn.text = self._incoming.answer
+
+    def _note_context(self) -> None:
+        used, window = self._incoming.meter.context
+        self._info = msgspec.structs.replace(self._info, context_window=window, context_used=used)
 
     def _end(self, turn: Turn, result: Any) -> None:
         stop = result.get("stopReason") if isinstance(result, dict) else None
@@ -319,6 +315,7 @@ class AcpSession(DrivenSession):
                         self.emit(msgspec.structs.replace(event, path=path))
                 case Usage():
                     self.step()
+                    self._note_context()
                     self.spend(event)
                 case _:
                     self.emit(event)
@@ -481,6 +478,9 @@ class AcpSession(DrivenSession):
 
     def history(self) -> list[Event]:
         return self._past
+
+    async def menu(self) -> ModelMenu:
+        return self._setup.menu()
 
     # Ending
 

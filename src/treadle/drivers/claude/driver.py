@@ -4,32 +4,36 @@ No prompt, system prompt or key is on its command line, where every user of the 
 input and its environment.
 """
 
-import re
+import asyncio
 import uuid
 from typing import Any
 
 from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.claude.kept import UUID, History, kept
 from treadle.drivers.claude.session import ClaudeSession
 from treadle.drivers.claude.tools import claude_name
 from treadle.errors import ConfigError
-from treadle.session import SessionSpec
+from treadle.session import KeptSession, SessionSpec
 from treadle.wire.claude.connection import Connection
 
 WIRE = (
     *("--output-format", "stream-json", "--verbose", "--input-format", "stream-json"),
     *("--permission-prompt-tool", "stdio", "--include-partial-messages", "--replay-user-messages"),
 )
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 
 
 class ClaudeAgent(DrivenAgent):
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> ClaudeSession:
         session_id, which = _session_choice(spec)
         argv = [*self.launch.argv, *WIRE, *which, *_options(spec, self.launch.options)]
+        history = History(self.card, env, spec.start.resume or "", spec.cwd)
         peer = await self.start(argv, Connection("host"), spec, env)
-        session = ClaudeSession(session_id, self.card, spec, peer)
+        session = ClaudeSession(session_id, self.card, spec, peer, history)
         await session.shake_hands()
         return session
+
+    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+        return await asyncio.to_thread(kept, self.card, self.env({}), cwd)
 
 
 def _session_choice(spec: SessionSpec) -> tuple[str, list[str]]:
@@ -38,7 +42,7 @@ def _session_choice(spec: SessionSpec) -> tuple[str, list[str]]:
     if start.resume is not None and not start.fork:
         return (start.resume, ["--resume", start.resume]) if start.resume else ("", ["--continue"])
     wanted = start.id or str(uuid.uuid4())
-    if not _UUID.fullmatch(wanted):
+    if not UUID.fullmatch(wanted):
         raise ConfigError(f"{wanted!r} cannot be the id of a session of Claude Code", hint="give a UUID")
     if start.resume is None:
         return wanted, ["--session-id", wanted]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from treadle.drivers.claude.tools import claude_name
-from treadle.session import Subagent
+from treadle.session import OfferedModel, Subagent
 from treadle.wire.acp.servers import transport
 
 
@@ -20,6 +20,13 @@ def subagent(given: Subagent) -> dict[str, Any]:
     if given.max_turns is not None:
         entry["maxTurns"] = given.max_turns
     return entry
+
+
+def model(told: dict[str, Any]) -> OfferedModel:
+    """A model of its list. It is chosen by its short name."""
+    value = str(told.get("value") or "")
+    name, about = str(told.get("displayName") or value), str(told.get("description") or "")
+    return OfferedModel(id=value, name=name, description=about)
 
 
 def server(entry: dict[str, Any]) -> dict[str, Any]:

@@ -16,11 +16,13 @@ from treadle.drivers.claude import forms
 from treadle.drivers.claude.control import ControlRequests
 from treadle.drivers.claude.gate import Call, GatedSession, ToolGate
 from treadle.drivers.claude.hosted import HostedTools
+from treadle.drivers.claude.kept import History
 from treadle.errors import LineTooLong, LocalError, RemoteError, TreadleError, Violation
 from treadle.events import (
     CommandRun,
     ContextCompacted,
     ErrorInfo,
+    Event,
     Message,
     ModelRouted,
     Retrying,
@@ -36,6 +38,8 @@ from treadle.session import (
     Change,
     CommandInfo,
     CommandResult,
+    ModelMenu,
+    OfferedModel,
     OwnTool,
     Prompt,
     SessionSpec,
@@ -66,8 +70,16 @@ HOOK_SECONDS = 600
 class ClaudeSession(GatedSession):
     FATAL = (LineTooLong, Violation)
 
-    def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any]) -> None:
+    def __init__(
+        self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any], history: History | None = None
+    ) -> None:
         super().__init__(session_id, card, spec, peer)
+        self._past = history
+        if history is not None and history.too_long:
+            self.emit(Warned(message="this session is too long for its history to be shown", code="history"))
+        self._models: tuple[OfferedModel, ...] = ()
+        self._last_call: Usage | None = None
+        """What the last call of the main conversation used."""
         self._control = ControlRequests(peer.say)
         self._hosted = HostedTools()
         self._hosted.add(spec.program.tools)
@@ -116,7 +128,9 @@ class ClaudeSession(GatedSession):
             for each in commands
         ]
         account = told["account"] if isinstance(told.get("account"), dict) else {}
-        models = [str(each.get("resolvedModel")) for each in told.get("models") or [] if isinstance(each, dict)]
+        offered = [each for each in told.get("models") or [] if isinstance(each, dict)]
+        models = [str(each.get("resolvedModel")) for each in offered]
+        self._models = tuple(map(forms.model, offered))
         self._info = msgspec.structs.replace(
             self._info,
             version=str(told.get("claude_code_version") or ""),
@@ -241,8 +255,14 @@ class ClaudeSession(GatedSession):
                 if parent is None:
                     self.step()
                 self._counted(event["message"].get("usage"), str(event["message"].get("model") or ""), new=True)
+                self._note_last_call(parent)
             case "message_delta":
                 self._counted(event.get("usage"), "", new=False)
+                self._note_last_call(parent)
+
+    def _note_last_call(self, parent: str | None) -> None:
+        if parent is None and self._calls_counted:
+            self._last_call = self._calls_counted[-1]
 
     def _counted(self, used: Any, model: str, *, new: bool) -> None:
         if not isinstance(used, dict):
@@ -362,6 +382,10 @@ class ClaudeSession(GatedSession):
             await self._adopted_begins.wait()
 
     def _ended(self, result: ClaudeResult) -> None:
+        if (last := self._last_call) is not None:
+            window = reading.context_window(result, last.model)
+            used = last.prompt_tokens + last.output_tokens
+            self._info = msgspec.structs.replace(self._info, context_window=window, context_used=used)
         for usage in reading.usages(result, self._totals):
             self.spend(usage)
         self._calls_counted.clear()
@@ -412,6 +436,12 @@ class ClaudeSession(GatedSession):
             return None
         turn = await self.prompt(Prompt(text=f"/{name} {args}".rstrip()))
         return CommandResult(message="", turn=turn)
+
+    def history(self) -> list[Event]:
+        return self._past.events() if self._past is not None else []
+
+    async def menu(self) -> ModelMenu:
+        return ModelMenu(current=self.spec.model or "default", offered=self._models)
 
     async def _interrupt_other(self, target: str, reason: str) -> None:
         if target in self._stoppable:

@@ -4,7 +4,8 @@ from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.codex.exec import ExecSession
 from treadle.drivers.codex.session import CodexSession
 from treadle.errors import PeerExited
-from treadle.session import SessionSpec
+from treadle.io.paths import here
+from treadle.session import KeptSession, SessionSpec
 from treadle.wire.codex.connection import Connection
 
 
@@ -19,3 +20,14 @@ class CodexAgent(DrivenAgent):
                 raise
             return ExecSession(self.card, spec, self.launch, env, self.patience)
         return session
+
+    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+        """The threads that it lists, requested from a separate process."""
+        spec = SessionSpec(cwd=cwd or here())
+        peer = await self.start(list(self.launch.argv), Connection("host"), spec, self.env({}))
+        session = CodexSession(self.card, spec, peer, self.launch.options)
+        try:
+            await session.greet()
+            return await session.kept(cwd)
+        finally:
+            await session.close()

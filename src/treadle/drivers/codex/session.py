@@ -13,9 +13,10 @@ import msgspec
 from treadle import __version__
 from treadle.drivers.card import Card, version_of
 from treadle.drivers.session import OURS, DrivenSession
-from treadle.errors import NotFound, RemoteProtocolError, TreadleError
+from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError
 from treadle.events import (
     CommandRun,
+    Event,
     Message,
     ModelRouted,
     Retrying,
@@ -26,16 +27,22 @@ from treadle.events import (
 )
 from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
+from treadle.io.within import within
 from treadle.policy.guess import access_of
-from treadle.session import Access, Answer, Change, Mode, SessionSpec
+from treadle.session import Access, Answer, Change, KeptSession, Mode, ModelMenu, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.wire.codex import events as reading
+from treadle.wire.codex.history import past
+from treadle.wire.codex.threads import kept_thread, offered_models
 from treadle.wire.common.images import data_url
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
 
 SANDBOX: dict[Mode | None, str] = {"plan": "read-only", "yolo": "danger-full-access", None: "danger-full-access"}
 POLICY = {"read-only": "readOnly", "workspace-write": "workspaceWrite", "danger-full-access": "dangerFullAccess"}
+KINDS = ["cli", "vscode", "exec", "appServer"]
+"""Whose threads are listed: those of its subagents are not."""
+LISTED = 500
 HELD_SECONDS = 0.3
 """A call counts as started when no question about it has come within this time."""
 
@@ -47,6 +54,8 @@ class CodexSession(DrivenSession):
         self._options = options
         self._thread = ""
         self._turn_id = ""
+        self._turns: Any = None
+        """What the thread held when it was opened again."""
         self._model = spec.model or ""
         self._items: dict[str, dict[str, Any]] = {}
         """Tool calls as they were announced."""
@@ -64,14 +73,13 @@ class CodexSession(DrivenSession):
 
     async def shake_hands(self) -> None:
         async with self.peer.handshake("did not answer the initialize"):
-            about = {"name": "treadle", "title": "Treadle", "version": __version__}
-            told = await self._rpc.call("initialize", {"clientInfo": about, "capabilities": {"experimentalApi": True}})
-            await self._rpc.tell("initialized", {})
+            told = await self._greet()
             opened = await self._open_thread()
         thread = opened.get("thread") if isinstance(opened, dict) else None
         if not isinstance(thread, dict) or not isinstance(thread.get("id"), str):
             raise await self.peer.blame(RemoteProtocolError, "opened a thread without an id")
         self._thread = self._id = thread["id"]
+        self._turns = thread.get("turns")
         self._model = str(opened.get("model") or self._model)
         agent = str(told.get("userAgent") or "") if isinstance(told, dict) else ""
         self._info = msgspec.structs.replace(
@@ -81,6 +89,36 @@ class CodexSession(DrivenSession):
         )
         self.warn_of_drift()
         self._warn_of_gaps()
+
+    async def greet(self) -> None:
+        """Find out about it without opening a thread."""
+        async with self.peer.handshake("did not answer the initialize"):
+            await self._greet()
+
+    async def _greet(self) -> Any:
+        about = {"name": "treadle", "title": "Treadle", "version": __version__}
+        told = await self._rpc.call("initialize", {"clientInfo": about, "capabilities": {"experimentalApi": True}})
+        await self._rpc.tell("initialized", {})
+        return told
+
+    async def kept(self, cwd: str | None) -> list[KeptSession]:
+        """The threads that it lists, latest first."""
+        params: dict[str, Any] = {"limit": LISTED, "sortKey": "updated_at", "modelProviders": [], "sourceKinds": KINDS}
+        told = await self._rpc.call("thread/list", {**params, **({"cwd": cwd} if cwd else {})})
+        threads = told.get("data") if isinstance(told, dict) else None
+        return [kept_thread(one) for one in threads or [] if isinstance(one, dict) and one.get("id")]
+
+    def history(self) -> list[Event]:
+        return past(self._turns, self._about)
+
+    async def menu(self) -> ModelMenu:
+        try:
+            async with within(self.peer.patience.handshake):
+                told = await self._rpc.call("model/list", {})
+        except TimeoutError:
+            raise RemoteError("codex did not list its models") from None
+        data = told.get("data") if isinstance(told, dict) else None
+        return ModelMenu(current=self._model, offered=tuple(offered_models(data)))
 
     async def _open_thread(self) -> Any:
         start = self.spec.start
@@ -213,7 +251,10 @@ class CodexSession(DrivenSession):
                 self._raw_item(params["item"])
             case "thread/tokenUsage/updated":
                 self.step()
-                self.spend(reading.usage(params["tokenUsage"]["last"], self._model))
+                usage = reading.usage(params["tokenUsage"]["last"], self._model)
+                window, used = params["tokenUsage"].get("modelContextWindow"), usage.prompt_tokens + usage.output_tokens
+                self._info = msgspec.structs.replace(self._info, context_window=window, context_used=used)
+                self.spend(usage)
             case "turn/started":
                 self._turn_id = params["turn"]["id"]
             case "turn/completed":

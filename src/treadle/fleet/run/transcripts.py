@@ -6,10 +6,10 @@ functions block.
 
 import glob
 import os
-import re
 from collections.abc import Mapping
 
 from treadle.drivers.card import cards
+from treadle.drivers.places import filled, place_of, slug
 from treadle.io.files import write_atomic
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.reading import read
@@ -26,7 +26,7 @@ def collect(agent: str, session: str, cwd: str, environ: Mapping[str, str]) -> d
     pattern = _pattern(agent, environ)
     if not pattern or not session:
         return found
-    for path in sorted(glob.glob(_filled(pattern, session, cwd), include_hidden=True)):
+    for path in sorted(glob.glob(filled(pattern, session, cwd), include_hidden=True)):
         size += os.path.getsize(path)
         if size > MOST:
             return {}
@@ -61,25 +61,11 @@ def _pattern(agent: str, environ: Mapping[str, str]) -> str:
     if agent == "native":
         return os.path.join(state_dir(), "sessions", "{id}", "history.jsonl")
     card = cards().get(agent.partition(":")[0])
-    for place in card.transcripts if card is not None else ():
-        first, _, rest = place.partition("/")
-        if first == "~":
-            return os.path.join(environ.get("HOME", "/"), rest)
-        if environ.get(first[1:]):
-            return os.path.join(environ[first[1:]], rest)
-    return ""
-
-
-def _filled(pattern: str, session: str, cwd: str) -> str:
-    return pattern.replace("{id}", glob.escape(session)).replace("{cwd}", _slug(cwd))
+    return place_of(card, environ) if card is not None else ""
 
 
 def _start(pattern: str, cwd: str) -> str:
     """The directory below which a session's files have the same names everywhere."""
-    fixed = pattern.replace("{cwd}", _slug(cwd)).split("/")
+    fixed = pattern.replace("{cwd}", slug(cwd)).split("/")
     at = next(number for number, part in enumerate(fixed) if "*" in part or "{" in part)
     return "/".join(fixed[:at])
-
-
-def _slug(cwd: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]", "-", os.path.realpath(cwd))

@@ -228,7 +228,7 @@ class AcpIncoming:
         if kind == "available_commands_update":
             self.commands = read_commands(update.get("availableCommands"))
         elif kind == "usage_update":
-            self.meter.cost(update.get("cost"))
+            self.meter.updated(update)
         elif kind == "session_info_update" and isinstance(update.get("title"), str):
             self.title = update["title"]
         elif kind == "current_mode_update" and isinstance(update.get("currentModeId"), str):

@@ -51,10 +51,19 @@ class UsageMeter:
         self._earlier_cost_unknown = False
         """The cost of earlier processes is still unknown, so the next total does not tell what this turn cost."""
         self._stepwise = False
+        self.context: tuple[int | None, int | None] = None, None
+        """How many tokens the conversation takes, and how many it may; None when it does not say."""
 
     def resumed(self) -> None:
         """The session was resumed: what an earlier process spent is not reported again."""
         self._billed, self._earlier_cost_unknown = self._cost, self._cost is None
+
+    def updated(self, update: dict[str, Any]) -> None:
+        """A usage_update: how full the context is, and the money spent over the whole session."""
+        self.cost(update.get("cost"))
+        used, size = _number(update, "used"), _number(update, "size")
+        if used and size:
+            self.context = used, size
 
     def cost(self, told: Any) -> None:
         """`cost` of a usage_update: money spent over the whole session."""

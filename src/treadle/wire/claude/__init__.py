@@ -7,4 +7,5 @@ There is no published specification: this follows recordings of version 2.1.325 
     records     the record types: the envelope is typed, what is inside stays as it came
     connection  one end of the conversation
     events      what the records mean in our events
+    history     the file in which it keeps a session, as events
 """

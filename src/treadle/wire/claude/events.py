@@ -38,6 +38,13 @@ def usages(result: ClaudeResult, before: dict[str, Any] | None) -> list[Usage]:
     ]
 
 
+def context_window(result: ClaudeResult, model: str) -> int | None:
+    """How many tokens a conversation with this model may have, if it says so."""
+    told = result.modelUsage.get(model)
+    window = told.get("contextWindow") if isinstance(told, dict) else None
+    return window if isinstance(window, int) and window > 0 else None
+
+
 def _by_model(now: dict[str, Any], before: dict[str, Any]) -> list[Usage]:
     found = []
     for model, used in now.items():

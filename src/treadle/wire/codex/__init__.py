@@ -6,6 +6,8 @@ what happens as `items` and asks before commands and patches. The installed prog
 
     connection  one end of the conversation, and the methods that each end calls
     events      what items, usage and errors mean in our events
+    history     the turns of an earlier thread, as events
+    threads     its lists of threads and models
     records     the lines of `codex exec --json`, read, for versions without an app-server
     exec_records  the same lines, written for any agent
 """

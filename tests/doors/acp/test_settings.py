@@ -1,0 +1,68 @@
+"""The mode, the model and the effort as options of a session."""
+
+from typing import Any
+
+import pytest
+
+from treadle.doors.acp.settings import AS_SET, change, offered
+from treadle.errors import RemoteError
+from treadle.session import AgentInfo, Change, ModelMenu, OfferedModel, Reasoning, SessionSpec
+from treadle.testing.sessions import ScriptedSession
+from treadle.wire.common.jsonrpc import Fault
+
+MODES = {"currentModeId": "plan", "availableModes": [{"id": "plan", "name": "Plan", "description": "d"}]}
+
+
+class Menu(ScriptedSession):
+    asked: ModelMenu | RemoteError = ModelMenu(current="b", offered=(OfferedModel(id="a", name="A", description="x"),))
+
+    async def menu(self) -> ModelMenu:
+        if isinstance(self.asked, RemoteError):
+            raise self.asked
+        return self.asked
+
+
+async def options(session: ScriptedSession, before: list[dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
+    try:
+        return {one["id"]: one for one in await offered(session, MODES, AS_SET, before or [])}
+    finally:
+        await session.close()
+
+
+async def test_the_model_that_is_used_is_among_those_that_are_offered() -> None:
+    found = await options(Menu(SessionSpec(cwd="/"), []))
+    assert found["model"]["currentValue"] == "b" and found["model"]["category"] == "model"
+    assert found["model"]["options"] == [{"value": "b", "name": "b"}, {"value": "a", "name": "A", "description": "x"}]
+    assert found["mode"]["options"] == [{"value": "plan", "name": "Plan", "description": "d"}]
+    assert found["effort"]["currentValue"] == AS_SET and found["effort"]["category"] == "thought_level"
+
+
+async def test_the_model_that_was_used_first_can_be_chosen_again() -> None:
+    found = await options(Menu(SessionSpec(cwd="/"), []), [{"id": "model", "currentValue": "own"}])
+    assert [one["value"] for one in found["model"]["options"]] == ["b", "own", "a"]
+
+
+async def test_what_an_agent_cannot_change_is_not_offered() -> None:
+    assert set(await options(Menu(SessionSpec(cwd="/"), [], ["switch_model", "effort"]))) == {"mode"}
+
+
+async def test_a_list_that_cannot_be_had_leaves_the_model_that_is_known() -> None:
+    session = Menu(SessionSpec(cwd="/"), [])
+    session.asked = RemoteError("no")
+    session._info = AgentInfo(name="x", capabilities=session.info.capabilities, models=("m",))
+    assert [one["value"] for one in (await options(session))["model"]["options"]] == ["m"]
+    assert "model" not in await options(ScriptedSession(SessionSpec(cwd="/"), []))
+
+
+def test_a_value_that_is_not_offered_is_refused_with_those_that_are() -> None:
+    known = [
+        {"id": "model", "options": [{"value": "a"}]},
+        {"id": "effort", "options": [{"value": AS_SET}, {"value": "low"}]},
+    ]
+    assert change(known, "model", "a") == Change(model="a")
+    assert change(known, "effort", "low") == Change(thinking=Reasoning(effort="low"))
+    assert change(known, "effort", AS_SET) == Change(thinking=Reasoning())
+    with pytest.raises(Fault, match="model cannot be 'z'"):
+        change(known, "model", "z")
+    with pytest.raises(Fault, match="no option 'colour'"):
+        change(known, "colour", "z")
