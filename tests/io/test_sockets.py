@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,22 @@ def test_nobody_listening_is_not_found_and_a_place_that_cannot_be_used_says_so(t
     for owned in (True, False):
         with pytest.raises(StorageError, match="listen at|lock"):
             sockets.listen(str(tmp_path / "no" / "s"), owned=owned)
+
+
+def test_who_finds_the_file_can_connect(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{number}.sock") for number in range(200)]
+    listeners = []
+
+    def make() -> None:
+        listeners.extend(sockets.listen(path, owned=True) for path in paths)
+
+    maker = threading.Thread(target=make)
+    maker.start()
+    for path in paths:
+        while not os.path.exists(path):
+            assert maker.is_alive() or os.path.exists(path)
+        sockets.connect(path).close()
+    maker.join()
+    for listener in listeners:
+        listener.close()
+    assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, paths))

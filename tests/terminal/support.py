@@ -1,5 +1,6 @@
 """Shared by the tests of the terminal: real supervisors, real clients, and bounded waits."""
 
+import atexit
 import json
 import os
 import socket
@@ -8,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,30 +29,53 @@ def until(true: Callable[[], Any], what: str = "", wait: float = WAIT) -> Any:
     return found
 
 
-class Stage:
-    """A directory with terminals, all of which are gone when the test ends."""
+class Launcher:
+    """The process that starts terminals: see `launcher.py`."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        self._launcher = subprocess.Popen(
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("launcher.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=env,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
+
+    def start(self, settings: dict[str, Any]) -> None:
+        assert self._process.stdin and self._process.stdout
+        request = {"environ": dict(os.environ), "settings": settings}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline().strip()
+        if answer.startswith("! ") or not answer:
+            raise RuntimeError(answer)
+
+    def close(self) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(WAIT)
+
+
+@cache
+def shared_launcher() -> Launcher:
+    """One for all tests of this process, because it takes most of a second to load."""
+    made = Launcher()
+    atexit.register(made.close)
+    return made
+
+
+class Stage:
+    """A directory with terminals, all of which are gone when the test ends."""
+
+    def __init__(self, directory: Path, launcher: Launcher | None = None) -> None:
+        self.directory = directory
+        self._launcher = launcher or shared_launcher()
         self._ids = 0
 
     def start(self, *command: str, **settings: Any) -> Place:
         self._ids += 1
         name = settings.setdefault("id", f"t{self._ids}")
-        request = {"command": command, "directory": str(self.directory), "linger": 100.0, **settings}
-        assert self._launcher.stdin and self._launcher.stdout
-        print(json.dumps(request), file=self._launcher.stdin, flush=True)
-        answer = self._launcher.stdout.readline().strip()
-        if answer.startswith("! ") or not answer:
-            raise RuntimeError(answer)
+        self._launcher.start({"command": command, "directory": str(self.directory), "linger": 100.0, **settings})
         return Place(str(self.directory), name)
 
     def python(self, code: str, *arguments: str, **settings: Any) -> Place:
@@ -62,10 +87,6 @@ class Stage:
             if found := table.look(supervisor):
                 for process in (*table.descendants(supervisor), found):
                     table.send(process, 9)
-        assert self._launcher.stdin and self._launcher.stdout
-        self._launcher.stdin.close()
-        self._launcher.stdout.close()
-        self._launcher.wait(WAIT)
 
 
 @contextmanager

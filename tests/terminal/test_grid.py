@@ -38,7 +38,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(PIECES, max_size=25))
 def test_random_sequences_are_drawn_as_the_emulator_draws_them(pieces: list[str]) -> None:
     data = "".join(pieces).encode()

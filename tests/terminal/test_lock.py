@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.support import Stage, alive, connected, until
+from tests.terminal.support import Launcher, Stage, alive, connected, until
 from treadle.errors import Busy, StorageError
 from treadle.io.process import table
 from treadle.terminal import lock
@@ -18,7 +18,7 @@ from treadle.terminal.places import Place
 
 def test_a_second_supervisor_of_one_id_is_refused_with_who_has_it(stage: Stage) -> None:
     place = stage.start("sleep", "60", id="one")
-    with pytest.raises(RuntimeError, match=rf"already has a supervisor: process {place.pids()[0]}"):
+    with pytest.raises(RuntimeError, match=rf"is already running: supervisor {place.pids()[0]}"):
         stage.start("sleep", "60", id="one")
     with connected(place) as client:
         assert client.status().alive == 1
@@ -34,22 +34,20 @@ def test_a_stale_pid_file_is_taken_over(stage: Stage, content: str) -> None:
 
 
 def test_of_many_that_start_at_once_exactly_one_wins(tmp_path: Path) -> None:
-    def start(number: int) -> bool:
-        stage = Stage(tmp_path)
+    def start(launcher: Launcher) -> bool:
         try:
-            stage.start("sleep", "60", id="same")
+            Stage(tmp_path, launcher).start("sleep", "60", id="same")
             return True
         except RuntimeError:
             return False
-        finally:
-            stages.append(stage)
 
-    stages: list[Stage] = []
     tmp_path.chmod(0o700)
+    launchers = [Launcher() for _ in range(5)]
     with ThreadPoolExecutor(5) as pool:
-        won = list(pool.map(start, range(5)))
-    for stage in stages:
-        stage.close()
+        won = list(pool.map(start, launchers))
+    Stage(tmp_path).close()
+    for launcher in launchers:
+        launcher.close()
     assert won.count(True) == 1
 
 
@@ -58,7 +56,7 @@ def test_a_lock_held_by_another_supervisor_of_this_protocol_counts(stage: Stage)
     path.write_text("4242\n4243")
     with path.open("r+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(RuntimeError, match="process 4242"):
+        with pytest.raises(RuntimeError, match="supervisor 4242, program 4243"):
             stage.start("true", id="theirs")
 
 

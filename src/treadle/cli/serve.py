@@ -1,5 +1,6 @@
 """`treadle serve`: the page and the HTTP interface."""
 
+import os
 import signal
 import sys
 from typing import Any
@@ -102,7 +103,7 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
             authority=listening.authority,
         )
         async with served(server, listening) as serving:
-            with running.noted(listening.address, listening.unix):
+            with running.noted(listening.address, listening.unix, terminals=os.path.abspath(server.site.terminals)):
                 _announce(tokens, listening, right, as_json)
                 return await serving
 

@@ -27,16 +27,18 @@ def listen(path: str, backlog: int = BACKLOG, *, owned: bool = False) -> socket.
 
 
 def _listen(path: str, backlog: int) -> socket.socket:
-    handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    """Made under another name of the same length, and renamed: who finds the file can connect."""
+    handle, made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), f"{path[:-1]}~"
     try:
         try:
-            os.unlink(path)
+            os.unlink(made)
         except FileNotFoundError:
             pass
-        handle.bind(path)
-        os.chmod(path, 0o600)  # before anybody can connect
+        handle.bind(made)
+        os.chmod(made, 0o600)
         handle.listen(backlog)
         handle.setblocking(False)
+        os.rename(made, path)
     except OSError as error:
         handle.close()
         raise files.storage_error(error, path, "listen at") from error
@@ -44,7 +46,7 @@ def _listen(path: str, backlog: int) -> socket.socket:
 
 
 def is_served(path: str) -> bool:
-    """Whether someone takes connections there. That the file exists does not say so: it is made a moment earlier."""
+    """Whether someone takes connections there. That the file exists does not say so: it outlives its process."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as handle:
         return handle.connect_ex(path) == 0
 

@@ -27,6 +27,8 @@ class ServerNote(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it belongs to the fleet, which ends it when it goes down."""
     moved: str = ""
     """Why it has another port than before."""
+    terminals: str = ""
+    """The directory whose terminals it shows; empty for those of `treadle ls`."""
 
 
 def _path() -> str:
@@ -34,7 +36,7 @@ def _path() -> str:
 
 
 @contextmanager
-def noted(address: str, unix: str, *, background: bool = False, moved: str = "") -> Iterator[None]:
+def noted(address: str, unix: str, *, background: bool = False, moved: str = "", terminals: str = "") -> Iterator[None]:
     """Note where this server is for as long as it runs."""
     mine = table.look(os.getpid())
     note = ServerNote(
@@ -44,6 +46,7 @@ def noted(address: str, unix: str, *, background: bool = False, moved: str = "")
         unix=unix,
         background=background,
         moved=moved,
+        terminals=terminals,
     )
     write_atomic(_path(), msgspec.json.encode(note))
     try:

@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 
-from treadle.errors import Busy
+from treadle.errors import Busy, TreadleError
 from treadle.io import paths
 from treadle.io.files import move_if_there, storage_error, write_atomic
 from treadle.terminal.places import Place
@@ -93,7 +93,15 @@ def take(place: Place) -> Lock:
         if _is_at(fd, place.pid):
             break
         os.close(fd)  # its last holder removed it between our open and our lock
-    _refuse_survivor(place, fd)
+    try:
+        _refuse_survivor(place)
+        if os.path.exists(place.exit):
+            from treadle.terminal import unmerged
+
+            unmerged.check(place)
+    except TreadleError:
+        os.close(fd)
+        raise
     os.fchmod(fd, 0o600)
     return Lock(place, fd)
 
@@ -113,11 +121,11 @@ def _held(place: Place) -> str:
         if pid:
             break
         time.sleep(0.05)
-    running = f", running process {child}" if child else ""
-    return f"session {place.id} already has a supervisor: process {pid or 'unknown'}{running}"
+    running = f", program {child}" if child else ""
+    return f"session {place.id} is already running: supervisor {pid or 'unknown'}{running}"
 
 
-def _refuse_survivor(place: Place, fd: int) -> None:
+def _refuse_survivor(place: Place) -> None:
     """Refuse to start a second copy of a program that outlived its supervisor.
 
     Pids are reused, but a supervisor's program leads its own session, which a process with a reused pid rarely does.
@@ -128,7 +136,6 @@ def _refuse_survivor(place: Place, fd: int) -> None:
     except OSError:
         return
     if survives:
-        os.close(fd)
         raise Busy(
             f"session {place.id} has no supervisor, but its process {child} is still running",
             hint=f"end it with `kill {child}`, or remove {place.pid} if that is another program",

@@ -39,7 +39,7 @@ class TerminalSettings:
         self.kill_process_group = True
         self.env: list[tuple[str, str]] = []
         self.term = ""
-        self.linger = 10.0
+        self.linger = 3.0
         self.resize_policy = "latest"
         self.record = ""
         self.notify = ""

@@ -11,8 +11,9 @@ import secrets
 
 from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.io.files import is_locked
-from treadle.io.paths import private_dir, state_dir
+from treadle.io.paths import private_dir
 from treadle.io.removing import remove_tree
+from treadle.terminal import unmerged
 from treadle.terminal.history import exit_record
 from treadle.terminal.listing import row
 from treadle.terminal.places import Place, default_directory
@@ -22,23 +23,16 @@ from treadle.workspace.reopened import open_workspace
 from treadle.workspace.workspace import Workspace, prepare
 
 
-def _base() -> str:
-    return os.path.join(state_dir(), "worktrees")
-
-
 def check_free(settings: TerminalSettings) -> None:
-    """An ended terminal with the same id may have left work, which would no longer be found by its id."""
+    """Refuse an id that is not free for another worktree before one is made for it."""
     place = Place(settings.directory or default_directory(), settings.id) if settings.id else None
-    if place is not None and not is_locked(place.pid) and holds_work(place):
-        raise ConfigError(
-            f"the last program in {place.id} has left work in its worktree",
-            hint=f"`treadle merge {place.id}` brings it over, --discard throws it away; or use another id",
-        )
+    if place is not None and not is_locked(place.pid):
+        unmerged.check(place)
 
 
 def holds_work(place: Place) -> bool:
-    """Whether a terminal that has ended has a worktree that was neither brought over nor thrown away."""
-    return bool(_directory(_workdir(place)))
+    """Whether a terminal has a worktree that was neither brought over nor thrown away."""
+    return bool(unmerged.directory(_workdir(place)))
 
 
 def make(name: str, settings: TerminalSettings) -> Workspace:
@@ -47,7 +41,7 @@ def make(name: str, settings: TerminalSettings) -> Workspace:
     if enclosing(source) is None:
         raise ConfigError(f"{source} is not in a git repository, so it has no worktree", hint="run git init there")
     own = f"{re.sub(r'[^A-Za-z0-9_-]+', '-', name).strip('-')[:40] or 'terminal'}-{secrets.token_hex(3)}"
-    directory = private_dir(os.path.join(private_dir(_base()), own))
+    directory = private_dir(os.path.join(private_dir(unmerged.base()), own))
     try:
         made = prepare("worktree", source, directory, name=own)
         settings.workdir = made.root
@@ -60,25 +54,13 @@ def make(name: str, settings: TerminalSettings) -> Workspace:
 def of(place: Place) -> Workspace:
     """The directory of a terminal that was started with `run --worktree`, also after its program has ended."""
     workdir = _workdir(place)
-    if not _is_own(workdir):
+    if not unmerged.is_own(workdir):
         raise NotFound(f"{place.id} has no worktree of its own", hint="`treadle run --worktree` starts one with it")
-    directory = _directory(workdir)
+    directory = unmerged.directory(workdir)
     found = open_workspace(directory) if directory else None
     if found is None:
         raise NotFound(f"the worktree of {place.id} was removed")
     return found
-
-
-def _is_own(workdir: str) -> bool:
-    return workdir.startswith(os.path.join(os.path.realpath(_base()), ""))
-
-
-def _directory(workdir: str) -> str:
-    """The directory of the workspace that a program works in; empty when it has none, or that is gone."""
-    if not _is_own(workdir) or not os.path.isdir(workdir):
-        return ""
-    base = os.path.realpath(_base())
-    return os.path.join(base, os.path.relpath(workdir, base).split(os.sep)[0])
 
 
 def _workdir(place: Place) -> str:

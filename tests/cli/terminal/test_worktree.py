@@ -86,3 +86,15 @@ def test_a_terminal_without_a_worktree_has_nothing_to_show(shell: Shell) -> None
     done = shell.run("run", "--worktree", "--detach", "--", "sleep", "100")
     assert done.returncode == 1 and "not in a git repository" in done.stderr
     assert not os.path.exists(shell.directory.parent / "worktrees")
+
+
+def test_no_other_terminal_takes_the_id_by_which_the_work_is_found(shell: Shell, repository: Path) -> None:  # noqa: F811
+    workdir = start(shell, "echo new > b.txt")
+    shell("kill", "w")
+    shell("run", "--detach", "--id", "other", "--", "sleep", "100")
+    for taking in (["run", "--detach", "--id", "w", "--", "sleep", "100"], ["rename", "other", "w"]):
+        refused = shell.run(*taking)
+        assert refused.returncode == 1 and "has left work in its worktree" in refused.stderr, taking
+    assert "b.txt" in shell("diff", "w") and "1 changed file" in shell("merge", "w")
+    assert (repository / "b.txt").read_text() == "new\n" and not workdir.exists()
+    assert shell("rename", "other", "w") is not None

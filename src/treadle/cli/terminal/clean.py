@@ -31,9 +31,17 @@ def main(arguments: list[str]) -> int:
     if "--json" in given.flags:
         show({"removed": "--force" in given.flags, "files": found, "bytes": total})
     else:
-        advice = "" if "--force" in given.flags or not found else "; say --force to do it"
-        sys.stdout.write(f"{len(found)} file{'' if len(found) == 1 else 's'}, {total} bytes{advice}\n")
+        sys.stdout.write(f"{_sum(found, total, '--force' in given.flags)}\n")
     return 0
+
+
+def _sum(found: list[str], total: int, done: bool) -> str:
+    if not found:
+        return "Nothing to clean"
+    logs = sum(path.endswith((".log", ".log.1")) for path in found)
+    parts = [(logs, "log file"), (len(found) - logs, "other file" if logs else "file")]
+    words = " and ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in parts if count)
+    return f"Cleaned {words}, {total} bytes" if done else f"Would clean {words}, {total} bytes; say --force to do it"
 
 
 def _old_files(where: str, before: float) -> list[str]:

@@ -21,7 +21,7 @@ Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on
   --notify COMMAND      run this in a shell when it starts to wait for a person, with TREADLE_ID, TREADLE_STATE,
                         TREADLE_MESSAGE and TREADLE_DIR set
   --record FILE         record what is shown as an asciicast
-  --linger SECONDS      how long to answer after it has ended (10)
+  --linger SECONDS      how long to answer after it has ended (3)
   --kill-process-group=BOOL
                         false: signal only the program itself, and leave what it leaves behind (true)
   --session-env-var NAME

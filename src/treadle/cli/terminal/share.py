@@ -47,7 +47,7 @@ def _make(name: str, seconds: float, as_json: bool) -> int:
     server = running.find()
     if server is None:
         raise NotFound("no page is served here", hint="`treadle serve` serves it")
-    place = find(default_directory(), name)
+    place = find(server.terminals or default_directory(), name)
     with Client(place.sock) as client:
         started = str(client.detail()["started"])
     made, code = Tokens().share(place.id, started, seconds)
