@@ -12,11 +12,12 @@ import pytest
 from tests.drivers.programs import KEY, PROGRAMS, environment, install
 from tests.drivers.scenarios import DONE, USED
 from tests.terminal.random_sends import Driven, play
+from tests.terminal.tally import Tally
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.drivers.card import cards
 from treadle.testing.server import ModelServer
 
-SENDS, LONGEST = 40, 10.0
+SENDS, BLOCK, LONGEST = 40, 8, 10.0
 
 ASKING = {"claude": ("--permission-mode", "default"), "codex": ("--sandbox", "read-only")}
 """Without this they run a harmless command unasked. Codex then refuses it by itself, and asks nothing."""
@@ -28,10 +29,10 @@ class RealAgent(Driven):
     ANSWER = "\\e"
     PAUSES = (0, 0.5, 2, 5)
 
-    def __init__(self, kind: str, directory: Path, home: Path, server: ModelServer) -> None:
+    def __init__(self, kind: str, seed: int, directory: Path, home: Path, server: ModelServer) -> None:
         self.wanted, self.home, self.server, self.work = kind, home, server, directory / "work"
         self.work.mkdir(parents=True)
-        super().__init__(0, 1, LONGEST, directory)
+        super().__init__(0, seed, LONGEST, directory)
 
     def program(self, seed: int) -> list[str]:
         self.kind = self.wanted
@@ -78,9 +79,17 @@ async def test_no_send_approves_joins_or_misstates(name: str, tmp_path: Path, tm
         when=r"do ask \d+", call=(CallLine(name=tool, arguments=arguments, id="call_1"),), times="always", usage=USED
     )
     saying = ScriptedReply(text=DONE, times="always", usage=USED)
-    async with ModelServer(Script(reply=(asking, saying)), batch=False) as server:
-        home = tmp_path_factory.mktemp("home")
-        agent = await asyncio.to_thread(RealAgent, name, tmp_path / "t", home, server)
-        lines = await asyncio.to_thread(play, [agent], SENDS)
-    print(name, time.strftime("%H:%M"), *lines, sep="\n")
-    assert lines[-1] == f"{SENDS} sends, 0 violations", lines
+
+    async def block(number: int) -> dict[str, Any]:
+        async with ModelServer(Script(reply=(asking, saying)), batch=False) as server:
+            home = tmp_path_factory.mktemp("home")
+            agent = await asyncio.to_thread(RealAgent, name, number, tmp_path / str(number), home, server)
+            return await asyncio.to_thread(play, [agent], BLOCK)
+
+    loop = asyncio.get_running_loop()
+    fill = Tally(f"terminals-{name}").fill
+    found = await asyncio.to_thread(
+        fill, SENDS, lambda number: asyncio.run_coroutine_threadsafe(block(number), loop).result()
+    )
+    print(name, time.strftime("%H:%M"), found, sep="\n")
+    assert ", 0 violations" in found

@@ -6,7 +6,7 @@
   and 4 mean that it was not.
 
 Run as a program: `python -m tests.terminal.random_sends SEED SENDS AGENTS SECONDS DIRECTORY`, with the longest stop in
-seconds. Prints each violation, and a line of counts.
+seconds. Prints the counts and each violation as JSON.
 """
 
 import json
@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.installed import treadle
 from treadle.terminal.client import Client
@@ -132,8 +133,8 @@ class Driven:
         return found
 
 
-def play(driven: Sequence[Driven], sends: int) -> list[str]:
-    """All of them at once. Returns each violation, and a line of counts at the end."""
+def play(driven: Sequence[Driven], sends: int) -> dict[str, Any]:
+    """All of them at once. Returns how many sends there were, which codes they gave, and each violation."""
     threads = [threading.Thread(target=one.send, args=(sends // len(driven),)) for one in driven]
     threads += [threading.Thread(target=act) for one in driven for act in (one.stop_and_go, one.look_after)]
     for thread in threads:
@@ -142,13 +143,12 @@ def play(driven: Sequence[Driven], sends: int) -> list[str]:
         thread.join()
     counts: Counter[str] = Counter()
     found = [line for one in driven for line in one.violations(counts)]
-    codes = ", ".join(f"{how} x{count}" for how, count in sorted(counts.items()))
-    return [*found, codes, f"{sum(counts.values())} sends, {len(found)} violations"]
+    return {"sends": sum(counts.values()), "codes": counts, "violations": found}
 
 
 def main(seed: int, sends: int, agents: int, longest: float, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    print("\n".join(play([Driven(number, seed, longest, directory) for number in range(agents)], sends)))
+    print(json.dumps(play([Driven(number, seed, longest, directory) for number in range(agents)], sends)))
 
 
 if __name__ == "__main__":
