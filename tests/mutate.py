@@ -10,6 +10,7 @@ well. `--write` keeps the score by room in docs/explanation/mutation.md.
 
 import argparse
 import ast
+import itertools
 import os
 import random
 import shutil
@@ -26,6 +27,7 @@ SOURCES = TOP / "src"
 PACKAGE = SOURCES / "treadle"
 PAGE = TOP / "docs" / "explanation" / "mutation.md"
 SECONDS = 300.0
+TIMES = itertools.count(1)
 COMPARED = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -138,16 +140,24 @@ def noticed(module: Path, source: str, sources: Path, tests: list[str]) -> bool:
     """Whether the tests fail when the module has this source. A run that hangs has noticed it, too."""
     place = sources / module.relative_to(SOURCES)
     before = place.read_text()
-    place.write_text(source)
-    environment = {**os.environ, "PYTHONPATH": str(sources), "PYTHONDONTWRITEBYTECODE": "1"}
+    _put(place, source)
+    environment = {**os.environ, "PYTHONPATH": str(sources)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
     try:
         done = subprocess.run(argv, cwd=TOP, env=environment, capture_output=True, timeout=SECONDS)
         return done.returncode != 0
     except subprocess.TimeoutExpired:
+        print(f"no end after {SECONDS:.0f} s, taken for noticed: {module.relative_to(TOP)}", flush=True)
         return True
     finally:
-        place.write_text(before)
+        _put(place, before)
+
+
+def _put(place: Path, source: str) -> None:
+    """With a time that it never had, so that Python's compiled files can be kept for all modules but this one."""
+    place.write_text(source)
+    os.utime(place, (second := next(TIMES), second))
 
 
 def changed_modules() -> list[Path]:
