@@ -1,5 +1,6 @@
 """What all tests share: a private state directory, and the rule that in CI nothing may be skipped."""
 
+import gc
 import importlib
 import itertools
 import os
@@ -56,6 +57,14 @@ if len(os.environ.get("TMPDIR", "")) > 20 and os.access("/tmp", os.W_OK):
 # to keep no compiled files.
 sys.dont_write_bytecode = False
 HOMES = itertools.count()
+# All that is loaded stays until the end: the collector would go through it again and again, which takes longer than
+# loading. It is on while tests run, and looks only at what they make.
+gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
