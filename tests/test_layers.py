@@ -153,6 +153,8 @@ ACTS = {
     *("open", "os.open", "os.fdopen", "os.rename", "os.replace", "os.link", "fcntl.flock", "fcntl.lockf"),
     *("os.fork", "os.execv", "os.execve", "os.posix_spawn", "os.posix_spawnp", "os.kill", "os.killpg"),
     *("subprocess.run", "subprocess.Popen", "subprocess.check_output", "signal.pidfd_send_signal", "shutil.move"),
+    # Ctrl-C would break into a step of the loop: io.process.loop runs it.
+    *("asyncio.run", "asyncio.Runner"),
 }
 ACTING_METHODS = {"read_text", "write_text", "read_bytes", "write_bytes"}
 ACT_THEMSELVES = {

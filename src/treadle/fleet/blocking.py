@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from treadle.errors import LocalError
+from treadle.io.process.loop import Stepping
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -19,28 +20,28 @@ def call(connect: Connect[C], work: Callable[[C], Awaitable[T]], instead: str) -
         async with connect() as found:
             return await work(found)
 
-    with _runner(instead) as runner:
-        return runner.run(connected())
+    with _loop(instead) as loop:
+        return loop.run(connected())
 
 
 def each(connect: Connect[C], made: Callable[[C], AsyncGenerator[T]], instead: str) -> Iterator[T]:
     """Connect and give one after the other."""
-    with _runner(instead) as runner:
+    with _loop(instead) as loop:
         stack = connect()
-        changes = made(runner.run(stack.__aenter__()))
+        changes = made(loop.run(stack.__aenter__()))
         try:
             while True:
-                yield runner.run(anext(changes))
+                yield loop.run(anext(changes))
         except StopAsyncIteration:
             return
         finally:
-            runner.run(changes.aclose())
-            runner.run(stack.__aexit__(None, None, None))
+            loop.run(changes.aclose())
+            loop.run(stack.__aexit__(None, None, None))
 
 
-def _runner(instead: str) -> asyncio.Runner:
+def _loop(instead: str) -> Stepping:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.Runner()
+        return Stepping()
     raise LocalError("an event loop runs here already", hint=instead)

@@ -269,6 +269,7 @@ def main(argv: list[str] | None = None) -> None:
     import argparse
 
     from treadle.errors import TreadleError
+    from treadle.io.process.loop import run_async
 
     parser = argparse.ArgumentParser(
         prog="python -m treadle.testing.server", description="Serve a scripted model over HTTP."
@@ -282,7 +283,7 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     try:
         script, faults = load(args.script), [breaking.parse(fault) for fault in args.fault]
-        asyncio.run(_serve(ModelServer(script, faults=faults, port=args.port, batch=not args.unbatched)))
+        run_async(_serve(ModelServer(script, faults=faults, port=args.port, batch=not args.unbatched)))
     except (TreadleError, OSError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
 

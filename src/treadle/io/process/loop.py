@@ -7,36 +7,48 @@ just seen that a future is not done and is about to set its result. That then fa
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
 
-def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`: the first Ctrl-C cancels `work`, the second one ends what does not heed the first."""
-    task: asyncio.Task[T] | None = None
-    interrupted = False
+class Stepping:
+    """An event loop for several pieces of work, one after the other."""
 
-    async def main() -> T:
-        nonlocal task
-        task = asyncio.current_task()
-        return await work
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
 
-    def interrupt(signum: int, frame: object) -> None:
-        nonlocal interrupted
-        if interrupted or task is None or task.done():
-            raise KeyboardInterrupt
-        interrupted = True
-        runner.get_loop().call_soon_threadsafe(task.cancel)
+    def __enter__(self) -> Self:
+        self._runner.__enter__()
+        return self
 
-    in_main = threading.current_thread() is threading.main_thread()
-    ours = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with asyncio.Runner() as runner:
+    def __exit__(self, *error: object) -> None:
+        self._runner.close()
+
+    def run(self, work: Awaitable[T]) -> T:
+        """The first Ctrl-C cancels `work`, the second one ends what does not heed the first."""
+        task: asyncio.Task[T] | None = None
+        interrupted = False
+
+        async def main() -> T:
+            nonlocal task
+            task = asyncio.current_task()
+            return await work
+
+        def interrupt(signum: int, frame: object) -> None:
+            nonlocal interrupted
+            if interrupted or task is None or task.done():
+                raise KeyboardInterrupt
+            interrupted = True
+            self._runner.get_loop().call_soon_threadsafe(task.cancel)
+
+        in_main = threading.current_thread() is threading.main_thread()
+        ours = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if ours:
             signal.signal(signal.SIGINT, interrupt)
         try:
-            return runner.run(main())
+            return self._runner.run(main())
         except asyncio.CancelledError:
             if interrupted:
                 raise KeyboardInterrupt from None
@@ -44,5 +56,11 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         finally:
             if ours:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-            if task is None:  # Ctrl-C came before its first step
+            if task is None and isinstance(work, Coroutine):  # Ctrl-C came before its first step
                 work.close()
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, with Ctrl-C as above."""
+    with Stepping() as loop:
+        return loop.run(work)
