@@ -118,7 +118,7 @@ package: setup
 test-all-pythons:
 	$(PYTHON) tests/all_pythons.py $(TESTS)
 
-# What is published: the wheel, with man pages and completion scripts, and the sdist.
+# What is published: the wheel, with man pages, completion scripts and JSON Schemas, and the sdist.
 dist: setup
 	@rm -rf dist build/share
 	@$(BIN)/treadle man --write build/share/man >/dev/null
@@ -126,6 +126,7 @@ dist: setup
 	@$(BIN)/treadle completion bash >build/share/bash-completion/completions/treadle
 	@$(BIN)/treadle completion zsh >build/share/zsh/site-functions/_treadle
 	@$(BIN)/treadle completion fish >build/share/fish/vendor_completions.d/treadle.fish
+	@$(BIN)/treadle host schema --write build/share/treadle/abp-v0.1
 	@$(BIN)/python -m build --no-isolation --outdir dist .
 
 UV = build/lock-venv/bin/uv

@@ -1,4 +1,4 @@
-"""What the build adds: man pages and completion scripts that `make dist` has written, and addresses of the project.
+"""What the build adds: man pages, completions and schemas that `make dist` has written, and the project's addresses.
 
 The address of the repository is in `TREADLE_PROJECT_URL`, which the release sets. With it the package has project URLs,
 and the README's links and pictures, which are relative in a checkout, lead there. Without it there are no URLs, and the

@@ -129,7 +129,12 @@ def test_backends_probe_and_schema(source: Path) -> None:
     assert set(known["backends"]) >= {"mine", "native"}
     probed = json.loads(treadle("host", "probe", "native", "--sidecar", command("exit_before_hello"), "--json").stdout)
     assert [each["ok"] for each in probed] == [True, False]
-    assert "receipt_sha256" in treadle("host", "schema", "receipt").stdout
+    receipt = treadle("host", "schema", "receipt").stdout
+    assert "receipt_sha256" in receipt
+    treadle("host", "schema", "--write", str(source / "schemas"))
+    assert (source / "schemas" / "receipt.schema.json").read_text() == receipt
+    assert len(list((source / "schemas").iterdir())) == 13
+    assert "give NAME to print one" in treadle("host", "schema").stderr
     assert treadle("host", "recover", "--json").stdout.strip() == "[]"
 
 

@@ -38,6 +38,7 @@ from treadle.host.running import RunUnderWay, ask_to_stop, find_running, follow,
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.host.validate import check_file
+from treadle.io.files import write_atomic
 from treadle.io.opening import opened
 from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
@@ -385,10 +386,18 @@ def validate(file: str, as_json: bool) -> None:
 
 
 @host.command("schema")
-@click.argument("name", type=click.Choice(list(TYPES)))
-def schema(name: str) -> None:
-    """Print the JSON Schema of one of the contract's types."""
-    click.echo(text(name), nl=False)
+@click.argument("name", type=click.Choice(list(TYPES)), required=False)
+@click.option("--write", "directory", type=click.Path(file_okay=False), help="Write all of them to DIRECTORY.")
+def schema(name: str | None, directory: str | None) -> None:
+    """Print the JSON Schema of one of the contract's types, or write all of them."""
+    if (name is None) == (directory is None):
+        raise click.UsageError("give NAME to print one, or --write DIRECTORY for all")
+    if name is not None:
+        click.echo(text(name), nl=False)
+    if directory is not None:
+        os.makedirs(directory, exist_ok=True)
+        for each in TYPES:
+            write_atomic(os.path.join(directory, f"{each}.schema.json"), text(each).encode(), mode=0o644)
 
 
 @host.command("ps")

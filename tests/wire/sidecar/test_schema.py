@@ -1,6 +1,6 @@
-"""The shipped schemas match the types, and what we write is valid."""
+"""The schemas change only when that is meant, and what we write is valid."""
 
-import os
+import hashlib
 
 import jsonschema
 import msgspec
@@ -8,19 +8,28 @@ import pytest
 
 from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
 from treadle.wire.sidecar.receipts import Receipt
-from treadle.wire.sidecar.schema import HERE, TYPES, schema, text
+from treadle.wire.sidecar.schema import TYPES, schema, text
+
+PUBLISHED = {
+    "work-order": "dec211bac323ba86",
+    "receipt": "8b8d8bdaffa4a627",
+    "policy": "a202da65e94e6bcc",
+    "event": "d783941d57d2cb3e",
+    "envelope": "6cec5ba0a33ac435",
+    "hello": "b0432a52dd9575fb",
+    "run": "b9ce3a225c018a22",
+    "event-envelope": "7e5afec2377da0ef",
+    "final": "f3fdf01967ff985d",
+    "fatal": "fecec242cdf5cf3d",
+    "cancel": "46f86b481bf415eb",
+    "ping": "8ba37faca5802f8c",
+    "pong": "b6e773cf8648bae5",
+}
+"""The begin of each schema's SHA-256: who changes a type of the contract says so here."""
 
 
-@pytest.mark.parametrize("name", TYPES)
-def test_the_shipped_schema_is_the_generated_one(name: str) -> None:
-    shipped = HERE / f"{name}.schema.json"
-    if os.environ.get("UPDATE_DOCS"):
-        shipped.write_text(text(name))
-    assert shipped.read_text() == text(name), "`make docs` writes it anew"
-
-
-def test_nothing_else_is_shipped() -> None:
-    assert {path.name for path in HERE.iterdir()} == {f"{name}.schema.json" for name in TYPES}
+def test_the_schemas_are_those_that_were_published() -> None:
+    assert {name: hashlib.sha256(text(name).encode()).hexdigest()[:16] for name in TYPES} == PUBLISHED
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ ends keep are under "Rules".
     receipts    the receipt and its parts, its canonical bytes and its hash
     repair      reading what peers get wrong, with a note for each repair
     events      our events to and from the contract's
-    schema      the published JSON Schemas, which are in abp-v0.1/
+    schema      the JSON Schemas of its types
 
 The reference is docs/reference/sidecar-protocol.md.
 """

@@ -1,6 +1,5 @@
-"""JSON Schemas of the sidecar protocol, made from its types. `make docs` writes the published files."""
+"""JSON Schemas of the sidecar protocol, made from its types."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,7 +19,6 @@ from treadle.wire.sidecar.connection import (
 )
 from treadle.wire.sidecar.receipts import CAPABILITIES, CONTRACT, AnyAgentEvent, Receipt
 
-HERE = Path(__file__).parent / "abp-v0.1"
 TYPES: dict[str, Any] = {
     "work-order": WorkOrder,
     "receipt": Receipt,
