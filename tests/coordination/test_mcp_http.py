@@ -111,6 +111,15 @@ def test_nobody_without_the_token_makes_it_read_a_body(listener: HttpListener, t
                 connection.recv(1)
 
 
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+def test_without_the_token_there_is_one_answer_and_it_is_no(listener: HttpListener, method: str) -> None:
+    head = f"{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    with socket.create_connection(listener.server_address[:2], timeout=60) as connection:
+        connection.sendall(head.encode())
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answer.count(b"HTTP/1.1 ") == 1 and answer.split()[1] == b"401"
+
+
 def test_a_client_that_resets_the_connection_costs_nothing_and_is_not_a_traceback(
     listener: HttpListener, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,6 +129,14 @@ def test_what_has_no_price_is_held_where_only_money_bounds_it() -> None:
     assert "no one knows the price" in held["free"] and held["bounded"] == ""
 
 
+def test_a_limit_is_raised_by_what_was_given_at_first_and_none_stays_none() -> None:
+    given, now = OrderLimits(usd=2.0, tokens=100), OrderLimits(usd=4.0, tokens=200)
+    assert accounts.raised(now, given) == OrderLimits(usd=6.0, tokens=300)
+    assert accounts.raised(now, OrderLimits()) == OrderLimits(usd=8.0, tokens=400)
+    assert accounts.raised(OrderLimits(tokens=200), given) == OrderLimits(tokens=300)
+    assert accounts.raised(OrderLimits(usd=4.0), given) == OrderLimits(usd=6.0)
+
+
 def test_an_order_needs_of_a_budget_only_what_is_left_of_its_limit() -> None:
     """One that was parked at its limit and was given more goes on in what is left."""
     budget, limits = Budget(tokens=1000, spent_tokens=700), OrderLimits(tokens=600)

@@ -43,6 +43,8 @@ async def test_what_fits_is_found_behind_pages_of_what_does_not(bus: Bus, monkey
     monkeypatch.setattr(listing, "PAGE", 2)
     await stored(bus, order(0, project="p"), *(order(number) for number in range(1, 8)), order(8, project="p"))
     assert await ids(bus, project="p") == ["o8", "o0"] and await ids(bus, project="p", count=1) == ["o8"]
+    await stored(bus, order(9))
+    assert await ids(bus, project="p", count=1) == ["o8"]
 
 
 async def test_active_ones_are_those_that_the_scheduler_has_not_ended(bus: Bus) -> None:

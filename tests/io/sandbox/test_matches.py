@@ -34,6 +34,13 @@ def test_below_a_directory_that_matches_nothing_more_is_looked_for(tmp_path: Pat
     assert looked.find() == [str(tmp_path / "secrets")]
 
 
+def test_only_the_objects_of_a_repository_are_left_out(tmp_path: Path) -> None:
+    for place in ("objects", ".git/objects", ".git/hooks"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / ".env").touch()
+    assert sorted(named(".env", tmp_path).find()) == [str(tmp_path / ".git/hooks/.env"), str(tmp_path / "objects/.env")]
+
+
 def test_links_are_not_followed_into_other_trees(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
-from treadle.wire.sidecar.lines import repaired_line, said_twice, unusable
+from treadle.wire.sidecar.lines import repaired_line, repeated_name, said_twice, unusable
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.text(),
@@ -30,6 +30,14 @@ JSON = st.recursive(
 )
 def test_only_the_outermost_object_may_not_say_a_name_twice(line: bytes, name: str | None) -> None:
     assert said_twice(line) == name
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [(b'{"a":{"b":[{"c":1,"c":2}]}}', "c"), (b'{"a":1,"a":1}', "a"), (b'{"a":{"b":1},"b":[]}', None), (b"[]", None)],
+)
+def test_a_name_that_is_there_twice_is_found_at_any_depth(data: bytes, name: str | None) -> None:
+    assert repeated_name(data) == name
 
 
 def test_a_number_of_too_many_digits_is_refused() -> None:
