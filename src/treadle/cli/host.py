@@ -13,6 +13,7 @@ import msgspec
 
 from treadle.agents import AGENTS, find_agent
 from treadle.cli.as_json import json_option, show_json
+from treadle.cli.host_contract import schema, validate
 from treadle.cli.host_show import (
     FAILED,
     WIDTH,
@@ -37,8 +38,6 @@ from treadle.host.run import HostRun
 from treadle.host.running import RunUnderWay, ask_to_stop, find_running, follow, running, wait_for_end
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
-from treadle.host.validate import check_file
-from treadle.io.files import write_atomic
 from treadle.io.opening import opened
 from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
@@ -47,7 +46,6 @@ from treadle.session import Agent
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.receipts import encode as encode_receipt
-from treadle.wire.sidecar.schema import TYPES, text
 
 CANCEL_SECONDS = 60.0
 
@@ -68,6 +66,10 @@ def host() -> None:
     treadle host run --task "fix the test" --agent native --apply --verify "make test"
     treadle receipt show latest
     """
+
+
+host.add_command(validate)
+host.add_command(schema)
 
 
 @host.command("run")
@@ -365,39 +367,6 @@ async def _probe(names: tuple[str, ...], sidecar: str | None, config: str | None
         for result in results:
             show_probe(result)
     return 0 if all(result.ok for result in results) else 1
-
-
-@host.command("validate")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@json_option
-def validate(file: str, as_json: bool) -> None:
-    """Check a work order, a receipt, a policy or a backplane.toml against the contract.
-
-    Whatever a strict peer would not take is named. Exits with 1 when there is something.
-    """
-    report = check_file(file)
-    if as_json:
-        show_json(report)
-    else:
-        click.echo(f"{file}: {report.kind}, {'valid' if report.valid else 'not valid'}")
-        for problem in report.problems:
-            click.echo(f"  {problem}")
-    sys.exit(0 if report.valid else 1)
-
-
-@host.command("schema")
-@click.argument("name", type=click.Choice(list(TYPES)), required=False)
-@click.option("--write", "directory", type=click.Path(file_okay=False), help="Write all of them to DIRECTORY.")
-def schema(name: str | None, directory: str | None) -> None:
-    """Print the JSON Schema of one of the contract's types, or write all of them."""
-    if (name is None) == (directory is None):
-        raise click.UsageError("give NAME to print one, or --write DIRECTORY for all")
-    if name is not None:
-        click.echo(text(name), nl=False)
-    if directory is not None:
-        os.makedirs(directory, exist_ok=True)
-        for each in TYPES:
-            write_atomic(os.path.join(directory, f"{each}.schema.json"), text(each).encode(), mode=0o644)
 
 
 @host.command("ps")
