@@ -82,7 +82,7 @@ def test_every_option_says_what_it_does() -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_page_mentions_only_commands_and_pages_that_exist(path: Path) -> None:
-    for name in re.findall(r"`treadle ([a-z][a-z-]*)", TEXT[path]):
+    for name in re.findall(r"`treadle ([a-z][a-z0-9-]*)", TEXT[path]):
         assert name in (*COMMANDS, "version"), f"`treadle {name}` does not exist"
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXT[path]):
         assert (path.parent / target).exists(), f"{target} does not exist"

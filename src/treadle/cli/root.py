@@ -59,6 +59,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.acp:acp",
             "Serve an agent on stdin and stdout to an editor that speaks the Agent Client Protocol.",
         ),
+        "a2a": (
+            "treadle.cli.a2a:a2a",
+            "Serve an agent over HTTP to others that speak A2A, the Agent2Agent protocol (1.0 and 0.3).",
+        ),
         "mcp": ("treadle.cli.mcp:mcp", "Serve agents on stdin and stdout as tools of an MCP server."),
         "exec": (
             "treadle.cli.exec:exec_",

@@ -55,3 +55,11 @@ def _embedded(address: IPv6Address) -> tuple[IPv4Address, ...] | None:
 def parse(text: str) -> Address:
     """An address as the resolver gives it, possibly with a scope."""
     return ip_address(text.partition("%")[0])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, by address or name, is this machine and no other."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

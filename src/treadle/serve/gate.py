@@ -58,12 +58,22 @@ class Gate:
     """ASGI middleware. `public` are the paths that need no token, `names` the host names of this server."""
 
     def __init__(
-        self, app: ASGIApp, tokens: Tokens, *, names: Iterable[str], public: Any, cookie: str, secure: bool = False
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        *,
+        names: Iterable[str],
+        public: Any,
+        cookie: str,
+        secure: bool = False,
+        hint: str = "`treadle serve --link` prints a link to open",
     ) -> None:
         self.app = app
         self.tokens = tokens
         self.names = {name.lower() for name in names}
         self.public = public
+        self.hint = hint
+        """What to do without a token."""
         self.cookie = f"__Host-{cookie}" if secure else cookie
         self.secure = secure
         """Whether browsers reach us over TLS; then the cookie is sent over nothing else, and set by no one else."""
@@ -93,9 +103,7 @@ class Gate:
         device, by_cookie = self._device(scope, headers)
         self._check_origin(scope, headers, by_cookie)
         if device is None and not self.public(scope["path"]):
-            raise RequestRefused(
-                401, "unauthorized", "a token is needed", hint="`treadle serve --link` prints a link to open"
-            )
+            raise RequestRefused(401, "unauthorized", "a token is needed", hint=self.hint)
         if device is not None:
             self._take_turn(device)
         scope["device"] = device

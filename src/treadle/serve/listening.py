@@ -1,11 +1,11 @@
 """Where the server listens: a port or a Unix socket, the names it is reached by, and its certificate."""
 
-import ipaddress
 import socket
 import ssl
 
 from treadle.errors import ConfigError
 from treadle.io import sockets
+from treadle.policy.addresses import is_loopback
 from treadle.serve import local_ca as authorities
 from treadle.serve.gate import own_names
 
@@ -33,7 +33,7 @@ class Listening:
         self.names = own_names("localhost" if unix else host, names)
         if unix:
             self.names |= {"localhost"}
-        if not unix and not self.tls and not behind_proxy and not local_ca and not _loopback(host):
+        if not unix and not self.tls and not behind_proxy and not local_ca and not is_loopback(host):
             raise ConfigError(
                 f"{host} can be reached from other machines, and this would be plain text",
                 hint="--tls-cert FILE, --local-ca, or --behind-proxy when a proxy on this machine does TLS",
@@ -49,18 +49,11 @@ class Listening:
     @property
     def address(self) -> str:
         secure = self.tls is not None or self.behind_proxy
-        name = next((each for each in sorted(self.names) if not _loopback(each)), "") or self.host
+        name = next((each for each in sorted(self.names) if not is_loopback(each)), "") or self.host
         name = f"[{name}]" if ":" in name else name
         if self.behind_proxy:
             return f"https://{name}"
         return f"{'https' if secure else 'http'}://{name}:{self.port}" if not self.unix else "http://localhost"
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _tcp_socket(host: str, port: int) -> socket.socket:

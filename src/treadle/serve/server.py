@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse
@@ -118,7 +118,17 @@ class WebServer:
         await self.site.close()
 
 
-async def run(server: WebServer, listening: Listening, ready: asyncio.Event | None = None) -> int:
+class Servable(Protocol):
+    """What `run` serves."""
+
+    gate: Gate
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+async def run(server: Servable, listening: Listening, ready: asyncio.Event | None = None) -> int:
     """Serve until cancelled or told to stop by a signal, which is returned."""
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = make_config(server.gate, listening)
@@ -141,7 +151,7 @@ async def run(server: WebServer, listening: Listening, ready: asyncio.Event | No
 
 
 @asynccontextmanager
-async def served(server: WebServer, listening: Listening) -> AsyncIterator[asyncio.Task[int]]:
+async def served(server: Servable, listening: Listening) -> AsyncIterator[asyncio.Task[int]]:
     """Serve inside the `async with`. The task ends with the server; an error that prevents its start is raised."""
     ready = asyncio.Event()
     serving = asyncio.create_task(run(server, listening, ready))

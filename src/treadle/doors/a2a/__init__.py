@@ -1,0 +1,1 @@
+"""Any agent for others that speak the Agent2Agent protocol."""

@@ -1,0 +1,324 @@
+"""Any agent for clients that speak A2A, without HTTP: the methods, conversations and tasks.
+
+A context is a conversation with the agent (one session), and a task is one turn of it. Each client sees only its own.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from treadle.doors.a2a.content import prompt_of
+from treadle.doors.a2a.listing import listed
+from treadle.doors.a2a.push import Allowed, Webhook
+from treadle.doors.a2a.task import ServedTask
+from treadle.errors import Busy, ConfigError, LocalError, TreadleError, Unsupported
+from treadle.session import Agent, AgentInfo, Session, SessionSpec, Start
+from treadle.sessions.abilities import can
+from treadle.sessions.session import new_id
+from treadle.wire.a2a import versions
+from treadle.wire.a2a.records import (
+    EXTENDED_CARD_NOT_CONFIGURED,
+    PUSH_NOT_SUPPORTED,
+    TASK_NOT_CANCELABLE,
+    TASK_NOT_FOUND,
+    UNSUPPORTED_OPERATION,
+    A2aEvent,
+    PushTarget,
+    SendParams,
+)
+from treadle.wire.a2a.versions import METHODS, Malformed, Version
+from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+
+SESSIONS = 32
+"""Conversations that are open at once. An idle one is closed for a new one, and resumed when it goes on."""
+TASKS = 1000
+"""Tasks that are kept; the oldest that have ended are forgotten."""
+WEBHOOKS = 10
+"""For one task."""
+CONTEXT_LENGTH = 200
+
+
+class ServedContext:
+    """A context: its session is opened with its first message."""
+
+    def __init__(self) -> None:
+        self.opening = asyncio.Lock()
+        self.session: Session | None = None
+        self.session_id = ""
+        """Of the session that it had, to resume it."""
+        self.used = time.monotonic()
+        self.tasks: list[ServedTask] = []
+
+    @property
+    def busy(self) -> bool:
+        return self.opening.locked() or any(not task.ended for task in self.tasks)
+
+
+class A2aDoor:
+    """`base` is what every session is opened with; `webhooks` are the hosts that may be called."""
+
+    def __init__(
+        self, agent: Agent, info: AgentInfo, *, base: SessionSpec, webhooks: Allowed, warn: Callable[[str], None]
+    ) -> None:
+        self.info = info
+        self.webhooks = webhooks
+        self._agent = agent
+        self._base = base
+        self._warn = warn
+        self._conversations: dict[tuple[str, str], ServedContext] = {}
+        self._tasks: dict[str, ServedTask] = {}
+        self._hooks: dict[str, dict[str, Webhook]] = {}
+        self._following: set[asyncio.Task[None]] = set()
+        self._methods: dict[str, Callable[[str, Version, dict[str, Any]], Any]] = {
+            "send": self._send,
+            "get": self._get,
+            "list": self._list,
+            "cancel": self._cancel,
+            "push_set": self._push_set,
+            "push_get": self._push_get,
+            "push_list": self._push_list,
+            "push_delete": self._push_delete,
+            "card": self._card,
+        }
+
+    async def call(
+        self, owner: str, version: Version, method: str, params: dict[str, Any]
+    ) -> Any | AsyncGenerator[dict[str, Any]]:
+        """The result for this client, or an iterator of results for a method that streams. Raises Fault."""
+        operation = METHODS[version].get(method)
+        if operation is None:
+            other = next((each for each, known in METHODS.items() if method in known), None)
+            hint = f": it is of version {other}, named by the header A2A-Version" if other else ""
+            raise Fault(METHOD_NOT_FOUND, f"there is no method {method[:80]!r} in version {version}{hint}")
+        if version == "1.0":
+            params = versions.as_camel(params)
+        try:
+            if operation == "stream":
+                task = await self._receive(owner, version, versions.read_send(params, version))
+                return self._streamed(task, version, through=False)
+            if operation == "subscribe":
+                task = self._find(owner, params)
+                if task.ended:
+                    raise Fault(UNSUPPORTED_OPERATION, f"the task is {task.status.state}: there is nothing to follow")
+                return self._streamed(task, version, through=version == "1.0")
+            return await self._methods[operation](owner, version, params)
+        except Malformed as error:
+            raise Fault(INVALID_PARAMS, str(error)) from error
+        except TreadleError as error:
+            raise fault_of(error) from error
+
+    async def close(self) -> None:
+        for following in self._following:
+            following.cancel()
+        await asyncio.gather(*self._following, return_exceptions=True)
+        hooks = [hook.close() for hooks in self._hooks.values() for hook in hooks.values()]
+        sessions = [each.session.close() for each in self._conversations.values() if each.session is not None]
+        await asyncio.gather(*hooks, *sessions, return_exceptions=True)
+
+    # Messages
+
+    async def _send(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+        given = versions.read_send(params, version)
+        task = await self._receive(owner, version, given)
+        if given.waits:
+            await task.rest()
+        return versions.written(task.snapshot(given.history), version)
+
+    def _streamed(self, task: ServedTask, version: Version, *, through: bool) -> AsyncGenerator[dict[str, Any]]:
+        events = task.watch(through=through)  # from now on, not only when the first is asked for
+
+        async def results() -> AsyncGenerator[dict[str, Any]]:
+            async with aclosing(events):
+                async for event in events:
+                    yield versions.written(event, version)
+
+        return results()
+
+    async def _receive(self, owner: str, version: Version, given: SendParams) -> ServedTask:
+        """The task that this message starts or goes on with."""
+        if given.push is not None:
+            self._check_push(given.push)
+        message = given.message
+        if message.task:
+            task = self._find(owner, {"id": message.task})
+            if message.context not in ("", task.context):
+                raise Malformed("message.contextId is not that of the task")
+            await task.hear(message)
+        else:
+            task = await self._begin(owner, given)
+        if given.push is not None:
+            self._add_hook(task, given.push, version)
+        return task
+
+    async def _begin(self, owner: str, given: SendParams) -> ServedTask:
+        prompt = prompt_of(given.message, images=can(self.info.capabilities, "images"))
+        context = given.message.context or new_id("context")
+        if len(context) > CONTEXT_LENGTH:
+            raise Malformed(f"message.contextId has more than {CONTEXT_LENGTH} characters")
+        conversation, session = await self._conversation(owner, context)
+        task = ServedTask(session, context, given.message, owner)
+        reader = session.events(after=-1)
+        try:
+            task.turn = await session.prompt(prompt)
+        except BaseException:
+            reader.close()
+            raise
+        conversation.tasks = [each for each in conversation.tasks if not each.ended] + [task]
+        self._keep(task)
+        following = asyncio.create_task(task.follow(reader), name=task.id)
+        self._following.add(following)
+        following.add_done_callback(self._following.discard)
+        return task
+
+    async def _conversation(self, owner: str, context: str) -> tuple[ServedContext, Session]:
+        found = self._conversations.setdefault((owner, context), ServedContext())
+        async with found.opening:
+            found.used = time.monotonic()
+            if found.session is None:
+                try:
+                    found.session = await self._open(found)
+                except BaseException:
+                    if not found.session_id:
+                        self._conversations.pop((owner, context), None)
+                    raise
+            return found, found.session
+
+    async def _open(self, conversation: ServedContext) -> Session:
+        await self._make_room()
+        spec = self._base
+        if conversation.session_id:
+            if not can(self.info.capabilities, "resume"):
+                raise LocalError(
+                    f"this conversation was closed for others, and {self.info.name} cannot go on with an earlier one",
+                    hint="begin a new context",
+                )
+            spec = msgspec.structs.replace(spec, start=Start(resume=conversation.session_id))
+        try:
+            session = await self._agent.open(spec)
+        except TreadleError as error:  # it may name files here, which are no business of a client
+            self._warn(f"a conversation could not be opened: {error}")
+            raise Fault(INTERNAL_ERROR, f"the agent could not be started ({error.code})") from error
+        conversation.session_id = session.id
+        return session
+
+    async def _make_room(self) -> None:
+        """Close the conversation that was idle the longest when there are too many."""
+        open_now = [each for each in self._conversations.values() if each.session is not None]
+        if len(open_now) < SESSIONS:
+            return
+        idle = [each for each in open_now if not each.busy]
+        if not idle:
+            raise Busy(f"{SESSIONS} conversations are busy", hint="try again when one has ended")
+        oldest = min(idle, key=lambda each: each.used)
+        session, oldest.session = oldest.session, None
+        if session is not None:
+            await session.close()
+
+    # Tasks
+
+    def _keep(self, task: ServedTask) -> None:
+        self._tasks[task.id] = task
+        task.told = lambda event: self._told(task, event)
+        for old in [each for each in self._tasks.values() if each.ended][: max(0, len(self._tasks) - TASKS)]:
+            del self._tasks[old.id]
+            self._hooks.pop(old.id, None)
+
+    def _find(self, owner: str, params: dict[str, Any], field: str = "id") -> ServedTask:
+        name = params.get(field)
+        if not isinstance(name, str) or not name:
+            raise Malformed(f"{field} is missing")
+        task = self._tasks.get(name)
+        if task is None or task.owner != owner:
+            raise Fault(TASK_NOT_FOUND, f"there is no task {name[:80]!r}")
+        return task
+
+    async def _get(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+        length = versions.read_length(params)
+        return versions.plain(self._find(owner, params).snapshot(length), version)
+
+    async def _list(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+        return listed([task for task in self._tasks.values() if task.owner == owner], params)
+
+    async def _cancel(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+        task = self._find(owner, params)
+        if not task.ended:
+            await task.cancel()
+            if task.status.state == "canceled":
+                return versions.plain(task.snapshot(), version)
+        raise Fault(TASK_NOT_CANCELABLE, f"the task is {task.status.state}")
+
+    async def _card(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+        raise Fault(EXTENDED_CARD_NOT_CONFIGURED, "this agent has no other card than the public one")
+
+    # Webhooks
+
+    def _check_push(self, target: PushTarget) -> None:
+        if not self.webhooks:
+            raise Fault(PUSH_NOT_SUPPORTED, "this server calls no webhooks: its owner allows hosts by --webhook-host")
+        self.webhooks.check(target)
+
+    def _add_hook(self, task: ServedTask, target: PushTarget, version: Version) -> PushTarget:
+        hooks = self._hooks.setdefault(task.id, {})
+        # In 0.3 a client may not name it, and then replaces it by naming none again.
+        unnamed = "default" if version == "0.3" else new_id("push")
+        target = msgspec.structs.replace(target, id=target.id or unnamed)
+        if (before := hooks.pop(target.id, None)) is not None:
+            before.finish()
+        if len(hooks) >= WEBHOOKS:
+            raise Malformed(f"a task has at most {WEBHOOKS} webhooks")
+        hooks[target.id] = Webhook(target, version)
+        if task.ended:
+            hooks[target.id].finish()
+        return target
+
+    def _told(self, task: ServedTask, event: A2aEvent) -> None:
+        for hook in self._hooks.get(task.id, {}).values():
+            hook.tell(task.snapshot() if hook.version == "0.3" else event)  # 0.3 sends whole tasks
+            if task.ended:
+                hook.finish()
+
+    async def _push_set(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+        name, target = versions.read_push(params, version)
+        self._check_push(target)
+        task = self._find(owner, {"id": name})
+        return versions.push_written(task.id, self._add_hook(task, target, version), version)
+
+    async def _push_get(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+        task, hook = self._hook(owner, version, params)
+        return versions.push_written(task.id, hook.target, version)
+
+    async def _push_list(self, owner: str, version: Version, params: dict[str, Any]) -> Any:
+        task = self._find(owner, params, "id" if version == "0.3" else "taskId")
+        if not self.webhooks:
+            raise Fault(PUSH_NOT_SUPPORTED, "this server calls no webhooks")
+        hooks = self._hooks.get(task.id, {}).values()
+        found = [versions.push_written(task.id, hook.target, version) for hook in hooks]
+        return found if version == "0.3" else {"configs": found, "nextPageToken": ""}
+
+    async def _push_delete(self, owner: str, version: Version, params: dict[str, Any]) -> Any:
+        task, hook = self._hook(owner, version, params)
+        del self._hooks[task.id][hook.target.id]
+        hook.finish()
+        return None if version == "0.3" else {}
+
+    def _hook(self, owner: str, version: Version, params: dict[str, Any]) -> tuple[ServedTask, Webhook]:
+        if not self.webhooks:
+            raise Fault(PUSH_NOT_SUPPORTED, "this server calls no webhooks")
+        task = self._find(owner, params, "id" if version == "0.3" else "taskId")
+        hooks = self._hooks.get(task.id, {})
+        name = params.get("pushNotificationConfigId" if version == "0.3" else "id")
+        if name is None and version == "0.3" and hooks:
+            return task, next(iter(hooks.values()))
+        if not isinstance(name, str) or name not in hooks:
+            raise Fault(TASK_NOT_FOUND, f"the task has no webhook {str(name)[:80]!r}")
+        return task, hooks[name]
+
+
+def fault_of(error: TreadleError) -> Fault:
+    if isinstance(error, Unsupported):
+        return Fault(UNSUPPORTED_OPERATION, str(error))
+    return Fault(INVALID_PARAMS if isinstance(error, ConfigError) else INTERNAL_ERROR, str(error))

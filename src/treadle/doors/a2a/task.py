@@ -1,0 +1,284 @@
+"""A task: one turn of a session, as those who watch it see it."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+
+from treadle.doors.a2a.questions import answer_of, parts_of
+from treadle.errors import NotFound, Unsupported
+from treadle.events import (
+    Answered,
+    AnyEvent,
+    Asked,
+    Message,
+    Retrying,
+    TextDelta,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
+from treadle.session import EventReader, Session
+from treadle.sessions.session import new_id
+from treadle.sessions.totals import Totals
+from treadle.wire.a2a.records import (
+    INTERRUPTED,
+    TERMINAL,
+    UNSUPPORTED_OPERATION,
+    A2aArtifact,
+    A2aEvent,
+    A2aMessage,
+    A2aPart,
+    A2aState,
+    A2aStatus,
+    A2aTask,
+    ArtifactUpdate,
+    StatusUpdate,
+)
+from treadle.wire.common.jsonrpc import Fault
+from treadle.wire.common.timestamps import timestamp
+
+BEHIND = 10_000
+"""A watcher that is this many events behind is dropped; it can subscribe again, and begins with the whole task."""
+ENDINGS: dict[str, A2aState] = {"completed": "completed", "interrupted": "canceled"}
+"""The state after each outcome of a turn; all others are `failed`."""
+
+
+_numbers = itertools.count(1)
+
+
+class ServedTask:
+    """`follow` runs it to its end. Who asks for it meanwhile gets its current state."""
+
+    def __init__(self, session: Session, context: str, message: A2aMessage, owner: str) -> None:
+        self.id, self.context, self.owner = new_id("task"), context, owner
+        self.number = next(_numbers)
+        self.turn = ""
+        self.session = session
+        self.status = A2aStatus(state="submitted", timestamp=timestamp(time.time()))
+        self.told: Callable[[A2aEvent], None] = lambda event: None
+        """Called with each change of the state, for webhooks."""
+        self._history: list[A2aMessage] = []
+        self._artifacts: dict[str, list[str]] = {}
+        self._writing = ""
+        """The artifact that text is appended to; empty between two of them."""
+        self._questions: list[Asked] = []
+        self._spent = Totals()
+        self._watchers: set[asyncio.Queue[A2aEvent | None]] = set()
+        self._resting = asyncio.Event()
+        self.note(message)
+
+    # What others see
+
+    def snapshot(self, history: int | None = None, *, artifacts: bool = True) -> A2aTask:
+        shown = self._history if history is None else self._history[len(self._history) - history :] if history else []
+        found = [
+            A2aArtifact(id=name, name="answer", parts=(A2aPart(text="".join(pieces)),))
+            for name, pieces in self._artifacts.items()
+        ]
+        return A2aTask(
+            id=self.id,
+            context=self.context,
+            status=self.status,
+            artifacts=tuple(found) if artifacts else (),
+            history=tuple(shown),
+            metadata=self._usage() if self.ended else {},
+        )
+
+    @property
+    def ended(self) -> bool:
+        return self.status.state in TERMINAL
+
+    async def rest(self) -> None:
+        """Wait until it has ended or needs something."""
+        await self._resting.wait()
+
+    def watch(self, *, through: bool) -> AsyncGenerator[A2aEvent]:
+        """The whole task as it is now, then its changes until it has ended; unless `through`, also until it needs
+        something."""
+        queue: asyncio.Queue[A2aEvent | None] = asyncio.Queue()
+        self._watchers.add(queue)
+        return self._changes(queue, self.snapshot(), through)
+
+    async def _changes(
+        self, queue: asyncio.Queue[A2aEvent | None], begin: A2aTask, through: bool
+    ) -> AsyncGenerator[A2aEvent]:
+        def over(state: A2aState) -> bool:
+            return state in TERMINAL or (state in INTERRUPTED and not through)
+
+        try:
+            yield begin
+            done = over(begin.status.state)
+            while not done and (event := await queue.get()) is not None:
+                yield event
+                done = isinstance(event, StatusUpdate) and over(event.status.state)
+        finally:
+            self._watchers.discard(queue)
+
+    # What happens to it
+
+    def note(self, message: A2aMessage) -> None:
+        """Put a message into the history, with the ids of this task."""
+        self._history.append(
+            A2aMessage(id=message.id, role=message.role, parts=message.parts, context=self.context, task=self.id)
+        )
+
+    async def follow(self, reader: EventReader) -> None:
+        """Read the events of its turn until that has ended."""
+        try:
+            async for event in reader:
+                if event.turn == self.turn:
+                    self._take(event)
+                    if isinstance(event, TurnEnded):
+                        return
+            self._change("failed", "the session was closed")
+        finally:
+            reader.close()
+            if not self.ended:
+                self._change("failed", "the server stopped")
+
+    async def hear(self, message: A2aMessage) -> None:
+        """A further message for it: the answer to its question, or words for an agent that can be given some."""
+        if self.ended:
+            raise Fault(UNSUPPORTED_OPERATION, f"the task is {self.status.state} and takes no further messages")
+        if not self._questions:
+            return await self._steer(message)
+        asked = self._questions[0]
+        answer = answer_of(asked, message)
+        self._questions.pop(0)
+        self.note(message)
+        with suppress(NotFound):  # its time has run out; what comes of that is an event
+            await self.session.answer(asked.request, answer)
+        self._ask_or_go_on()
+
+    async def _steer(self, message: A2aMessage) -> None:
+        try:
+            heard = bool(message.text.strip()) and await self.session.steer(self.turn, message.text)
+        except Unsupported as error:
+            raise Fault(UNSUPPORTED_OPERATION, str(error)) from error
+        if not heard:
+            raise Fault(UNSUPPORTED_OPERATION, "the task takes no message now: send it without a taskId as the next")
+        self.note(message)
+
+    async def cancel(self) -> None:
+        await self.session.interrupt(self.turn, "cancelled by the client")
+        await self._resting.wait()
+
+    def _take(self, event: AnyEvent) -> None:
+        match event:
+            case TurnStarted():
+                self._change("working")
+            case TextDelta(text=text, parent=None):
+                self._append(text)
+            case Message(text=text, kind="text", parent=None):
+                self._whole(text)
+            case ToolStarted(parent=None):
+                about = event.command or ", ".join(event.paths)
+                self._progress(f"{event.name}: {about}" if about else event.name, {"tool": event.name})
+            case Retrying():
+                self._progress(f"trying again: {event.error.message}", {})
+            case Usage():
+                self._spent = self._spent.plus(event)
+            case Asked():
+                self._questions.append(event)
+                if len(self._questions) == 1:
+                    self._ask_or_go_on()
+            case Answered() if any(asked.request == event.request for asked in self._questions):
+                self._questions = [asked for asked in self._questions if asked.request != event.request]
+                self._ask_or_go_on()
+            case TurnEnded():
+                self._end(event)
+
+    def _append(self, text: str) -> None:
+        fresh = not self._writing
+        if fresh:
+            self._writing = f"answer-{len(self._artifacts) + 1}"
+            self._artifacts[self._writing] = []
+        self._artifacts[self._writing].append(text)
+        self._show(text, append=not fresh)
+
+    def _whole(self, text: str) -> None:
+        """An answer is complete: usually it has come piece by piece."""
+        if not self._writing and not text:
+            return
+        if not self._writing:
+            self._append(text)
+        elif "".join(self._artifacts[self._writing]) != text:
+            self._artifacts[self._writing] = [text]
+            self._show(text, append=False)
+        self._close_artifact()
+
+    def _close_artifact(self) -> None:
+        if self._writing:
+            self._show("", append=True, last=True)
+            self._writing = ""
+
+    def _show(self, text: str, *, append: bool, last: bool = False) -> None:
+        artifact = A2aArtifact(id=self._writing, name="answer", parts=(A2aPart(text=text),))
+        self._publish(ArtifactUpdate(task=self.id, context=self.context, artifact=artifact, append=append, last=last))
+
+    def _progress(self, text: str, metadata: dict[str, str]) -> None:
+        """Seen by who watches now; it is not kept."""
+        status = A2aStatus(state="working", message=self._words(text), timestamp=timestamp(time.time()))
+        if self.status.state == "working":
+            self._publish(StatusUpdate(task=self.id, context=self.context, status=status, metadata=dict(metadata)))
+
+    def _ask_or_go_on(self) -> None:
+        if not self._questions:
+            return self._change("working")
+        message = A2aMessage(
+            id=new_id("message"),
+            role="agent",
+            parts=parts_of(self._questions[0]),
+            context=self.context,
+            task=self.id,
+        )
+        self.note(message)
+        self._set(A2aStatus(state="input-required", message=message, timestamp=timestamp(time.time())))
+
+    def _end(self, event: TurnEnded) -> None:
+        if event.text and not self._artifacts:
+            self._append(event.text)
+        self._close_artifact()
+        self._questions.clear()
+        self._change(ENDINGS.get(event.outcome, "failed"), event.error.message if event.error is not None else "")
+
+    def _change(self, state: A2aState, words: str = "") -> None:
+        message = self._words(words) if words else None
+        if message is not None:
+            self.note(message)
+        self._set(A2aStatus(state=state, message=message, timestamp=timestamp(time.time())))
+
+    def _set(self, status: A2aStatus) -> None:
+        self.status = status
+        if status.state in (*TERMINAL, *INTERRUPTED):
+            self._resting.set()
+        else:
+            self._resting.clear()
+        metadata = self._usage() if self.ended else {}
+        update = StatusUpdate(task=self.id, context=self.context, status=status, metadata=metadata)
+        self._publish(update)
+        self.told(update)
+
+    def _words(self, text: str) -> A2aMessage:
+        parts = (A2aPart(text=text),)
+        return A2aMessage(id=new_id("message"), role="agent", parts=parts, context=self.context, task=self.id)
+
+    def _usage(self) -> dict[str, dict[str, float]]:
+        if not self._spent.calls:
+            return {}
+        counted = {"inputTokens": self._spent.input_tokens, "outputTokens": self._spent.output_tokens}
+        cost = {} if self._spent.cost_usd is None else {"costUsd": self._spent.cost_usd}
+        return {"usage": {**counted, **cost}}
+
+    def _publish(self, event: A2aEvent) -> None:
+        for queue in [*self._watchers]:
+            if queue.qsize() >= BEHIND:
+                self._watchers.discard(queue)
+                queue.put_nowait(None)
+            else:
+                queue.put_nowait(event)
+        if self.ended:
+            self._watchers.clear()

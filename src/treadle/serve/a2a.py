@@ -1,0 +1,172 @@
+"""An agent as an A2A server over HTTP: its card, and JSON-RPC with streams of server-sent events."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from treadle import __version__
+from treadle.doors.a2a.door import A2aDoor
+from treadle.errors import TreadleError
+from treadle.serve.envelope import JSON, broken, failure, fitted, not_routed
+from treadle.serve.gate import Gate
+from treadle.serve.tokens import Tokens
+from treadle.sessions.abilities import can
+from treadle.wire.a2a.cards import card
+from treadle.wire.a2a.records import (
+    CARD_PATH,
+    CONTENT_TYPE_NOT_SUPPORTED,
+    REASONS,
+    VERSION_HEADER,
+    VERSION_NOT_SUPPORTED,
+)
+from treadle.wire.a2a.versions import VERSIONS, version_of
+from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Fault
+
+ALIVE_SECONDS = 15.0
+EVENTS = "text/event-stream"
+TYPES = (JSON, "application/a2a+json", "application/json-rpc")
+STREAMS_MAX = 200
+HINT = "`treadle a2a --token NAME` prints one for a client"
+_ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+
+
+class A2aServer:
+    """`address` is how clients reach it. Without `tokens`, every client on this machine may use it."""
+
+    def __init__(self, door: A2aDoor, *, address: str, names: set[str], tokens: Tokens | None) -> None:
+        self._door = door
+        self._streams = 0
+        name = door.info.name
+        self._card = msgspec.json.encode(
+            card(
+                name=f"Treadle ({name})",
+                description=f"The coding agent {name}, in a working directory of its owner.",
+                url=f"{address}/",
+                version=door.info.version or __version__,
+                images=can(door.info.capabilities, "images"),
+                push=bool(door.webhooks),
+                token=tokens is not None,
+            )
+        )
+        routes = [Route(CARD_PATH, self._show_card), Route("/", self._rpc, methods=["POST"])]
+        refusing: Any = {404: not_routed, 405: not_routed, Exception: broken}
+        app = Starlette(routes=routes, lifespan=None, exception_handlers=refusing)
+        self.gate = Gate(
+            app,
+            tokens or Tokens(),
+            names=names,
+            public=lambda path: tokens is None or path == CARD_PATH,
+            cookie="treadle_a2a",
+            secure=address.startswith("https:"),
+            hint=HINT,
+        )
+
+    async def start(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        await self._door.close()
+
+    async def _show_card(self, request: Request) -> Response:
+        response = Response(self._card, media_type=JSON, headers={"cache-control": "public, max-age=60"})
+        return fitted(request, response)
+
+    async def _rpc(self, request: Request) -> Response:
+        try:
+            body = await request.body()
+        except TreadleError as error:
+            return failure(error)
+        name: str | int | None = None
+        try:
+            if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in TYPES:
+                raise Fault(CONTENT_TYPE_NOT_SUPPORTED, f"the Content-Type of a request is {JSON}")
+            found = _request(body)
+            name = _id(found)
+            method, params = _parts(found)
+            header = request.headers.get(VERSION_HEADER, "") or request.query_params.get(VERSION_HEADER, "")
+            version = version_of(header)
+            if version is None:
+                told = f"version {header[:20]!r} is not spoken here, but {' and '.join(VERSIONS)}"
+                raise Fault(VERSION_NOT_SUPPORTED, told)
+            device = request.scope["device"]
+            result = await self._door.call("" if device is None else device.id, version, method, params)
+            if isinstance(result, AsyncGenerator):
+                return self._stream(name, result)
+            return _json({"jsonrpc": "2.0", "id": name, "result": result})
+        except Fault as fault:
+            return _json(_failed(name, fault))
+
+    def _stream(self, name: Any, results: AsyncGenerator[dict[str, Any]]) -> Response:
+        if self._streams >= STREAMS_MAX:
+            raise Fault(INTERNAL_ERROR, f"{STREAMS_MAX} streams are open: ask for the task, or try again later")
+        self._streams += 1
+
+        async def lines() -> AsyncIterator[bytes]:
+            coming: asyncio.Task[dict[str, Any] | None] | None = None
+            try:
+                while True:
+                    coming = coming or asyncio.ensure_future(anext(results, None))
+                    done, _ = await asyncio.wait([coming], timeout=ALIVE_SECONDS)
+                    if not done:
+                        yield b": alive\n\n"
+                        continue
+                    if (found := coming.result()) is None:
+                        return
+                    coming = None
+                    yield _event({"jsonrpc": "2.0", "id": name, "result": found})
+            finally:
+                self._streams -= 1
+                if coming is not None:
+                    coming.cancel()
+                    await asyncio.gather(coming, return_exceptions=True)
+                await results.aclose()
+
+        return StreamingResponse(lines(), media_type=EVENTS, headers={"cache-control": "no-cache"})
+
+
+def _request(body: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise Fault(PARSE_ERROR, f"the request is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Fault(INVALID_REQUEST, "the request is no JSON object")
+    return found
+
+
+def _parts(found: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The method and its parameters. A request without an id is answered too: over HTTP there is always an answer."""
+    if _id(found) is None and found.get("id") is not None:
+        raise Fault(INVALID_REQUEST, "an id is a string or a whole number")
+    method, params = found.get("method"), found.get("params", {})
+    if found.get("jsonrpc") != "2.0" or not isinstance(method, str):
+        raise Fault(INVALID_REQUEST, "the request is no JSON-RPC 2.0 request")
+    if not isinstance(params, dict):
+        raise Fault(INVALID_PARAMS, "params is no object")
+    return method, params
+
+
+def _id(found: dict[str, Any]) -> str | int | None:
+    name = found.get("id")
+    return name if isinstance(name, str | int) and not isinstance(name, bool) else None
+
+
+def _failed(name: Any, fault: Fault) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": fault.code, "message": fault.message}
+    if fault.code in REASONS:
+        error["data"] = [{"@type": _ERROR_INFO, "reason": REASONS[fault.code], "domain": "a2a-protocol.org"}]
+    return {"jsonrpc": "2.0", "id": name, "error": error}
+
+
+def _event(found: dict[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(found) + b"\n\n"
+
+
+def _json(found: Any) -> Response:
+    return Response(msgspec.json.encode(found), media_type=JSON)

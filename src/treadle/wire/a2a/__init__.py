@@ -1,0 +1,1 @@
+"""The Agent2Agent protocol over JSON-RPC and HTTP: versions 1.0 and 0.3."""

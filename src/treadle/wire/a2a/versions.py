@@ -1,0 +1,365 @@
+"""How versions 1.0 and 0.3 of A2A write the same things, and the names of their methods.
+
+1.0 writes as ProtoJSON does: enums by their names, one field for each kind. 0.3 has a `kind` in each object.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from treadle.wire.a2a.records import (
+    INTERRUPTED,
+    TERMINAL,
+    A2aArtifact,
+    A2aEvent,
+    A2aMessage,
+    A2aPart,
+    A2aState,
+    A2aStatus,
+    A2aTask,
+    ArtifactUpdate,
+    PushTarget,
+    SendParams,
+    StatusUpdate,
+)
+
+Version: TypeAlias = Literal["1.0", "0.3"]
+VERSIONS: tuple[Version, ...] = get_args(Version)
+Operation: TypeAlias = Literal[
+    "send", "stream", "get", "list", "cancel", "subscribe", "push_set", "push_get", "push_list", "push_delete", "card"
+]
+METHODS: dict[Version, dict[str, Operation]] = {
+    "1.0": {
+        "SendMessage": "send",
+        "SendStreamingMessage": "stream",
+        "GetTask": "get",
+        "ListTasks": "list",
+        "CancelTask": "cancel",
+        "SubscribeToTask": "subscribe",
+        "CreateTaskPushNotificationConfig": "push_set",
+        "GetTaskPushNotificationConfig": "push_get",
+        "ListTaskPushNotificationConfigs": "push_list",
+        "DeleteTaskPushNotificationConfig": "push_delete",
+        "GetExtendedAgentCard": "card",
+    },
+    "0.3": {
+        "message/send": "send",
+        "message/stream": "stream",
+        "tasks/get": "get",
+        "tasks/cancel": "cancel",
+        "tasks/resubscribe": "subscribe",
+        "tasks/pushNotificationConfig/set": "push_set",
+        "tasks/pushNotificationConfig/get": "push_get",
+        "tasks/pushNotificationConfig/list": "push_list",
+        "tasks/pushNotificationConfig/delete": "push_delete",
+        "agent/getAuthenticatedExtendedCard": "card",
+    },
+}
+_STATES: tuple[A2aState, ...] = get_args(A2aState)
+
+
+class Malformed(ValueError):
+    """What was sent is not what the version says; the text names the field."""
+
+
+def version_of(header: str) -> Version | None:
+    """The version that a request asks for; no header means 0.3. None: one that is not spoken here."""
+    wanted = ".".join(header.strip().split(".")[:2]) or "0.3"
+    return next((version for version in VERSIONS if version == wanted), None)
+
+
+def as_camel(found: Any) -> Any:
+    """Parameters whose fields may have the names of the .proto file, as readers of ProtoJSON take both."""
+    if isinstance(found, list):
+        return [as_camel(each) for each in found]
+    if not isinstance(found, dict):
+        return found
+    named = {re.sub(r"_([a-z])", lambda match: match[1].upper(), name): value for name, value in found.items()}
+    return {name: value if name in ("data", "metadata") else as_camel(value) for name, value in named.items()}
+
+
+def method_of(version: Version, operation: Operation) -> str:
+    return next(method for method, known in METHODS[version].items() if known == operation)
+
+
+# Writing
+
+
+def written(event: A2aEvent, version: Version) -> dict[str, Any]:
+    """As the result of a stream, and of sending in 1.0."""
+    found = plain(event, version)
+    if version == "0.3":
+        return found
+    names = {A2aTask: "task", A2aMessage: "message", StatusUpdate: "statusUpdate", ArtifactUpdate: "artifactUpdate"}
+    return {names[type(event)]: found}
+
+
+def plain(event: A2aEvent, version: Version) -> dict[str, Any]:
+    """The object itself."""
+    if isinstance(event, A2aTask):
+        return _task(event, version)
+    if isinstance(event, A2aMessage):
+        return _message(event, version)
+    about: dict[str, Any] = {"taskId": event.task, "contextId": event.context}
+    if isinstance(event, StatusUpdate):
+        about["status"] = _status(event.status, version)
+        if version == "0.3":
+            about |= {"kind": "status-update", "final": event.status.state in (*TERMINAL, *INTERRUPTED)}
+        return about | _some(metadata=event.metadata)
+    about |= {"artifact": _artifact(event.artifact, version), "append": event.append, "lastChunk": event.last}
+    return about | ({"kind": "artifact-update"} if version == "0.3" else {})
+
+
+def push_written(task: str, target: PushTarget, version: Version) -> dict[str, Any]:
+    authentication = None
+    if target.scheme:
+        schemes: dict[str, Any] = {"schemes": [target.scheme]} if version == "0.3" else {"scheme": target.scheme}
+        authentication = schemes | _some(credentials=target.credentials)
+    found = {"id": target.id, "url": target.url} | _some(token=target.token, authentication=authentication)
+    return {"taskId": task, "pushNotificationConfig": found} if version == "0.3" else {"taskId": task, **found}
+
+
+def send_written(params: SendParams, version: Version) -> dict[str, Any]:
+    configuration: dict[str, Any] = {"acceptedOutputModes": ["text/plain"]}
+    configuration |= {"blocking": params.waits} if version == "0.3" else {"returnImmediately": not params.waits}
+    return {"message": _message(params.message, version), "configuration": configuration}
+
+
+def _task(task: A2aTask, version: Version) -> dict[str, Any]:
+    found = {"id": task.id, "contextId": task.context, "status": _status(task.status, version)}
+    artifacts = [_artifact(each, version) for each in task.artifacts]
+    history = [_message(each, version) for each in task.history]
+    kind = {"kind": "task"} if version == "0.3" else {}
+    return found | _some(artifacts=artifacts, history=history, metadata=task.metadata) | kind
+
+
+def _status(status: A2aStatus, version: Version) -> dict[str, Any]:
+    state = status.state if version == "0.3" else f"TASK_STATE_{status.state.upper().replace('-', '_')}"
+    message = None if status.message is None else _message(status.message, version)
+    return {"state": state} | _some(message=message, timestamp=status.timestamp)
+
+
+def _message(message: A2aMessage, version: Version) -> dict[str, Any]:
+    found: dict[str, Any] = {"messageId": message.id, "role": message.role, "kind": "message"}
+    if version == "1.0":
+        found = {"messageId": message.id, "role": f"ROLE_{message.role.upper()}"}
+    found["parts"] = [_part(part, version) for part in message.parts]
+    return found | _some(contextId=message.context, taskId=message.task, metadata=message.metadata)
+
+
+def _artifact(artifact: A2aArtifact, version: Version) -> dict[str, Any]:
+    found = {"artifactId": artifact.id, "parts": [_part(part, version) for part in artifact.parts]}
+    return found | _some(name=artifact.name)
+
+
+def _part(part: A2aPart, version: Version) -> dict[str, Any]:
+    if version == "1.0":
+        named = _some(filename=part.filename, mediaType=part.media_type)
+        if part.text is not None:
+            return {"text": part.text, **named}
+        if part.raw is not None:
+            return {"raw": base64.b64encode(part.raw).decode(), **named}
+        return ({"url": part.url} if part.url is not None else {"data": part.data}) | named
+    if part.text is not None:
+        return {"kind": "text", "text": part.text}
+    if part.raw is None and part.url is None:
+        return {"kind": "data", "data": part.data if isinstance(part.data, dict) else {"value": part.data}}
+    named = _some(name=part.filename, mimeType=part.media_type)
+    if part.raw is not None:
+        return {"kind": "file", "file": {"bytes": base64.b64encode(part.raw).decode(), **named}}
+    return {"kind": "file", "file": {"uri": part.url, **named}}
+
+
+def _some(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+
+
+# Reading
+
+
+def read_event(found: Any, version: Version) -> A2aEvent:
+    """One result of a stream, or of sending."""
+    found = _object(found, "result")
+    if version == "1.0":
+        kind, inner = next(((name, found[name]) for name in _READERS if name in found), ("", None))
+    else:
+        kind, inner = _KINDS.get(str(found.get("kind")), ""), found
+    if not kind:
+        raise Malformed("the result is neither a task, a message nor an update of one")
+    return cast(A2aEvent, _READERS[kind](_object(inner, kind), version))
+
+
+def read_task(found: Any, version: Version) -> A2aTask:
+    found = _object(found, "task")
+    artifacts = tuple(_read_artifact(each, version) for each in _list(found, "artifacts"))
+    history = tuple(read_message(each, version) for each in _list(found, "history"))
+    status = _read_status(found.get("status"), version)
+    context = _text(found, "contextId", "")
+    return A2aTask(id=_text(found, "id"), context=context, status=status, artifacts=artifacts, history=history)
+
+
+def read_message(found: Any, version: Version) -> A2aMessage:
+    found = _object(found, "message")
+    role = _text(found, "role").removeprefix("ROLE_").lower() if version == "1.0" else _text(found, "role")
+    if role not in ("user", "agent"):
+        raise Malformed(f"message.role is {found.get('role')!r}")
+    parts = tuple(_read_part(each, version) for each in _list(found, "parts"))
+    if not parts:
+        raise Malformed("message.parts: at least one part is needed")
+    return A2aMessage(
+        id=_text(found, "messageId"),
+        role=cast(Literal["user", "agent"], role),
+        parts=parts,
+        context=_text(found, "contextId", ""),
+        task=_text(found, "taskId", ""),
+        metadata=_object(found.get("metadata") or {}, "metadata"),
+    )
+
+
+def read_send(found: Any, version: Version) -> SendParams:
+    found = _object(found, "params")
+    message = read_message(found.get("message"), version)
+    if message.role != "user":
+        raise Malformed("message.role: a message that is sent to an agent is from a user")
+    asked = _object(found.get("configuration") or {}, "configuration")
+    waits = asked.get("blocking") is not False if version == "0.3" else asked.get("returnImmediately") is not True
+    given = asked.get("pushNotificationConfig" if version == "0.3" else "taskPushNotificationConfig")
+    push = None if not given else _read_target(_object(given, "pushNotificationConfig"))
+    return SendParams(message=message, waits=waits, history=read_length(asked), push=push)
+
+
+def read_length(found: Mapping[str, Any]) -> int | None:
+    length = found.get("historyLength")
+    if length is not None and (type(length) is not int or length < 0):
+        raise Malformed("historyLength is no whole number from 0")
+    return length
+
+
+def read_push(found: Any, version: Version) -> tuple[str, PushTarget]:
+    """The task, and where its changes go."""
+    found = _object(found, "params")
+    inner = found.get("pushNotificationConfig") if version == "0.3" else found
+    return _text(found, "taskId"), _read_target(_object(inner, "pushNotificationConfig"))
+
+
+def _read_target(found: dict[str, Any]) -> PushTarget:
+    given = _object(found.get("authentication") or {}, "authentication")
+    schemes = given.get("schemes")
+    scheme = given.get("scheme") or (schemes[0] if isinstance(schemes, list) and schemes else "")
+    return PushTarget(
+        url=_text(found, "url"),
+        id=_text(found, "id", ""),
+        token=_text(found, "token", ""),
+        scheme=str(scheme),
+        credentials=_text(given, "credentials", ""),
+    )
+
+
+def _read_status(found: Any, version: Version) -> A2aStatus:
+    found = _object(found, "status")
+    given = _text(found, "state")
+    state = given.removeprefix("TASK_STATE_").lower().replace("_", "-") if version == "1.0" else given
+    if state not in _STATES:
+        raise Malformed(f"status.state is {given!r}")
+    message = found.get("message")
+    return A2aStatus(
+        state=state,
+        message=None if message is None else read_message(message, version),
+        timestamp=_text(found, "timestamp", ""),
+    )
+
+
+def _read_status_update(found: dict[str, Any], version: Version) -> StatusUpdate:
+    return StatusUpdate(
+        task=_text(found, "taskId"),
+        context=_text(found, "contextId"),
+        status=_read_status(found.get("status"), version),
+        metadata=_object(found.get("metadata") or {}, "metadata"),
+    )
+
+
+def _read_artifact_update(found: dict[str, Any], version: Version) -> ArtifactUpdate:
+    return ArtifactUpdate(
+        task=_text(found, "taskId"),
+        context=_text(found, "contextId"),
+        artifact=_read_artifact(found.get("artifact"), version),
+        append=found.get("append") is True,
+        last=found.get("lastChunk") is True,
+    )
+
+
+def _read_artifact(found: Any, version: Version) -> A2aArtifact:
+    found = _object(found, "artifact")
+    parts = tuple(_read_part(each, version) for each in _list(found, "parts"))
+    return A2aArtifact(id=_text(found, "artifactId"), parts=parts, name=_text(found, "name", ""))
+
+
+def _read_part(found: Any, version: Version) -> A2aPart:
+    found = _object(found, "part")
+    if version == "0.3":
+        found = _as_current(found)
+    named: dict[str, Any] = {"filename": _text(found, "filename", ""), "media_type": _text(found, "mediaType", "")}
+    kinds = [kind for kind in ("text", "raw", "url", "data") if kind in found]
+    if len(kinds) != 1:
+        raise Malformed("a part has exactly one of text, raw, url and data")
+    if kinds == ["data"]:
+        return A2aPart(data=found["data"], **named)
+    given = _text(found, kinds[0])
+    if kinds == ["raw"]:
+        try:
+            return A2aPart(raw=base64.b64decode(given, validate=True), **named)
+        except (binascii.Error, ValueError) as error:
+            raise Malformed(f"part.raw is no base64: {error}") from None
+    return A2aPart(text=given, **named) if kinds == ["text"] else A2aPart(url=given, **named)
+
+
+def _as_current(found: dict[str, Any]) -> dict[str, Any]:
+    """A part of 0.3 as 1.0 would write it."""
+    kind = found.get("kind")
+    if kind == "file":
+        file = _object(found.get("file"), "part.file")
+        names = {"bytes": "raw", "uri": "url", "name": "filename", "mimeType": "mediaType"}
+        return {names[name]: value for name, value in file.items() if name in names and value is not None}
+    if kind in ("text", "data") and kind in found:
+        return {kind: found[kind]}
+    raise Malformed(f"a part of the kind {kind!r} is not known")
+
+
+_READERS: dict[str, Any] = {
+    "task": read_task,
+    "message": read_message,
+    "statusUpdate": _read_status_update,
+    "artifactUpdate": _read_artifact_update,
+}
+_KINDS = {
+    "task": "task",
+    "message": "message",
+    "status-update": "statusUpdate",
+    "artifact-update": "artifactUpdate",
+}
+
+
+def _object(found: Any, name: str) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise Malformed(f"{name} is no object")
+    return found
+
+
+def _list(found: dict[str, Any], name: str) -> list[Any]:
+    given = found.get(name)
+    if given is not None and not isinstance(given, list):
+        raise Malformed(f"{name} is no list")
+    return given or []
+
+
+def _text(found: dict[str, Any], name: str, missing: str | None = None) -> str:
+    given = found.get(name)
+    if given is None and missing is not None:
+        return missing
+    if not isinstance(given, str) or (not given and missing is None):
+        if given == "" and name in ("text", "raw"):  # a part may be empty, an id may not
+            return ""
+        raise Malformed(f"{name} is missing" if given is None else f"{name} is no text")
+    return given
