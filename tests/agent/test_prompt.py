@@ -11,7 +11,11 @@ def build(**more: str | None) -> str:
 
 def test_it_says_who_where_and_when() -> None:
     text = build()
-    assert text.startswith(prompt.PERSONA) and "Working directory: /work" in text and "Date: 2026-01-02" in text
+    assert (
+        text.startswith(prompt.PERSONA.format(editing=prompt.EDITING))
+        and "Working directory: /work" in text
+        and "Date: 2026-01-02" in text
+    )
 
 
 def test_a_persona_of_the_callers_own_takes_the_place_of_ours() -> None:

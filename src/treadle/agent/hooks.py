@@ -44,6 +44,10 @@ class ShellHooks:
             [(hook, _matcher(hook, cwd)) for hook in some] for some in (hooks.pre_tool, hooks.post_tool, hooks.turn_end)
         )
 
+    @property
+    def judging(self) -> bool:
+        return bool(self._pre or self._post)
+
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
         """A reason to block the call, or None."""
         for hook, matches in self._pre:

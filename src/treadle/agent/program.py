@@ -60,6 +60,11 @@ class ProgramHooks:
     def _use(self, call: str, name: str, args: Any, access: Access) -> Use:
         return msgspec.structs.replace(use_of(name, args, access, call, self._agent), exit_code=self.ended.get(call))
 
+    @property
+    def judging(self) -> bool:
+        """Whether anything looks at tool calls by the tool's name."""
+        return self._others.judging or any(one.pre_tool or one.post_tool for one in self._programs)
+
     async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
         """What the programs say about a call before anybody else has judged it: the strictest of their words."""
         found = HookVerdict()

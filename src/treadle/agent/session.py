@@ -19,6 +19,7 @@ from treadle.agent.budget import TurnBudget
 from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
 from treadle.agent.context import Context
+from treadle.agent.families import WORDS, EditFormat, suited
 from treadle.agent.hosted import HostedSession
 from treadle.agent.messages import ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
@@ -114,7 +115,7 @@ class NativeSession(HostedSession):
             entrypoint=configuration.entrypoint,
             **started,
         )
-        self.toolbox = Toolbox(configuration, usual=small_tools(provider), **started)
+        self.toolbox = Toolbox(configuration, usual=small_tools(provider), edits=self._edits, **started)
         self._knowledge = ""
         self._skills: list[project.Skill] = []
         self._agents: list[AgentType] = []
@@ -301,6 +302,9 @@ class NativeSession(HostedSession):
             calling=self.spec.guards.calling,
         )
 
+    def _edits(self) -> EditFormat:
+        return suited(self.configuration, self.provider, self._hooks.judging)
+
     def _offered(self) -> list[AnyTool]:
         found = self._memory.get(FOUND, {})
         return self.toolbox.offered(answers=self._answers, skills=bool(self._skills), found=found)
@@ -322,6 +326,7 @@ class NativeSession(HostedSession):
             knowledge=self._knowledge,
             skills=project.offer(self._skills),
             append=f"{self._style}\n\n{more}".strip(),
+            editing=WORDS.get(self._edits(), prompts.EDITING),
         )
 
     def note(self, event: Event) -> None:
@@ -365,11 +370,8 @@ class NativeSession(HostedSession):
         return Path(self.transcript.keep("output", name, text.encode(errors="replace")))
 
     async def _question(self, call: str, text: str, options: tuple[str, ...]) -> Answer:
-        return await self.ask(
-            Asked(
-                request=new_id("ask"), kind="question", text=text, options=options, call=call, deadline=self.deadline()
-            )
-        )
+        told: dict[str, Any] = {"options": options, "call": call, "deadline": self.deadline()}
+        return await self.ask(Asked(request=new_id("ask"), kind="question", text=text, **told))
 
     async def ask(self, asked: Asked) -> Answer:
         """A subagent passes its questions to its parent, because the people who can answer are there."""

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from treadle.agent.configuration import Configuration
+from treadle.agent.families import PATCHING, REPLACING, EditFormat
 from treadle.agent.mcp import McpServers, McpTool, find_servers, given_servers
 from treadle.agent.messages import ToolSchema
 from treadle.agent.program import ProgramTool
@@ -34,6 +35,7 @@ class Toolbox:
         configuration: Configuration,
         *,
         usual: tuple[str, ...] | None = None,
+        edits: Callable[[], EditFormat] = lambda: "replace",
         env: Mapping[str, str],
         warn: Callable[[str], None],
         confinement: Callable[[], Confinement | None],
@@ -41,9 +43,11 @@ class Toolbox:
         """`usual`: the tools to offer by default; None means all of them."""
         spec, settings = configuration.spec, configuration.settings
         self._configuration = configuration
+        self.edits = edits
         self._warn = warn
         asked = next((names for names in (spec.tools.offered, settings.tools) if names is not None), usual)
         self.registry = registry.builtin(asked, spec.tools.denied)
+        self._as_usual = asked is None and not {*REPLACING, PATCHING, "write_file"} & set(spec.tools.denied)
         self.servers = McpServers(cwd=spec.cwd, env=env, warn=warn, confinement=confinement)
         self._forbidden = [rule for text in configuration.rules.deny if (rule := parse_rule(text)).pattern is None]
         self._off: set[str] = set()
@@ -157,7 +161,12 @@ class Toolbox:
 
     def offered(self, *, answers: bool, skills: bool, found: Iterable[str] = ()) -> list[AnyTool]:
         """What can be used now. `found`: the deferred tools that the model has searched for."""
-        usable = [tool for tool in self.registry if self._usable(tool, answers=answers, skills=skills)]
+        hidden = self._other_than(self.edits())
+        usable = [
+            tool
+            for tool in self.registry
+            if tool.name not in hidden and self._usable(tool, answers=answers, skills=skills)
+        ]
         self.deferred = [tool for tool in usable if _of_server(tool)] if self._too_many(usable) else []
         if not self.deferred:
             return usable
@@ -165,6 +174,15 @@ class Toolbox:
             self.registry.add(SEARCH)
         known = set(found)
         return [*(tool for tool in usable if not _of_server(tool) or tool.name in known), SEARCH]
+
+    def _other_than(self, edits: EditFormat) -> tuple[str, ...]:
+        """The tools for other ways to edit; a call of one of them is carried out all the same. A list that a person or
+        program gave is offered as it is."""
+        if not self._as_usual:
+            return ()
+        if edits == "patch" and PATCHING not in self.registry:
+            self.registry.add(registry.load(PATCHING))
+        return REPLACING if edits == "patch" else (PATCHING,)
 
     def _usable(self, tool: AnyTool, *, answers: bool, skills: bool) -> bool:
         if tool is SEARCH or tool.name == "skill" and not skills or tool.name == "ask_user" and not answers:

@@ -131,6 +131,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     permission_mode: str | None = None
     permissions: Rules = Rules()
     tools: tuple[str, ...] | None = None
+    edits: str | None = None
+    """How our own agent edits files: replace, patch, or auto and None: by the model."""
     small: str | None = None
     """The profile for small models: on, off, or the parts to leave out, as in `-caps,-vary`; None: by the model."""
     add_dirs: tuple[str, ...] = ()
@@ -190,6 +192,7 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "TREADLE_SANDBOX": ("sandbox", "use"),
     "TREADLE_NETWORK": ("network",),
     "TREADLE_TOOLS": ("tools",),
+    "TREADLE_EDITS": ("edits",),
     "TREADLE_SMALL": ("small",),
     "TREADLE_MAX_ITERATIONS": ("limits", "max_iterations"),
     "TREADLE_MAX_COST_USD": ("limits", "max_cost_usd"),

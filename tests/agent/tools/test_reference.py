@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import BUILTIN, bash, edit_file, files, glob, grep, output, read_file, registry, web_fetch
+from treadle.agent.tools import (
+    BUILTIN,
+    INSTEAD,
+    bash,
+    edit_file,
+    files,
+    glob,
+    grep,
+    output,
+    read_file,
+    registry,
+    web_fetch,
+)
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -20,7 +32,7 @@ def section(name: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("name", BUILTIN)
+@pytest.mark.parametrize("name", (*BUILTIN, *INSTEAD))
 def test_every_tool_is_documented_with_its_kind_and_exactly_its_arguments(name: str) -> None:
     text = section(name)
     tool = registry.load(name)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import BUILTIN, registry
+from treadle.agent.tools import BUILTIN, INSTEAD, registry
 from treadle.agent.tools.base import AnyArgs, ToolContext
 from treadle.errors import ToolError
 from treadle.session import Access
@@ -17,7 +17,7 @@ from treadle.session import Access
 def test_every_file_with_a_tool_is_listed_under_its_own_name() -> None:
     folder = Path(registry.__file__).parent
     with_tool = {path.stem for path in folder.glob("*.py") if "\nTOOL:" in path.read_text()}
-    assert {*BUILTIN, "tool_search"} == with_tool, "the one beside them is offered when there are too many"
+    assert {*BUILTIN, *INSTEAD, "tool_search"} == with_tool, "the one beside them is offered when there are too many"
     assert [registry.load(name).name for name in BUILTIN] == list(BUILTIN)
 
 

@@ -14,3 +14,5 @@ BUILTIN = (
     "todo",
     "skill",
 )
+INSTEAD = ("apply_patch",)
+"""Offered in the place of others, by the model."""

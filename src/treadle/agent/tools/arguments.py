@@ -41,6 +41,7 @@ _SAME = {
     "old_text": "old_string",
     "new_text": "new_string",
     "contents": "content",
+    "patch": "input",
     "file_text": "content",
     "text": "content",
     "cmd": "command",

@@ -144,8 +144,13 @@ def view(context: ToolContext, loaded: Loaded, place: str = "") -> str:
     return f"It holds this now; call again with what should be there:\n{shown_part}{cut}"
 
 
-def save(context: ToolContext, loaded: Loaded, data: bytes, old: str, new: str) -> FileChanged:
-    """Replace the loaded file by `data`, or create it: all or nothing. The event says how the text changed."""
+def save(
+    context: ToolContext, loaded: Loaded, data: bytes, old: str, new: str, *, mode: int | None = None
+) -> FileChanged:
+    """Replace the loaded file by `data`, or create it: all or nothing. The event says how the text changed.
+
+    `mode` is for a new file; None: as usual.
+    """
     path = loaded.path
     with context.writing((show(path),)), pinned(path.parent) as parent:
         if _stamp(path.name, parent) != loaded.stamp:
@@ -155,7 +160,7 @@ def save(context: ToolContext, loaded: Loaded, data: bytes, old: str, new: str) 
             )
         context.backup(path)
         try:
-            write_atomic(path.name, data, 0o666 & ~_umask(), keep_mode=True, dir_fd=parent)
+            write_atomic(path.name, data, 0o666 & ~_umask() if mode is None else mode, keep_mode=True, dir_fd=parent)
         except StorageError as error:
             raise ToolError(f"{show(path)} was not changed: {error.message}", hint=error.hint) from error
         saw(context, path, _stamp(path.name, parent))
@@ -167,6 +172,22 @@ def save(context: ToolContext, loaded: Loaded, data: bytes, old: str, new: str) 
     )
 
 
+def remove(context: ToolContext, loaded: Loaded, old: str) -> FileChanged:
+    """Remove the loaded file, if it is still that one."""
+    path = loaded.path
+    with context.writing((show(path),)), pinned(path.parent) as parent:
+        if _stamp(path.name, parent) != loaded.stamp:
+            raise ToolError(f"{show(path)} was changed by another process at this very moment; it was not removed")
+        context.backup(path)
+        try:
+            os.unlink(path.name, dir_fd=parent)
+        except OSError as error:
+            raise explain(error, path) from error
+        saw(context, path, None)
+    lost = diff.unified(_printable(old), "", shown(path, context.cwd))
+    return FileChanged(path=show(path), change="deleted", diff=lost, call=context.call)
+
+
 def _stamp(name: str, parent: int) -> Stamp | None:
     try:
         return Stamp.of(os.stat(name, dir_fd=parent, follow_symlinks=False))
@@ -175,22 +196,30 @@ def _stamp(name: str, parent: int) -> Stamp | None:
 
 
 async def changing(context: ToolContext, work: Callable[[], tuple[str, FileChanged | None]]) -> str:
-    """Run `work` in a thread and report what it changed; an interrupt waits for it, so that no write is missed."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
+    """Run `work`, which changes one file at most, as `writing` does."""
+
+    def one(tell: Callable[[FileChanged], None]) -> str:
+        result, change = work()
+        if change is not None:
+            tell(change)
+        return result
+
+    return await writing(context, one)
+
+
+async def writing(context: ToolContext, work: Callable[[Callable[[FileChanged], None]], str]) -> str:
+    """Run `work` in a thread and report what it tells of; an interrupt waits for it, so that no write is missed."""
+    changes: list[FileChanged] = []
+    running = asyncio.ensure_future(asyncio.to_thread(work, changes.append))
     try:
-        result, change = await asyncio.shield(running)
+        return await asyncio.shield(running)
     except asyncio.CancelledError:
         with suppress(ToolError):
-            _, change = await running
-            _tell(context, change)
+            await running
         raise
-    _tell(context, change)
-    return result
-
-
-def _tell(context: ToolContext, change: FileChanged | None) -> None:
-    if change is not None:
-        context.emit(change)
+    finally:
+        for change in changes:
+            context.emit(change)
 
 
 def _printable(text: str) -> str:

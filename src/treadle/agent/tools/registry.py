@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from treadle.agent.messages import ToolSchema
-from treadle.agent.tools import BUILTIN
+from treadle.agent.tools import BUILTIN, INSTEAD
 from treadle.agent.tools.arguments import ALIASES, decode, note_of, plain, values
 from treadle.agent.tools.arguments import plain_name as _plain
 from treadle.agent.tools.base import AnyArgs, AnyTool, ToolContext
@@ -32,8 +32,9 @@ def builtin(names: Iterable[str] | None = None, denied: Iterable[str] = ()) -> R
     """Our own tools of these names (None: all), without the denied ones; `unknown` are names we do not have."""
     refused = set(denied)
     wanted = BUILTIN if names is None else tuple(dict.fromkeys(names))
-    registry = Registry(load(name) for name in wanted if name in BUILTIN and name not in refused)
-    registry.unknown = tuple(name for name in wanted if name not in BUILTIN)
+    ours = {*BUILTIN, *INSTEAD}
+    registry = Registry(load(name) for name in wanted if name in ours and name not in refused)
+    registry.unknown = tuple(name for name in wanted if name not in ours)
     return registry
 
 
