@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from treadle.agent.event_hooks import EventHooks, run
+from treadle.agent.event_hooks import EventHooks
+from treadle.agent.hook_runs import run
 from treadle.errors import Unsupported
 from treadle.session import Use
 from treadle.settings.claude import CommandHook, parse
@@ -62,3 +63,85 @@ async def test_they_are_asked_beside_those_of_a_host_for_the_tools_that_they_nam
     assert judge is not None and await judge(LS) == "no"
     assert '"tool_input":{"command":"ls"}' in (tmp_path / "told.json").read_text()
     assert not (tmp_path / "edited").exists()
+
+
+def judging(tmp_path: Path, entry: dict[str, Any], event: str = "PreToolUse", **more: Any) -> EventHooks:
+    read = parse({"hooks": {event: [{"hooks": [entry]}]}}, "x", "/")
+    assert not read.missed and not read.not_run
+    return EventHooks(str(tmp_path), read.hooks, env=ENV, **more)
+
+
+async def verdict(hooks: EventHooks, use: Use = LS) -> Any:
+    judge = hooks.program().pre_tool
+    assert judge is not None
+    return await judge(use)
+
+
+async def test_with_args_a_program_is_started_without_a_shell(tmp_path: Path) -> None:
+    entry = {"command": "/usr/bin/touch", "args": ["a $(b)", "${CLAUDE_PROJECT_DIR}/c"]}
+    await verdict(judging(tmp_path, entry))
+    assert {path.name for path in tmp_path.iterdir()} == {"a $(b)", "c"}
+
+
+@pytest.mark.parametrize(("command", "blocked"), [("git push -f", True), ("ls && git push", True), ("ls", False)])
+async def test_a_condition_is_a_permission_rule(tmp_path: Path, command: str, blocked: bool) -> None:
+    hooks = judging(tmp_path, {"command": "echo no >&2; exit 2", "if": "Bash(git push *)"})
+    use = Use(tool="bash", args={"command": command}, kind="execute", command=command)
+    assert await verdict(hooks, use) == ("no" if blocked else None)
+
+
+async def test_a_hook_that_runs_once_is_gone_afterwards(tmp_path: Path) -> None:
+    hooks = judging(tmp_path, {"command": "echo no >&2; exit 2", "once": True})
+    assert [await verdict(hooks), await verdict(hooks)] == ["no", None]
+
+
+async def test_a_hook_whose_failure_must_block_blocks(tmp_path: Path) -> None:
+    said = await verdict(judging(tmp_path, {"command": "exit 1", "onFailure": "block"}))
+    assert "failed with exit code 1" in said
+
+
+async def test_a_hook_in_the_background_is_not_waited_for_and_ends_with_the_session(tmp_path: Path) -> None:
+    hooks = judging(tmp_path, {"command": "echo no >&2; exec sleep 1000", "async": True})
+    assert await verdict(hooks) is None
+    await hooks.ended("other")
+
+
+@pytest.mark.parametrize(
+    ("answer", "blocked"),
+    [
+        ('{"ok": true, "reason": "fine"}', None),
+        ('```json\n{"ok": false, "reason": "not so"}\n```', "not so"),
+        ("well", "got no yes or no"),
+    ],
+)
+async def test_a_question_to_a_model_decides(tmp_path: Path, answer: str, blocked: str | None) -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def judge(instructions: str, question: str, model: str) -> str:
+        asked.append((question, model))
+        return answer
+
+    entry = {"type": "prompt", "prompt": "is it fine? $ARGUMENTS", "model": "haiku"}
+    said = await verdict(judging(tmp_path, entry, judge=judge))
+    assert said is None if blocked is None else blocked in said
+    [(question, model)] = asked
+    assert question.startswith('is it fine? {"cwd"') and '"command":"ls"' in question and model == "haiku"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"type": "http", "url": "http://x"},
+        {"type": "agent", "prompt": "x"},
+        {"command": "x", "asyncRewake": True},
+        {"command": "x", "shell": "powershell"},
+    ],
+)
+def test_a_hook_that_cannot_be_run_as_it_is_meant_is_named(entry: dict[str, Any]) -> None:
+    read = parse({"hooks": {"PreToolUse": [{"hooks": [entry]}]}}, "x", "/")
+    assert not read.hooks and "PreToolUse" in read.missed[0]
+
+
+def test_settings_of_permissions_that_are_not_used_are_named() -> None:
+    read = parse({"permissions": {"denyInsteadOfPrompting": True, "deny": []}, "language": "French"}, "x", "/")
+    assert read.unused == ("language", "permissions.denyInsteadOfPrompting")

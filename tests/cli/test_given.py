@@ -67,7 +67,7 @@ def test_settings_of_claude_code_give_what_means_the_same_here() -> None:
         ({"hooks": []}, None),
         ({"hooks": [1]}, "must be an object"),
         ({"hooks": {"Stop": {}}}, "must be a list"),
-        ({"hooks": {"Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}}, "is not a command"),
+        ({"hooks": {"Stop": [{"hooks": [{"type": "agent", "prompt": "x"}]}]}}, "is of the type"),
         ({"hooks": {"PreModelSwitch": []}, "disableAllHooks": True}, None),
     ],
 )

@@ -101,16 +101,16 @@ def test_a_broken_file_stops_a_person_only_if_it_is_their_own(repo: Path) -> Non
         load(repo)
 
 
-PROMPT = [{"hooks": [{"type": "prompt", "prompt": "x"}]}]
+OTHER = [{"hooks": [{"type": "http", "url": "https://example.com"}]}]
 
 
 def test_a_hook_that_cannot_be_run_is_told_and_one_that_might_forbid_is_kept_apart(repo: Path) -> None:
-    hooks = {"Stop": PROMPT, "PreToolUse": PROMPT, "NewerEvent": PROMPT, "UserPromptSubmit": HOOK["PreToolUse"]}
+    hooks = {"Stop": OTHER, "PreToolUse": OTHER, "NewerEvent": OTHER, "UserPromptSubmit": HOOK["PreToolUse"]}
     says(repo.parent / "user" / "settings.json", hooks=hooks)
     loaded = load(repo)
-    assert ["Stop is not a command" in loaded.warnings[0], "'NewerEvent'" in loaded.warnings[1]] == [True, True]
+    assert ["Stop is of the type" in loaded.warnings[0], "'NewerEvent'" in loaded.warnings[1]] == [True, True]
     [missed] = loaded.missed_hooks
-    assert "PreToolUse is not a command" in missed and str(repo.parent / "user") in missed
+    assert "PreToolUse is of the type" in missed and str(repo.parent / "user") in missed
     assert [hook.event for hook in loaded.settings.hooks.events] == ["UserPromptSubmit"]
     assert load(repo, sources=("project",)).missed_hooks == ()
     says(repo.parent / "user" / "settings.json", hooks=hooks, disableAllHooks=True)
@@ -118,7 +118,7 @@ def test_a_hook_that_cannot_be_run_is_told_and_one_that_might_forbid_is_kept_apa
 
 
 def test_a_hook_of_an_untrusted_project_that_cannot_be_run_does_not_take_its_rules_away(repo: Path) -> None:
-    says(repo / ".claude" / "settings.json", permissions={"deny": ["Bash(a)"]}, hooks={"PreToolUse": PROMPT})
+    says(repo / ".claude" / "settings.json", permissions={"deny": ["Bash(a)"]}, hooks={"PreToolUse": OTHER})
     assert load(repo).settings.permissions.deny == ("Bash(a)",) and not load(repo).missed_hooks
     assert load(repo, trusted=True).missed_hooks
 

@@ -2,7 +2,8 @@
 
 An answer is a JSON object: `decision`, `continue`, `systemMessage`, and `hookSpecificOutput` with
 `permissionDecision`, `updatedInput`, `additionalContext`, `updatedToolOutput`. Hooks may be there to forbid something,
-so a hook that cannot be asked where it could forbid blocks. The hooks here are commands; a door adds those of its host.
+so a hook that cannot be asked where it could forbid blocks. The hooks here are those of settings, which `hook_runs.py`
+runs; a door adds those of its host.
 """
 
 import asyncio
@@ -12,14 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from treadle.errors import TreadleError, Unsupported
+from treadle.agent.hook_runs import Judge, concerns, run
+from treadle.errors import TreadleError
 from treadle.session import HookVerdict, OwnProgram, Use
 from treadle.settings.claude import CommandHook
 from treadle.wire.oneshot.arguments import to_ours, to_theirs
 from treadle.wire.oneshot.names import THEIRS, USED
 from treadle.wire.oneshot.permissions import suggested_rules as suggested
 
-BLOCK = 2
 Described = Callable[[], dict[str, Any]]
 """What every hook is told: session_id, transcript_path, permission_mode."""
 
@@ -47,8 +48,14 @@ class EventHooks:
         *,
         env: Mapping[str, str] | None = None,
         described: Described = dict,
+        judge: Judge | None = None,
     ) -> None:
+        """`judge` asks a model, for hooks that are questions."""
         self._cwd = cwd
+        self.judge = judge
+        self._ran: set[int] = set()
+        """The places of hooks that run only once and did."""
+        self._background: set[asyncio.Task[Any]] = set()
         self._commands = commands
         self._warn = warn
         self._env = dict(env or {})
@@ -83,12 +90,17 @@ class EventHooks:
         return "".join(f"{more}\n\n" for more in _contexts(answers))
 
     async def ended(self, reason: str) -> None:
+        """When a session ends; what hooks still do in the background is stopped."""
         if self.hears("SessionEnd"):
             await self._look("SessionEnd", reason, {"reason": reason})
+        for task in [*self._background]:
+            task.cancel()
+        if self._background:
+            await asyncio.gather(*self._background, return_exceptions=True)
 
     async def _pre_tool(self, use: Use) -> str | HookVerdict | None:
         try:
-            answers = await self.ask("PreToolUse", use.tool, _input(use))
+            answers = await self.ask("PreToolUse", use.tool, _input(use), use)
         except TreadleError as error:
             return f"a hook could not be asked: {error}"
         decision: Literal["allow", "ask", ""] = ""
@@ -115,7 +127,7 @@ class EventHooks:
         ok = ok and not use.exit_code
         told = {**_input(use), **({"tool_response": result} if ok else {"error": result, "is_interrupt": False})}
         try:
-            answers = await self.ask("PostToolUse" if ok else "PostToolUseFailure", use.tool, told)
+            answers = await self.ask("PostToolUse" if ok else "PostToolUseFailure", use.tool, told, use)
         except TreadleError as error:
             return f"(a hook could not be asked: {error})"
         added, replaced = [], None
@@ -165,10 +177,11 @@ class EventHooks:
     async def _requested(self, told: dict[str, Any]) -> HookVerdict | None:
         """A hook may answer a permission question in place of a person."""
         tool = str(told["tool_name"])
+        use = told.pop("use", None)
         given = {**told, "tool_name": USED.get(tool, tool), "tool_input": to_theirs(tool, told.get("tool_input"))}
         given["permission_suggestions"] = suggested(tuple(given.pop("always", ())), str(given.pop("kind", "")))
         try:
-            answers = await self.ask("PermissionRequest", tool, given)
+            answers = await self.ask("PermissionRequest", tool, given, use)
         except TreadleError as error:
             return HookVerdict(decision="deny", reason=f"a hook could not be asked: {error}")
         found = None
@@ -201,59 +214,45 @@ class EventHooks:
         if self.stop_turn is not None:
             await self.stop_turn(reason)
 
-    async def ask(self, event: str, subject: str, told: dict[str, Any]) -> list[dict[str, Any]]:
+    async def ask(self, event: str, subject: str, told: dict[str, Any], use: Use | None = None) -> list[dict[str, Any]]:
         """The answers of all matching hooks, which are asked at the same time, in their order."""
         given = {**self.described(), "cwd": self._cwd, "hook_event_name": event, **told}
-        wanted = [run(hook, given, self._cwd, self._warn, self._env) for hook in self._matching(event, subject)]
+        wanted = [self._run(hook, given) for hook in self._matching(event, subject, use)]
         answers = await asyncio.gather(*wanted, *self.further(event, subject, given))
         for said in answers:
             if isinstance(said.get("systemMessage"), str):
                 self._warn(said["systemMessage"])
         return answers
 
-    def _matching(self, event: str, subject: str) -> list[CommandHook]:
-        return [hook for hook in self._commands if hook.event == event and matches(hook.matcher, subject)]
+    def _matching(self, event: str, subject: str, use: Use | None) -> list[CommandHook]:
+        found = []
+        for place, hook in enumerate(self._commands):
+            if hook.event != event or not matches(hook.matcher, subject) or place in self._ran:
+                continue
+            if concerns(hook.condition, use, self._cwd):
+                found.append(hook)
+                if hook.once:
+                    self._ran.add(place)
+        return found
+
+    async def _run(self, hook: CommandHook, given: dict[str, Any]) -> dict[str, Any]:
+        running = run(hook, given, self._cwd, self._warn, self._env, self.judge)
+        if not hook.background:
+            return await running
+        task = asyncio.create_task(self._run_aside(hook, running))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return {}
+
+    async def _run_aside(self, hook: CommandHook, running: Awaitable[dict[str, Any]]) -> None:
+        try:
+            await running
+        except TreadleError as error:
+            self._warn(f"a hook of {hook.event} in the background failed: {error}")
 
     def further(self, event: str, subject: str, given: dict[str, Any]) -> list[Awaitable[dict[str, Any]]]:
         """Further answers to the same event; a door adds those of its host."""
         return []
-
-
-async def run(
-    hook: CommandHook, told: dict[str, Any], cwd: str, warn: Callable[[str], None], env: Mapping[str, str]
-) -> dict[str, Any]:
-    """The command's answer. Raises Unsupported when it could not run or took too long."""
-    from treadle.io.process.child import start  # imported here because few runs have hooks
-    from treadle.io.process.consulted import consult
-
-    given = {**env, "CLAUDE_PROJECT_DIR": cwd}
-    try:
-        child = await start(["/bin/sh", "-c", hook.command], env=given, cwd=cwd, stdin="pipe", stdout="pipe")
-        async with child:
-            said = await consult(child, msgspec.json.encode(told), hook.timeout)
-    except TreadleError as error:
-        raise Unsupported(f"the {hook.event} hook {hook.command!r} could not run: {error}") from error
-    if said.exit_code is None:
-        raise Unsupported(f"the {hook.event} hook {hook.command!r} took more than {hook.timeout:g} s")
-    if said.exit_code == BLOCK:
-        return {"decision": "block", "reason": said.stderr.strip() or f"blocked by the hook {hook.command}"}
-    if said.exit_code:
-        warn(f"the {hook.event} hook {hook.command!r} failed with exit code {said.exit_code}: {said.stderr.strip()}")
-        return {}
-    return _answer(hook, said.stdout)
-
-
-def _answer(hook: CommandHook, text: str) -> dict[str, Any]:
-    """JSON, or plain text, which for a prompt or a session's start is added for the model."""
-    try:
-        answer = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        answer = None
-    if isinstance(answer, dict):
-        return answer
-    if hook.event in ("UserPromptSubmit", "SessionStart") and text.strip():
-        return {"hookSpecificOutput": {"additionalContext": text.strip()}}
-    return {}
 
 
 def _input(use: Use) -> dict[str, Any]:

@@ -8,12 +8,13 @@ import msgspec
 
 from treadle.agent.configuration import Configuration
 from treadle.agent.context import Context, estimate
-from treadle.agent.messages import ToolSchema
+from treadle.agent.messages import ModelRequest, ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
+from treadle.agent.providers.base import Provider
 from treadle.agent.session_hooks import SessionHooks
 from treadle.agent.toolbox import Toolbox
 from treadle.agent.transcript import Transcript
-from treadle.events import Warned
+from treadle.events import Event, Warned
 from treadle.session import Instructions, OwnTool, SessionSpec, Subagent
 from treadle.sessions.session import BaseSession
 
@@ -27,12 +28,17 @@ class HostedSession(BaseSession):
     context: Context
     toolbox: Toolbox
     permissions: Permissions
+    weak: Provider
+    _owned: list[Provider]
     _hooks: SessionHooks
     _withheld: list[str]
     """Variables of the caller that commands do not see, until that was said."""
 
     @abstractmethod
     def read_project(self) -> None: ...
+
+    @abstractmethod
+    def note(self, event: Event) -> None: ...
 
     @abstractmethod
     def system(self) -> str: ...
@@ -81,6 +87,25 @@ class HostedSession(BaseSession):
 
     def hook_facts(self) -> dict[str, Any]:
         return self._hooks.described
+
+    async def judge(self, instructions: str, question: str, model: str) -> str:
+        """What a model says to a hook's question; `model` empty: the session's for small things."""
+        from treadle.agent.loop import answered  # imported here because few hooks are questions
+
+        provider = self.weak
+        if model:
+            provider = next((one for one in self._owned if one.model == model), None) or self.configuration.provider(
+                model
+            )
+            if provider not in self._owned:
+                self._owned.append(provider)
+        request = ModelRequest(system=instructions, messages=(UserMessage(text=question),))
+        return await answered(provider, self.note, request)
+
+    async def stop_turn(self, reason: str) -> None:
+        """End the turn that runs, if one does."""
+        if self._current is not None:
+            await self.interrupt(self._current.id, reason)
 
     def _tell_withheld(self) -> None:
         """When the first command runs: which variables of the caller it does not see."""

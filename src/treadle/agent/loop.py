@@ -463,7 +463,11 @@ async def summarise(
 ) -> str:
     """A summary of the conversation by a model; `keep`: what a person wants it to keep."""
     task = f"{SUMMARY_PROMPT}\nAbove all: {keep}" if keep else SUMMARY_PROMPT
-    request = ModelRequest(system=task, messages=(*messages, UserMessage(text=task)))
+    return await answered(provider, emit, ModelRequest(system=task, messages=(*messages, UserMessage(text=task))))
+
+
+async def answered(provider: Provider, emit: Callable[[Event], None], request: ModelRequest) -> str:
+    """What a model says to a question outside of the conversation; what it costs is emitted."""
     text = ""
     async for item in provider.stream(request):
         if isinstance(item, Reply):

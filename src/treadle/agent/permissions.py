@@ -11,6 +11,7 @@ import msgspec
 
 from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
+from treadle.agent.program import use_of
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
 from treadle.agent.tools.hosts import host_granted, host_question
@@ -158,6 +159,7 @@ class Permissions:
             return decision, args
         if self._event is not None:
             asking = {"tool_name": tool.name, "tool_input": plain, "always": as_rules(access), "kind": access.kind}
+            asking["use"] = use_of(tool.name, plain, access, call)
             hook = await self._event("PermissionRequest", asking)
             if hook.decision == "deny":
                 return Decision(verdict="deny", reason=hook.reason or "a hook denied it", by="hook"), args

@@ -113,6 +113,8 @@ class NativeSession(HostedSession):
             cwd=spec.cwd,
             agent=(task, kind) if task is not None else ("", ""),
             entrypoint=configuration.entrypoint,
+            judge=self.judge,
+            stop_turn=self.stop_turn,
             **started,
         )
         self.toolbox = Toolbox(configuration, usual=small_tools(provider), edits=self._edits, **started)

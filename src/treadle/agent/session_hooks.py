@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from treadle.agent.event_hooks import EventHooks
+from treadle.agent.hook_runs import Judge
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.program import ProgramHooks
 from treadle.agent.transcript import Transcript
@@ -25,15 +26,17 @@ class SessionHooks(ProgramHooks):
         cwd: str,
         agent: tuple[str, str] = ("", ""),
         entrypoint: str = "",
+        judge: Judge | None = None,
+        stop_turn: Callable[[str], Awaitable[None]] | None = None,
         **started: Any,
     ) -> None:
         """`entrypoint`: which SDK of Claude drives us, if one does; it looks for the history in Claude's own place."""
         self._transcript = transcript
         self._mode = mode
         self._entrypoint = entrypoint
-        self._own = EventHooks(
-            cwd, settings.events, started["warn"], env=started["env"], described=lambda: self.described
-        )
+        described = {"env": started["env"], "described": lambda: self.described, "judge": judge}
+        self._own = EventHooks(cwd, settings.events, started["warn"], **described)
+        self._own.stop_turn = stop_turn
         others = ShellHooks(settings, session=transcript().header.id, cwd=cwd, **started)
         programs = (program, self._own.program()) if settings.events else (program,)
         super().__init__(programs, others, agent)

@@ -256,9 +256,9 @@ def _work(
         )
         return talk.run(), talk.interrupt
     if run.hooks is not None:
-        from treadle.doors.oneshot.adaptable import facts_of
+        from treadle.doors.oneshot.adaptable import facts_of, judge_of
 
-        run.hooks.connect(lambda: facts_of(session), None, runner.interrupt)
+        run.hooks.connect(lambda: facts_of(session), None, runner.interrupt, judge_of(session))
     return _one(run.text, runner, run.hooks), runner.interrupt
 
 

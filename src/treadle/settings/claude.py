@@ -24,12 +24,21 @@ _PATH_TOOLS = ("read", "write", "edit", "multiedit", "glob", "grep", "notebooked
 
 EVENTS = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop"),
-    *("PreCompact", "PostCompact", "PermissionRequest", "PermissionDenied", "Notification"),
+    *("PreCompact", "PostCompact", "PermissionRequest", "Notification"),
     *("SessionStart", "SessionEnd"),
 )
 """The events whose hooks are run."""
 NOT_CALLED = (
-    *("Setup", "StopFailure", "TeammateIdle", "TaskCreated", "TaskCompleted", "ConfigChange", "CwdChanged"),
+    *(
+        "Setup",
+        "PermissionDenied",
+        "StopFailure",
+        "TeammateIdle",
+        "TaskCreated",
+        "TaskCompleted",
+        "ConfigChange",
+        "CwdChanged",
+    ),
     *("FileChanged", "WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult", "InstructionsLoaded"),
     *("PostToolBatch", "PostModelSwitch", "DirectoryAdded", "MessageDisplay"),
 )
@@ -38,20 +47,45 @@ FORBIDDING = ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
 """Events whose hooks can forbid what would happen: our own agent does not begin if one of them cannot be run."""
 _HARMLESS = {
     *("$schema", "statusLine", "theme", "cleanupPeriodDays", "includeCoAuthoredBy", "spinnerTipsEnabled", "verbose"),
-    *("feedbackSurveyRate", "autoUpdatesChannel", "attribution", "language", "terminalTitleFromRename", "viewMode"),
+    *("feedbackSurveyRate", "autoUpdatesChannel", "attribution", "terminalTitleFromRename", "viewMode"),
     *("prefersReducedMotion", "preferredNotifChannel", "spinnerVerbs", "tipsEnabled", "showThinkingSummaries"),
 }
 """Settings of looks, and of what Claude Code does for itself: no one misses them."""
+_PERMISSIONS = {
+    *("allow", "ask", "deny", "defaultMode", "additionalDirectories", "disableBypassPermissionsMode"),
+    "disableAutoMode",  # there is no such mode here
+}
 _KNOWN = {"permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "outputStyle", *_HARMLESS}
 
 
 class CommandHook(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that learns of an event and may forbid it: exit 0 with JSON is its answer, exit 2 blocks."""
+    """A command that learns of an event and may forbid it: exit 0 with JSON is its answer, exit 2 blocks.
+
+    Or a question to a model, if there is a `prompt`.
+    """
 
     event: str
     matcher: str = ""
-    command: str
+    command: str = ""
     timeout: float = TIMEOUT
+    args: tuple[str, ...] | None = None
+    """The command is a program that is started with these, without a shell."""
+    condition: str = ""
+    """A permission rule: the hook is for tool calls that it names."""
+    once: bool = False
+    background: bool = False
+    """It is not waited for, and can forbid nothing."""
+    strict: bool = False
+    """Whether its own failure blocks as well."""
+    prompt: str = ""
+    """What a model is asked; `$ARGUMENTS` stands for what the hook is told."""
+    model: str = ""
+    goes_on: bool = False
+    """Whether the turn goes on after the model said no."""
+
+    @property
+    def label(self) -> str:
+        return repr(self.command or self.prompt)
 
 
 class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +191,7 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
     hooks, problems = _hooks(table.get("hooks") or {} if table.get("disableAllHooks") is not True else {}, where)
     unused = [name for name in table if name not in _KNOWN]
     unused += [f"sandbox.{name}" for name in sandbox if name != "enabled"]
+    unused += [f"permissions.{name}" for name, value in permissions.items() if name not in _PERMISSIONS and value]
     rules = {
         verdict: tuple(_rule(str(rule), base) for rule in _list(permissions.get(verdict) or [], f"{where}: {verdict}"))
         for verdict in ("allow", "ask", "deny")
@@ -200,16 +235,48 @@ def _hooks(table: Any, where: str) -> tuple[tuple[CommandHook, ...], list[tuple[
                 if made is not None:
                     found.append(made)
                 else:
-                    problems.append((event, f"{where}: a hook of {event} is not a command, and is not run here"))
+                    problems.append((event, f"{where}: a hook of {event} is {_described(one)}, and is not run here"))
     return tuple(found), problems
 
 
+def _described(entry: Any) -> str:
+    kind = entry.get("type", "command")
+    unknown = [name for name in entry if name not in (_PROMPT if kind == "prompt" else _COMMAND)]
+    if kind not in ("command", "prompt"):
+        return f"of the type {kind!r}"
+    return f"one with {', '.join(unknown)}" if unknown else f"a {kind} without its text or for another shell"
+
+
+_COMMAND = {"type", "command", "timeout", "args", "if", "once", "async", "onFailure", "shell", "statusMessage"}
+_PROMPT = {"type", "prompt", "timeout", "if", "once", "model", "continueOnBlock", "statusMessage"}
+
+
 def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None:
-    command, timeout = entry.get("command"), entry.get("timeout")
-    if entry.get("type", "command") != "command" or not isinstance(command, str) or not command.strip():
-        return None
+    """None: it is of a kind, or has a field, that is not known here."""
+    kind, timeout, given = entry.get("type", "command"), entry.get("timeout"), entry.get("args")
     patience = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT
-    return CommandHook(event=event, matcher=matcher, command=command, timeout=patience)
+    said = {name for name, value in entry.items() if value not in (None, False)}
+    if entry.get("shell") == "powershell" or not isinstance(entry.get("if", ""), str):
+        return None
+    hook = CommandHook(
+        event=event,
+        matcher=matcher,
+        timeout=patience,
+        condition=entry.get("if", ""),
+        once=entry.get("once") is True,
+    )
+    if kind == "command" and said <= _COMMAND and isinstance(text := entry.get("command"), str) and text.strip():
+        return msgspec.structs.replace(
+            hook,
+            command=text,
+            args=tuple(map(str, given)) if isinstance(given, list) else None,
+            background=entry.get("async") is True,
+            strict=entry.get("onFailure") == "block",
+        )
+    if kind == "prompt" and said <= _PROMPT and isinstance(text := entry.get("prompt"), str) and text.strip():
+        goes_on = entry.get("continueOnBlock") is True
+        return msgspec.structs.replace(hook, prompt=text, model=str(entry.get("model") or ""), goes_on=goes_on)
+    return None
 
 
 def _rule(rule: str, base: str) -> str:

@@ -207,16 +207,16 @@ def test_a_model_that_cannot_be_used_is_named_with_where_it_was_set(bare: dict[s
     assert done.returncode == 1 and "'nonsense' (the model is set in TREADLE_MODEL)" in done.stderr
 
 
-PROMPT = [{"hooks": [{"type": "prompt", "prompt": "x"}]}]
+AGENT = [{"hooks": [{"type": "agent", "prompt": "x"}]}]
 
 
 def test_a_hook_of_claude_code_that_cannot_be_run_stops_only_our_own_agent_and_only_if_it_might_forbid(
     claude: Callable[..., dict[str, str]], script: Path, agent: str
 ) -> None:
-    env = {**claude(hooks={"Stop": PROMPT}), "TREADLE_MODEL": f"scripted:{script}"}
+    env = {**claude(hooks={"Stop": AGENT}), "TREADLE_MODEL": f"scripted:{script}"}
     done = once(env)
-    assert (done.returncode, done.stdout) == (0, "I heard.\n") and "a hook of Stop is not a command" in done.stderr
-    claude(hooks={"PreToolUse": PROMPT})
+    assert (done.returncode, done.stdout) == (0, "I heard.\n") and "a hook of Stop is of the type" in done.stderr
+    claude(hooks={"PreToolUse": AGENT})
     done = once(env)
     assert done.returncode == 1 and "might forbid something" in done.stderr and "--setting-sources" in done.stderr
     assert once(env, "--setting-sources", "project").stdout == "I heard.\n"

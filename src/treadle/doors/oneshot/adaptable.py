@@ -43,9 +43,17 @@ class Adaptable(Protocol):
         """Offer the tools of an MCP server, reconnecting to it, or hide them. Raises NotFound."""
         ...
 
+    async def judge(self, instructions: str, question: str, model: str) -> str:
+        """What a model says to the question of a hook; empty: the session's own model."""
+        ...
+
     def hook_facts(self) -> dict[str, Any]:
         """What every hook is told: session_id, transcript_path, permission_mode."""
         ...
+
+
+def judge_of(session: Session) -> Callable[[str, str, str], Awaitable[str]] | None:
+    return session.judge if isinstance(session, Adaptable) else None
 
 
 def facts_of(session: Session) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from treadle.agent.event_hooks import EventHooks, matches
+from treadle.agent.hook_runs import Judge
 from treadle.errors import Unsupported
 from treadle.settings.claude import EVENTS, NOT_CALLED, TIMEOUT
 from treadle.wire.oneshot.records import new_uuid
@@ -33,9 +34,13 @@ class HostHooks(EventHooks):
     _hooks: dict[str, list[Registered]] = {}
 
     def connect(
-        self, described: Callable[[], dict[str, Any]], request: Request | None, stop: Callable[[str], Awaitable[None]]
+        self,
+        described: Callable[[], dict[str, Any]],
+        request: Request | None,
+        stop: Callable[[str], Awaitable[None]],
+        judge: Judge | None = None,
     ) -> None:
-        self.described, self._request, self.stop_turn = described, request, stop
+        self.described, self._request, self.stop_turn, self.judge = described, request, stop, judge
 
     def register(self, hooks: Any) -> list[str]:
         """Register the hooks of `initialize`. Returns the events whose hooks are not called; raises if one matters."""

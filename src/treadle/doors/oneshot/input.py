@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from treadle.doors.oneshot.adaptable import facts_of
+from treadle.doors.oneshot.adaptable import facts_of, judge_of
 from treadle.doors.oneshot.greeting import Heard
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.permitting import apply
@@ -73,7 +73,7 @@ class StreamInput:
         self._tasks: asyncio.TaskGroup
         self._requests: dict[str, asyncio.Future[dict[str, Any]]] = {}
         if hooks is not None:
-            hooks.connect(partial(facts_of, session), self._ask_host, runner.interrupt)
+            hooks.connect(partial(facts_of, session), self._ask_host, runner.interrupt, judge_of(session))
         self._session = session
         self._runner = runner
         self._stream = stream
