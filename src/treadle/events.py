@@ -221,6 +221,8 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted"
     tokens_before: int
     tokens_after: int
     summary: str = ""
+    asked: bool = False
+    """Whether a person or a host wanted it; if not, the context was full."""
 
 
 class ContextHandoff(Event, frozen=True, kw_only=True, tag="context_handoff"):

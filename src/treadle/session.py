@@ -28,9 +28,7 @@ MODE_ALIASES: dict[str, Mode] = {
     "acceptedits": "auto-edit",
     "bypasspermissions": "yolo",
     "dontask": "suggest",
-    "autoedit": "auto-edit",
-    "fullauto": "full-auto",
-    "auto": "full-auto",
+    **{"autoedit": "auto-edit", "fullauto": "full-auto", "auto": "full-auto"},
 }
 """Other agents' names for the same modes, in lower case."""
 
@@ -183,6 +181,9 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     agent: TaskId = ""
     """The subagent that makes the call; empty when it is the agent itself."""
     agent_type: str = ""
+    duration_ms: int | None = None
+    did: tuple[Event, ...] = ()
+    """After it ran: CommandRun and FileChanged of the call; and above, how long it took."""
 
 
 class ShownResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """Commands of a settings file as hooks: what they are told, and what their answers mean."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from treadle.agent.event_hooks import EventHooks
 from treadle.agent.hook_runs import run
 from treadle.errors import Unsupported
-from treadle.session import Use
+from treadle.events import CommandRun, FileChanged
+from treadle.session import HookVerdict, Use
 from treadle.settings.claude import CommandHook, parse
 
 ENV = {"PATH": "/usr/bin:/bin"}
@@ -145,3 +147,37 @@ def test_a_hook_that_cannot_be_run_as_it_is_meant_is_named(entry: dict[str, Any]
 def test_settings_of_permissions_that_are_not_used_are_named() -> None:
     read = parse({"permissions": {"denyInsteadOfPrompting": True, "deny": []}, "language": "French"}, "x", "/")
     assert read.unused == ("language", "permissions.denyInsteadOfPrompting")
+
+
+async def test_after_a_call_a_hook_is_told_what_it_did_in_claudes_shape_and_how_long_it_took(tmp_path: Path) -> None:
+    hooks = judging(tmp_path, {"command": "cat > told.json"}, "PostToolUse")
+    told = tmp_path / "told.json"
+    after = hooks.program().post_tool
+    assert after is not None
+    ran = CommandRun(command="ls", exit_code=0, output="a\n", call="c1")
+    await after(Use(tool="bash", args={"command": "ls"}, kind="execute", duration_ms=7, did=(ran,)), "a\n", True)
+    found = json.loads(told.read_text())
+    assert (found["tool_response"]["stdout"], found["duration_ms"]) == ("a", 7)
+    made = FileChanged(path=str(tmp_path / "n"), change="added", call="c2")
+    given = {"file_path": str(tmp_path / "n"), "content": "x"}
+    await after(Use(tool="write_file", args=given, kind="write", did=(made,)), "written", True)
+    assert json.loads(told.read_text())["tool_response"]["filePath"] == str(tmp_path / "n")
+
+
+async def test_all_calls_of_a_reply_are_told_together_by_claudes_names(tmp_path: Path) -> None:
+    entry = {"command": """cat > told.json; echo '{"hookSpecificOutput": {"additionalContext": "mind the gap"}}'"""}
+    event = judging(tmp_path, entry, "PostToolBatch").program().event
+    assert event is not None
+    call = {"tool_name": "bash", "tool_input": '{"command": "ls"}', "tool_use_id": "c1", "tool_response": "a"}
+    assert await event("PostToolBatch", {"tool_calls": [call]}) == HookVerdict(context="mind the gap")
+    [told] = json.loads((tmp_path / "told.json").read_text())["tool_calls"]
+    assert told == {**call, "tool_name": "Bash", "tool_input": {"command": "ls"}}
+
+
+@pytest.mark.parametrize("event", ["UserPromptExpansion", "PreModelSwitch"])
+async def test_an_event_that_can_be_forbidden_is_also_when_its_hook_cannot_be_asked(tmp_path: Path, event: str) -> None:
+    for entry in ({"command": "echo no >&2; exit 2"}, {"command": "exit 1", "onFailure": "block"}):
+        ask = judging(tmp_path, entry, event).program().event
+        assert ask is not None
+        said = await ask(event, {"command_name": "x", "to_model": "x"})
+        assert said is not None and said.decision == "deny"

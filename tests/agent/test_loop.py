@@ -109,7 +109,8 @@ class NoHooks:
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
         return None
 
-    async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+    async def post_tool(self, *given: Any) -> str:
+        result: str = given[4]
         return result
 
     async def event(self, name: str, told: dict[str, Any]) -> HookVerdict:
@@ -330,7 +331,8 @@ async def test_a_hook_can_block_a_tool_and_add_to_its_result(tmp_path: Path) -> 
         async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
             return "not on my watch" if args["tag"] == "bad" else None
 
-        async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        async def post_tool(self, *given: Any) -> str:
+            result: str = given[4]
             return f"{result}\nchecked"
 
     script = calling("work", tag="bad") + calling("work", tag="good") + DONE
@@ -699,7 +701,8 @@ async def test_a_result_is_in_history_before_anybody_is_told(tmp_path: Path) -> 
     kept: list[bool] = []
 
     class Slow(NoHooks):
-        async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        async def post_tool(self, *given: Any) -> str:
+            result: str = given[4]
             assert not run.of(ToolEnded)  # while a slow hook runs, no one has been told that it is done
             return result
 

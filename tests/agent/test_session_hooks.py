@@ -46,7 +46,7 @@ def heard(transcript: Transcript) -> dict[str, Any]:
 async def test_a_hook_in_claudes_form_is_told_the_session_the_mode_and_where_the_history_is(
     transcript: Transcript,
 ) -> None:
-    await hooks(transcript, ("SessionStart", "cat > heard.json")).started("startup")
+    await hooks(transcript, ("SessionStart", "cat > heard.json")).started("startup", "m")
     found = heard(transcript)
     assert (found["hook_event_name"], found["source"]) == ("SessionStart", "startup")
     assert (found["session_id"], found["permission_mode"]) == (transcript.header.id, "plan")
@@ -70,7 +70,7 @@ async def test_an_sdk_of_claude_finds_the_history_where_claude_code_has_it(
 
 
 async def test_what_a_hook_says_at_the_start_comes_before_the_first_prompt(transcript: Transcript) -> None:
-    assert "it rains" in await hooks(transcript, ("SessionStart", "echo it rains")).started("resume")
+    assert "it rains" in await hooks(transcript, ("SessionStart", "echo it rains")).started("resume", "m")
 
 
 async def test_a_prompt_is_refused_or_added_to_and_without_a_hook_for_it_none_is_asked(transcript: Transcript) -> None:

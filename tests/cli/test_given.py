@@ -63,12 +63,12 @@ def test_settings_of_claude_code_give_what_means_the_same_here() -> None:
     ("settings", "said"),
     [
         ({"sandbox": {"x": 1}}, "--settings has a sandbox"),
-        ({"hooks": {"PreModelSwitch": []}}, "'PreModelSwitch' are not run here"),
+        ({"hooks": {"Newer": []}}, "'Newer' are not run here"),
         ({"hooks": []}, None),
         ({"hooks": [1]}, "must be an object"),
         ({"hooks": {"Stop": {}}}, "must be a list"),
         ({"hooks": {"Stop": [{"hooks": [{"type": "agent", "prompt": "x"}]}]}}, "is of the type"),
-        ({"hooks": {"PreModelSwitch": []}, "disableAllHooks": True}, None),
+        ({"hooks": {"Newer": []}, "disableAllHooks": True}, None),
     ],
 )
 def test_what_could_forbid_something_and_cannot_be_kept_is_refused(settings: object, said: str | None) -> None:

@@ -214,8 +214,15 @@ class Context:
             return False
         summary = SUMMARY_MARK + summary
         self._begin_with(summary, self.messages[cut:])
-        self._emit(ContextCompacted(tokens_before=before, tokens_after=self.tokens(), summary=summary))
+        after = self.tokens()
+        self._emit(ContextCompacted(tokens_before=before, tokens_after=after, summary=summary, asked=everything))
         return True
+
+    @property
+    def summary(self) -> str:
+        """What the conversation begins with since it was compacted."""
+        first = self.messages[0] if self.messages else None
+        return first.text.removeprefix(SUMMARY_MARK) if isinstance(first, UserMessage) else ""
 
     async def hand_off(self, summarise: Summarise) -> bool:
         """Continue in a fresh conversation, with a short account of what happened and the last request unchanged.

@@ -13,14 +13,19 @@ from typing import Any, Literal
 
 import msgspec
 
-from treadle.agent.hook_runs import Judge, concerns, run
 from treadle.errors import TreadleError
+from treadle.events import CommandRun, FileChanged, ToolEnded, ToolStarted
+from treadle.io.reading import text_if_there
 from treadle.session import HookVerdict, OwnProgram, Use
-from treadle.settings.claude import CommandHook
+from treadle.settings.claude import FORBIDDING, CommandHook
 from treadle.wire.oneshot.arguments import to_ours, to_theirs
 from treadle.wire.oneshot.names import THEIRS, USED
 from treadle.wire.oneshot.permissions import suggested_rules as suggested
 
+_SUBJECTS = ("agent_type", "trigger", "notification_type", "command_name", "to_model", "error")
+"""What the matcher of an event without a tool is compared with."""
+Judge = Callable[[str, str, str], Awaitable[str]]
+"""Asks a model: given the instructions, the question and the model's name (empty: the session's), gives its answer."""
 Described = Callable[[], dict[str, Any]]
 """What every hook is told: session_id, transcript_path, permission_mode."""
 
@@ -82,11 +87,12 @@ class EventHooks:
                 return reason, ""
         return None, "".join(f"{more}\n\n" for more in _contexts(answers))
 
-    async def started(self, source: str) -> str:
+    async def started(self, source: str, model: str = "") -> str:
         """When a session begins: text to put in front of its first prompt."""
         if not self.hears("SessionStart"):
             return ""
-        answers = await self._look("SessionStart", source, {"source": source})
+        told = {"source": source, "model": model} if model else {"source": source}
+        answers = await self._look("SessionStart", source, told)
         return "".join(f"{more}\n\n" for more in _contexts(answers))
 
     async def ended(self, reason: str) -> None:
@@ -125,7 +131,9 @@ class EventHooks:
 
     async def _post_tool(self, use: Use, result: str, ok: bool) -> str | HookVerdict | None:
         ok = ok and not use.exit_code
-        told = {**_input(use), **({"tool_response": result} if ok else {"error": result, "is_interrupt": False})}
+        told = {**_input(use), **(_response(use, result) if ok else {"error": result, "is_interrupt": False})}
+        if use.duration_ms is not None:
+            told["duration_ms"] = use.duration_ms
         try:
             answers = await self.ask("PostToolUse" if ok else "PostToolUseFailure", use.tool, told, use)
         except TreadleError as error:
@@ -161,13 +169,21 @@ class EventHooks:
 
     async def _event(self, event: str, told: dict[str, Any]) -> HookVerdict | None:
         """What hooks say to an event that is no tool call: a reason against it, or text for the model."""
-        subject = str(told.get("agent_type") or told.get("trigger") or told.get("notification_type") or "")
+        subject = str(next((told[name] for name in _SUBJECTS if told.get(name)), ""))
         if event == "SubagentStop":
             more = await self._stopping(event, subject, told, str(told.get("last_assistant_message", "")))
             return HookVerdict(context=more) if more else None
         if event == "PermissionRequest":
             return await self._requested(told)
-        answers = await self._look(event, subject, told)
+        if event == "PostToolBatch":
+            told = {"tool_calls": [_as_theirs(call) for call in told["tool_calls"]]}
+        if event in FORBIDDING:
+            try:
+                answers = await self.ask(event, subject, told)
+            except TreadleError as error:
+                return HookVerdict(decision="deny", reason=f"a hook could not be asked: {error}")
+        else:
+            answers = await self._look(event, subject, told)
         reason = next((found for said in answers if (found := _blocked(said)) is not None), None)
         context = "\n".join(_contexts(answers))
         if reason is None and not context:
@@ -225,6 +241,8 @@ class EventHooks:
         return answers
 
     def _matching(self, event: str, subject: str, use: Use | None) -> list[CommandHook]:
+        from treadle.agent.hook_runs import concerns  # imported here because few runs have hooks
+
         found = []
         for place, hook in enumerate(self._commands):
             if hook.event != event or not matches(hook.matcher, subject) or place in self._ran:
@@ -236,6 +254,8 @@ class EventHooks:
         return found
 
     async def _run(self, hook: CommandHook, given: dict[str, Any]) -> dict[str, Any]:
+        from treadle.agent.hook_runs import run
+
         running = run(hook, given, self._cwd, self._warn, self._env, self.judge)
         if not hook.background:
             return await running
@@ -262,6 +282,28 @@ def _input(use: Use) -> dict[str, Any]:
         "tool_use_id": use.call,
     }
     return {**told, "agent_id": use.agent, "agent_type": use.agent_type} if use.agent else told
+
+
+def _as_theirs(call: dict[str, Any]) -> dict[str, Any]:
+    """A call of the model, with its arguments as it wrote them, by Claude's names."""
+    name = call["tool_name"]
+    try:
+        given = msgspec.json.decode(call["tool_input"])
+    except (msgspec.DecodeError, RecursionError):
+        given = {}
+    return {**call, "tool_name": USED.get(name, name), "tool_input": to_theirs(name, given)}
+
+
+def _response(use: Use, result: str) -> dict[str, Any]:
+    """What the tool gave, in the shape that Claude Code's tool of that kind has."""
+    from treadle.wire.oneshot.tool_results import tool_use_result  # imported here because few runs have hooks
+
+    ended = ToolEnded(call=use.call, name=use.tool, result=result, ok=True)
+    started = ToolStarted(call=use.call, name=use.tool, args=use.args)
+    ran = next((one for one in reversed(use.did) if isinstance(one, CommandRun)), None)
+    changed = next((one for one in reversed(use.did) if isinstance(one, FileChanged)), None)
+    now = text_if_there(changed.path) if changed is not None and changed.change == "modified" else None
+    return {"tool_response": tool_use_result(ended, started, ran, changed, now)}
 
 
 def _contexts(answers: list[dict[str, Any]]) -> list[str]:

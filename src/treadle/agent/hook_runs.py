@@ -13,8 +13,7 @@ from treadle.settings.claude import CommandHook
 
 BLOCK = 2
 Warn = Callable[[str], None]
-Judge = Callable[[str, str, str], Awaitable[str]]
-"""Asks a model: given the instructions, the question and the model's name (empty: the session's), gives its answer."""
+ModelCall = Callable[[str, str, str], Awaitable[str]]
 
 JUDGING = """\
 You judge for a hook whether an action of a coding agent may go ahead. The message says what to check, and has a JSON \
@@ -24,7 +23,12 @@ Answer with one JSON object and nothing else: {"ok": true, "reason": "..."} to l
 
 
 async def run(
-    hook: CommandHook, told: dict[str, Any], cwd: str, warn: Warn, env: Mapping[str, str], judge: Judge | None = None
+    hook: CommandHook,
+    told: dict[str, Any],
+    cwd: str,
+    warn: Warn,
+    env: Mapping[str, str],
+    judge: ModelCall | None = None,
 ) -> dict[str, Any]:
     """The hook's answer. Raises Unsupported when it could not run, took too long, or failed and is strict."""
     if hook.prompt:
@@ -72,7 +76,7 @@ def _answer(hook: CommandHook, text: str) -> dict[str, Any]:
     return {}
 
 
-async def _asked(hook: CommandHook, told: dict[str, Any], judge: Judge | None) -> dict[str, Any]:
+async def _asked(hook: CommandHook, told: dict[str, Any], judge: ModelCall | None) -> dict[str, Any]:
     """A model's verdict. What cannot be read is no consent."""
     if judge is None:
         raise Unsupported(f"the {hook.event} hook {hook.label} is a question to a model, which cannot be asked here")
@@ -87,7 +91,7 @@ async def _asked(hook: CommandHook, told: dict[str, Any], judge: Judge | None) -
         raise Unsupported(f"the {hook.event} hook {hook.label} took more than {hook.timeout:g} s") from None
     found = re.search(r"\{.*\}", text, re.DOTALL)
     try:
-        verdict = msgspec.json.decode(found[0], type=Verdict) if found else None
+        verdict = msgspec.json.decode(found[0], type=PromptVerdict) if found else None
     except (msgspec.DecodeError, RecursionError):
         verdict = None
     if verdict is None:
@@ -100,7 +104,7 @@ async def _asked(hook: CommandHook, told: dict[str, Any], judge: Judge | None) -
     return {**said, "continue": False, "stopReason": said["reason"]}
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class PromptVerdict(msgspec.Struct, frozen=True):
     ok: bool
     reason: str = ""
 

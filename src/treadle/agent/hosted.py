@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
@@ -11,11 +12,13 @@ from treadle.agent.context import Context, estimate
 from treadle.agent.messages import ModelRequest, ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
 from treadle.agent.providers.base import Provider
+from treadle.agent.records import Switched
 from treadle.agent.session_hooks import SessionHooks
 from treadle.agent.toolbox import Toolbox
 from treadle.agent.transcript import Transcript
-from treadle.events import Event, Warned
-from treadle.session import Instructions, OwnTool, SessionSpec, Subagent
+from treadle.errors import Denied
+from treadle.events import CommandRun, Event, Warned
+from treadle.session import Change, Instructions, OwnTool, SessionSpec, Subagent
 from treadle.sessions.session import BaseSession
 
 
@@ -28,7 +31,9 @@ class HostedSession(BaseSession):
     context: Context
     toolbox: Toolbox
     permissions: Permissions
+    provider: Provider
     weak: Provider
+    model: str | None
     _owned: list[Provider]
     _hooks: SessionHooks
     _withheld: list[str]
@@ -88,6 +93,44 @@ class HostedSession(BaseSession):
     def hook_facts(self) -> dict[str, Any]:
         return self._hooks.described
 
+    async def _configure(self, change: Change) -> None:
+        if change.model is not None:
+            await self._switch_model(change.model)
+        if change.mode is not None:
+            self.permissions.set_mode(change.mode)
+        if change.thinking is not None:
+            self.spec = msgspec.structs.replace(self.spec, thinking=change.thinking)
+
+    async def _switch_model(self, model: str) -> None:
+        provider = self.configuration.provider(model)
+        told: dict[str, Any] = {"from_model": self.provider.model, "to_model": provider.model, "requested_model": model}
+        told |= {"source": "sdk", "context_tokens": self.context.tokens()}
+        said = await self._hooks.event("PreModelSwitch", told)
+        if said.decision == "deny":
+            await provider.aclose()
+            raise Denied(f"the model stays {self.provider.model}, because a hook is against another: {said.reason}")
+        if self.weak is self.provider:
+            self.weak = provider
+        self.provider = provider
+        self.context.resize(provider.context_window)
+        self._owned.append(provider)  # the old one may still serve a background task: all are closed at the end
+        self.model = model
+        self.transcript.append(Switched(model=model))
+        await self._hooks.event("PostModelSwitch", told)
+
+    async def expanding(self, name: str, args: str, kind: str) -> None:
+        """Before a command of the project, or a skill, becomes a prompt; raises Denied if a hook is against it."""
+        told = {"expansion_type": "slash_command", "command_name": name, "command_args": args, "command_source": kind}
+        said = await self._hooks.event("UserPromptExpansion", {**told, "prompt": f"/{name} {args}".rstrip()})
+        if said.decision == "deny":
+            raise Denied(f"a hook is against /{name}: {said.reason}")
+
+    async def tell_failure(self, text: str) -> None:
+        await self._hooks.event("StopFailure", {"error": "unknown", "last_assistant_message": text})
+
+    def for_hooks(self) -> dict[str, Any]:
+        return {"judge": self.judge, "stop_turn": self.stop_turn, "about": self.asked_now}
+
     async def judge(self, instructions: str, question: str, model: str) -> str:
         """What a model says to a hook's question; `model` empty: the session's for small things."""
         from treadle.agent.loop import answered  # imported here because few hooks are questions
@@ -107,9 +150,17 @@ class HostedSession(BaseSession):
         if self._current is not None:
             await self.interrupt(self._current.id, reason)
 
-    def _tell_withheld(self) -> None:
+    def asked_now(self) -> dict[str, Any]:
+        """The prompt that is being worked on, by a stable id, and how hard the model is to think, if that was said."""
+        effort = self.spec.thinking.effort
+        told: dict[str, Any] = {"effort": {"level": effort}} if effort else {}
+        if self._current is not None:
+            told["prompt_id"] = str(uuid5(NAMESPACE_OID, f"{self.id}/{self._current.id}"))
+        return told
+
+    def _tell_withheld(self, event: Event) -> None:
         """When the first command runs: which variables of the caller it does not see."""
-        if self._withheld:
+        if self._withheld and type(event) is CommandRun:
             names, self._withheld = ", ".join(self._withheld), []
             hint = "name one in `env` of the settings to pass it on"
             said = f"commands do not see what looks like a secret: {names} ({hint})"

@@ -63,7 +63,9 @@ class Hooks(Protocol):
         """A reason to block the call, or None."""
         ...
 
-    async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+    async def post_tool(
+        self, call: str, name: str, args: Any, access: Access, result: str, ok: bool, took: int | None = None
+    ) -> str:
         """What the model reads: the result, or what a hook puts in its place, and what hooks add."""
         ...
 
@@ -139,6 +141,7 @@ class TurnLoop:
             if calls:
                 began = time.monotonic()
                 await self._run_calls(calls)
+                await self._batch_over(calls)
                 parts.repeats.note(calls, self._results(calls), time.monotonic() - began)
             elif reply.finish == "length" and self._continued < CONTINUATIONS:
                 self._continued += 1
@@ -317,6 +320,14 @@ class TurnLoop:
                 for call in group:
                     self._keep(await self._run_call(call))
 
+    async def _batch_over(self, calls: Sequence[ToolCall]) -> None:
+        """Hooks learn of all calls of a reply together, and may say something to the model."""
+        names = ("tool_name", "tool_input", "tool_use_id", "tool_response")
+        every = zip(calls, self._results(calls), strict=True)
+        told = [dict(zip(names, (call.name, call.arguments, call.id, result), strict=True)) for call, result in every]
+        if more := (await self.parts.hooks.event("PostToolBatch", {"tool_calls": told})).context:
+            self.turn.steering.append(more)
+
     async def _run_at_once(self, calls: Iterable[ToolCall]) -> None:
         limit = asyncio.Semaphore(PARALLEL_READS)
 
@@ -447,7 +458,7 @@ class TurnLoop:
                 parts.emit(ended)  # there is no result: the one who continues will record that it was cut off
             else:
                 self._untold[call.id] = ended
-        text = await parts.hooks.post_tool(call.id, tool.name, plain, access, text, ok)
+        text = await parts.hooks.post_tool(call.id, tool.name, plain, access, text, ok, duration_ms)
         if call.id in self._untold:  # readers of the stream see what the model sees, not what a hook took out
             self._untold[call.id] = msgspec.structs.replace(self._untold[call.id], result=text)
         await parts.room()

@@ -10,6 +10,7 @@ import msgspec
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.tools.base import AnyArgs, ToolContext
 from treadle.errors import ToolError
+from treadle.events import CommandRun, Event, FileChanged
 from treadle.session import Access, HookVerdict, OwnProgram, OwnTool, Use
 
 
@@ -52,13 +53,21 @@ class ProgramHooks:
     def __init__(self, programs: Sequence[OwnProgram], others: ShellHooks, agent: tuple[str, str] = ("", "")) -> None:
         """`agent`: the id and the kind of the subagent whose hooks these are."""
         self._programs = programs
-        self.ended: dict[str, int | None] = {}
-        """The exit codes of commands, by their calls."""
+        self._did: dict[str, list[Event]] = {}
+        """What running calls have done so far."""
         self._others = others
         self._agent = agent
 
-    def _use(self, call: str, name: str, args: Any, access: Access) -> Use:
-        return msgspec.structs.replace(use_of(name, args, access, call, self._agent), exit_code=self.ended.get(call))
+    def saw(self, event: CommandRun | FileChanged) -> None:
+        """Told by the session before the call that it belongs to has ended."""
+        if event.call is not None:
+            self._did.setdefault(event.call, []).append(event)
+
+    def _use(self, call: str, name: str, args: Any, access: Access, took: int | None = None) -> Use:
+        did = tuple(self._did.get(call, ()))
+        code = next((one.exit_code for one in reversed(did) if isinstance(one, CommandRun)), None)
+        use = use_of(name, args, access, call, self._agent)
+        return msgspec.structs.replace(use, exit_code=code, did=did, duration_ms=took)
 
     @property
     def judging(self) -> bool:
@@ -83,18 +92,18 @@ class ProgramHooks:
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
         return await self._others.pre_tool(name, args, access)
 
-    async def post_tool(self, call: str, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+    async def post_tool(
+        self, call: str, name: str, args: Any, access: Access, result: str, ok: bool, took: int | None = None
+    ) -> str:
         """What the model reads: the result, or what a hook put in its place, and what hooks add."""
-        added = ""
+        added, use = "", self._use(call, name, args, access, took)
         for program in self._programs:
-            said = (
-                await program.post_tool(self._use(call, name, args, access), result, ok) if program.post_tool else None
-            )
+            said = await program.post_tool(use, result, ok) if program.post_tool else None
             if isinstance(said, HookVerdict):
                 result = result if said.result is None else said.result
                 said = said.context
             added += f"\n{said}" if said else ""
-        self.ended.pop(call, None)
+        self._did.pop(call, None)
         return result + added + await self._others.post_tool(name, args, access, result, ok)
 
     async def event(self, name: str, told: dict[str, Any]) -> HookVerdict:

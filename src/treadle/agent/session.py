@@ -24,7 +24,7 @@ from treadle.agent.hosted import HostedSession
 from treadle.agent.messages import ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
 from treadle.agent.providers.base import Preparing, Provider
-from treadle.agent.records import Cleared, Spent, Switched, TurnBegan, TurnOver
+from treadle.agent.records import Cleared, Spent, TurnBegan, TurnOver
 from treadle.agent.session_hooks import SessionHooks
 from treadle.agent.small.profile import small_persona, small_tools
 from treadle.agent.subagents import AgentType, child_spec, kinds
@@ -36,8 +36,8 @@ from treadle.agent.tools.paths import Resolved
 from treadle.agent.tools.registry import Registry
 from treadle.agent.tools.tool_search import DEFERRED, FOUND
 from treadle.agent.transcript import Transcript
-from treadle.events import Asked, CommandRun, Event, Task, TurnEnded, Usage, Warned
-from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, Mode, ModelMenu
+from treadle.events import Asked, CommandRun, Event, FileChanged, Task, TurnEnded, Usage, Warned
+from treadle.session import AgentInfo, Answer, CommandInfo, CommandResult, Mode, ModelMenu
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import Turn, new_id
 from treadle.sessions.totals import Totals
@@ -113,8 +113,7 @@ class NativeSession(HostedSession):
             cwd=spec.cwd,
             agent=(task, kind) if task is not None else ("", ""),
             entrypoint=configuration.entrypoint,
-            judge=self.judge,
-            stop_turn=self.stop_turn,
+            **self.for_hooks(),
             **started,
         )
         self.toolbox = Toolbox(configuration, usual=small_tools(provider), edits=self._edits, **started)
@@ -177,7 +176,8 @@ class NativeSession(HostedSession):
         if self.confining.asked.use == "on":
             _ = self.confining.wanted  # refuse now rather than at the first command
         await self.toolbox.start(lambda message: self._warn(message, "settings"))
-        if more := await self._hooks.started("resume" if self.transcript.listing.turns else "startup"):
+        source = "resume" if self.transcript.listing.turns else "startup"
+        if more := await self._hooks.started(source, self.provider.model):
             self._unheard.append(more)
         if isinstance(self.provider, Preparing):  # done while we wait for the first prompt
             asyncio.get_running_loop().call_later(IDLE, self.provider.prepare)
@@ -240,6 +240,8 @@ class NativeSession(HostedSession):
             try:
                 await self.confining.finish(self._about_git)
                 await self._hooks.turn_end(outcome, turn.text)
+                if outcome == "failed" and self._parent is None:
+                    await self.tell_failure(turn.text)
             finally:  # the turn may be interrupted while the hook runs
                 over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
                 self.transcript.append(over, sync=True)
@@ -336,9 +338,9 @@ class NativeSession(HostedSession):
         if type(event) is Usage:
             self.spent = self.spent.plus(event)
             self.transcript.append(Spent(usage=event))
-        elif type(event) is CommandRun:
-            self._hooks.ended[event.call or ""] = event.exit_code
-            self._tell_withheld()
+        elif isinstance(event, CommandRun | FileChanged):
+            self._hooks.saw(event)
+            self._tell_withheld(event)
         self.emit(event)
 
     # Tools
@@ -420,23 +422,6 @@ class NativeSession(HostedSession):
     async def _steer(self, turn: Turn, text: str) -> bool:
         return turn.steer(text)
 
-    async def _configure(self, change: Change) -> None:
-        if change.model is not None:
-            await self._set_provider(self.configuration.provider(change.model))
-            self.model = change.model
-            self.transcript.append(Switched(model=change.model))
-        if change.mode is not None:
-            self.permissions.set_mode(change.mode)
-        if change.thinking is not None:
-            self.spec = msgspec.structs.replace(self.spec, thinking=change.thinking)
-
-    async def _set_provider(self, provider: Provider) -> None:
-        if self.weak is self.provider:
-            self.weak = provider
-        self.provider = provider
-        self.context.resize(provider.context_window)
-        self._owned.append(provider)  # the old one may still serve a background task: all are closed at the end
-
     def commands(self) -> list[CommandInfo]:
         from treadle.agent.commands import registry  # imported here because most sessions never get a command
 
@@ -461,8 +446,8 @@ class NativeSession(HostedSession):
         if (said := await self._hooks.event("PreCompact", told)).decision == "deny":
             self._warn(f"not compacted, because a hook is against it: {said.reason}")
             return False
-        done = await self.context.compact(partial(summarise, self.weak, self.note, keep=keep), everything=True)
-        await self._hooks.event("PostCompact", {"trigger": "manual"})
+        if done := await self.context.compact(partial(summarise, self.weak, self.note, keep=keep), everything=True):
+            await self._hooks.event("PostCompact", {"trigger": "manual", "compact_summary": self.context.summary})
         return done
 
     def forget(self) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from treadle.agent.event_hooks import EventHooks
-from treadle.agent.hook_runs import Judge
+from treadle.agent.event_hooks import EventHooks, Judge
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.program import ProgramHooks
 from treadle.agent.transcript import Transcript
@@ -24,15 +23,18 @@ class SessionHooks(ProgramHooks):
         mode: Callable[[], Mode | None],
         *,
         cwd: str,
+        about: Callable[[], dict[str, Any]] = dict,
         agent: tuple[str, str] = ("", ""),
         entrypoint: str = "",
         judge: Judge | None = None,
         stop_turn: Callable[[str], Awaitable[None]] | None = None,
         **started: Any,
     ) -> None:
-        """`entrypoint`: which SDK of Claude drives us, if one does; it looks for the history in Claude's own place."""
+        """`about`: what else every hook is told. `entrypoint`: which SDK of Claude drives us, if one does; it looks for
+        the history in Claude's own place."""
         self._transcript = transcript
         self._mode = mode
+        self._about = about
         self._entrypoint = entrypoint
         described = {"env": started["env"], "described": lambda: self.described, "judge": judge}
         self._own = EventHooks(cwd, settings.events, started["warn"], **described)
@@ -48,6 +50,7 @@ class SessionHooks(ProgramHooks):
             "session_id": self._transcript().header.id,
             "transcript_path": self.transcript_path,
             "permission_mode": mode_name(self._mode()),
+            **self._about(),
         }
 
     @property
@@ -57,8 +60,8 @@ class SessionHooks(ProgramHooks):
 
         return kept_as_claude(self._transcript(), self._entrypoint)
 
-    async def started(self, source: str) -> str:
-        return await self._own.started(source)
+    async def started(self, source: str, model: str = "") -> str:
+        return await self._own.started(source, model)
 
     async def prompted(self, prompt: str) -> tuple[str | None, str]:
         return await self._own.prompted(prompt) if self._own.hears("UserPromptSubmit") else (None, "")

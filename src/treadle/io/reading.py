@@ -111,3 +111,9 @@ def follow_lines(path: str, going_on: Callable[[], bool], every: float) -> Itera
                 if not more_may_come:
                     return
                 time.sleep(every)
+
+
+def text_if_there(path: str) -> str | None:
+    """The same as text; what is not UTF-8 in it is replaced."""
+    data = read_if_there(path)
+    return None if data is None else data.decode(errors="replace")

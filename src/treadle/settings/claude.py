@@ -25,25 +25,17 @@ _PATH_TOOLS = ("read", "write", "edit", "multiedit", "glob", "grep", "notebooked
 EVENTS = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop"),
     *("PreCompact", "PostCompact", "PermissionRequest", "Notification"),
-    *("SessionStart", "SessionEnd"),
+    *("SessionStart", "SessionEnd", "UserPromptExpansion", "PreModelSwitch", "PostModelSwitch", "PostToolBatch"),
+    "StopFailure",
 )
 """The events whose hooks are run."""
 NOT_CALLED = (
-    *(
-        "Setup",
-        "PermissionDenied",
-        "StopFailure",
-        "TeammateIdle",
-        "TaskCreated",
-        "TaskCompleted",
-        "ConfigChange",
-        "CwdChanged",
-    ),
+    *("Setup", "PermissionDenied", "TeammateIdle", "TaskCreated", "TaskCompleted", "ConfigChange", "CwdChanged"),
     *("FileChanged", "WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult", "InstructionsLoaded"),
-    *("PostToolBatch", "PostModelSwitch", "DirectoryAdded", "MessageDisplay"),
+    *("DirectoryAdded", "MessageDisplay"),
 )
 """Events that never come here, or that only look on. Their hooks are accepted but not called, with a warning."""
-FORBIDDING = ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
+FORBIDDING = ("PreToolUse", "PermissionRequest", "UserPromptSubmit", "UserPromptExpansion", "PreModelSwitch")
 """Events whose hooks can forbid what would happen: our own agent does not begin if one of them cannot be run."""
 _HARMLESS = {
     *("$schema", "statusLine", "theme", "cleanupPeriodDays", "includeCoAuthoredBy", "spinnerTipsEnabled", "verbose"),

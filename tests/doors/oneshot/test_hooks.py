@@ -111,7 +111,7 @@ async def test_after_a_tool_the_host_may_add_for_the_model_to_read() -> None:
     host = FakeHost(h0={"hookSpecificOutput": {"additionalContext": "mind the gap"}}, h1={})
     called = host.hooks(PostToolUse=[group("h0", "h1")]).program().post_tool
     assert called is not None and await called(LS, "result", True) == "mind the gap"
-    assert host.asked[0]["input"]["tool_response"] == "result"
+    assert host.asked[0]["input"]["tool_response"]["stdout"] == "result"
 
 
 async def test_a_prompt_can_be_refused_or_added_to() -> None:
@@ -141,7 +141,7 @@ async def test_a_hook_may_want_the_turn_to_go_on_and_is_told_that_it_did() -> No
     assert failing is not None and await failing("completed", "done") is None
 
 
-@pytest.mark.parametrize("hooks", [[], {"PreModelSwitch": [group("h")]}, {"PreToolUse": [{}]}, {"PreToolUse": ["x"]}])
+@pytest.mark.parametrize("hooks", [[], {"Newer": [group("h")]}, {"PreToolUse": [{}]}, {"PreToolUse": ["x"]}])
 def test_what_could_forbid_and_cannot_be_called_is_refused(hooks: Any) -> None:
     with pytest.raises(Unsupported):
         HostHooks("/").register(hooks)

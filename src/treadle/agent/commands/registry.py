@@ -15,6 +15,8 @@ class Commanded(looking.SeenSession, control.Controlled, history.RecordedSession
 
     def alone(self) -> AbstractAsyncContextManager[None]: ...
 
+    async def expanding(self, name: str, args: str, kind: str) -> None: ...
+
 
 async def run(session: Commanded, name: str, args: str) -> CommandResult | None:
     """Run `/name args`; None when there is no such command. An error is a failed result."""
@@ -42,11 +44,13 @@ async def _start_turn(session: Commanded, name: str, args: str) -> CommandResult
     cwd, told = session.spec.cwd, session.spec.instructions
     found = project.commands(cwd, told).get(name)
     if found is not None:
+        await session.expanding(name, args, "projectSettings")
         text = found.expand(args)
     else:
         skill = next((skill for skill in project.skills(cwd, told) if skill.name == name), None)
         if skill is None:
             return None
+        await session.expanding(name, args, "skill")
         text = project.load_skill(skill) + (f"\n\n{args}" if args.strip() else "")
     return CommandResult(message="", turn=await session.prompt(Prompt(text=text)))
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.event_hooks import EventHooks, matches
-from treadle.agent.hook_runs import Judge
+from treadle.agent.event_hooks import EventHooks, Judge, matches
 from treadle.errors import Unsupported
 from treadle.settings.claude import EVENTS, NOT_CALLED, TIMEOUT
 from treadle.wire.oneshot.records import new_uuid

@@ -16,15 +16,18 @@ from treadle.doors.oneshot.permitting import apply
 from treadle.doors.oneshot.requests import HostRequests
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError, Unsupported
-from treadle.events import Answered, Asked, TaskChanged
+from treadle.events import Answered, Asked, Task, TaskChanged
 from treadle.io.link import Link
 from treadle.io.streams import Stream
 from treadle.session import Instructions, Session
 from treadle.wire.oneshot import permissions
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.content import prompt_of
+from treadle.wire.oneshot.system_lines import task_lines
 
 NO_INSTRUCTIONS = Instructions()
+ASKS_BACK = ("initialize", "set_model")
+"""Requests for which hooks and servers of the host may be asked before they are answered."""
 
 
 class StreamInput:
@@ -66,6 +69,8 @@ class StreamInput:
         self._early = early
         self._initialized = asyncio.Event()
         self._initialized.set()
+        self._configuring = 0
+        """Requests at work that the next prompt waits for."""
         self._closed = False
         """Whether the host will say nothing more."""
         self._begun = False
@@ -83,6 +88,8 @@ class StreamInput:
         self._prompts: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
         """The record of each prompt with its uuid; None is the end."""
         self._asking: dict[str, Asked] = {}
+        self._background: dict[str, Task] = {}
+        """The tasks in the background, as they were last."""
 
     async def run(self) -> int:
         try:
@@ -170,9 +177,10 @@ class StreamInput:
     async def _take_request(self, request_id: str, request: dict[str, Any]) -> None:
         """Handle a request in a task: if it needs answers of the host, as from its MCP servers, reading must go on."""
         subtype = request.get("subtype")
-        if subtype == "initialize":
+        if subtype in ASKS_BACK:
+            self._configuring += 1
             self._initialized.clear()
-        if subtype in ("initialize", "mcp_reconnect"):
+        if subtype in (*ASKS_BACK, "mcp_reconnect"):
             self._tasks.create_task(self._respond(request_id, request))
         else:
             await self._respond(request_id, request)
@@ -183,8 +191,10 @@ class StreamInput:
         except TreadleError as error:
             body = {"subtype": "error", "error": str(error)}
         finally:
-            if request.get("subtype") == "initialize":
-                self._initialized.set()
+            if request.get("subtype") in ASKS_BACK:
+                self._configuring -= 1
+                if not self._configuring:
+                    self._initialized.set()
         await self._write({"type": "control_response", "response": {**body, "request_id": request_id}})
 
     async def _ask_host(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -215,11 +225,13 @@ class StreamInput:
 
     async def _tell_task(self, event: TaskChanged) -> None:
         """Tell of a background task; when it ends while nothing runs, the agent gets a turn to hear of it."""
-        line = wire.task_line(event, self._session.id)
-        if line is None:
-            return
-        await self._write(line)
-        if line["subtype"] == "task_notification" and not self._runner.busy and not self._closed:
+        if event.task is not None and event.task.mode == "background":
+            self._background[event.task_id] = event.task
+        running = [task for task in self._background.values() if task.status in ("queued", "running")]
+        lines = task_lines(event, self._session.id, running)
+        for line in lines:
+            await self._write(line)
+        if lines and lines[-1]["subtype"] == "task_notification" and not self._runner.busy and not self._closed:
             words = f"The background task {event.task_id} has ended. Go on if there is something left to do."
             prompt = {"message": {"content": words}, "client_composed": True}
             await self._prompts.put((wire.new_uuid(), prompt))

@@ -8,6 +8,7 @@ from treadle import __version__
 from treadle.events import (
     AnyEvent,
     CommandRun,
+    ContextCompacted,
     FileChanged,
     Message,
     Retrying,
@@ -20,11 +21,12 @@ from treadle.events import (
     TurnEnded,
     Usage,
 )
-from treadle.io.reading import read_if_there
+from treadle.io.reading import read_if_there, text_if_there
 from treadle.session import Mode, Session
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.arguments import to_theirs
 from treadle.wire.oneshot.names import USED
+from treadle.wire.oneshot.system_lines import compact_boundary
 from treadle.wire.oneshot.tool_results import tool_use_result
 
 
@@ -105,6 +107,8 @@ class Verbose:
                     cache_write=event.cache_write_tokens,
                 )
                 return self._let_go()
+            case ContextCompacted():
+                return [compact_boundary(event, self._session.id)]
             case CommandRun(call=str(call)):
                 self._ran[call] = event
             case FileChanged(call=str(call)):
@@ -134,8 +138,7 @@ class Verbose:
 
     def _detail(self, ended: ToolEnded) -> Any:
         changed, call = self._changed.pop(ended.call, None), ended.call
-        data = read_if_there(changed.path) if changed is not None and changed.change == "modified" else None
-        now = data.decode(errors="replace") if data is not None else None
+        now = text_if_there(changed.path) if changed is not None and changed.change == "modified" else None
         return tool_use_result(ended, self._started.pop(call, None), self._ran.pop(call, None), changed, now)
 
     def _of_subagent(self, event: AnyEvent) -> list[wire.Record]:

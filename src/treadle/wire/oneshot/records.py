@@ -305,25 +305,6 @@ def command_lists(info: AgentInfo, commands: list[CommandInfo]) -> Record:
     }
 
 
-def task_line(event: TaskChanged, session_id: str) -> Record | None:
-    """The `system` line of a background task that begins or has ended; None for every other change, and for a task
-    that its caller waits for."""
-    task = event.task
-    if task is None or task.mode != "background":
-        return None
-    about: Record = {"type": "system", "task_id": task.id, "tool_use_id": task.call}
-    end: Record = {"session_id": session_id, "uuid": new_uuid()}
-    if event.change == "started":
-        kind = "local_agent" if task.kind == "agent" else "local_bash"
-        return {**about, "subtype": "task_started", "description": task.label, "task_type": kind, **end}
-    status = {"completed": "completed", "failed": "failed", "cancelled": "stopped"}.get(event.change)
-    if status is None:
-        return None
-    summary = (task.output or (task.error.message if task.error else "") or f"{task.label}: {task.status}")[:2000]
-    told = {"status": status, "output_file": task.log_path or "", "summary": summary}
-    return {**about, "subtype": "task_notification", **told, **end}
-
-
 class MessageHead(msgspec.Struct, kw_only=True):
     """The model's message that a group of content blocks belongs to: they share its id and its token count."""
 

@@ -1,0 +1,56 @@
+"""`system` lines of Claude Code's stream beside the conversation: a compacted context, and background tasks."""
+
+from collections.abc import Iterable
+
+from treadle.events import ContextCompacted, Task, TaskChanged
+from treadle.wire.oneshot.records import Record, new_uuid
+
+_ENDS = {"completed": "completed", "failed": "failed", "cancelled": "stopped"}
+
+
+def compact_boundary(event: ContextCompacted, session_id: str) -> Record:
+    """Before this line stands what the model no longer reads word by word."""
+    counted = {"pre_tokens": event.tokens_before, "post_tokens": event.tokens_after}
+    trigger = "manual" if event.asked else "auto"
+    return _line("compact_boundary", session_id, compact_metadata={"trigger": trigger, **counted})
+
+
+def task_lines(event: TaskChanged, session_id: str, running: Iterable[Task]) -> list[Record]:
+    """The lines of a background task that begins or has ended; none for every other change, and for a task that its
+    caller waits for. `running`: the background tasks after this change."""
+    task = event.task
+    if task is None or task.mode != "background":
+        return []
+    every = _line("background_tasks_changed", session_id, tasks=[_listed(one) for one in running])
+    told: Record
+    about: Record = {"task_id": task.id, "tool_use_id": task.call}
+    if event.change == "started":
+        more = {"subagent_type": task.agent_type, "prompt": task.prompt_preview} if task.kind == "agent" else {}
+        told = {"description": task.label, "task_type": _kind(task), "is_backgrounded": True, **more}
+        return [_line("task_started", session_id, **about, **told), every]
+    status = _ENDS.get(event.change)
+    if status is None:
+        return []
+    patch: Record = {"status": "killed" if status == "stopped" else status}
+    if task.completed_at is not None:
+        patch["end_time"] = round(task.completed_at * 1000)
+    summary = (task.output or (task.error.message if task.error else "") or f"{task.label}: {task.status}")[:2000]
+    told = {"status": status, "output_file": task.log_path or "", "summary": summary}
+    if task.usage is not None and task.started_at is not None:
+        took = round(1000 * ((task.completed_at or task.updated_at) - task.started_at))
+        tokens = task.usage.prompt_tokens + task.usage.output_tokens
+        told["usage"] = {"total_tokens": tokens, "duration_ms": took}
+    updated = _line("task_updated", session_id, task_id=task.id, patch=patch)
+    return [updated, every, _line("task_notification", session_id, **about, **told)]
+
+
+def _listed(task: Task) -> Record:
+    return {"task_id": task.id, "task_type": _kind(task), "description": task.label}
+
+
+def _kind(task: Task) -> str:
+    return "local_agent" if task.kind == "agent" else "local_bash"
+
+
+def _line(subtype: str, session_id: str, **fields: object) -> Record:
+    return {"type": "system", "subtype": subtype, **fields, "session_id": session_id, "uuid": new_uuid()}
