@@ -8,9 +8,11 @@ from treadle.terminal.detectors import named
 from treadle.terminal.grid import Grid
 
 TYPED = {
+    "aider-start": {"hello there"},
     "claude-files": {"look at @", "look at @pa", "look at @parser.py"},
     "claude-menu": {"/", "/mo"},
     "claude-quit": {"/exit"},
+    "cline-start": {"hello there"},
     "codex-quit": {"/quit"},
     "gemini-menu": {"/", "/mo"},
     "kimi-quit": {"/exit"},
@@ -26,8 +28,9 @@ def test_at_every_labelled_moment_the_box_is_empty_or_holds_what_was_typed(name:
     for moment in recording.moments:
         grid.feed(recording.data[at : moment["byte"]])
         at = moment["byte"]
-        text, cursor = box.content(detector, grid.lines()), (grid.x, grid.y)
-        empty = box.is_empty(detector, grid.lines(), cursor)
+        lines = grid.lines()[: grid.y + 1] if detector.box.cursor else grid.lines()
+        text, cursor = box.content(detector, lines), (grid.x, grid.y)
+        empty = box.is_empty(detector, lines, cursor)
         assert (text is None) == (empty is None)
         if empty is False:
             assert text
@@ -43,6 +46,13 @@ def test_a_text_is_held_if_nothing_else_is() -> None:
     for other in (f"half a thought {shown}", shown * 2, shown[:-3], None, ""):
         assert not box.holds(other, text)
     assert box.holds("!ls -l", b"!ls -l") and box.holds("ls -l", b"!ls -l")
+
+
+def test_a_prompt_at_the_cursor_holds_what_is_behind_its_mark_also_over_several_lines() -> None:
+    lines = ["─" * 20, "diff> tidy up the p", "diff> arser"]
+    assert box.content(named("aider"), lines) == "tidy up the p\narser"
+    assert box.holds(box.content(named("aider"), lines), b"tidy up the parser")
+    assert box.content(named("aider"), [*lines, ""]) is None
 
 
 def test_of_a_long_text_the_beginning_or_a_note_is_enough() -> None:

@@ -42,7 +42,8 @@ def screen_at(name: str, truth: str) -> tuple[list[str], str]:
     moment = [found for found in recording.moments if found["truth"] == truth][-1]
     grid = Grid(*recording.size)
     grid.feed(recording.data[: moment["byte"]])
-    return grid.lines(), recording.agent
+    to_cursor = named(recording.agent).box.cursor
+    return grid.lines()[: grid.y + 1] if to_cursor else grid.lines(), recording.agent
 
 
 @pytest.mark.parametrize("name", IDLE)
@@ -240,3 +241,26 @@ GEMINI_DIALOG = """\
 │ ● 1. Allow once                                          │
 │   2. Allow for this session                              │
 ╰──────────────────────────────────────────────────────────╯"""
+
+
+RULE = "─" * 20
+
+
+@pytest.mark.parametrize(
+    ("lines", "state"),
+    [
+        ([RULE, ">"], "idle"),
+        ([RULE, "> a text"], "idle"),
+        ([RULE, "> a text", ""], "streaming"),
+        ([RULE, "> a text", "", "an answer"], "streaming"),
+        (["> a text"], "streaming"),
+        ([RULE, "> a long text", "> and more of it"], "idle"),
+        ([RULE, "> a text", "more of it"], "streaming"),
+        ([RULE, "> a text", "", *["an answer"] * 4, "> quoted"], "streaming"),
+        ([RULE, "ask> why", "", "Do it? (Y)es/(N)o [Yes]:"], "question"),
+        ([RULE, "> x", "", "It asks: Do it? (Y)es/(N)o [Yes]:", "", "So say yes."], "streaming"),
+    ],
+)
+def test_a_prompt_counts_where_the_cursor_is_and_nowhere_else(lines: list[str], state: str) -> None:
+    """The last line is the one with the cursor."""
+    assert judge(named("aider"), Evidence(lines, box_seen=True)).state == state

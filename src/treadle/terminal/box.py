@@ -26,6 +26,8 @@ def content(detector: Detector, lines: list[str]) -> str | None:
     found = find_box(detector.box, lines)
     if found is None:
         return None
+    if detector.box.cursor:
+        return "\n".join(detector.box.first.sub("", line, 1) for line in lines[found[0] : found[1] + 1]).strip()
     inner = [
         line
         for line in lines[found[0] : found[1] + 1]

@@ -113,6 +113,8 @@ class Regions:
 
 def find_box(box: Box, lines: list[str]) -> tuple[int, int] | None:
     """The first and the last line of the lowest input box, including its edges. None when there is none."""
+    if box.cursor:
+        return _at_cursor(box, lines)
     for bottom in range(len(lines) - 1, -1, -1):
         if box.below is None:
             if box.first.match(lines[bottom]) and not box.unless.match(lines[bottom]):
@@ -120,6 +122,16 @@ def find_box(box: Box, lines: list[str]) -> tuple[int, int] | None:
         elif box.below.fullmatch(lines[bottom]):
             return _checked(box, lines, _top(box, lines, bottom), bottom)
     return None
+
+
+def _at_cursor(box: Box, lines: list[str]) -> tuple[int, int] | None:
+    """A prompt at the cursor, which is in the last of these lines. It is there again in each line of a longer text."""
+    bottom = top = len(lines) - 1
+    if bottom < 0 or not box.first.match(lines[bottom]):
+        return None
+    while top and box.first.match(lines[top - 1]):
+        top -= 1
+    return None if box.unless.match(lines[top]) else _checked(box, lines, top, bottom)
 
 
 def _top(box: Box, lines: list[str], bottom: int) -> int:
@@ -228,8 +240,9 @@ def _without_box(detector: Detector, evidence: Evidence, regions: Regions) -> It
         yield Verdict(table.STARTING, "screen", "nothing is drawn yet" if blank else "no input box is drawn yet")
     if evidence.box_seen and blank:
         yield Verdict(table.THINKING, "screen", "the screen is blank: it is about to be drawn anew")
-    for found in _seen(detector, regions, table.TITLE, (table.WORKING,)):
-        yield Verdict(table.THINKING, found.source, found.said)
+    for where in (table.TITLE, table.DIALOG):
+        for found in _seen(detector, regions, where, (table.WORKING,)):
+            yield _working(detector, regions, found.source, found.said)
     yield Verdict(UNKNOWN, "screen", "there is no input box, and no dialog that is known")
 
 

@@ -205,7 +205,7 @@ class Prompts:
         if detector is None or not prompt.data:
             return ""
         grid = watch.view.grid()
-        empty = box.is_empty(detector, grid.lines(), (grid.x, grid.y))
+        empty = box.is_empty(detector, watch.view.lines(), (grid.x, grid.y))
         if empty is None:  # only a report says that it is idle
             return ""
         if empty:
@@ -284,9 +284,9 @@ class Prompts:
         if prompt.data or watch.agent.detector is None:
             return prompt.data
         grid = watch.view.grid()
-        if box.is_empty(watch.agent.detector, grid.lines(), (grid.x, grid.y)):
+        if box.is_empty(watch.agent.detector, watch.view.lines(), (grid.x, grid.y)):
             return None
-        return (box.content(watch.agent.detector, grid.lines()) or "").encode()
+        return (box.content(watch.agent.detector, watch.view.lines()) or "").encode()
 
     def _entered(self, prompt: QueuedPrompt, state: dict[str, Any]) -> bool:
         mine, watch = prompt.submission, self.session.watch

@@ -253,10 +253,11 @@ class Watch:
         from treadle.terminal import judge
 
         grid = self.view.grid() if self.view.drawn else None
-        lines = grid.lines() if grid else []
+        lines = self.view.lines()
         quiet = now - self._at.output
         report = self._announced.report
         self.agent.recognise(report.app if report else "", self._announced.title, lines)
+        self.view.to_cursor = self.agent.detector is not None and self.agent.detector.box.cursor
         verdict = self._agents_verdict(grid, lines, now) if self.agent.detector else None
         if verdict is None and report:
             verdict = judge.by_report(report, quiet)
@@ -311,7 +312,8 @@ class Watch:
         if mine is None:
             return verdict
         grid = self.view.grid()
-        seen = submissions.AfterEnter(verdict, grid.lines(), (grid.x, grid.y), now - self._at.output, self.view.total)
+        lines, quiet = self.view.lines(), now - self._at.output
+        seen = submissions.AfterEnter(verdict, lines, (grid.x, grid.y), quiet, self.view.total)
         mine.outcome = submissions.outcome(mine, seen, self.turns, self.agent.detector, self._announced.report)
         if mine.outcome:
             self.submission = None

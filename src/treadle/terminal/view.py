@@ -14,6 +14,8 @@ class CharacterView:
     def __init__(self, cols: int, rows: int) -> None:
         self.size = (cols, rows)
         self.total = 0  # bytes of output so far
+        self.to_cursor = False
+        """Whether lines below the cursor do not count, as for a program that only writes on at the end."""
         self._grid: Grid | None = None
         self._whole: Whole | None = None
         self._unread: list[bytes] = []
@@ -60,4 +62,7 @@ class CharacterView:
         return min(grid.x, grid.cols - 1), grid.y
 
     def lines(self) -> list[str]:
-        return self.grid().lines() if self.drawn else []
+        if not self.drawn:
+            return []
+        grid = self.grid()
+        return grid.lines()[: grid.y + 1] if self.to_cursor else grid.lines()

@@ -60,6 +60,8 @@ def test_a_table_that_cannot_be_read_is_told_and_stops_no_other(shell: Shell, ta
     done = shell.run("run", "--detach", "--id", "t", "--", "./talker")
     assert done.returncode == 1 and "box.frist is not known" in done.stderr
     assert "CANNOT BE READ" in shell("detectors")
+    (table.parent / "gone.toml").symlink_to("nowhere")
     shell("run", "--detach", "--id", "c", "--", "sh", "-c", "printf 'x\\n$ '; cat")
     shell("wait", "c", "--state", "idle", "--timeout", "50")
-    assert "talker: " in shell("explain", "c")
+    text = shell("explain", "c")
+    assert "talker: " in text and "gone: " in text

@@ -51,6 +51,7 @@ def test_the_smallest_table_is_read_and_knows_the_common_dialogs(tmp_path: Path)
         (", pattern = 'busy'", "", "signs, entry 1: a sign has"),
         ("pattern = 'busy'", "pattern = 'x*'", "signs, entry 1: the pattern matches an empty screen"),
         ("pattern = 'busy'", "pattern = '['", "signs, entry 1: pattern is not a regular expression"),
+        ("first = '> '", "first = '> '\ncursor = 1", "box.cursor is 1"),
         ("[box]", "[box", "line"),
     ],
 )
@@ -59,3 +60,8 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, old: str, new: str
     with pytest.raises(ConfigError) as refused:
         read_table(table(tmp_path, TABLE.replace(old, new)))
     assert says in refused.value.message and "other.toml" in refused.value.message
+
+
+def test_a_file_that_is_not_there_is_a_table_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"other\.toml"):
+        read_table(str(tmp_path / "other.toml"))

@@ -75,6 +75,8 @@ class TerminalTalk:
         """The rows of the screen above the agent's input box."""
         lines = self.live.text()
         detector = readable(str(self.live.state.get("agent") or ""))
+        while lines and not lines[-1].strip():
+            lines.pop()
         box = find_box(detector.box, lines) if detector is not None else None
         return [line.rstrip() for line in (lines[: box[0]] if box else lines)]
 

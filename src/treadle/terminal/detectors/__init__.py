@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from treadle.terminal.detectors.table import Detector
 
-NAMES = ("claude", "codex", "gemini", "opencode", "kimi", "copilot", "pi", "qwen")
+NAMES = ("claude", "codex", "gemini", "opencode", "kimi", "copilot", "pi", "qwen", "aider", "cline")
 """The agents whose tables ship with us."""
 
 MOMENTS = ".moments.toml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, StorageError
 from treadle.io.reading import read
 from treadle.light import TYPE_CHECKING
 from treadle.terminal.detectors.table import COMMON_DIALOGS, STATES, WHERE, Box, Detector, Sign
@@ -21,7 +21,7 @@ KINDS: dict[str, type] = {
 }
 NEEDED = ("name", "known_by", "block", "signs", "box")
 PATTERNS = ("prompt", "block", "skip", "end", "ready", "placeholder", "box_note")
-BOX = ("above", "first", "below", "unless", "over", "under")
+BOX = ("above", "first", "below", "unless", "over", "under", "cursor")
 
 
 def read_table(path: str) -> Detector:
@@ -30,6 +30,8 @@ def read_table(path: str) -> Detector:
 
     try:
         table = tomllib.loads(read(path).decode())
+    except StorageError as error:
+        raise ConfigError(error.message) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
     try:
@@ -77,10 +79,13 @@ def _box(box: dict[str, Any]) -> Box:
     for key, value in box.items():
         if key not in BOX:
             raise _Wrong(f"box.{key} is not known; there are {', '.join(BOX)}")
-        _pattern(f"box.{key}", value)
+        if key == "cursor":
+            _checked("box.cursor", value, bool)
+        else:
+            _pattern(f"box.{key}", value)
     if "first" not in box:
         raise _Wrong("box.first is missing")
-    given = {key: box[key] for key in ("unless", "over", "under") if key in box}
+    given = {key: box[key] for key in ("unless", "over", "under", "cursor") if key in box}
     return Box(box.get("above", ""), box["first"], box.get("below", ""), **given)
 
 

@@ -62,11 +62,20 @@ class Box:
 
     `above` and `below` are empty when a box has no edges. `unless` matches what its first line never is, such as the
     marked option of a dialog. `over`, on one of the lines just above the box, and `under`, anywhere below it, tell it
-    from a prompt in the transcript that looks the same.
+    from a prompt in the transcript that looks the same. `cursor`: the box is a prompt, and ends where the cursor is;
+    what is below the cursor does not count.
     """
 
     def __init__(
-        self, above: str, first: str, below: str, *, unless: str = NEVER, over: str = "", under: str = ""
+        self,
+        above: str,
+        first: str,
+        below: str,
+        *,
+        unless: str = NEVER,
+        over: str = "",
+        under: str = "",
+        cursor: bool = False,
     ) -> None:
         self.above = re.compile(above) if above else None
         self.first = re.compile(first)
@@ -74,6 +83,7 @@ class Box:
         self.unless = re.compile(unless)
         self.over = re.compile(over) if over else None
         self.under = re.compile(under, re.MULTILINE) if under else None
+        self.cursor = cursor
 
 
 class Detector:
