@@ -37,7 +37,7 @@ async def test_a_background_task_wakes_it_for_a_turn_of_its_own(home: Path, tmp_
     given = {"command": "python3 -c 'import time; time.sleep(1)'", "run_in_background": True, "description": "Wait"}
     async with ModelServer(replies("Bash", given)) as server:
         made = agent("claude", home, server.url, recording("claude", "background"), tmp_path)
-        session = await made.open(SessionSpec.of(cwd=str(tmp_path)))
+        session = await made.open(SessionSpec.of(cwd=str(tmp_path), mode="full-auto"))
         events = await follow(session, turns=2)
     assert [event.source for event in events if isinstance(event, TurnStarted)] == ["user", "task"]
     assert [event.text for event in events if isinstance(event, TurnEnded)] == [DONE, DONE]
