@@ -1,5 +1,6 @@
 """What the host of a native session may say, or ask, after the session was opened."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,7 +19,7 @@ from treadle.agent.toolbox import Toolbox
 from treadle.agent.transcript import Transcript
 from treadle.errors import Denied
 from treadle.events import CommandRun, Event, Warned
-from treadle.session import Change, Instructions, OwnTool, SessionSpec, Subagent
+from treadle.session import Access, Change, Instructions, OwnTool, SessionSpec, Subagent
 from treadle.sessions.session import BaseSession
 
 
@@ -89,6 +90,17 @@ class HostedSession(BaseSession):
         changed = self.transcript.rewind(turn, restore_files=restore_files)
         self.context.reload()
         return changed
+
+    def every_rule(self) -> list[tuple[str, str]]:
+        rules = msgspec.structs.asdict(self.permissions.rules)
+        return [(verdict, rule) for verdict, some in rules.items() for rule in some]
+
+    def place(self) -> str:
+        return self.spec.cwd
+
+    def may_read(self, path: str) -> bool:
+        there = (os.path.realpath(path),)
+        return self.permissions.guard(Access(tool="read_file", kind="read", paths=there)).verdict == "allow"
 
     def hook_facts(self) -> dict[str, Any]:
         return self._hooks.described

@@ -47,6 +47,18 @@ class Adaptable(Protocol):
         """What a model says to the question of a hook; empty: the session's own model."""
         ...
 
+    def every_rule(self) -> list[tuple[str, str]]:
+        """The permission rules that hold now, each with its verdict."""
+        ...
+
+    def place(self) -> str:
+        """The directory that the session works in."""
+        ...
+
+    def may_read(self, path: str) -> bool:
+        """Whether the agent may read this file without a question."""
+        ...
+
     def hook_facts(self) -> dict[str, Any]:
         """What every hook is told: session_id, transcript_path, permission_mode."""
         ...

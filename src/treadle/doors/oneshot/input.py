@@ -142,7 +142,7 @@ class StreamInput:
             return f"initialize was refused: {self._control.refused}", ""
         if self._hooks is None:
             return None, ""
-        begun = "" if self._begun else await self._hooks.started("startup")
+        begun = "" if self._begun else await self._hooks.started("startup", ", ".join(self._session.info.models))
         self._begun = True
         reason, before = await self._hooks.prompted(prompt)
         return reason, begun + before

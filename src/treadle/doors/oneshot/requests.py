@@ -8,6 +8,7 @@ from treadle.doors.oneshot.adaptable import Adaptable, Extensible
 from treadle.doors.oneshot.greeting import host_options
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.host_tools import HostServer, Request
+from treadle.doors.oneshot.inquiries import Inquiries
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, TreadleError, Unsupported
 from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, parse_mode
@@ -90,8 +91,11 @@ class HostRequests:
             case "get_settings":
                 info = self._session.info
                 return {"effective": {}, "sources": [], "applied": {"model": ", ".join(info.models)}}
-            case "supported_commands" | "reload_skills":
+            case "supported_commands":
                 return wire.command_lists(self._session.info, self._session.commands())
+        answer = await Inquiries(self._session).answer(request)
+        if answer is not None:
+            return answer
         raise NotFound(f"the control request {request.get('subtype')!r} is not offered here")
 
     # initialize
@@ -102,7 +106,10 @@ class HostRequests:
         except TreadleError as error:
             self.refused = str(error)
             raise
-        return wire.command_lists(self._session.info, self._session.commands())
+        told = wire.command_lists(self._session.info, self._session.commands())
+        if request.get("hooks"):
+            told["hooks_applied"] = True
+        return {**told, "hook_on_failure_supported": True, "claude_code_version": wire.SPOKEN}
 
     async def _initialize(self, request: dict[str, Any]) -> None:
         unknown = [name for name, value in request.items() if name not in IGNORED and value]

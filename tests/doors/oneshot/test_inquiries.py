@@ -1,0 +1,74 @@
+"""Control requests that only ask, or change little, answered by a session of our own agent."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.agent.native import NativeAgent
+from treadle.agent.session import NativeSession
+from treadle.doors.oneshot.inquiries import Inquiries
+from treadle.errors import ConfigError, NotFound
+from treadle.session import Rules, SessionSpec
+
+
+@pytest.fixture
+async def session(tmp_path: Path, state_home: Path) -> AsyncIterator[NativeSession]:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_bytes(b"hello \xff")
+    (tmp_path / "script.toml").write_text('[[reply]]\ntext = "hi"\n')
+    rules = Rules(deny=("Bash(rm:*)",))
+    spec = SessionSpec.of(cwd=str(tmp_path / "work"), model=f"scripted:{tmp_path / 'script.toml'}", rules=rules)
+    opened = await NativeAgent({}).open(spec)
+    assert isinstance(opened, NativeSession)
+    yield opened
+    await opened.close()
+
+
+async def ask(session: NativeSession, subtype: str, **given: Any) -> Any:
+    return await Inquiries(session).answer({"subtype": subtype, **given})
+
+
+@pytest.mark.parametrize(
+    ("subtype", "fields"),
+    [
+        ("get_binary_version", {"version", "buildTime"}),
+        ("get_session_cost", {"text"}),
+        ("list_models", {"models"}),
+        ("reload_output_styles", {"available_output_styles"}),
+        ("reload_skills", {"skills"}),
+        ("reload_plugins", {"commands", "agents", "plugins", "mcpServers", "error_count"}),
+        ("background_tasks", {"backgrounded"}),
+        ("set_has_subscribers", set()),
+    ],
+)
+async def test_each_has_claudes_fields(session: NativeSession, subtype: str, fields: set[str]) -> None:
+    assert set(await ask(session, subtype)) == fields
+
+
+async def test_another_kind_of_request_is_not_answered(session: NativeSession) -> None:
+    assert await ask(session, "seed_read_state", path="a.txt", mtime=1) is None
+
+
+async def test_a_file_that_the_agent_may_read_is_read_for_the_host(session: NativeSession, tmp_path: Path) -> None:
+    told = await ask(session, "read_file", path="a.txt")
+    assert (told["contents"], told["lossy"], told["requested_path"]) == ("hello \ufffd", True, "a.txt")
+    assert (await ask(session, "read_file", path="a.txt", max_bytes=2))["contents"] == "he"
+    for path in ("nowhere.txt", "../script.toml", "/etc/shadow"):
+        with pytest.raises(NotFound):
+            await ask(session, "read_file", path=path)
+
+
+async def test_rules_are_listed_and_added_and_what_cannot_be_changed_is_refused(session: NativeSession) -> None:
+    await ask(session, "apply_flag_settings", settings={"permissions": {"allow": ["Bash(ls)"], "defaultMode": "plan"}})
+    state = (await ask(session, "list_permission_rules"))["state"]
+    assert {(one["behavior"], one["rule"]) for one in state["rules"]} == {("deny", "Bash(rm:*)"), ("allow", "Bash(ls)")}
+    assert (state["originalCwd"], session.mode) == (session.spec.cwd, "plan")
+    with pytest.raises(ConfigError, match=r"env, permissions\.x"):
+        await ask(session, "apply_flag_settings", settings={"env": {}, "permissions": {"x": 1}})
+
+
+async def test_a_session_gets_its_name(session: NativeSession) -> None:
+    assert await ask(session, "rename_session", title="the heron", source="host") == {}
+    assert session.transcript.listing.name == "the heron"
