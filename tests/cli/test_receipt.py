@@ -71,6 +71,19 @@ def test_diff_names_each_place(store: ReceiptStore) -> None:
     assert treadle("receipt", "diff", store.path(first), store.path(first)).returncode == 0
 
 
+def test_what_was_asked_is_compared_alone_also_where_no_policy_was(tmp_path: Path) -> None:
+    def asked(name: str, **more: object) -> str:
+        path = tmp_path / name
+        path.write_bytes(receipts.encode(replace(SAMPLE_RECEIPT, usage_raw={"treadle": more})))
+        return str(path)
+
+    strict = asked("a", order={"task": "x", "stored": 1}, policy={"rules": ["deny Bash"]})
+    free = asked("b", order={"task": "x", "stored": 2}, policy=None)
+    done = treadle("receipt", "diff", "--asked", strict, free, "--json")
+    assert json.loads(done.stdout) == [{"where": "policy", "a": ["deny Bash"], "b": None}]
+    assert "does not say what was asked" in treadle("receipt", "diff", "--asked", strict, asked("c")).stderr
+
+
 def test_other_failures_are_named(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.write_bytes(receipts.encode(replace(SAMPLE_RECEIPT, outcome="failed")))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.agent.providers.endpoint import loopback
+from treadle.agent.providers.endpoint import Endpoint, loopback
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,12 @@ def test_an_address_of_this_machine(url: str) -> None:
 )
 def test_any_other_address_is_elsewhere(url: str) -> None:
     assert not loopback(url)
+
+
+def test_no_service_is_believed_to_report_costs_unless_that_is_known() -> None:
+    assert not Endpoint(name="x", base_url="https://x.example").reports_cost
+
+
+def test_what_is_printed_of_a_service_has_no_key() -> None:
+    made = Endpoint(name="x", base_url="https://me:secret@x.example/v1", key="sk-secret", headers={"x-key": "secret"})
+    assert "secret" not in repr(made) and "x.example" in repr(made)

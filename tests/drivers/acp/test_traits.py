@@ -1,0 +1,28 @@
+"""Known traits of agents, and an unknown agent is taken at its word."""
+
+import pytest
+
+from treadle.drivers.acp.traits import TRAITS, UNKNOWN, traits_of
+
+
+def test_an_agent_is_known_by_its_exact_name() -> None:
+    assert traits_of("Copilot").known and traits_of("Copilot") is TRAITS["Copilot"]
+    assert traits_of("copilot") is UNKNOWN and not UNKNOWN.known and UNKNOWN.loads
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "text", "refused"),
+    [
+        ("Copilot", "agent_message_chunk", "Info: Operation cancelled by user", True),
+        ("Copilot", "agent_message_chunk", "The log has: Info: Operation cancelled", False),
+        ("Copilot", "agent_thought_chunk", "Info: Operation cancelled by user", False),
+        ("gemini-cli", "agent_message_chunk", "Info: Operation cancelled by user", False),
+    ],
+)
+def test_only_an_answer_that_begins_so_ends_a_refused_turn(name: str, kind: str, text: str, refused: bool) -> None:
+    update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+    assert traits_of(name).says_refused(update) is refused
+
+
+def test_every_known_agent_has_a_mode_in_which_it_asks() -> None:
+    assert [name for name, traits in TRAITS.items() if not traits.asking_mode] == []
