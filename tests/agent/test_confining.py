@@ -33,6 +33,17 @@ def test_where_no_mode_or_person_wants_it_programs_run_as_they_are(tmp_path: Pat
     assert confining(tmp_path, asked=Confinement(use="off")).now() is None
 
 
+def test_a_session_is_called_sealed_only_if_nothing_of_it_ran_outside(tmp_path: Path) -> None:
+    """And before anything has run, where it is to be, that is not known yet."""
+    assert confining(tmp_path, "suggest").sealed is False
+    assert confining(tmp_path, asked=Confinement(use="off")).sealed is False
+    made = confining(tmp_path)
+    assert made.sealed is None
+    made.leave()
+    assert made.sealed is False
+    made.close()
+
+
 if methods.available().method is not None:
 
     def test_what_read_rules_deny_is_hidden_wherever_it_is(tmp_path: Path) -> None:
