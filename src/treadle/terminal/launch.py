@@ -11,6 +11,7 @@ from treadle.io.files import storage_error
 from treadle.io.opening import opened
 from treadle.io.process import warm
 from treadle.io.process.held import fork_reaper
+from treadle.io.process.title import set_title
 from treadle.io.standard_streams import forget
 from treadle.light import Any, NoReturn
 from treadle.terminal import lock as locks
@@ -94,6 +95,7 @@ def supervise(given: dict[str, Any], locked: int, tell: int) -> NoReturn:
     try:
         from treadle.terminal.supervisor import Supervisor
 
+        set_title("treadle: reaper of a terminal")  # the supervisor's own comes with its start
         reaper = fork_reaper()
         if os.getsid(0) != os.getpid():
             os.setsid()

@@ -6,6 +6,8 @@ from treadle.errors import ConfigError, NotFound
 from treadle.io import paths
 from treadle.io.files import read_at_most
 
+TITLE = "treadle: terminal "
+"""How `ps` shows a supervisor; its id follows."""
 ID_MAX = 100
 STRANGER, BUSY = 2.0, 30.0
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")

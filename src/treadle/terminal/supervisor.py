@@ -20,7 +20,7 @@ from treadle.terminal.history import OUTPUT_MAX, Log, Rotated, keep_exit
 from treadle.terminal.lock import Lock, move
 from treadle.terminal.lookout import Lookout
 from treadle.terminal.loop import READ, WRITE, Loop, now_ms
-from treadle.terminal.places import Place
+from treadle.terminal.places import TITLE, Place
 from treadle.terminal.prompts import Prompts
 from treadle.terminal.pty import Pty
 from treadle.terminal.scrollback import Scrollback
@@ -91,7 +91,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the program. The socket exists already, and those who connect are served once the program runs."""
-        set_title(f"treadle: terminal {self.settings.id}")
+        set_title(f"{TITLE}{self.settings.id}")
         settings = self.settings
         if settings.record:
             from treadle.terminal.record import CastRecorder
@@ -248,7 +248,7 @@ class Supervisor:
         self._markers.append(before.renamed)
         self.place = self.lock.place = after
         self.settings.id = name
-        set_title(f"treadle: terminal {name}")
+        set_title(f"{TITLE}{name}")
         self.history.path = after.out
         self.log.moved(self.settings.log_file or after.log, name)
         self.clients.move(after.sock)

@@ -624,6 +624,8 @@ def test_ps_says_which_terminal_a_supervisor_has(shell: Shell) -> None:
     shell("run", "--id", "a1", "--detach", "--", "cat")
     supervisor = shell.place("a1").pids()[0]
     assert " ".join(table.command_line(supervisor)).startswith("treadle: terminal a1")
+    (reaper,) = [each for each in table.descendants(supervisor) if each.parent == supervisor]
+    assert " ".join(table.command_line(reaper.pid)).startswith("treadle: reaper of a terminal")
     shell("rename", "a1", "b2")
     assert " ".join(table.command_line(supervisor)).startswith("treadle: terminal b2")
 
@@ -641,6 +643,19 @@ def test_a_removed_directory_is_made_anew_at_once_when_the_supervisor_is_signall
     assert shell("ls").startswith("Active sessions:\n  x  ")
     assert "x ended" in shell("kill", "x")
     assert not alive(supervisor) or until(lambda: not alive(supervisor))
+
+
+def test_a_removed_directory_is_made_anew_when_a_person_asks_for_it(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "cat")
+    shell("run", "--detach", "--id", "y", "--socket-dir", "elsewhere", "--", "cat")
+    there = Path(shell.cwd / "elsewhere" / "y.sock")
+    shutil.rmtree(shell.directory)
+    there.unlink()
+    done = shell.run("ls", "--repair")
+    assert "x.sock: made again" in done.stderr and done.stdout.startswith("Active sessions:\n  x  ")
+    assert "y.sock" not in done.stderr
+    assert "y.sock: made again" in shell.run("ls", "--repair", "--socket-dir", "elsewhere").stderr and there.exists()
+    shell("kill", "y", "--socket-dir", "elsewhere", "--grace", "0")
 
 
 def test_a_removed_socket_is_made_anew_and_nobody_takes_the_terminal_for_dead(shell: Shell) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,13 @@ def test_we_see_ourselves() -> None:
     assert me.start == table.start_time(os.getpid()) > 0
     assert me.rss > 1_000_000
     assert table.command_line(os.getpid())[0].endswith(os.path.basename(sys.executable))
+
+
+def test_the_open_files_of_a_process_are_named_also_those_that_were_removed(tmp_path: Path) -> None:
+    with (tmp_path / "kept").open("w"), (tmp_path / "gone").open("w"):
+        (tmp_path / "gone").unlink()
+        assert {str(tmp_path / "kept"), str(tmp_path / "gone")} <= table.open_files(os.getpid())
+    assert table.open_files(2**22 + 1) == set()
 
 
 def test_a_name_with_brackets_and_spaces_does_not_confuse() -> None:

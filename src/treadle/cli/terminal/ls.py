@@ -4,12 +4,12 @@
 
 Those that run, with their state, since when, where, how many texts are queued, what they run, and what they ask or
 said last; with --all also those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C.
-The socket of a dead supervisor is named, and removed with --repair; nothing else is changed.
+The socket of a dead supervisor is named. --repair removes it, and has a supervisor whose socket or directory was
+removed make it again at once, rather than within three seconds; nothing else is changed.
 """
 
 import os
 import sys
-from contextlib import suppress
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, directory, show, warn
@@ -18,6 +18,7 @@ from treadle.terminal.listing import rows
 from treadle.terminal.places import stale
 
 WATCH_PAUSE = 1.0
+LEFT = "left by a dead supervisor, `treadle ls --repair` removes it"
 
 
 def main(arguments: list[str]) -> int:
@@ -26,10 +27,7 @@ def main(arguments: list[str]) -> int:
     where = directory(given)
     if "--watch" in given.flags:
         return _watch(where, "--all" in given.flags)
-    left = stale(where)
-    for path in left if "--repair" in given.flags else ():
-        with suppress(OSError):
-            os.unlink(path)
+    left = _repair(where) if "--repair" in given.flags else [f"{path}: {LEFT}" for path in stale(where)]
     found = [row for row in rows(where) if row["alive"] or "--all" in given.flags]
     if "--json" in given.flags:
         show(found)
@@ -40,9 +38,14 @@ def main(arguments: list[str]) -> int:
     else:
         _table(found)
     if left:
-        done = "removed" if "--repair" in given.flags else "left by a dead supervisor, `treadle ls --repair` removes it"
-        warn("".join(f"treadle: {path}: {done}\n" for path in left).rstrip())
+        warn("\n".join(f"treadle: {line}" for line in left))
     return 0
+
+
+def _repair(where: str) -> list[str]:
+    from treadle.terminal.repair import repair
+
+    return repair(where)
 
 
 def _watch(where: str, everything: bool) -> int:

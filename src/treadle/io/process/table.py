@@ -226,3 +226,21 @@ def environment_has(pid: int, entry: str) -> bool:
             return entry.encode() in file.read().split(b"\0")
     except OSError:
         return False
+
+
+def open_files(pid: int) -> set[str]:
+    """The paths of the files that it has open, also of those that were removed. Empty when we may not look."""
+    found = set()
+    for fd in _entries(f"/proc/{pid}/fd"):
+        try:
+            found.add(os.readlink(f"/proc/{pid}/fd/{fd}").removesuffix(" (deleted)"))
+        except OSError:
+            continue
+    return found
+
+
+def _entries(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
