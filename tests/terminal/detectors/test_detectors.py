@@ -1,9 +1,14 @@
 """The tables: which agent a program is, and that each table is valid."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.terminal.recordings import NAMES as RECORDINGS
 from tests.terminal.recordings import load
+from treadle.io import paths
 from treadle.terminal.detectors import NAMES, alone, by_app, by_command, by_sight, named
 from treadle.terminal.detectors.table import Detector
 from treadle.terminal.grid import Grid
@@ -82,3 +87,13 @@ def test_an_agent_is_started_so_that_it_shares_nothing_in_the_background(
     command: list[str], started: list[str]
 ) -> None:
     assert alone(command) == started
+
+
+def test_a_persons_own_table_counts_although_ours_of_that_name_was_read_before(state_home: Path) -> None:
+    """As in a supervisor that is forked from a process which has read ours."""
+    own = Path(paths.config_file()).parent / "detectors"
+    own.mkdir(parents=True)
+    (own / "pi.toml").write_text("name = 'mine'\nknown_by = ['x']\nblock = 'x'\nsigns = []\n[box]\nfirst = '> '\n")
+    code = "from treadle.terminal import detectors as d; d.preload(); print(d.named('pi').name, d.named('kimi').name)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["mine", "kimi"]

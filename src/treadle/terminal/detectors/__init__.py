@@ -32,6 +32,7 @@ NAMES = ("claude", "codex", "gemini", "opencode", "kimi", "copilot", "pi", "qwen
 MOMENTS = ".moments.toml"
 """How the file beside a table ends that holds labelled moments of its agent's screen."""
 _loaded: dict[str, Detector] = {}
+"""By the path of the file."""
 _files: dict[str, str] = {}
 unreadable: dict[str, str] = {}
 """Agent -> what is wrong with a person's own table for it."""
@@ -57,9 +58,10 @@ def files() -> dict[str, str]:
 
 def named(name: str) -> Detector:
     """The table of an agent, read when first needed. ConfigError when it cannot be."""
-    if name not in _loaded:
-        _loaded[name] = read_table(files()[name])
-    return _loaded[name]
+    path = files()[name]
+    if path not in _loaded:
+        _loaded[path] = read_table(path)
+    return _loaded[path]
 
 
 def readable(name: str) -> Detector | None:
@@ -71,6 +73,12 @@ def readable(name: str) -> Detector | None:
     except ConfigError as error:
         unreadable[name] = error.message
         return None
+
+
+def preload() -> None:
+    """Read our tables, so that all supervisors that are forked from this process share them."""
+    for path in map(_shipped, NAMES):
+        _loaded[path] = read_table(path)
 
 
 def _shipped(name: str) -> str:
