@@ -73,6 +73,11 @@ test-compatibility: setup
 	$(BIN)/python -m tests.compatibility -n $(JOBS) --dist loadfile
 	$(BIN)/python -m tests.differential.compare
 
+# The suites of Orboros and heddle on our worker, where cargo is: ORBOROS=DIRECTORY, HEDDLE_SOURCE=DIRECTORY.
+.PHONY: test-worker-clients
+test-worker-clients: setup
+	@$(BIN)/python -m tests.live.worker_clients
+
 # Renew the recordings that `make test` uses, and show which events differ from those of the recordings before.
 record-agents: setup
 	TEST_AGENTS=$(AGENT) RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py tests/live/test_subagents.py

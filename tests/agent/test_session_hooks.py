@@ -62,6 +62,14 @@ async def test_where_no_hook_asks_no_second_copy_of_the_history_is_written(trans
     assert sorted(Path(transcript.directory).iterdir()) == before
 
 
+def test_it_knows_whether_any_hook_looks_at_tool_calls(transcript: Transcript) -> None:
+    async def judge(use: Use) -> None: ...
+
+    assert not hooks(transcript, ("Stop", "true"), ("SessionStart", "true")).judging
+    assert hooks(transcript, ("PreToolUse", "true")).judging and hooks(transcript, ours=(Hook(command="true"),)).judging
+    assert hooks(transcript, program=OwnProgram(pre_tool=judge)).judging
+
+
 async def test_an_sdk_of_claude_finds_the_history_where_claude_code_has_it(
     transcript: Transcript, state_home: Path
 ) -> None:

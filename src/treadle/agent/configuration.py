@@ -12,7 +12,7 @@ import msgspec
 from treadle.agent.confining import settled
 from treadle.agent.providers.base import Provider
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
-from treadle.agent.small.profile import chosen
+from treadle.agent.small.profile import chosen, small_persona
 from treadle.errors import ConfigError
 from treadle.policy.environment import given, inherited, reduced
 from treadle.redact import is_secret_name
@@ -82,6 +82,16 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         from treadle.agent.small.provider import SmallModel
 
         return SmallModel(provider, profile, self.spec.cwd)
+
+    def persona(self, provider: Provider) -> str | None:
+        """The system prompt that was given, or is for small models; None: our usual one."""
+        return self.spec.instructions.system or self.settings.system_prompt or small_persona(provider)
+
+    @property
+    def checks_edits(self) -> bool:
+        """Whether fast checkers look at edits: as the settings say, else in the chat."""
+        wanted = self.settings.check_edits
+        return bool(self.spec.extra.get("check_edits")) if wanted is None else wanted
 
     def key_source(self, provider: Provider) -> str:
         return key_source(provider.name, self.env, self.models)

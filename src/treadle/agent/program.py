@@ -69,11 +69,6 @@ class ProgramHooks:
         use = use_of(name, args, access, call, self._agent)
         return msgspec.structs.replace(use, exit_code=code, did=did, duration_ms=took)
 
-    @property
-    def judging(self) -> bool:
-        """Whether anything looks at tool calls by the tool's name."""
-        return self._others.judging or any(one.pre_tool or one.post_tool for one in self._programs)
-
     async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
         """What the programs say about a call before anybody else has judged it: the strictest of their words."""
         found = HookVerdict()

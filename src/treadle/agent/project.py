@@ -95,7 +95,7 @@ def skills(cwd: str, told: Instructions = ALL) -> list[Skill]:
     for prefix, top, folder in _folders(cwd, "skills", told):
         for name in sorted(_listing(folder)):
             path = os.path.join(folder, name, "SKILL.md")
-            text = _read(path, top)
+            text = read_text(path, top)
             if text is not None and len(found) < MAX_ENTRIES:
                 said, _ = front_matter(text)
                 skill = Skill(
@@ -117,7 +117,7 @@ def offer(found: list[Skill]) -> str:
 
 def load_skill(skill: Skill) -> str:
     """What the model reads when it loads a skill."""
-    text = _read(skill.path, os.path.dirname(os.path.dirname(skill.path))) or ""
+    text = read_text(skill.path, os.path.dirname(os.path.dirname(skill.path))) or ""
     return f"Files of this skill are in {os.path.dirname(skill.path)}\n\n{front_matter(text)[1].strip()}"
 
 
@@ -126,7 +126,7 @@ def commands(cwd: str, told: Instructions = ALL) -> dict[str, ProjectCommand]:
     found: dict[str, ProjectCommand] = {}
     for prefix, top, folder in _folders(cwd, "commands", told):
         for path in _markdown_below(folder):
-            text = _read(path, top)
+            text = read_text(path, top)
             if text is None or len(found) >= MAX_ENTRIES:
                 continue
             name = prefix + os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
@@ -144,7 +144,7 @@ def agents(cwd: str, told: Instructions = ALL, broken: list[str] | None = None) 
     found: dict[str, Subagent] = {}
     for prefix, top, folder in _folders(cwd, "agents", told):
         for path in _markdown_below(folder):
-            text = _read(path, top)
+            text = read_text(path, top)
             if text is None or len(found) >= MAX_ENTRIES:
                 continue
             said, prompt = front_matter(text)
@@ -174,7 +174,7 @@ def output_style(name: str | None, cwd: str, told: Instructions = ALL) -> str | 
         return ""
     for _, top, folder in _folders(cwd, "output-styles", told):
         for path in _markdown_below(folder):
-            text = _read(path, top)
+            text = read_text(path, top)
             if text is None:
                 continue
             said, words = front_matter(text)
@@ -213,7 +213,7 @@ def knowledge_files(cwd: str, told: Instructions = ALL) -> Iterator[tuple[str, s
         names = {name.lower(): name for name in sorted(_listing(directory), reverse=True)}
         for name in KNOWLEDGE:
             path = os.path.join(directory, names.get(name, ""))
-            text = _read(path, top) if name in names else None
+            text = read_text(path, top) if name in names else None
             if text is not None:
                 yield path, text
                 yield from _imported(path, text, top, {os.path.realpath(path)})
@@ -225,7 +225,7 @@ def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -
         for name in names:
             there = os.path.join(os.path.dirname(path), name)
             real = os.path.realpath(there)
-            if real not in known and (found := _read(there, top)) is not None:
+            if real not in known and (found := read_text(there, top)) is not None:
                 known.add(real)
                 yield os.path.normpath(there), found
                 if depth < IMPORT_DEPTH:
@@ -280,7 +280,7 @@ def _markdown_below(folder: str) -> Iterator[str]:
                 yield os.path.join(directory, name)
 
 
-def _read(path: str, top: str) -> str | None:
+def read_text(path: str, top: str) -> str | None:
     """The text of a plain file, unless a link leads out of `top`; an unreadable file counts as missing."""
     real, top = os.path.realpath(path), os.path.realpath(top)
     if not real.startswith(top.rstrip("/") + "/") or not os.path.isfile(real):

@@ -22,11 +22,12 @@ from treadle.agent.context import Context
 from treadle.agent.families import WORDS, EditFormat, suited
 from treadle.agent.hosted import HostedSession
 from treadle.agent.messages import ToolSchema, UserMessage
+from treadle.agent.overview import for_prompt
 from treadle.agent.permissions import Permissions
 from treadle.agent.providers.base import Preparing, Provider
 from treadle.agent.records import Cleared, Spent, TurnBegan, TurnOver
 from treadle.agent.session_hooks import SessionHooks
-from treadle.agent.small.profile import small_persona, small_tools
+from treadle.agent.small.profile import small_tools
 from treadle.agent.subagents import AgentType, child_spec, kinds
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
@@ -113,6 +114,7 @@ class NativeSession(HostedSession):
             cwd=spec.cwd,
             agent=(task, kind) if task is not None else ("", ""),
             entrypoint=configuration.entrypoint,
+            checks=configuration.checks_edits,
             **self.for_hooks(),
             **started,
         )
@@ -187,7 +189,8 @@ class NativeSession(HostedSession):
         stranger = trust.stranger(self.spec.cwd) if told.uses("project") else None
         if stranger is not None and project.has_words(self.spec.cwd):
             self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {stranger}", code="settings"))
-        self._knowledge = project.knowledge(self.spec.cwd, told)
+        seen = for_prompt(self.configuration, self.provider, self.permissions.guard.hides)
+        self._knowledge = "\n\n".join(filter(None, (seen, project.knowledge(self.spec.cwd, told))))
         self._skills = project.skills(self.spec.cwd, told) if "skill" in self.tools else []
         broken: list[str] = []
         self._agents = project.agents(self.spec.cwd, told, broken) if "task" in self.tools else []
@@ -324,9 +327,7 @@ class NativeSession(HostedSession):
         return prompts.build(
             cwd=self.spec.cwd,
             mode=self.mode,
-            persona=self.spec.instructions.system
-            or self.configuration.settings.system_prompt
-            or small_persona(self.provider),
+            persona=self.configuration.persona(self.provider),
             knowledge=self._knowledge,
             skills=project.offer(self._skills),
             append=f"{self._style}\n\n{more}".strip(),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle.agent.event_hooks import EventHooks, Judge
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.program import ProgramHooks
 from treadle.agent.transcript import Transcript
-from treadle.session import Mode, OwnProgram
+from treadle.session import Access, Mode, OwnProgram
 from treadle.settings.config import HookSettings
 from treadle.wire.oneshot.records import mode_name
+
+if TYPE_CHECKING:
+    from treadle.agent.diagnostics import Diagnostics
 
 
 class SessionHooks(ProgramHooks):
@@ -28,6 +31,7 @@ class SessionHooks(ProgramHooks):
         entrypoint: str = "",
         judge: Judge | None = None,
         stop_turn: Callable[[str], Awaitable[None]] | None = None,
+        checks: bool = False,
         **started: Any,
     ) -> None:
         """`about`: what else every hook is told. `entrypoint`: which SDK of Claude drives us, if one does; it looks for
@@ -42,6 +46,16 @@ class SessionHooks(ProgramHooks):
         others = ShellHooks(settings, session=transcript().header.id, cwd=cwd, **started)
         programs = (program, self._own.program()) if settings.events else (program,)
         super().__init__(programs, others, agent)
+        self._diagnostics: Diagnostics | None = None
+        if checks:
+            from treadle.agent.diagnostics import Diagnostics
+
+            self._diagnostics = Diagnostics(cwd=cwd, **started)
+
+    @property
+    def judging(self) -> bool:
+        looking = any(map(self._own.hears, ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")))
+        return looking or self._others.judging or bool(self._programs[0].pre_tool or self._programs[0].post_tool)
 
     @property
     def described(self) -> dict[str, Any]:
@@ -62,6 +76,12 @@ class SessionHooks(ProgramHooks):
 
     async def started(self, source: str, model: str = "") -> str:
         return await self._own.started(source, model)
+
+    async def post_tool(
+        self, call: str, name: str, args: Any, access: Access, result: str, ok: bool, took: int | None = None
+    ) -> str:
+        text = await super().post_tool(call, name, args, access, result, ok, took)
+        return text + await self._diagnostics.after(access) if self._diagnostics is not None and ok else text
 
     async def prompted(self, prompt: str) -> tuple[str | None, str]:
         return await self._own.prompted(prompt) if self._own.hears("UserPromptSubmit") else (None, "")

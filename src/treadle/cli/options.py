@@ -124,12 +124,13 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def theirs(self) -> ClaudeSettings:
         return given.claude_settings(self.claude_settings) if self.claude_settings else ClaudeSettings()
 
-    def spec(self, *, answers: bool, default_mode: Mode, hooks: bool = False) -> SessionSpec:
-        """`hooks` says whether the hooks of --settings will be run."""
+    def spec(self, *, answers: bool, default_mode: Mode, hooks: bool = False, check_edits: bool = False) -> SessionSpec:
+        """`hooks`: whether the hooks of --settings will be run; `check_edits` counts when no setting says otherwise."""
         self._agree()
         theirs = self.theirs()
         if theirs.hooks and not hooks:
             raise ConfigError("the hooks of --settings are run with -p only", hint="`treadle docs hooks-and-mcp`")
+        extra = {} if self.small is None else {"small": "on" if self.small else "off"}
         return SessionSpec(
             cwd=here(),
             model=self.model or theirs.model,
@@ -166,7 +167,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             answers=answers,
             confinement=confinement(self.sandbox, self.network),
             trusted=self.trust,
-            extra={} if self.small is None else {"small": "on" if self.small else "off"},
+            extra={**extra, **({"check_edits": True} if check_edits else {})},
         )
 
     def _mode(self, theirs: str | None) -> Mode | None:

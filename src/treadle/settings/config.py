@@ -131,8 +131,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     permission_mode: str | None = None
     permissions: Rules = Rules()
     tools: tuple[str, ...] | None = None
-    edits: str | None = None
-    """How our own agent edits files: replace, patch, or auto and None: by the model."""
+    check_edits: bool | None = None  # whether a fast checker of the project looks at each edit; None: in the chat
+    edits: str | None = None  # how our own agent edits files: replace, patch; auto or None: by the model
     small: str | None = None
     """The profile for small models: on, off, or the parts to leave out, as in `-caps,-vary`; None: by the model."""
     add_dirs: tuple[str, ...] = ()

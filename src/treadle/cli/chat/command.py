@@ -102,7 +102,7 @@ async def _converse(
     from treadle.cli.chat.status import Status
     from treadle.cli.chat.talk import Talk
 
-    spec = options.spec(answers=True, default_mode="suggest")
+    spec = options.spec(answers=True, default_mode="suggest", check_edits=True)
     spec = msgspec.structs.replace(spec, answer_seconds=math.inf)  # a person is there: questions wait for them
     settings = options.settings().chat
     session = await find_agent(options.agent).open(spec)

@@ -1,0 +1,82 @@
+"""What checkers say after an edit: only those that the project uses and that are here, and never for long."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle.agent import diagnostics
+from treadle.agent.configuration import Configuration
+from treadle.agent.diagnostics import Diagnostics
+from treadle.session import Access, SessionSpec
+
+VENV = str(Path(sys.executable).parent)
+
+
+def wrote(*paths: Path) -> Access:
+    return Access(tool="edit_file", kind="write", paths=tuple(map(str, paths)))
+
+
+def checks(cwd: Path, warnings: list[str] | None = None, path: str = VENV) -> Diagnostics:
+    env = {"PATH": f"{path}:/usr/bin:/bin", "HOME": str(cwd)}
+    return Diagnostics(cwd=str(cwd), env=env, warn=(warnings if warnings is not None else []).append)
+
+
+def program(place: Path, name: str, body: str) -> None:
+    place.mkdir(exist_ok=True)
+    (place / name).write_text(f"#!/bin/sh\n{body}\n")
+    (place / name).chmod(0o755)
+
+
+async def test_the_real_ruff_names_what_is_wrong_with_the_changed_file_only(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\n")
+    (tmp_path / "a.py").write_text("import os\n")
+    (tmp_path / "b.py").write_text("import sys\n")
+    said = await checks(tmp_path).after(wrote(tmp_path / "a.py"))
+    assert said.startswith("\n[ruff says:]\n") and "a.py:1:8: F401" in said and "b.py" not in said
+    (tmp_path / "a.py").write_text("x = 1\n")
+    assert await checks(tmp_path).after(wrote(tmp_path / "a.py")) == ""
+    assert (tmp_path / "b.py").read_text() == "import sys\n"
+
+
+async def test_a_project_that_does_not_use_it_is_not_checked(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    (tmp_path / "a.py").write_text("import os\n")
+    assert await checks(tmp_path).after(wrote(tmp_path / "a.py")) == ""
+    (tmp_path / "ruff.toml").write_text("")
+    assert await checks(tmp_path, path="/nowhere").after(wrote(tmp_path / "a.py")) == "", "it is not installed"
+    assert await checks(tmp_path).after(Access(tool="bash", kind="execute", paths=(str(tmp_path / "a.py"),))) == ""
+
+
+async def test_one_that_takes_too_long_is_stopped_and_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin", "tsc", f"echo x >> {tmp_path}/runs; exec sleep 1000")
+    (tmp_path / "tsconfig.json").write_text("{}")
+    (tmp_path / "a.ts").write_text("")
+    monkeypatch.setattr(diagnostics, "SECONDS", 0.5)
+    warnings: list[str] = []
+    made = checks(tmp_path, warnings, str(tmp_path / "bin"))
+    assert [await made.after(wrote(tmp_path / "a.ts")) for _ in range(3)] == ["", "", ""]
+    assert warnings == ["tsc is not asked after edits any more in this session: it took more than 0.5 s"]
+
+
+async def test_much_is_cut_and_what_runs_the_projects_code_needs_a_sandbox(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "tsc", "seq 100; exit 2")
+    program(tmp_path / "bin", "cargo", f"touch {tmp_path}/ran; echo bad; exit 1")
+    for name in ("tsconfig.json", "Cargo.toml", "a.ts", "a.rs"):
+        (tmp_path / name).write_text("")
+    made = checks(tmp_path, path=str(tmp_path / "bin"))
+    said = await made.after(wrote(tmp_path / "a.ts"))
+    assert said.splitlines()[1:3] == ["[tsc says:]", "1"] and said.endswith("\n30\n[70 more lines]")
+    assert await made.after(wrote(tmp_path / "a.rs")) == "" and not (tmp_path / "ran").exists()
+
+
+async def test_it_is_on_in_the_chat_and_elsewhere_when_the_settings_say_so(tmp_path: Path) -> None:
+    plain, chat = (SessionSpec(cwd=str(tmp_path), extra=extra) for extra in ({}, {"check_edits": True}))
+    assert not (await Configuration.load(plain, {})).checks_edits
+    assert (await Configuration.load(chat, {})).checks_edits
+    (tmp_path / ".treadle").mkdir()
+    (tmp_path / ".treadle" / "config.toml").write_text("check_edits = false\n")
+    trusted = SessionSpec(cwd=str(tmp_path), extra={"check_edits": True}, trusted=True)
+    assert not (await Configuration.load(trusted, {})).checks_edits
