@@ -16,6 +16,7 @@ OURS = {
     "acp": ("treadle", "acp", "--model", "openai:conform"),
     "mcp": ("treadle", "mcp"),
     "ledger": ("heimdall-ledger-mcp",),
+    "terminal": ("treadle",),
 }
 
 

@@ -1,7 +1,8 @@
 """The table of docs/reference/conform.md: the kit over our own programs and those of others. Run by `make conform`.
 
 Rows of programs that were not run stay as they are. Programs that must be built first are given by a variable:
-HEDDLE, ABP_HOSTS and SUPERX are paths to `heddle-headless`, to the `hosts` folder of agent-backplane, to superx.
+HEDDLE, ABP_HOSTS, SUPERX and HM are paths to `heddle-headless`, to the `hosts` folder of agent-backplane, to superx and
+to heimdall's `hm`.
 """
 
 import asyncio
@@ -33,6 +34,8 @@ def programs() -> dict[tuple[str, str], str]:
         found["sidecar", "agent-backplane's python host"] = f"python3 {hosts}/python/host.py"
     if superx := os.environ.get("SUPERX"):
         found["ledger", "superx"] = f"{superx}/bin/heimdall-ledger-mcp"
+    if hm := os.environ.get("HM"):
+        found["terminal", "heimdall's hm"] = hm
     return found
 
 

@@ -15,7 +15,7 @@ from treadle.conform.kit import Candidate, Kit, Ruling, judge
 from treadle.io.files import write_atomic
 from treadle.io.process.loop import run_async
 
-PROTOCOLS = ("worker", "sidecar", "oneshot", "acp", "mcp", "ledger")
+PROTOCOLS = ("worker", "sidecar", "oneshot", "acp", "mcp", "ledger", "terminal")
 MARKS = {"kept": ("ok", "green"), "broken": ("NO", "red"), "untried": ("--", "yellow")}
 
 

@@ -1,0 +1,59 @@
+"""The clauses for a supervisor of terminals: our own keeps each of them, and one fault at a time is found."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conform.conftest import broken, candidate, clauses, kit, ruling
+from treadle.conform.kit import Candidate, judge
+
+SPOILED = str(Path(__file__).parent / "spoiled_terminal.py")
+FAULTS = [
+    ("text mode", "the first byte of a connection"),
+    ("no mode", "the first byte of a connection"),
+    ("talks first", "there is nothing until the client asks"),
+    ("little endian", "STATUS is answered with 15 bytes"),
+    ("one frame a write", "several frames in one write"),
+    ("whole frames only", "byte by byte"),
+    ("empty frame", "a frame of length zero"),
+    ("ends with a client", "a client that leaves"),
+    ("one client", "a second client is served"),
+    ("short status", "STATUS is answered with 15 bytes"),
+    ("reserved", "STATUS is answered with 15 bytes"),
+    ("pid", "pid is that of the program"),
+    ("dead", "alive is 1"),
+    ("idle", "idle_ms counts"),
+    ("unknown state", "output makes the state Active"),
+    ("never active", "output makes the state Active"),
+    ("no scrollback", "who comes late"),
+    ("text only", "in order and unchanged"),
+    ("one subscriber", "reaches every subscriber"),
+    ("no status while subscribed", "a subscriber may still ask"),
+    ("exit code", "EXIT with its code"),
+    ("no exit", "EXIT with its code"),
+    ("input without zeros", "INPUT reaches the program as it is"),
+    ("resize", "RESIZE gives"),
+    ("no kill", "KILL sends SIGTERM"),
+    ("kill one", "KILL sends SIGTERM"),
+]
+
+
+def small(fault: str, patience: float = 60.0) -> Candidate:
+    return Candidate(command=(sys.executable, SPOILED, fault), patience=patience)
+
+
+@pytest.mark.parametrize("sentence", clauses("terminal"))
+async def test_our_own_keeps(sentence: str, tmp_path: Path) -> None:
+    found = await ruling("terminal", sentence, candidate("terminal", tmp_path))
+    assert found.outcome == "kept", found.seen
+
+
+async def test_a_small_one_without_a_fault_keeps_them_all() -> None:
+    found = await judge(kit("terminal"), small("none"))
+    assert [one for one in found if one.outcome != "kept"] == []
+
+
+@pytest.mark.parametrize(("fault", "words"), FAULTS, ids=[fault for fault, _ in FAULTS])
+async def test_a_fault_is_found(fault: str, words: str) -> None:
+    assert await broken("terminal", words, small(fault, 3.0))
