@@ -224,6 +224,43 @@ async def mcp(place: Place, ability: str) -> str:
         return str(told.structured_content) + str(told.content)
 
 
+async def app_server(place: Place, ability: str) -> str:
+    """The messages of a program that drives Codex."""
+    thread: dict[str, Any] = {"cwd": str(place.work), "approvalPolicy": "untrusted"}
+    turn: dict[str, Any] = {"input": [{"type": "text", "text": "[[hello]]"}]}
+    image = {"type": "image", "url": f"data:image/png;base64,{base64.b64encode(png()).decode()}"}
+    opening = {"resume": "thread/resume", "fork": "thread/fork"}.get(ability, "thread/start")
+    thread |= {"threadId": ID} if opening != "thread/start" else {}
+    thread |= {"config": {"mcp_servers": {"notes": {"command": "true"}}}} if ability == "servers" else {}
+    turn |= {"effort": {"effort": "low"}, "switch_model": {"model": "m"}}.get(ability, {})
+    turn["input"] += [image] if ability == "images" else []
+    link = await asyncio.create_subprocess_exec(
+        *(TREADLE, "app-server", "--agent", place.agent),
+        env=place.env,
+        cwd=place.work,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert link.stdin is not None and link.stdout is not None
+    words, waiting = "", {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "t", "version": "1"}}}
+    link.stdin.write(f"{json.dumps(waiting)}\n".encode())
+    async for line in link.stdout:
+        told = json.loads(line)
+        words += line.decode() if "error" in told or told.get("method") in ("error", "warning") else ""
+        if told.get("id") == 1:
+            waiting = {"id": 2, "method": opening, "params": thread}
+        elif told.get("id") == 2 and "result" in told:
+            waiting = {"id": 3, "method": "turn/start", "params": {**turn, "threadId": told["result"]["thread"]["id"]}}
+        elif "error" in told or told.get("method") == "turn/completed":
+            break
+        else:
+            continue
+        link.stdin.write(f"{json.dumps(waiting)}\n".encode())
+    link.stdin.close()
+    await link.wait()
+    return words
+
+
 def over(wire: str) -> Callable[[Place, str], Awaitable[str]]:
     return lambda place, ability: chained(place, ability, wire)
 
@@ -243,6 +280,9 @@ DOORS: dict[str, dict[str, tuple[Door, str]]] = {
     },
     "sidecar": dict.fromkeys(("toolset", "iterations", "cost"), (over("sidecar"), "text")),
     "acp": dict.fromkeys(("resume", "fork", "servers", "switch_model", "mode"), (over("acp"), "text")),
+    "app-server": dict.fromkeys(
+        ("resume", "fork", "servers", "switch_model", "effort", "images"), (app_server, "text")
+    ),
     "mcp": dict.fromkeys(("resume", "model"), (mcp, "text")),
 }
 """By door, what it can be asked for: how, and the recording that is played. The rest its messages cannot say."""

@@ -377,6 +377,24 @@ async def test_a_turn_hears_further_words_while_a_step_is_to_come() -> None:
     assert not await session.steer(turn, "over")
 
 
+async def test_an_interrupt_right_after_an_answer_is_not_lost() -> None:
+    async def ask(session: Playing, turn: Turn) -> TurnEnded:
+        await session.ask(Asked(request="r", kind="permission", text="may I"))
+        await asyncio.Event().wait()
+        return turn.ending("completed")
+
+    session = Playing(ask, answers=True)
+    reader = session.events()
+    turn = await session.prompt(Prompt(text="go"))
+    async for event in reader:
+        if isinstance(event, Asked):
+            break
+    await session.answer("r", Answer(decision="deny"))
+    await asyncio.wait_for(session.interrupt(turn), 60)
+    await session.close()
+    assert [event.outcome async for event in reader if isinstance(event, TurnEnded)] == ["interrupted"]
+
+
 async def test_a_turn_may_interrupt_itself() -> None:
     async def give_up(session: Playing, turn: Turn) -> TurnEnded:
         await session.interrupt(turn.id, "I cannot")

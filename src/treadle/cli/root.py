@@ -63,6 +63,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.a2a:a2a",
             "Serve an agent over HTTP to others that speak A2A, the Agent2Agent protocol (1.0 and 0.3).",
         ),
+        "app-server": (
+            "treadle.cli.app_server:app_server",
+            "Serve an agent on stdin and stdout as `codex app-server` serves Codex, for its SDK and editors.",
+        ),
         "mcp": ("treadle.cli.mcp:mcp", "Serve agents on stdin and stdout as tools of an MCP server."),
         "exec": (
             "treadle.cli.exec:exec_",

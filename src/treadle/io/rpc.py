@@ -67,13 +67,18 @@ class Rpc:
         """The latest of its messages that could not be read, to explain a failure."""
         self._end: TreadleError | None = None
 
-    async def call(self, method: str, params: dict[str, Any]) -> Any:
-        """The result. Raises CallFailed for an error, and the error given to `lost` when no answer can come."""
+    async def call(self, method: str, params: dict[str, Any], noted: Callable[[CallKey], None] | None = None) -> Any:
+        """The result; `noted` is given the id of the call.
+
+        Raises CallFailed for an error, and the error given to `lost` when no answer can come.
+        """
         if self._end is not None:
             raise self._end
         key = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[key] = method, future
+        if noted is not None:
+            noted(key)
         try:
             await self._say(RpcCall(id=key, method=method, params=params))
             return await future

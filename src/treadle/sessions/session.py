@@ -33,6 +33,7 @@ from treadle.events import (
     TurnStarted,
     Warned,
 )
+from treadle.io.within import within
 from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, EventReader, Prompt, Session, TurnId
 from treadle.sessions import abilities
 from treadle.sessions.log import EventLog
@@ -314,7 +315,9 @@ class BaseSession(ABC):
         answer = Answer(decision="deny", text="what it was asked for was stopped", by="nobody")
         endless = math.isinf(self._question_seconds)
         try:
-            answer = await asyncio.wait_for(future, None if endless else self._question_seconds)
+            # Until Python 3.12, asyncio.wait_for loses an interrupt that comes right after the answer.
+            async with within(None if endless else self._question_seconds):
+                answer = await future
         except TimeoutError:
             answer = Answer(decision="deny", text=f"no answer within {self._question_seconds:g} s", by="deadline")
         finally:

@@ -35,6 +35,8 @@ from treadle.events import (
     Warned,
 )
 from treadle.wire.acp.outgoing import AcpOutgoing
+from treadle.wire.codex.exec_records import ExecRecords
+from treadle.wire.codex.outgoing import AppServerOutgoing
 from treadle.wire.common.losses import NAMES, NOTHING, WIRES, really_lost, rows
 from treadle.wire.sidecar.events import SidecarOutgoing
 from treadle.wire.worker.events import WorkerOutgoing
@@ -70,6 +72,8 @@ ELSEWHERE = {
     "worker": {"Asked", "Failed"},
     "sidecar": {"Usage"},
     "acp": {"Asked", "Failed", "Usage", "FileChanged"},
+    "app-server": {"Asked", "Failed", "Usage", "TurnStarted", "CommandRun", "FileChanged"},
+    "codex-json": {"Asked", "Failed", "Usage", "CommandRun", "FileChanged", "ToolOutput"},
 }
 """Carried by the door itself, beside the translation of events: questions, results, receipts."""
 
@@ -82,6 +86,16 @@ def carried(wire: str, event: Any) -> bool:
         if isinstance(event, ToolEnded):
             out.translate(SAMPLES[4])
         return bool(out.translate(event))
+    if wire == "app-server":
+        server = AppServerOutgoing("t", "u", "/w", lambda args: [])
+        if isinstance(event, ToolEnded | ToolOutput):
+            server.notifications(SAMPLES[4])
+        return bool(server.notifications(event))
+    if wire == "codex-json":
+        records = ExecRecords("t")
+        if isinstance(event, ToolEnded):
+            records.lines(SAMPLES[4])
+        return bool(records.lines(event))
     acp = AcpOutgoing(lambda args: [])
     if isinstance(event, ToolEnded | ToolOutput):
         acp.updates(SAMPLES[4])
@@ -89,7 +103,7 @@ def carried(wire: str, event: Any) -> bool:
 
 
 @pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
-@pytest.mark.parametrize("wire", ["worker", "sidecar", "acp"])
+@pytest.mark.parametrize("wire", list(ELSEWHERE))
 def test_a_wire_carries_what_is_not_said_to_be_dropped(wire: str, event: Any) -> None:
     name = type(event).__name__
     loss = WIRES[wire].get(name)

@@ -1,13 +1,10 @@
 """Any agent for an editor that speaks the Agent Client Protocol on our stdin and stdout.
 
-Sessions run side by side; each call of the editor is answered in a task of its own. When the editor goes away, its
-turns are interrupted and its sessions closed.
+Sessions run side by side.
 """
 
-import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,41 +12,31 @@ import msgspec
 
 from treadle import __version__
 from treadle.doors.acp.session import ClientAbilities, Served
-from treadle.doors.outbox import Outbox
-from treadle.errors import AuthFailed, NotFound, RemoteProtocolError
-from treadle.io.link import Link
-from treadle.io.rpc import Rpc, Then
+from treadle.doors.rpc import RpcDoor
+from treadle.errors import AuthFailed, NotFound
+from treadle.io.rpc import Then
 from treadle.io.streams import Stream
-from treadle.io.within import within
 from treadle.session import Agent, Keeping, SessionSpec, Start
 from treadle.settings import config
 from treadle.wire.acp.connection import PROTOCOL_VERSION, Connection
 from treadle.wire.acp.servers import as_table
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
-from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
+from treadle.wire.common.rpc import RpcNotice
 
 RESOURCE_NOT_FOUND = -32002
 AUTH_REQUIRED = -32000
 LISTED = 100
-LAST_SECONDS = 5.0
-"""How many seconds the last answers may take after the editor left."""
 
 
-class AcpDoor:
+class AcpDoor(RpcDoor[Served]):
     """`base` is what every session is opened with, besides what the editor says."""
 
     def __init__(self, agent: Agent, stream: Stream, *, base: SessionSpec, warn: Callable[[str], None]) -> None:
+        super().__init__(Connection("agent"), stream, warn)
         self._agent = agent
         self._base = base
-        self._warn = warn
-        self._connection = Connection("agent")
-        self._link = Link(stream, self._connection)
-        self._out = Outbox(stream, warn)
-        self._rpc = Rpc(self._say, answer=self._answer, notice=self._notice, complains=True)
         self._client = ClientAbilities(None)
-        self._sessions: dict[str, Served] = {}
-        self._helpers: set[asyncio.Task[None]] = set()
-        self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
+        self._methods = {
             "initialize": self._initialize,
             "authenticate": self._authenticate,
             "session/new": self._new,
@@ -63,59 +50,9 @@ class AcpDoor:
             "session/set_config_option": self._set_option,
         }
 
-    async def run(self) -> int:
-        """Serve until the editor closes our input or stops reading."""
-        reading, writing = asyncio.create_task(self._read()), asyncio.create_task(self._out.run())
-        try:
-            await asyncio.wait([reading, writing], return_when=asyncio.FIRST_COMPLETED)
-            if not writing.done():
-                await self._wind_up()
-            return 0
-        finally:
-            reading.cancel()
-            await self._rpc.close()
-            await asyncio.gather(*(served.close() for served in self._sessions.values()), return_exceptions=True)
-            for task in self._helpers:
-                task.cancel()
-            writing.cancel()
-            await asyncio.gather(reading, writing, *self._helpers, return_exceptions=True)
-
-    async def _wind_up(self) -> None:
-        """The editor asks nothing more: its last requests are still answered, turns as cancelled."""
-        for served in self._sessions.values():
-            self._help(served.cancel())
-        if self._rpc.answering:
-            await asyncio.wait(list(self._rpc.answering.values()), timeout=LAST_SECONDS)
-        with suppress(TimeoutError):
-            async with within(LAST_SECONDS):
-                await self._out.flushed()
-
-    async def _read(self) -> None:
-        try:
-            async for messages in self._link.batches():
-                self._rpc.take(messages)
-                await self._out.room(4)
-        except RemoteProtocolError as error:
-            self._warn(str(error))
-
-    async def _say(self, message: RpcMessage) -> None:
-        self._out.put(self._connection.send(message))
-        await self._out.room()
-
-    async def _answer(self, call: RpcCall) -> Any:
-        serve = self._methods.get(call.method)
-        if serve is None:
-            raise Fault(METHOD_NOT_FOUND, f"unknown method: {call.method}")
-        return await serve(call.params)
-
     def _notice(self, notice: RpcNotice) -> None:
         if notice.method == "session/cancel" and (served := self._sessions.get(str(notice.params.get("sessionId")))):
             self._help(served.cancel())
-
-    def _help(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._helpers.add(task)
-        task.add_done_callback(self._helpers.discard)
 
     # The connection
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from treadle.doors.acp import questions, settings
-from treadle.doors.acp.diffs import proposed
+from treadle.doors.diffs import proposed
 from treadle.errors import NotFound, TreadleError
 from treadle.events import Answered, AnyEvent, Asked, TurnEnded, Usage, Warned
 from treadle.io.reading import read_if_there

@@ -43,6 +43,8 @@ POLICY = {"read-only": "readOnly", "workspace-write": "workspaceWrite", "danger-
 KINDS = ["cli", "vscode", "exec", "appServer"]
 """Whose threads are listed: those of its subagents are not."""
 LISTED = 500
+MODELS_SECONDS = 5.0
+"""How long its list of models may take: one can go on without it."""
 HELD_SECONDS = 0.3
 """A call counts as started when no question about it has come within this time."""
 
@@ -113,7 +115,7 @@ class CodexSession(DrivenSession):
 
     async def menu(self) -> ModelMenu:
         try:
-            async with within(self.peer.patience.handshake):
+            async with within(MODELS_SECONDS):
                 told = await self._rpc.call("model/list", {})
         except TimeoutError:
             raise RemoteError("codex did not list its models") from None

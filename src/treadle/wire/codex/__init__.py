@@ -8,6 +8,8 @@ what happens as `items` and asks before commands and patches. The installed prog
     events      what items, usage and errors mean in our events
     history     the turns of an earlier thread, as events
     threads     its lists of threads and models
+    items       threads, turns and items, written with every field of the schema
+    outgoing    our events as notifications, for the door
     records     the lines of `codex exec --json`, read, for versions without an app-server
     exec_records  the same lines, written for any agent
 """

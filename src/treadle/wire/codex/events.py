@@ -132,6 +132,8 @@ _CODES = {
     "unauthorized": "auth_failed",
     "contextWindowExceeded": "context_overflow",
     "usageLimitExceeded": "rate_limited",
+    "rateLimitExceeded": "rate_limited",
+    "sessionBudgetExceeded": "budget_exceeded",
     "serverOverloaded": "provider_error",
     "internalServerError": "provider_error",
 }

@@ -110,10 +110,16 @@ def _item(name: str, args: Any, command: str | None) -> ExecRecord:
             "exit_code": None,
             "status": "in_progress",
         }
-    server, tool = OWN_SERVER, name
+    server, tool = server_and_tool(name)
+    return {"type": "mcp_tool_call", "server": server, "tool": tool, "arguments": args, "status": "in_progress"}
+
+
+def server_and_tool(name: str) -> tuple[str, str]:
+    """The MCP server of a tool and the tool's name there; any tool that has none is one of ours."""
     if name.startswith("mcp__") and name.count("__") >= 2:
         _, server, tool = name.split("__", 2)
-    return {"type": "mcp_tool_call", "server": server, "tool": tool, "arguments": args, "status": "in_progress"}
+        return server, tool
+    return OWN_SERVER, name
 
 
 def _denied(event: ToolDenied) -> ExecRecord:

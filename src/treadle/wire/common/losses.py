@@ -90,6 +90,35 @@ WIRES: dict[str, dict[str, Loss]] = {
         "Usage": emulated("summed up in the answer to the prompt"),
         "Usage.cost_usd": emulated("in a usage update, where the cost is known"),
     },
+    "app-server": {
+        **dict.fromkeys(
+            ("ContextPruned", "ContextHandoff", "ModelRouted", "TaskChanged", "TaskGroupChanged"), _NO_EVENT
+        ),
+        **dict.fromkeys(("Answered", "Answered.text", "Usage.cost_usd", "ToolStarted.kind"), _NO_EVENT),
+        "TurnStarted": emulated("as turn/started and the item of the prompt"),
+        "FileChanged": emulated("in the item of the call that changed it"),
+        "CommandRun": emulated("in the item of the command"),
+        "CommandRun.exit_code": emulated("in the item of the command"),
+        "ToolDenied": emulated("an item that was declined, or that failed"),
+        "Asked": emulated("as a request for approval, or for input"),
+        "Failed": emulated("as an error, and in the end of the turn"),
+        "Usage": emulated("as the usage of the thread"),
+    },
+    "codex-json": {
+        **dict.fromkeys(
+            ("TextDelta", "ThinkingDelta", "ContextPruned", "ContextCompacted", "ContextHandoff"), _NO_EVENT
+        ),
+        **dict.fromkeys(("ModelRouted", "TaskChanged", "TaskGroupChanged", "Answered", "Answered.text"), _NO_EVENT),
+        **dict.fromkeys(("Usage.cost_usd", "ToolStarted.kind", "TurnStarted"), _NO_EVENT),
+        "Asked": emulated("no one can be asked: a denial that says so"),
+        "FileChanged": emulated("in the item of the call that changed it, without the diff"),
+        "CommandRun": emulated("in the item of the command"),
+        "CommandRun.exit_code": emulated("in the item of the command"),
+        "ToolOutput": emulated("in the item of the command, when it has ended"),
+        "ToolDenied": emulated("an item that failed"),
+        "Failed": emulated("as an error, and in the end of the turn"),
+        "Usage": emulated("summed up in the end of the turn"),
+    },
     "mcp": {
         **{name: dropped("a tool's result is the answer alone") for name in NAMES if name != "TurnEnded"},
         "TextDelta": emulated("as progress"),

@@ -1,0 +1,1 @@
+"""Any agent for editors and SDKs that speak Codex's app-server protocol."""

@@ -1,0 +1,85 @@
+"""Questions in the form that clients of Codex know, and what their answers mean."""
+
+from typing import Any
+
+import pytest
+
+from treadle.doors.codex.approvals import APPROVE, KEEP_PLANNING, Decided, put
+from treadle.errors import RemoteError
+from treadle.events import Asked
+from treadle.session import Answer
+from treadle.wire.codex import items
+
+WHERE = {"threadId": "t", "turnId": "u"}
+COMMAND = items.command("c", "ls", "/w")
+FILE = items.file_change("c", [])
+TOOL = items.tool_call("c", "mcp__notes__read", {"n": 1})
+
+
+async def asked(item: dict[str, Any], reply: Any, **more: Any) -> tuple[str, dict[str, Any], Decided]:
+    sent: list[Any] = []
+
+    async def call(method: str, params: dict[str, Any]) -> Any:
+        sent.extend((method, params))
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    question = Asked(**{"request": "r", "kind": "permission", "text": "why", **more})
+    decided = await put(call, WHERE, question, item)
+    return sent[0], sent[1], decided
+
+
+@pytest.mark.parametrize(
+    ("decision", "answer", "stop"),
+    [
+        ("accept", Answer(decision="allow"), False),
+        ("acceptForSession", Answer(decision="allow", scope="session"), False),
+        ("decline", Answer(decision="deny"), False),
+        ("cancel", Answer(decision="deny"), True),
+    ],
+)
+async def test_a_decision_is_an_answer(decision: str, answer: Answer, stop: bool) -> None:
+    for item, method in ((COMMAND, "item/commandExecution/requestApproval"), (FILE, "item/fileChange/requestApproval")):
+        sent, params, decided = await asked(item, {"decision": decision})
+        assert sent == method and (params["itemId"], params["reason"]) == ("c", "why")
+        assert decided == Decided(answer, stop)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [{"decision": {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["ls"]}}}, {}, None, RemoteError("gone")],
+)
+async def test_an_answer_that_cannot_be_carried_out_is_a_denial(reply: Any) -> None:
+    assert (await asked(COMMAND, reply))[2].answer.decision == "deny"
+
+
+@pytest.mark.parametrize(
+    ("reply", "decision", "scope", "stop"),
+    [
+        ({"action": "accept"}, "allow", "once", False),
+        ({"action": "accept", "_meta": {"persist": "session"}}, "allow", "session", False),
+        ({"action": "decline"}, "deny", "once", False),
+        ({"action": "cancel"}, "deny", "once", True),
+        (None, "deny", "once", False),
+    ],
+)
+async def test_other_tools_are_asked_about_as_those_of_an_mcp_server(
+    reply: Any, decision: str, scope: str, stop: bool
+) -> None:
+    method, params, decided = await asked(TOOL, reply)
+    assert method == "mcpServer/elicitation/request" and '"read"' in params["message"]
+    assert (decided.answer.decision, decided.answer.scope, decided.stop) == (decision, scope, stop)
+
+
+async def test_a_question_is_answered_in_words_and_a_plan_by_its_approval() -> None:
+    def answers(text: str) -> dict[str, Any]:
+        return {"answers": {"r": {"answers": [text]}}}
+
+    method, params, decided = await asked({"id": "c"}, answers("red"), kind="question", options=("red", "blue"))
+    assert method == "item/tool/requestUserInput" and decided.answer == Answer(decision="allow", text="red")
+    assert [option["label"] for option in params["questions"][0]["options"]] == ["red", "blue"]
+    assert (await asked({"id": "c"}, {}, kind="question"))[2].answer.decision == "deny"
+    assert (await asked({"id": "c"}, answers(APPROVE), kind="plan"))[2].answer == Answer(decision="allow")
+    assert (await asked({"id": "c"}, answers(KEEP_PLANNING), kind="plan"))[2].answer.decision == "deny"
+    assert (await asked({"id": "c"}, answers("first this"), kind="plan"))[2].answer.text == "first this"
