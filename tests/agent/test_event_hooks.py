@@ -181,3 +181,13 @@ async def test_an_event_that_can_be_forbidden_is_also_when_its_hook_cannot_be_as
         assert ask is not None
         said = await ask(event, {"command_name": "x", "to_model": "x"})
         assert said is not None and said.decision == "deny"
+
+
+async def test_what_runs_in_the_background_is_told_when_the_agent_stops(tmp_path: Path) -> None:
+    facts = {"session_id": "s", "background_tasks": [{"id": "t1"}], "session_crons": []}
+    told = tmp_path / "told.json"
+    stop = judging(tmp_path, {"command": "cat > told.json"}, "Stop", described=lambda: facts).program().stop
+    assert stop is not None and await stop("completed", "done") is None
+    assert json.loads(told.read_text())["background_tasks"] == [{"id": "t1"}]
+    await verdict(judging(tmp_path, {"command": "cat > told.json"}, described=lambda: facts))
+    assert "background_tasks" not in json.loads(told.read_text())

@@ -56,3 +56,9 @@ def test_a_thread_is_begun_and_resumed_with_the_installed_command(tmp_path: Path
     failed = treadle("exec", "--json", "--model", "scripted:none", "--cd", str(tmp_path), "x")
     assert failed.returncode == 1 and json.loads(failed.stdout)["type"] == "error"
     assert treadle("exec", "--cd", "/no/such", "x").returncode == 1
+
+
+def test_the_answer_is_also_written_where_codex_would_write_it(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[[reply]]\ntext = "hello"\n')
+    done = treadle("exec", "-m", f"scripted:{tmp_path / 's.toml'}", "-o", "last.txt", "hi", cwd=tmp_path)
+    assert (done.stdout, (tmp_path / "last.txt").read_text()) == ("hello\n", "hello")

@@ -232,7 +232,10 @@ class EventHooks:
 
     async def ask(self, event: str, subject: str, told: dict[str, Any], use: Use | None = None) -> list[dict[str, Any]]:
         """The answers of all matching hooks, which are asked at the same time, in their order."""
-        given = {**self.described(), "cwd": self._cwd, "hook_event_name": event, **told}
+        known = self.described()
+        if event not in ("Stop", "SubagentStop"):
+            known = {name: value for name, value in known.items() if name not in ("background_tasks", "session_crons")}
+        given = {**known, "cwd": self._cwd, "hook_event_name": event, **told}
         wanted = [self._run(hook, given) for hook in self._matching(event, subject, use)]
         answers = await asyncio.gather(*wanted, *self.further(event, subject, given))
         for said in answers:

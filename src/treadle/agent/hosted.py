@@ -15,10 +15,11 @@ from treadle.agent.permissions import Permissions
 from treadle.agent.providers.base import Provider
 from treadle.agent.records import Switched
 from treadle.agent.session_hooks import SessionHooks
+from treadle.agent.tasks import Tasks
 from treadle.agent.toolbox import Toolbox
 from treadle.agent.transcript import Transcript
 from treadle.errors import Denied
-from treadle.events import CommandRun, Event, Warned
+from treadle.events import FINISHED, CommandRun, Event, Warned
 from treadle.session import Access, Change, Instructions, OwnTool, SessionSpec, Subagent
 from treadle.sessions.session import BaseSession
 
@@ -31,6 +32,7 @@ class HostedSession(BaseSession):
     transcript: Transcript
     context: Context
     toolbox: Toolbox
+    tasks: Tasks
     permissions: Permissions
     provider: Provider
     weak: Provider
@@ -166,6 +168,13 @@ class HostedSession(BaseSession):
         """The prompt that is being worked on, by a stable id, and how hard the model is to think, if that was said."""
         effort = self.spec.thinking.effort
         told: dict[str, Any] = {"effort": {"level": effort}} if effort else {}
+        running = [task for task in self.tasks.list() if task.status not in FINISHED]
+        told["background_tasks"] = [
+            {"id": task.id, "type": "subagent" if task.kind == "agent" else "shell", "status": task.status}
+            | {"description": task.label}
+            for task in running
+        ]
+        told["session_crons"] = []
         if self._current is not None:
             told["prompt_id"] = str(uuid5(NAMESPACE_OID, f"{self.id}/{self._current.id}"))
         return told

@@ -27,6 +27,7 @@ DECIDED = ("approval_policy", "web_search")
 @click.option("--cd", "-C", "directory", metavar="DIR", help="Work there.")
 @click.option("--add-dir", multiple=True, metavar="DIR", help="Work there too.")
 @click.option("--output-schema", metavar="FILE", help="The answer must fit this JSON Schema.")
+@click.option("--output-last-message", "-o", metavar="FILE", help="Write the answer there, too.")
 @click.option("--ephemeral", is_flag=True, help="Keep nothing on disk.")
 @click.option("--config", "-c", multiple=True, metavar="KEY=VALUE", help=f"{EFFORT} is used; others are named.")
 @click.option("--skip-git-repo-check", is_flag=True, hidden=True)
@@ -58,6 +59,7 @@ def oneshot_arguments(
     bypass: bool = False,
     add_dir: tuple[str, ...] = (),
     output_schema: str | None = None,
+    output_last_message: str | None = None,
     ephemeral: bool = False,
     config: tuple[str, ...] = (),
     last: bool = False,
@@ -68,7 +70,8 @@ def oneshot_arguments(
     found = ["-p", "--permission-mode", mode]
     found += ["--output-format", "codex-json"] if as_json else []
     found += ["--no-session-persistence"] if ephemeral else []
-    for option, value in (("--model", model), ("--agent", agent), ("--json-schema", output_schema)):
+    files = (("--json-schema", output_schema), ("--last-message", output_last_message))
+    for option, value in (("--model", model), ("--agent", agent), *files):
         found += [option, value] if value is not None else []
     for directory in add_dir:
         found += ["--add-dir", directory]

@@ -81,6 +81,7 @@ def accepted_and_not_used(command: Any) -> Any:
 @click.option("--json-schema", metavar="FILE", help="The answer must fit it. It may also be the schema itself.")
 @click.option("--strict-exit", is_flag=True, help="130 interrupted, 3 limit, 4 denied or incomplete, 124 timed out.")
 @click.option("--output-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write there, not to stdout.")
+@click.option("--last-message", metavar="FILE", type=click.Path(dir_okay=False), hidden=True, help="The answer, too.")
 @click.option(
     "--unknown-cost",
     type=float,
@@ -121,6 +122,7 @@ class RunFlags(msgspec.Struct, frozen=True, kw_only=True):
     json_schema: str | None
     strict_exit: bool
     output_file: str | None
+    last_message: str | None
     permission_prompt_tool: str | None
     unknown_cost: float | None
     replay: bool
@@ -170,7 +172,8 @@ async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
             permissions = asyncio.create_task(_put_to_tool(session, run.permitting, run.hosted))
         runner = _runner(run, session, stream, wire)
         work, interrupt = _work(run, session, runner, stream, early)
-        return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if flags.strict_exit else 1)
+        broken = BROKEN_PIPE if flags.strict_exit else 1
+        return await _until_done(_told(work, runner, flags.last_message), interrupt, stream, broken)
     finally:
         if permissions is not None:
             permissions.cancel()  # what is still asked needs no answer, and a host that answers is no longer read
@@ -328,9 +331,14 @@ async def _tell_warnings(events: EventReader) -> None:
                 _note(f"{event.error.message}; trying again in {event.delay_ms / 1000:.1f} s (try {event.attempt + 1})")
 
 
-async def _told(work: Coroutine[Any, Any, int], runner: OneShot) -> int:
-    """Run the work, then name the background tasks that end with the session."""
+async def _told(work: Coroutine[Any, Any, int], runner: OneShot, last_message: str | None) -> int:
+    """Run the work, then write the answer where it is wanted, and name the tasks that end with the session."""
     code = await work
+    if last_message is not None:
+        from treadle.io.files import write_atomic
+
+        answer = runner.result.result if runner.result is not None else ""
+        write_atomic(last_message, answer.encode() if isinstance(answer, str) else b"")
     for task in runner.unfinished:
         _note(f"{task.id} ({task.label}) was not finished and ends with this run")
     return code

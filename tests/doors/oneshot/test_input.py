@@ -211,6 +211,12 @@ async def test_initialize_is_answered(echo: Host) -> None:
     assert response["subtype"] == "success" and response["request_id"] == "r1" and "commands" in response["response"]
 
 
+async def test_what_initialize_wants_and_does_not_get_is_named(echo: Host) -> None:
+    response = await echo.control(subtype="initialize", planModeInstructions="draw it", promptSuggestions=False)
+    assert response["subtype"] == "success"
+    assert echo.warnings == ["initialize: planModeInstructions is not used here"]
+
+
 async def test_hooks_that_cannot_be_run_refuse_initialize_and_every_prompt_after_it(echo: Host) -> None:
     response = await echo.control(subtype="initialize", hooks={"PreToolUse": [{"hookCallbackIds": ["hook_0"]}]})
     assert response["subtype"] == "error" and "cannot run hooks" in response["error"]

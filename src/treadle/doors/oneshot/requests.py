@@ -24,6 +24,8 @@ IGNORED = {
     *("rapidFollowupPreempt", "forwardNestedSubagentToolCalls", "workspaceTrust", "planModeInstructions"),
 }
 """Fields of `initialize` that we use, and those that can safely be ignored because they forbid nothing."""
+MISSED = ("forwardSubagentText", "planModeInstructions", "promptSuggestions", "agentProgressSummaries")
+"""Of these, those whose effect a host would miss: it is told that they have none."""
 
 
 class HostRequests:
@@ -115,6 +117,11 @@ class HostRequests:
         unknown = [name for name, value in request.items() if name not in IGNORED and value]
         if unknown:
             raise Unsupported(f"initialize asks for {', '.join(unknown)}, which is not known here")
+        for name in MISSED:
+            if request.get(name):
+                self._warn(f"initialize: {name} is not used here")
+        if title := request.get("title"):
+            await self._session.command("rename", str(title))
         hooks = request.get("hooks")
         if hooks and self._hooks is None:  # the hooks may be there to forbid something
             raise Unsupported("this agent cannot run hooks of the host", hint="native and claude can")
