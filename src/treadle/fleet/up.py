@@ -64,7 +64,7 @@ async def up(
         settings = node.NodeSettings(name=here, slots=slots, labels=labels)
         began = start_node(settings, program)
         say(
-            f"node    {here} started, {slots} slots"
+            f"node    {here} started, {slots} slot{'s' if slots != 1 else ''}"
             if began
             else f"node    {here} found, with the slots it was started with"
         )

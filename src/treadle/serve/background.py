@@ -63,6 +63,7 @@ def _listening() -> tuple["Listening", str]:
     path = os.path.join(directory(), "port")
     kept = (read_if_there(path) or b"").decode(errors="replace").strip()
     before = int(kept) if kept.isascii() and kept.isdigit() and int(kept) < 65536 else PORT
+    usual = "before" if kept else "usual"
     for port in dict.fromkeys((before, PORT, 0)):
         try:
             found = Listening(port=port)
@@ -72,7 +73,7 @@ def _listening() -> tuple["Listening", str]:
             problem = error.message
             continue
         write_atomic(path, str(found.port).encode(), sync=False)
-        return found, "" if found.port == before else f"on another port than before, {found.port}: {problem}"
+        return found, "" if found.port == before else f"on another port than {usual}, {found.port}: {problem}"
     raise AssertionError("port 0 is always tried")
 
 

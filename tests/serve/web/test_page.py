@@ -244,7 +244,7 @@ async def test_comments_on_lines_are_sent_back_together_and_the_next_try_is_merg
     assert "a.txt:1" in (await client.get_spec(bus, again)).comments
     await page.get_by_role("link", name="Changes").click()
     await expect(page.locator(".diff .add code")).to_have_text("three")
-    await page.get_by_label("Check to run after the merge").fill("test -e a.txt")
+    await page.get_by_label("Check that must pass before it is merged").fill("test -e a.txt")
     await page.get_by_role("button", name="Merge").click()
     await expect(page.locator(".merging")).to_contain_text("Merged into")
     assert (repository / "a.txt").read_text() == "three"

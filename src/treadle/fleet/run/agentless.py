@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
 
 from treadle.events import AnyEvent
-from treadle.fleet.run import null
+from treadle.fleet.run import null, reasons
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.continuing import Before
 from treadle.fleet.run.reasons import VERIFY
@@ -52,7 +52,7 @@ async def run(execution: CommandsRun) -> Ended:
     if problem := await execution.keep_finished(result):
         return Ended(outcome="failed", why=problem, reason="storage_error", fault="ours")
     if result["verified"] is False:
-        why = f"its work was not verified: {spec.verify} failed"
+        why = reasons.not_verified(spec.verify)
         return Ended(
             outcome="failed", why=why, reason=VERIFY, fault="verify", output=result["says"], result=execution.result
         )

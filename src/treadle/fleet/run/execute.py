@@ -395,7 +395,7 @@ class Execution:
             kept = {"object": name}
         cancelled = self.attempt.stopped is not None and self.attempt.stopped.code == "cancelled"
         state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"
-        failure = f"its work was not verified: {self.spec.verify} failed" if verified is False else ""
+        failure = reasons.not_verified(self.spec.verify) if verified is False else ""
         stopped = self.attempt.stopped or observed.stopped
         met = (stopped, observed.error, self._last_turn, failure)
         why, reason = ("", "") if state == "done" else (reasons.of(*met), reasons.code_of(*met))

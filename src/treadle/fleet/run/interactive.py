@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.errors import TreadleError
-from treadle.fleet.run import terminals
+from treadle.fleet.run import reasons, terminals
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.questions import Questions
 from treadle.fleet.run.reasons import VERIFY
@@ -63,7 +63,7 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
     if stopped is not None:
         outcome, why, reason = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped), stopped.code
     elif check is not None and not check.ok:
-        why = f"its work was not verified: {spec.verify} failed"
+        why = reasons.not_verified(spec.verify)
         output = check.output_tail[-OUTPUT_MAX:]
         return Ended(outcome="failed", why=why, reason=VERIFY, fault="verify", output=output, result=result)
     elif kept.exit_code:

@@ -30,6 +30,11 @@ AGENT = {"interrupted": "interrupted", "limited": "limited", "failed": "agent_fa
 """The codes of the agent's own ends."""
 
 
+def not_verified(command: str) -> str:
+    advice = "`treadle fleet show` has what it printed; then `treadle fleet send-back`, or `retry`"
+    return f"its work was not verified: {command} failed: {advice}"
+
+
 def of(stopped: TreadleError | None, problem: TreadleError | None, ended: TurnEnded | None, failure: str) -> str:
     """The reason for an end that is not a success. `stopped`: why we stopped it; `problem`: what the host met; `ended`:
     the agent's last turn; `failure`: a check that failed."""

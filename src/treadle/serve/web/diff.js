@@ -148,7 +148,7 @@ export function showChanges(where, detail) {
     /** @param {() => Promise<any>} work */
     const tried = (work) => async () => { try { await work(); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } };
     const whole = el("input", { type: "text", class: "reason", placeholder: "on the work as a whole (optional)", "aria-label": "Comment on the work as a whole" });
-    const verify = el("input", { type: "text", class: "reason", value: detail.spec.verify ?? "", placeholder: "check, such as make test", "aria-label": "Check to run after the merge" });
+    const verify = el("input", { type: "text", class: "reason", value: detail.spec.verify ?? "", placeholder: "check, such as make test", id: "merge-check" });
     verify.value = detail.spec.verify ?? "";
     const back = el("button", { type: "button", class: "main", disabled: !may, onclick: tried(async () => {
       const all = whole.value.trim() ? [...comments, { text: whole.value.trim() }] : comments;
@@ -161,7 +161,7 @@ export function showChanges(where, detail) {
       el("p", { class: "small" }, verdict(detail)),
       result.patch && may && !result.merged && !result.discarded ? el("div", { class: "decide" },
         el("div", { class: "pair" }, whole, back),
-        el("div", { class: "pair" }, verify, el("button", { type: "button", class: "allow", onclick: tried(() => post("/merges", { orders: [id], verify: verify.value })) }, "Merge")),
+        el("label", { class: "small", for: "merge-check" }, "Check that must pass before it is merged"), el("div", { class: "pair" }, verify, el("button", { type: "button", class: "allow", onclick: tried(() => post("/merges", { orders: [id], verify: verify.value })) }, "Merge")),
         el("button", { type: "button", class: "deny", onclick: tried(async () => { if (confirm("Throw this work away? Receipt and patch stay.")) await post(`/orders/${id}/discard`); }) }, "Discard")) : null,
       problem);
   }

@@ -7,7 +7,7 @@ import { badge, hasPrice, nowOf, stateOf, told, used } from "./words.js";
 
 const TITLES = { needs: "Needs you", working: "Working", waiting: "Waiting", done: "Done" };
 const KEPT = ["needs"];  // by urgency, whatever the project
-const NOTHING = { needs: "Nothing needs you.", working: "No agent is at work.", waiting: "No order waits.", done: "Nothing has ended yet." };
+const NOTHING = { needs: "Nothing needs you.", working: "No agent is at work.", waiting: "No order waits.", done: "Nothing yet that you have not still to look at." };
 /** @type {Map<string, HTMLElement>} */
 const made = new Map();
 /** @type {Map<string, HTMLElement>} */
@@ -175,7 +175,7 @@ function update(id) {
   first.children[2].setAttribute("as", told(row));
   setText(second.children[0], nowOf(row));
   if (row.since) second.children[1].setAttribute("at", String(row.since));
-  second.children[1].hidden = !row.since;
+  second.children[1].hidden = !row.since || Boolean(row.ask);  // how long it asks is said above
   setText(second.children[2], [row.agent, row.node, used(row)].filter(Boolean).join(" · "));
   node.classList.toggle("striped", row.verdict === "lost" || board.gone.includes(row.node) && !["done", "failed", "cancelled", "skipped"].includes(row.state));
   node.classList.toggle("short", row.state === "done" && !row.needs);  // there is nothing to add to its title

@@ -28,7 +28,7 @@ function column(title, about, rows) {
 
 /** @param {string[]} head @param {any[][]} rows */
 export function table(head, rows) {
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": head[0] }, el("table", null, el("thead", null, el("tr", null, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", null, rows.map((row) => el("tr", null, row.map((cell) => el("td", { class: typeof cell === "string" && cell.length > 40 ? "long" : null }, cell)))))));
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": head[0] }, el("table", null, el("thead", null, el("tr", null, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", null, rows.map((row) => el("tr", null, row.map((cell, place) => el("td", { "data-name": head[place], class: typeof cell === "string" && cell.length > 40 ? "long" : null }, cell)))))));
 }
 
 /** @param {any[]} given */
