@@ -174,9 +174,9 @@ soak: setup
 soak-terminals: setup
 	TEST_AGENTS=$(AGENT) $(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -s -p no:cacheprovider --timeout=14400 tests/soak/test_terminal_sends.py $(if $(REAL),tests/live/test_terminal_sends.py)
 
-# Random faults on a fleet, for an hour or MINUTES=10; its figures are printed.
+# Random faults on a fleet, for an hour or MINUTES=10, then what people see at the end (soak-outcomes); its figures are printed.
 soak-fleet: setup
-	$(if $(MINUTES),SOAK_SECONDS=$$(( $(MINUTES) * 60 ))) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_fleet.py
+	$(if $(MINUTES),SOAK_SECONDS=$$(( $(MINUTES) * 60 )) SOAK_ORDERS=$$(( $(MINUTES) * 6 ))) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_fleet.py tests/soak/test_outcomes.py
 
 # 300 orders, or ORDERS=N, land while the train, nodes, runners and engine are killed and a person pushes; ends within 27 minutes, or MINUTES=N,
 # and accounts for every order; prints its figures beside the serial policy and a simulation.

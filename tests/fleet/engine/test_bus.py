@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import socket
+import time
+from urllib.parse import urlsplit
 
 import pytest
 from msgspec.structs import replace
@@ -227,6 +229,40 @@ async def test_an_answer_that_breaks_off_is_asked_for_again(bus: Bus, monkeypatc
 
     await bus.client.subscribe("$JS.API.DIRECT.GET.KV_other", cb=answer)
     assert set(await bus.named(["node.*"])) == {"node.n0", "node.n1"} and not ends
+
+
+async def test_a_long_answer_may_take_its_time_while_it_comes(
+    fleet: places.Fleet, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine with too much to do: the patience is for the next part of it, not for all of it."""
+    monkeypatch.setattr(engine, "LOOK_SECONDS", (2.0,))
+    for number in range(30):
+        await bus.put(f"order.{number}", bytes(1000))
+    url = urlsplit(fleet.url)
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(url.hostname, url.port)
+
+        async def to_engine() -> None:
+            while data := await reader.read(65536):
+                far_writer.write(data)
+            far_writer.close()
+
+        async def to_us() -> None:
+            while data := await far_reader.read(1000):
+                writer.write(data)
+                await asyncio.sleep(0.1 if len(data) == 1000 else 0)
+            writer.close()
+
+        await asyncio.gather(to_engine(), to_us(), return_exceptions=True)
+
+    async with await asyncio.start_server(relay, "127.0.0.1", 0) as relaying:
+        port = relaying.sockets[0].getsockname()[1]
+        slow = await Bus.connect(replace(fleet, url=f"nats://127.0.0.1:{port}").address("admin"))
+        began = time.monotonic()
+        found = await slow.named([f"order.{number}" for number in range(30)])
+        assert len(found) == 30 and time.monotonic() - began > 2.0, "it took longer than the patience"
+        await slow.close()
 
 
 async def test_more_than_a_thousand_readers_fit(bus: Bus) -> None:

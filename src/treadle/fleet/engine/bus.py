@@ -37,8 +37,8 @@ PREFIX = "$KV.fleet."
 TIMEOUT = 5.0
 """Seconds after which a request counts as lost; one to a server that was just killed takes all of them."""
 LOOK_SECONDS = (1.0, 2.0, 5.0)
-"""How long each try of a read waits for its answer, and together, how long a read is tried: in a cluster, a stream
-has no leader for some seconds after a server died.
+"""How long each try of a read waits for its answer, or for the next part of a long one, and together, how long a read is
+tried: in a cluster, a stream has no leader for some seconds after a server died.
 """
 BATCH_MAX = 1000
 _AT_ONCE = 4
@@ -368,15 +368,17 @@ class Bus:
         return await self._collect_once(request, LOOK_SECONDS[-1])
 
     async def _collect_once(self, request: dict[str, Any], patience: float) -> list[Entry]:
-        inbox = self.client.new_inbox()
-        done = asyncio.get_running_loop().create_future()
+        inbox, loop = self.client.new_inbox(), asyncio.get_running_loop()
+        done = loop.create_future()
         found: list[Entry] = []
+        limit = asyncio.timeout(patience)
 
         async def on_message(message: Msg) -> None:
             headers = message.headers or {}
             status = headers.get("Status")
-            if done.done():
+            if done.done() or limit.expired():
                 return
+            limit.reschedule(loop.time() + patience)  # a part of the answer: it is only slow
             said = headers.get("Description", "")
             if status == "404" and "multi_last" in request and said != _NONE:
                 done.set_exception(_BrokenOff(f"the engine could not read what it had found: {said}"))
@@ -392,12 +394,13 @@ class Bus:
 
         listening = await self.client.subscribe(inbox, cb=on_message)
         try:
-            async with asyncio.timeout(patience):
+            async with limit:
                 await self.client.publish(f"$JS.API.DIRECT.GET.{STATE}", msgspec.json.encode(request), reply=inbox)
                 await done
         except (TimeoutError, OSError, reaching.library().errors.Error):
             raise Unreachable(f"the engine at {self.url} does not answer", hint=_UP) from None
         finally:
+            done.cancel()
             try:
                 await listening.unsubscribe()
             except reaching.library().errors.Error:
