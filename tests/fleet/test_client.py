@@ -9,7 +9,7 @@ import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.engine.test_bus import restart
-from treadle.errors import LocalError
+from treadle.errors import LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
@@ -161,3 +161,10 @@ async def test_a_node_that_goes_away_hands_its_orders_to_another(bus: Bus, start
     await client.cancel(bus, name)
     order = await client.wait(bus, name, 60)
     assert [each.node for each in order.attempts] == ["n1", "n2"] and order.attempts[0].outcome == "lost"
+
+
+async def test_what_cannot_be_the_name_of_an_order_is_not_found(bus: Bus) -> None:
+    await give(bus, spec())
+    for name in ("*", ">", "two words", "a.b", "", "x" * 65, "Ärger"):
+        with pytest.raises(NotFound, match="there is no order"):
+            await client.resolve(bus, name)

@@ -36,7 +36,7 @@ from treadle.fleet.engine.events import Seen
 from treadle.fleet.engine.pull import Pull
 from treadle.fleet.listing import fitting as fitting
 from treadle.fleet.listing import list_orders as list_orders
-from treadle.fleet.orders import begun, encode, new_id, read_answer, read_order, read_spec
+from treadle.fleet.orders import begun, encode, is_id, new_id, read_answer, read_order, read_spec
 from treadle.fleet.submitting import Given as Given
 from treadle.fleet.submitting import submit as submit
 from treadle.sessions.abilities import ABILITIES, can
@@ -92,17 +92,17 @@ def me() -> str:
 
 async def resolve(bus: Bus, name: str) -> str:
     """The id that begins with `name`. NotFound when there is none, or more than one."""
-    if await bus.get(f"spec.{name}") is not None:
+    possible = is_id(name)  # else it is no key of the engine, or a pattern of them
+    if possible and await bus.get(f"spec.{name}") is not None:
         return name
-    keys = [key for key in await bus.keys("spec.*") if key.startswith(f"spec.{name}")]
+    keys = [key for key in await bus.keys("spec.*") if possible and key.startswith(f"spec.{name}")]
     # A removed order leaves its key behind, so keys without a value do not count.
     found = [key.partition(".")[2] for key in (await bus.named(keys) if keys and name else ())]
     if not found:
         raise NotFound(f"there is no order {name!r}", hint=_LISTED)
     if len(found) > 1:
-        raise NotFound(
-            f"{len(found)} orders begin with {name!r}: {', '.join(sorted(found)[:5])}", hint="write more of it"
-        )
+        words = f"{len(found)} orders begin with {name!r}: {', '.join(sorted(found)[:5])}"
+        raise NotFound(words, hint="write more of it")
     return found[0]
 
 

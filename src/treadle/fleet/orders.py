@@ -29,6 +29,11 @@ def new_id(key: str = "") -> str:
     return "".join(_LETTERS[byte & 31] for byte in data)
 
 
+def is_id(name: str) -> bool:
+    """Whether an order can have this name."""
+    return 0 < len(name) <= 64 and _ID.issuperset(name)
+
+
 def checked(spec: Spec) -> Spec:
     """The order if it is possible at all; raises otherwise."""
     if spec.format != FORMAT:
@@ -39,7 +44,7 @@ def checked(spec: Spec) -> Spec:
         raise ConfigError(f"this is not an order: {error}") from None
     if not spec.task.strip():
         raise ConfigError("the task is empty - at `$.task`")
-    if not spec.id or any(letter not in _ID for letter in spec.id) or len(spec.id) > 64:
+    if not is_id(spec.id):
         raise ConfigError(
             f"{spec.id!r} is not a valid id of an order", hint="use small letters, digits and -, at most 64"
         )

@@ -37,8 +37,8 @@ PREFIX = "$KV.fleet."
 TIMEOUT = 5.0
 """Seconds after which a request counts as lost; one to a server that was just killed takes all of them."""
 LOOK_SECONDS = (1.0, 2.0, 5.0)
-"""How long each try of a read waits for its answer, or for the next part of a long one, and together, how long a read is
-tried: in a cluster, a stream has no leader for some seconds after a server died.
+"""How long each try of a read waits for its answer, or for the next part of a long one, and together, how long a read
+is tried: in a cluster, a stream has no leader for some seconds after a server died.
 """
 BATCH_MAX = 1000
 _AT_ONCE = 4
