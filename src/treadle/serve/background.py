@@ -63,14 +63,14 @@ def _listening() -> tuple["Listening", str]:
     path = os.path.join(directory(), "port")
     kept = (read_if_there(path) or b"").decode(errors="replace").strip()
     before = int(kept) if kept.isascii() and kept.isdigit() and int(kept) < 65536 else PORT
-    usual = "before" if kept else "usual"
+    usual, problem = "before" if kept else "usual", ""
     for port in dict.fromkeys((before, PORT, 0)):
         try:
             found = Listening(port=port)
         except ConfigError as error:
             if port == 0:
                 raise
-            problem = error.message
+            problem = problem or error.message  # of the port that it should have
             continue
         write_atomic(path, str(found.port).encode(), sync=False)
         return found, "" if found.port == before else f"on another port than {usual}, {found.port}: {problem}"
