@@ -18,12 +18,13 @@ import pytest
 from tests.imports import loaded_by
 from tests.installed import TREADLE, started, treadle
 from tests.terminal.recordings import load
-from tests.terminal.support import alive, until
+from tests.terminal.support import alive, connected, until
 from treadle.cli.names import TERMINAL
 from treadle.cli.terminal import duration
 from treadle.errors import ConfigError
 from treadle.io import files
 from treadle.io.process import table
+from treadle.io.reading import read_if_there
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
 
@@ -43,6 +44,14 @@ class Shell:
 
     def place(self, name: str) -> Place:
         return Place(str(self.directory), name)
+
+    def written(self, name: str) -> str:
+        """All that its program has written, without a command: for those who ask again and again."""
+        return (read_if_there(self.place(name).out) or b"").decode(errors="replace")
+
+    def explained(self, name: str) -> str:
+        with connected(self.place(name)) as client:
+            return json.dumps(client.explain())
 
 
 @pytest.fixture
@@ -126,7 +135,7 @@ def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
     assert "did first task" in shell("tail", "agent", "--strip")
     shell("send", "agent", "second\\n")
     shell("wait", "agent", "--state", "done", "--timeout", "50")
-    until(lambda: "did second" in shell("tail", "agent"))
+    until(lambda: "did second" in shell.written("agent"))
 
 
 def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons(shell: Shell) -> None:
@@ -140,7 +149,7 @@ def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons
     shell("send", "agent", "--enter", code=3)
     shell("send", "agent", "1")
     shell("send", "agent", "yes", "--enter", "--anyway")
-    until(lambda: "1yes" in shell("tail", "agent"))
+    until(lambda: "1yes" in shell.written("agent"))
 
 
 def test_send_takes_a_file_standard_input_and_escapes(shell: Shell, tmp_path: Path) -> None:
@@ -149,7 +158,7 @@ def test_send_takes_a_file_standard_input_and_escapes(shell: Shell, tmp_path: Pa
     shell("send", "x", "--file", str(tmp_path / "text"))
     shell("send", "x", "--file", "-", stdin="from stdin\n")
     shell("send", "x", "tab\\tbell\\x01 back\\\\slash\\q\\n")
-    until(lambda: "back\\slash\\q" in shell("tail", "x"))
+    until(lambda: "back\\slash\\q" in shell.written("x"))
     assert shell("tail", "x").count("from a file") == 2
     assert "from stdin" in shell("tail", "x")
     assert shell.run("send", "x").returncode == 2
@@ -210,7 +219,7 @@ def test_ls_takes_one_that_does_not_answer_for_alive(shell: Shell) -> None:
 def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", "bash", "--norc", "-i")
     shell("send", "x", "sleep 61 & sleep 62\\n")
-    until(lambda: "sleep 61" in shell("tail", "x"))
+    until(lambda: "sleep 61" in shell.written("x"))
     bash = shell.place("x").pids()[1]
     until(lambda: [job.name for job in table.descendants(bash)] == ["sleep", "sleep"])
     jobs = [job.pid for job in table.descendants(bash)]
@@ -218,7 +227,7 @@ def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
     assert text.count("sleep") == 2 and "bash" in text
     assert not any(map(alive, jobs))
     shell("run", "--detach", "--id", "y", "--", "sh", "-c", "trap '' TERM HUP; echo deaf; sleep 60")
-    until(lambda: "deaf" in shell("tail", "y"))
+    until(lambda: "deaf" in shell.written("y"))
     report = json.loads(shell("kill", "y", "--grace", "0.1", "--json"))
     assert report["survivors"] == [] and report["code"] == 137
 
@@ -318,9 +327,9 @@ def test_the_configuration_file_of_the_protocol_is_read(shell: Shell, tmp_path: 
         '[[env]]\nname = "EXTRA"\nvalue = "from file"\n'
     )
     shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo $SID $EXTRA; cat")
-    until(lambda: "x from file" in shell("tail", "x"))
+    until(lambda: "x from file" in shell.written("x"))
     shell("run", "--detach", "--id", "y", "--env", "EXTRA=given", "--", "sh", "-c", "echo $EXTRA; cat")
-    until(lambda: "given" in shell("tail", "y"))
+    until(lambda: "given" in shell.written("y"))
 
 
 def test_a_configuration_that_came_with_a_repository_can_do_no_harm(shell: Shell, tmp_path: Path) -> None:
@@ -329,7 +338,7 @@ def test_a_configuration_that_came_with_a_repository_can_do_no_harm(shell: Shell
     )
     done = shell.run("run", "--detach", "--id", "x", "--", "sh", "-c", 'echo "<$LD_PRELOAD>"; cat')
     assert "env is ignored" in done.stderr
-    until(lambda: "<>" in shell("tail", "x"))
+    until(lambda: "<>" in shell.written("x"))
     (tmp_path / "heimdall.toml").write_text('classifier = "psychic"\n')
     done = shell.run("run", "--detach", "--", "true")
     assert done.returncode == 1 and "psychic" in done.stderr
@@ -425,7 +434,7 @@ def test_a_program_that_nobody_recognises_is_unknown_and_enter_is_not_pressed_in
     assert "next" not in shell("tail", "x")
     shell("send", "x", "only typed")
     shell("send", "x", "and sent", "--enter", "--anyway")
-    until(lambda: shell("tail", "x").count("only typedand sent") == 2)
+    until(lambda: shell.written("x").count("only typedand sent") == 2)
 
 
 def test_a_shell_with_a_prompt_is_idle_and_can_be_worked_with(shell: Shell) -> None:
@@ -531,13 +540,13 @@ def test_an_enter_that_takes_the_input_box_away_is_not_a_success(shell: Shell, m
 def test_a_text_that_nobody_submitted_is_not_joined_with_the_next_one(shell: Shell) -> None:
     agent_program(shell, REPLACEABLE)
     shell("send", "x", "half a thought")
-    until(lambda: "half a thought" in shell("explain", "x", "--json"))
+    until(lambda: "half a thought" in shell.explained("x"))
     done = shell.run("send", "x", "tidy up", "--enter")
     assert done.returncode == 3 and "--replace" in done.stderr
     shell("send", "x", "tidy up", "--wait", "--replace", "--timeout", "50")
     assert "\u276f tidy up" in shell("peek", "x")
     shell("send", "x", "another half")
-    until(lambda: "another half" in shell("explain", "x", "--json"))
+    until(lambda: "another half" in shell.explained("x"))
     shell("send", "x", "--wait", "--timeout", "50")  # Enter alone submits what is there
     assert "\u276f another half" in shell("peek", "x")
 
@@ -570,7 +579,7 @@ def test_a_long_text_is_pasted_whole_or_refused(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", sys.executable, "-c", code)
     shell("wait", "x", "--state", "idle", "--timeout", "50")
     shell("send", "x", "--file", "-", "--enter", stdin="w" * 20_000)
-    until(lambda: "20013 b'\\x1b[200~' b'\\x1b[201~\\r'" in shell("tail", "x"))
+    until(lambda: "20013 b'\\x1b[200~' b'\\x1b[201~\\r'" in shell.written("x"))
     shell("run", "--detach", "--id", "y", "--env", "PS1=$ ", "--", "sh", "-i")
     shell("wait", "y", "--state", "idle", "--timeout", "50")
     assert "would be cut" in shell.run("send", "y", "--file", "-", stdin="w" * 5000).stderr
@@ -735,7 +744,7 @@ def test_attach_alone_joins_the_only_one_and_refuses_to_guess(shell: Shell) -> N
 
 def test_a_terminal_is_not_attached_to_itself(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--linger", "60", "--", TREADLE, "attach", "x")
-    until(lambda: "this is the terminal x" in shell("tail", "x"))
+    until(lambda: "this is the terminal x" in shell.written("x"))
 
 
 def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(shell: Shell) -> None:
@@ -802,7 +811,7 @@ def test_rename_gives_another_id_and_the_program_goes_on(shell: Shell) -> None:
     assert "old" not in shell("ls") and "new" in shell("ls")
     assert "No session found" in shell.run("status", "old").stderr
     shell("send", "new", "typed", "--enter", "--anyway")
-    until(lambda: "typed" in shell("tail", "new"))
+    until(lambda: "typed" in shell.written("new"))
     assert shell("tail", "new").startswith("hello")
     shell("run", "--detach", "--id", "old", "--", "cat")  # its state file is another one
     files = [json.loads(shell("status", name, "--json"))["state_file"] for name in ("old", "new")]
