@@ -24,6 +24,17 @@ class RelayGrant(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that it has beside those of the process that starts it."""
 
 
+class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a confined program and all that it starts may use (`io/sandbox/limits.py`). None: the default; 0: no limit."""
+
+    memory: int | None = None
+    """Bytes."""
+    processes: int | None = None
+    """At once, threads included."""
+    disk: int | None = None
+    """Bytes written. By default only how much is left on the disk counts."""
+
+
 class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """What the kernel forbids the programs that a session starts (`io/sandbox/start.py`). Paths are absolute; all else
     on the machine can be read but not written."""
@@ -59,3 +70,4 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """The directory that programs see as /tmp; None: an empty one for each."""
     state: str | None = None
     """The directory that our own programs inside see as their state; None: an empty one."""
+    limits: ResourceLimits = ResourceLimits()

@@ -16,6 +16,7 @@ import msgspec
 from treadle.confinement import Confinement as Confinement
 from treadle.confinement import Mount as Mount
 from treadle.confinement import RelayGrant as RelayGrant
+from treadle.confinement import ResourceLimits as ResourceLimits
 from treadle.errors import ConfigError
 from treadle.events import AnyEvent, Event, Loss, ToolKind
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from tests.waiting import until
 from treadle.agent import tasks as tasks_module
 from treadle.agent.subagents import AgentType, Assignment
 from treadle.agent.tasks import Tasks
 from treadle.errors import Denied, NotFound, ProviderError
 from treadle.events import Event, Task, TaskChanged, TextDelta, TurnEnded, Usage
-from treadle.session import AgentInfo, Session, Watching
+from treadle.session import AgentInfo, Confinement, ResourceLimits, Session, Watching
 from treadle.sessions.session import BaseSession, Turn
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -265,6 +266,14 @@ asyncio.run(main(sys.argv[1]))
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, place, stdout=asyncio.subprocess.PIPE)
     out, _ = await asyncio.wait_for(child.communicate(), 60)
     assert out == b"failed storage_error\n"
+
+
+@writing_counts
+async def test_a_process_that_comes_up_to_a_limit_of_its_sandbox_says_which(setting: Setting, tmp_path: Path) -> None:
+    walls = Confinement(use="on", write=(str(tmp_path),), limits=ResourceLimits(disk=5 << 20))
+    task = await setting.tasks.start_process(WRITES_TOO_MUCH, cwd=str(tmp_path), env=ENV, confinement=walls)
+    ended = await setting.tasks.wait(task.id)
+    assert ended.status == "failed" and ended.error is not None and "more than 5 MB" in ended.error.message
 
 
 async def test_a_process_stopped_at_once_is_gone(setting: Setting, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agent.checkouts import checkout
+from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from tests.scripts import calls, says
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.agents import bound_by_claims, find_agent
@@ -24,7 +25,7 @@ from treadle.io.paths import state_dir
 from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.proxy import Reaching
-from treadle.session import Change, Confinement, Instructions, SessionSpec
+from treadle.session import Change, Confinement, Instructions, ResourceLimits, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.testing.server import ModelServer
 from treadle.wire.codex.records import CodexOutput
@@ -68,6 +69,18 @@ async def test_a_program_that_is_driven_can_write_in_its_workspace_only(tmp_path
         return
     await played(prefix, spec)
     assert (tmp_path / "w" / "here").exists() and not (tmp_path / "out" / "there").exists()
+
+
+@writing_counts
+async def test_a_program_that_comes_up_to_a_limit_is_stopped_and_a_person_is_told_which(tmp_path: Path) -> None:
+    asked = Confinement(use="on", limits=ResourceLimits(disk=5 << 20))
+    spec = spec_in(tmp_path / "w", tmp_path / "out", mode="full-auto", confinement=asked)
+    (tmp_path / "w" / "script.toml").write_text(
+        f"[[reply]]\n[[reply.call]]\nname = 'bash'\narguments = {{ command = '{WRITES_TOO_MUCH}' }}"
+    )
+    events = await played("worker", spec)
+    assert any(isinstance(one, Warned) and "more than 5 MB (limits of [sandbox]" in one.message for one in events)
+    assert isinstance(events[-1], TurnEnded) and events[-1].outcome != "completed"
 
 
 async def test_in_the_mode_yolo_it_can_write_wherever_its_user_can(tmp_path: Path) -> None:

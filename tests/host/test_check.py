@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from treadle.host.check import run_check
+from treadle.session import Confinement, ResourceLimits
 
 
 async def test_its_exit_code_and_the_end_of_what_it_said_are_kept(tmp_path: Path) -> None:
@@ -25,3 +27,10 @@ async def test_one_that_does_not_end_is_stopped_with_all_it_started(tmp_path: Pa
     if (tmp_path / "pid").exists():  # on a busy machine it may not have come so far
         pid = (tmp_path / "pid").read_text().strip()
         assert not pid or not Path(f"/proc/{pid}").exists()
+
+
+@writing_counts
+async def test_one_that_comes_up_to_a_limit_of_its_sandbox_says_which(tmp_path: Path) -> None:
+    walls = Confinement(use="on", write=(str(tmp_path),), limits=ResourceLimits(disk=5 << 20))
+    check = await run_check(WRITES_TOO_MUCH, str(tmp_path), confinement=walls)
+    assert check.exit_code != 0 and check.output_tail.endswith(", more than 5 MB]")

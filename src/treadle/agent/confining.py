@@ -22,8 +22,9 @@ from treadle.policy import patterns
 from treadle.policy.network import GROUPS, named, parse_network, permitted, refusal
 from treadle.policy.protected import PACKAGES, begins
 from treadle.policy.rules import RuleSet
-from treadle.session import Confinement, Holding, Mode, SessionSpec, Watching
+from treadle.session import Confinement, Holding, Mode, ResourceLimits, SessionSpec, Watching
 from treadle.settings.config import Settings
+from treadle.settings.sandboxing import size
 
 if TYPE_CHECKING:
     from treadle.io.sandbox.planted import ProtectedNames
@@ -38,6 +39,9 @@ def settled(asked: Confinement, settings: Settings) -> Confinement:
     readable = (*asked.readable, *map(os.path.expanduser, sandbox.read))
     sockets = (*asked.sockets, *filter(os.path.isabs, map(_expanded, sandbox.sockets)))
     asked = msgspec.structs.replace(asked, readable=readable, sockets=sockets)
+    if asked.limits == ResourceLimits():
+        limits = ResourceLimits(memory=size(sandbox.memory), processes=sandbox.processes, disk=size(sandbox.disk))
+        asked = msgspec.structs.replace(asked, limits=limits)
     if asked.network == "auto" and settings.network is not None:
         network, hosts = parse_network(settings.network)
         asked = msgspec.structs.replace(asked, network=network, hosts=hosts)

@@ -16,7 +16,7 @@ import msgspec
 
 from treadle.agent.subagents import AgentType, Assignment, find_type, kinds
 from treadle.agent.task_log import TaskLog, first_argument
-from treadle.errors import NotFound, TreadleError
+from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.events import (
     AnyEvent,
     ErrorInfo,
@@ -273,9 +273,13 @@ class Tasks:
                 self._change(running, None, exit_code=code)
                 await child.stop()
                 await reading
+                exceeded = child.exceeded("")
         finally:
             if check is not None:
                 await asyncio.to_thread(check)  # also when it was stopped: then it fails, and says why
+        if exceeded:
+            self._emit(Warned(message=f"{running.task.id}: {exceeded}", code="sandbox"))
+            return self._end(running, "failed", error=error_info(LocalError(exceeded)))
         self._end(running, "completed" if code == 0 else "failed")
 
     async def _keep_output(self, running: RunningTask, child: Child, path: str) -> None:

@@ -207,7 +207,8 @@ def parts(offline: bool) -> Iterator[Finding]:
 
 def sandbox(offline: bool) -> Iterator[Finding]:
     from treadle.io.process import cgroup
-    from treadle.io.sandbox import methods
+    from treadle.io.sandbox import limits, methods
+    from treadle.session import ResourceLimits
 
     found = methods.available()
     ok = found.method is not None
@@ -223,6 +224,12 @@ def sandbox(offline: bool) -> Iterator[Finding]:
     yield Finding(area="sandbox", name="git", ok=sealed, says=says, fix=fix)
     for one in found.cannot:
         yield Finding(area="sandbox", name="cannot", ok=False, says=one)
+    missing = limits.unlimited(ResourceLimits(), namespace=found.method == "bubblewrap")
+    says = "memory, processes and the disk are limited for each command"
+    if missing:
+        says = f"the disk is watched; it cannot {missing[0]}: `treadle docs sandbox` has how to give one"
+    if ok:
+        yield Finding(area="sandbox", name="limits", ok=True, says=says)
     if (group := cgroup.given()) is not None:
         says = f"{group}: what is left when everything of ours is killed at once is ended by the next that starts"
         yield Finding(area="sandbox", name="cgroup", ok=True, says=says)

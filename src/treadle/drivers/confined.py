@@ -218,6 +218,8 @@ async def watched(
             await enclosed.finish(say)
         for note in await enclosed.news() if isinstance(enclosed, Enclosure) else ():
             emit(Warned(message=note, code="claims"))
+        if exceeded := peer.child.exceeded(""):
+            emit(Warned(message=f"{peer.name}: {exceeded} (limits of [sandbox] in the settings)", code="sandbox"))
         if check is not None:
             try:
                 await asyncio.to_thread(check)

@@ -31,4 +31,6 @@ async def run_check(
         except TimeoutError:
             code = None
             tail.feed(f"\n[it did not end within {seconds:g} s]".encode())
+        if exceeded := child.exceeded(tail.text if code else ""):
+            tail.feed(f"\n[{exceeded}]".encode())
     return Check(command=command, exit_code=code, output_tail=tail.text)

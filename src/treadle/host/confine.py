@@ -10,7 +10,7 @@ from treadle.drivers.confined import Enclosure
 from treadle.errors import ConfigError
 from treadle.host.check import run_check
 from treadle.host.supervise import policy_of
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import limits, methods
 from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
 from treadle.policy.network import parse_network, permitted
@@ -84,7 +84,7 @@ class Cage:
             network="off" if self.asked.network == "off" else "on",
             hosts=self.asked.hosts,
             hidden=tuple([*hidden, "/tmp and the sockets of the machine"] if found.method == "bubblewrap" else hidden),
-            cannot=found.cannot,
+            cannot=(*found.cannot, *limits.unlimited(self.asked.limits, namespace=found.method == "bubblewrap")),
         )
 
     def unkept(self) -> list[str]:

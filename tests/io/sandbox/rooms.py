@@ -10,11 +10,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from treadle.io.sandbox import bubblewrap, places
+import pytest
+
+from treadle.io.sandbox import bubblewrap, methods, places
 from treadle.io.sandbox.places import protected_in
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 
+
+def _in_memory(place: str) -> bool:
+    seen = subprocess.run(["stat", "-f", "-c", "%T", place], capture_output=True, text=True, check=True)
+    return seen.stdout.strip() in ("tmpfs", "ramfs")
+
+
+writing_counts = pytest.mark.skipif(
+    methods.available().method is None or _in_memory(tempfile.gettempdir()),
+    reason="needs a sandbox, and temporary files on a disk",
+)
+WRITES_TOO_MUCH = "head -c 20M /dev/zero > f; sync f; sleep 60"
 ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
 
 

@@ -43,6 +43,7 @@ OFFLINE = (
 """What they say without a network."""
 TOLD = "network_told"
 SIGN_IN_TOLD = "sign_in_told"
+LIMIT_TOLD = "limit_told"
 SHOWN = 5
 
 
@@ -168,7 +169,7 @@ class ShellRun:
         else:
             await asyncio.wait([reading], timeout=LINGER)
             await self._stop_rest(child)
-            self._tell_exit()
+            self._tell_exit(child.exceeded(self.output.text() if self.exit_code else ""))
         finally:
             # No one is left to write; a descriptor that was passed out of the tree must not keep us waiting.
             await asyncio.wait([reading], timeout=LINGER)
@@ -186,11 +187,13 @@ class ShellRun:
             listed = ", ".join(left[:10]) + (f" and {len(left) - 10} more" if len(left) > 10 else "")
             self.notes.append(f"[stopped what the command left running: {listed}; use background to keep it]")
 
-    def _tell_exit(self) -> None:
+    def _tell_exit(self, exceeded: str) -> None:
         if self.exit_code is not None and self.exit_code < 0:
             self.notes.append(f"[ended by signal {_signal_name(-self.exit_code)}]")
         elif self.exit_code:
             self.notes.append(f"[exit code {self.exit_code}]")
+        if exceeded:
+            self._tell(f"{exceeded} (limits of [sandbox] in the settings)", LIMIT_TOLD, "sandbox")
         self._tell_network()
         self._tell_sandbox()
 

@@ -20,6 +20,7 @@ from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as children
 from treadle.io.process.child import Child
 from treadle.io.sandbox import activity, bubblewrap, caches, landlock, loopback, methods, parted, places, seccomp, seen
+from treadle.io.sandbox.limits import BoundedProgram
 from treadle.io.sandbox.loopback import SharedNetwork
 from treadle.io.sandbox.outside import Outside
 from treadle.io.sandbox.passage import Granted, Passage
@@ -113,7 +114,8 @@ async def _begin(
             for fd in fds:
                 os.close(fd)
         try:
-            left = await _handshake(started, ready, ours_go, wrapped)
+            bounds = BoundedProgram(confinement.limits, filter(None, (*confinement.write, confinement.temp)))
+            left = await _handshake(started, ready, ours_go, wrapped, bounds)
         except BaseException:
             await started.stop(0)
             started.close()
@@ -190,7 +192,9 @@ def _filter(*, unix_sockets: bool) -> int:
     return read
 
 
-async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> list[Callable[[], None]]:
+async def _handshake(
+    started: Child, ready: int, go: int, wrapped: _Wrapped, bounds: BoundedProgram
+) -> list[Callable[[], None]]:
     """Returns what is to be called when the program has ended."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Future[bytes] = loop.create_future()
@@ -216,6 +220,10 @@ async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> 
         # Before it may begin: a short program has ended soon after.
         first = prove(started.pid, wrapped.confinement, wrapped.mounts)
         left.append(loopback.running(wrapped.confinement, first))
+        await bounds.hold(first, namespace=not wrapped.mounts.keeps_capability)
+    else:
+        await bounds.hold(started.pid, namespace=False)
+    bounds.follow(started)
     os.write(go, b"g\n")
     return left
 
