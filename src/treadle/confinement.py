@@ -25,7 +25,7 @@ class RelayGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a confined program and all that it starts may use (`io/sandbox/limits.py`). None: the default; 0: no limit."""
+    """What a confined program with all that it starts may use (`io/sandbox/limits.py`). None: the default; 0: none."""
 
     memory: int | None = None
     """Bytes."""

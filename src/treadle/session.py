@@ -325,6 +325,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     sealed: bool | None = None
     """Whether all programs that it has started so far are confined, so that they can write neither our state nor the
     user's repository, and the next one will be. None while nothing was started that says so."""
+    reaches: tuple[str, ...] | None = None
+    """The hosts that it can reach, if the whole of it is confined to some."""
 
 
 class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,8 @@ from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from tests.io.sandbox.rooms import shown_place
 from tests.workspace.repositories import make
-from treadle.host.confine import Cage
+from treadle.drivers.card import cards
+from treadle.host.confine import Cage, asked_by_order
 from treadle.host.job import Job
 from treadle.host.signing import key_path, make_key
 from treadle.io.sandbox import methods
@@ -237,3 +238,72 @@ async def test_a_file_that_may_not_be_read_is_hidden_where_it_came_from_and_git_
         assert more(receipt)["policy"]["lists"]["deny_read"] == enforced
         assert read == (set() if enforced == "kernel" else {"b.txt", "c.txt"})
         assert ("committed" in str(more(receipt)["notes"])) == (enforced == "observed")
+
+
+async def test_the_check_reaches_nothing_by_default_and_says_what_allows_it(run: Runner, source: Path) -> None:
+    """It runs what the agent wrote. The setup is there to download, so it has the network."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0)
+        call = f"bash -c 'echo {{}} > /dev/tcp/127.0.0.1/{server.getsockname()[1]}'"
+        job = told(source, "true", setup=call.format("setup"), check=call.format("check"))
+        receipt, _ = await run("", job)
+        assert receipt.outcome == "partial" and heard(server) == [b"setup\n"]
+        assert "A person can allow it with --network" in more(receipt)["observed"]["check"]["output_tail"]
+        receipt, _ = await run("", replace(job, confinement=replace(ON, network="on")))
+        assert receipt.outcome == "complete" and heard(server) == [b"setup\n", b"check\n"]
+        receipt, _ = await run("", replace(job, confinement=OFF))
+        assert receipt.outcome == "partial" and heard(server) == []
+
+
+def heard(server: socket.socket) -> list[bytes]:
+    """What those wrote who connected so far; what they connected from is gone."""
+    found = []
+    while True:
+        try:
+            taken, _ = server.accept()
+        except BlockingIOError:
+            return found
+        with taken:
+            taken.settimeout(30)
+            found.append(taken.recv(100))
+
+
+async def test_a_sidecar_whose_model_is_not_known_reaches_every_host_and_the_receipt_says_so(
+    run: Runner, source: Path
+) -> None:
+    receipt, _ = await run("", told(source, "true"))
+    assert more(receipt)["confinement"]["network"] == "on"
+    assert any("reaches every host" in note["problem"] for note in more(receipt)["notes"])
+    receipt, _ = await run("", told(source, "true", confinement=LIMITED))
+    stated = more(receipt)["confinement"]
+    assert (stated["network"], stated["hosts"]) == ("off", [*LIMITED.hosts])
+    assert not any("reaches every host" in note["problem"] for note in more(receipt)["notes"])
+
+
+def test_a_sidecar_that_is_a_known_agent_reaches_its_model(source: Path) -> None:
+    made = Cage(ON, order(source), "run", str(source)).around("mine", ["/opt/bin/codex-acp"], {"HOME": "/nonexistent"})
+    assert made is not None and made.told is None and made.reaches == cards()["codex"].hosts
+    made.close()
+
+
+def test_the_receipt_says_whose_network_was_off(source: Path) -> None:
+    def stated(asked: Confinement, **more: Any) -> tuple[str, tuple[str, ...]]:
+        walls = Cage(asked, order(source), "run", str(source)).stated(**more)
+        assert walls is not None
+        return walls.network, walls.hosts
+
+    assert stated(ON, covers="commands") == ("off for commands", ())
+    assert stated(OFF, covers="commands") == ("off", ())
+    assert stated(replace(ON, network="on"), covers="commands") == ("on", ())
+    assert stated(ON, covers="agent") == ("on", ())
+    assert stated(ON, covers="agent", reaches=("model.example",)) == ("off", ("model.example",))
+
+
+def test_what_an_order_says_about_the_network_yields_to_the_settings_of_the_machine(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert asked_by_order("", str(source)).network == "auto"
+    asked = asked_by_order("npm,a.org", str(source))
+    assert (asked.use, asked.network, asked.hosts) == ("possible", "off", ("npm", "a.org"))
+    monkeypatch.setenv("TREADLE_NETWORK", "off")
+    assert asked_by_order("on", str(source)).network == "auto"

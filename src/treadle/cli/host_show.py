@@ -186,7 +186,8 @@ def _show_confinement(walls: dict[str, Any] | None, place: dict[str, Any]) -> No
         click.echo(f"  {sealed}confined {confined}, in mode {place['mode']}")
         return
     covers = {"commands": "only the agent's commands", "agent": "the whole agent", "sidecar": "the whole sidecar"}
-    network = f"only to {', '.join(walls['hosts'])}" if walls["hosts"] else walls["network"]
+    reach = f"only to {', '.join(walls['hosts'])}" if walls["hosts"] else "off"
+    network = {"off": reach, "off for commands": f"of commands {reach}"}.get(walls["network"], walls["network"])
     what = covers.get(walls["covers"], walls["covers"])
     click.echo(printable(f"  {sealed}confined by {walls['method']}: {what}, network {network}, mode {place['mode']}"))
     if walls["cannot"]:

@@ -82,6 +82,11 @@ class Enclosure(Confining):
         """From now on, what others take and release changes what the program can write."""
         self._followed = FollowedClaims(self, child, begun)
 
+    @property
+    def reaches(self) -> tuple[str, ...] | None:
+        """The hosts that it can reach; None: every one."""
+        return self.hosts if self.asked.network == "off" else None
+
     async def news(self) -> list[str]:
         return await self._followed.news() if self._followed is not None else []
 
@@ -123,13 +128,13 @@ def enclosure(
     """
     if not (methods.wanted(spec.confinement, spec.mode) or _begun_confined(spec, name, argv)):
         return None
-    spec, told = _networked(spec, name, argv, env, hosts)
+    spec, told = networked(spec, name, argv, env, hosts)
     made = Enclosure(spec, name, argv, env, writes)
     made.told = told
     return made
 
 
-def _networked(
+def networked(
     spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], hosts: Sequence[str]
 ) -> tuple[SessionSpec, Warned | None]:
     """With the network of the program, and what a person should know about it. Where few of its acts are seen before

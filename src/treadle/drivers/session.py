@@ -19,7 +19,7 @@ import msgspec
 
 from treadle.agent.images import look
 from treadle.drivers.card import Card, newer, older
-from treadle.drivers.confined import is_sealed, unchanged, watched
+from treadle.drivers.confined import Enclosure, is_sealed, unchanged, watched
 from treadle.drivers.withheld import Withheld
 from treadle.errors import (
     AuthFailed,
@@ -95,6 +95,7 @@ class DrivenSession(BaseSession):
             mode=spec.mode,
             losses=card.losses,
             sealed=is_sealed(peer),
+            reaches=peer.enclosed.reaches if isinstance(peer.enclosed, Enclosure) else None,
         )
         patience = QUESTION_SECONDS if spec.answer_seconds is None else spec.answer_seconds
         super().__init__(session_id, info, answers=spec.answers, question_seconds=patience)

@@ -12,6 +12,7 @@ import msgspec
 from treadle.errors import ConfigError, RemoteProtocolError, StorageError
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.schedules import next_time
+from treadle.policy.network import parse_network
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.orders import FORMAT, Spec, tolerant
 from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Order
@@ -52,6 +53,8 @@ def checked(spec: Spec) -> Spec:
 
     for claim in spec.claims:
         Surface(claim)
+    if spec.network:
+        parse_network(spec.network)
     if spec.agent == PERSON and (spec.after or spec.not_before or spec.every or spec.cron or spec.terminal):
         raise ConfigError("a question to people is asked at once: it has no dependencies, times or terminal")
     if "stall" in spec.retry_on and spec.on_stall not in ("notify", "retry"):

@@ -6,6 +6,7 @@ from treadle.io.process import child as children
 from treadle.io.sandbox.start import start
 from treadle.io.within import within
 from treadle.policy.environment import reduced
+from treadle.policy.network import offline
 from treadle.receipts.trace import Check
 from treadle.session import Confinement
 
@@ -31,6 +32,8 @@ async def run_check(
         except TimeoutError:
             code = None
             tail.feed(f"\n[it did not end within {seconds:g} s]".encode())
+        if confinement is not None and confinement.network == "off" and code and (why := offline(tail.text)):
+            tail.feed(f"\n[{why}]".encode())
         if exceeded := child.exceeded(tail.text if code else ""):
             tail.feed(f"\n[{exceeded}]".encode())
     return Check(command=command, exit_code=code, output_tail=tail.text)

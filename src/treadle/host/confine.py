@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
 from treadle.agent.confining import Confining, settled
-from treadle.drivers.confined import Enclosure
+from treadle.drivers.confined import Enclosure, networked
 from treadle.errors import ConfigError
 from treadle.host.check import run_check
 from treadle.host.supervise import policy_of
@@ -72,17 +73,24 @@ class Cage:
             by_kernel |= set() if self._told_by_git else {"deny_read"}
         return {name: "kernel" if name in by_kernel else "observed" for name in lists}
 
-    def stated(self, *, covers: Covers) -> Walls | None:
-        """What the receipt says about the sandbox; None when there is none."""
+    def stated(self, *, covers: Covers, reaches: Sequence[str] | None = None) -> Walls | None:
+        """What the receipt says about the sandbox; None when there is none. `reaches`: the hosts of a program that is
+        confined as a whole; None: as was asked for."""
         if not self._check.wanted:
             return None
         found = methods.available()
+        hosts = self.asked.hosts
+        network: Literal["on", "off", "off for commands"] = "off" if self.asked.network == "off" else "on"
+        if covers == "commands" and self.asked.network == "auto" and self._check.is_limited:
+            network = "off for commands"
+        elif reaches is not None:
+            network, hosts = "off", tuple(reaches)
         hidden = ["treadle's own state", *self._policy.deny_read]
         return Walls(
             method=str(found.method),
             covers=covers,
-            network="off" if self.asked.network == "off" else "on",
-            hosts=self.asked.hosts,
+            network=network,
+            hosts=hosts,
             hidden=tuple([*hidden, "/tmp and the sockets of the machine"] if found.method == "bubblewrap" else hidden),
             cannot=(*found.cannot, *limits.unlimited(self.asked.limits, namespace=found.method == "bubblewrap")),
         )
@@ -96,7 +104,9 @@ class Cage:
         """The sandbox for a sidecar; None when none is wanted. Raises ConfigError when this machine cannot make one."""
         if not self._check.wanted:
             return None
-        made = Enclosure(self._spec, name, argv, env, ())
+        spec, told = networked(self._spec, name, argv, env, ())
+        made = Enclosure(spec, name, argv, env, ())
+        made.told = told
         made.obey(self._rules, None)
         return made
 
@@ -175,14 +185,25 @@ def _port(host: str) -> tuple[str, int]:
     return name, int(port or 443)
 
 
-async def confined_check(command: str, cwd: str, *, shown: Sequence[str] = ()) -> Check:
+def asked_by_order(network: str, cwd: str, shown: Sequence[str] = ()) -> Confinement:
+    """The sandbox of an order that says what can be reached; what this machine's settings say goes before that."""
+    if not network or config.load(cwd).settings.network is not None:
+        return Confinement(use="possible", read_only=tuple(shown))
+    reach, hosts = parse_network(network)
+    return Confinement(use="possible", network=reach, hosts=hosts, read_only=tuple(shown))
+
+
+async def confined_check(
+    command: str, cwd: str, *, shown: Sequence[str] = (), setup: bool = False, network: str = ""
+) -> Check:
     """Run a check outside of any run, in a sandbox where possible: what it runs was written by agents.
 
-    It can read the directories `shown` wherever they are, also in /tmp, which is private otherwise.
+    It can read the directories `shown` wherever they are, also in /tmp, which is private otherwise. It has the network
+    of a command, a `setup` that of the machine; `network` is what an order says about it.
     """
-    asked = settled(Confinement(use="possible", read_only=tuple(shown)), config.load(cwd).settings)
+    asked = settled(asked_by_order(network, cwd, shown), config.load(cwd).settings)
     confining = Confining(cwd, (), asked, session="check")
     try:
-        return await run_check(command, cwd, confinement=confining.now())
+        return await run_check(command, cwd, confinement=confining.now() if setup else confining.for_command())
     finally:
         confining.close()

@@ -64,6 +64,11 @@ class Executor(Protocol):
         ...
 
     @property
+    def reaches(self) -> Sequence[str] | None:
+        """The hosts that the whole of it can reach; None: as the sandbox was asked for."""
+        ...
+
+    @property
     def notes(self) -> Sequence[Deviation]: ...
 
     @property
@@ -188,7 +193,15 @@ class SidecarExecutor:
         more = [Deviation(where="notes", problem=f"{left_out} more were made")] if left_out else []
         gate = self._enclosure.gate if self._enclosure is not None else None
         refused = [Deviation(where="network", problem=why) for why in gate.refused.values()] if gate else []
-        return [*self._peer.notes, *more, *refused, *self._taking_out]
+        told = self._enclosure.told if self._enclosure is not None else None
+        exceeded = self._peer.child.exceeded("")
+        said = [one for one in (told.message if told is not None else "", exceeded) if one]
+        about = [Deviation(where="sandbox", problem=one) for one in said]
+        return [*self._peer.notes, *more, *refused, *about, *self._taking_out]
+
+    @property
+    def reaches(self) -> Sequence[str] | None:
+        return self._enclosure.reaches if self._enclosure is not None else None
 
     @property
     def exit_code(self) -> int | None:
@@ -223,6 +236,10 @@ class AgentExecutor:
     @property
     def covers(self) -> Covers:
         return "commands" if self._agent.name == "native" else "agent"
+
+    @property
+    def reaches(self) -> Sequence[str] | None:
+        return self.work.reaches if self.work is not None else None
 
     @property
     def guards(self) -> bool:

@@ -55,7 +55,7 @@ from treadle.io.sandbox.places import is_under
 from treadle.io.stopping import heeding
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
-from treadle.receipts.trace import Check, Observed
+from treadle.receipts.trace import Check, Observed, Walls
 from treadle.session import Answer, SessionSpec
 from treadle.wire.sidecar.connection import SidecarHello, WorkOrder, unmet
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
@@ -261,7 +261,7 @@ class HostRun:
         self._cage = self._made_cage(self._workspace, order)
         self.observed.notes += [Deviation(where="sandbox", problem=one) for one in self._cage.unkept()]
         self._executor = self._made_executor(self._cage)
-        self.observed.walls = self._cage.stated(covers="commands" if self._ours else self._executor.covers)
+        self.observed.walls = self._stated(self._cage, self._executor)
         self._record()
         try:
             self.observed.hello = await self._executor.hello(order)
@@ -324,7 +324,7 @@ class HostRun:
         self._check_stopped()
         assert self._cage is not None
         observed.kept = self._cage.kept(guards=executor.guards, ours=self._ours)
-        observed.walls = self._cage.stated(covers="commands" if self._ours else executor.covers)
+        observed.walls = self._stated(self._cage, executor)
         self._record()
         self._asked = executor.guards
         supervisor = RunSupervisor(order, asked=executor.guards)
@@ -374,8 +374,14 @@ class HostRun:
         except (TreadleError, ValueError) as error:
             observed.notes.append(Deviation(where="order", problem=f"not kept: {error}"))
 
+    def _stated(self, cage: Cage, executor: Executor) -> Walls | None:
+        covers = "commands" if self._ours else executor.covers
+        return cage.stated(covers=covers, reaches=executor.reaches)
+
     async def _part(self, executor: Executor) -> None:
         await executor.close()
+        assert self._cage is not None
+        self.observed.walls = self._stated(self._cage, executor)
         self.observed.exit_code = executor.exit_code
         self.observed.stderr_tail = executor.stderr_tail
         self.observed.commands_seen = executor.commands_seen

@@ -1,7 +1,8 @@
 """What is done with the result of a run beside the receipt: checking it in a fresh directory, and taking its commits.
 
 The check sees the tree that the receipt states, not the directory that the agent left: no cache, ignored file or git
-setting of the run can make it pass. Each check has a directory and a /tmp of its own, which go when it ends.
+setting of the run can make it pass. Each check has a directory and a /tmp of its own, which go when it ends. It has the
+network of a command, for it runs what the agent wrote; the setup, which is there to download, has the machine's.
 """
 
 import asyncio
@@ -24,7 +25,9 @@ async def verify(job: Job, workspace: Workspace, cage: Cage | None, directory: s
         here = await asyncio.to_thread(workspace.write_result, directory, job.bring)
         confining = cage.around_check(here) if cage is not None else None
         for command in filter(None, (job.setup, job.check)):
-            walls = confining.now() if confining is not None else None
+            walls = None
+            if confining is not None:
+                walls = confining.for_command() if command == job.check else confining.now()
             done = await run_check(command, here, confinement=walls)
             if not done.ok:
                 break

@@ -210,7 +210,7 @@ async def _check_in(here: str, user: UserRepository, command: str, *, setup: str
     await asyncio.to_thread(partial(bring_files, user.top, here, bring, linked=True))
     shown = user.object_places()
     if setup:
-        done = await confined_check(setup, here, shown=shown)
+        done = await confined_check(setup, here, shown=shown, setup=True)
         if not done.ok:
             return done
     return await confined_check(command, here, shown=shown)

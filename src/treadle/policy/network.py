@@ -7,6 +7,11 @@ from urllib.parse import urlsplit
 from treadle.errors import ConfigError
 
 _HOST = r"(?i)(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*(:\d{1,5})?"
+OFFLINE = (
+    *("Could not resolve host", "name resolution", "Name or service not known", "EAI_AGAIN", "ENOTFOUND"),
+    *("Network is unreachable", "ENETUNREACH", "Connection refused", "ECONNREFUSED", "dial tcp", "Failed to connect"),
+)
+"""What programs say without a network."""
 GROUPS = ("npm", "pypi", "crates", "go")
 """Names that stand for the package registries that these tools use here; `registries` is all of them. Which hosts these
 are, the tools themselves say (`io/sandbox/registries.py`)."""
@@ -62,6 +67,13 @@ def host_of(url: str) -> str:
 def shown(name: str, port: int) -> str:
     """As a person writes it in a list."""
     return name if port in (80, 443) else f"{name}:{port}"
+
+
+def offline(said: str, hosts: tuple[str, ...] = ()) -> str:
+    """Why a program that printed this reached nothing, and how a person allows it; empty if it is not about that."""
+    if not any(sign in said for sign in OFFLINE):
+        return ""
+    return f"commands have no network here, not even that of this machine. {allowing(hosts)}"
 
 
 def refusal(hosts: tuple[str, ...], *names: str) -> str:

@@ -55,7 +55,8 @@ def facts(receipt: Receipt) -> dict[str, str]:
     }
     if "confinement" in more:
         found["confined"] = walls["method"] if walls else "no"
-        found["network"] = "on" if not walls or walls["network"] == "on" else ",".join(walls["hosts"]) or "off"
+        reach = walls["network"] if walls else "on"
+        found["network"] = ",".join(walls["hosts"]) or reach if walls and reach == "off" else reach
         found["sealed"] = "yes" if place.get("sealed") else "no"
     if "differences" in more:
         found["differences"] = str(len(more["differences"])) if more["differences"] else "none"

@@ -136,7 +136,8 @@ class Walls(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     covers: Covers
-    network: Literal["on", "off"]
+    network: Literal["on", "off", "off for commands"]
+    """off for commands: hooks, MCP servers and the setup of a check had it, which a person set up."""
     hosts: tuple[str, ...] = ()
     """With the network off, the hosts that could be reached through our proxy."""
     hidden: tuple[str, ...] = ()
@@ -404,7 +405,7 @@ def not_observed(walls: Walls | None, found: Difference | None) -> list[str]:
         said.append("ignored files and .git")
     if walls is None:
         said.append("files outside the workspace")
-    if walls is None or walls.network == "on" or walls.hosts:
+    if walls is None or walls.network != "off" or walls.hosts:
         said.append("what was sent over the network")
     return said
 

@@ -113,3 +113,9 @@ def test_options_become_the_fields_of_the_order(tmp_path: Path) -> None:
     (timed,) = as_json("submit", "x", "--every", "6h", "--not-before", "+90m", "--dry-run")
     assert timed["every"] == 21600.0 and timed["not_before"] > 1e9
     assert "at `$.priority`" in fleet("submit", "x", "--priority", "11", "--dry-run", code=1)
+
+
+def test_what_an_order_may_reach_is_checked_where_it_is_given() -> None:
+    (shown,) = as_json("submit", "x", "--network", "npm,*.example.com", "--dry-run")
+    assert shown["network"] == "npm,*.example.com"
+    assert "'a b' is not a host" in fleet("submit", "x", "--network", "a b", "--dry-run", code=1)

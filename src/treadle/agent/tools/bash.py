@@ -23,7 +23,7 @@ from treadle.agent.tools.output import Output
 from treadle.agent.tools.sign_in import refused_sign_in, unreachable_by_ssh
 from treadle.errors import LocalError, ToolError
 from treadle.events import CommandRun, ToolKind, ToolOutput, Warned
-from treadle.policy.network import allowing, refusal
+from treadle.policy.network import offline, refusal
 from treadle.session import Access, Confinement
 
 if TYPE_CHECKING:
@@ -36,11 +36,6 @@ LINGER = 0.3
 MAX_TIMEOUT = 3600.0
 WALLS = ("Read-only file system", "Device or resource busy", "Permission denied", "EROFS")
 """What programs say when a sandbox stops them."""
-OFFLINE = (
-    *("Could not resolve host", "name resolution", "Name or service not known", "EAI_AGAIN", "ENOTFOUND"),
-    *("Network is unreachable", "ENETUNREACH", "Connection refused", "ECONNREFUSED", "dial tcp", "Failed to connect"),
-)
-"""What they say without a network."""
 TOLD = "network_told"
 SIGN_IN_TOLD = "sign_in_told"
 LIMIT_TOLD = "limit_told"
@@ -208,8 +203,7 @@ class ShellRun:
         said, told = self.output.text() if self.exit_code else "", ""
         if self._hosts.refused:
             told = refusal(self.confinement.hosts, *self._hosts.refused)
-        elif any(sign in said for sign in OFFLINE):
-            told = f"commands have no network here, not even that of this machine. {allowing(self.confinement.hosts)}"
+        elif told := offline(said, self.confinement.hosts):
             told = unreachable_by_ssh(said) or told
         if told:
             self._tell(told, TOLD, "network")

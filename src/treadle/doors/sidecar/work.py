@@ -6,7 +6,7 @@ The door writes this on a wire; the control plane reads it directly when the age
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -65,6 +65,7 @@ class AgentWork:
         self.run_id = run_id
         self.order = order
         self.session: Session | None = None
+        self.reaches: Sequence[str] | None = None
         self._agent = agent
         self._info = info
         self._adjust = adjust
@@ -91,6 +92,7 @@ class AgentWork:
         self._check_policy()
         spec = session_spec(self.order)
         self.session = await self._agent.open(self._adjust(spec) if self._adjust is not None else spec)
+        self.reaches = self.session.info.reaches
         reader = self.session.events(after=0)  # warnings from while it opened count too
         last: list[AnyAgentEvent] | None = None
         with contextlib.closing(reader):

@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ from treadle.fleet.run.messages import Messages
 from treadle.fleet.run.metering import Meter
 from treadle.fleet.run.questions import Questions
 from treadle.fleet.run.typed_answers import TypedAnswer
-from treadle.session import Agent, Answer, Confinement, SessionSpec
+from treadle.session import Agent, Answer, SessionSpec
 from treadle.wire.fleet.messages import RateReported, RunActivity, RunBeatAnswer, TreeSeen
 from treadle.wire.fleet.records import NOT_HERE, Used
 from treadle.wire.sidecar.receipts import AssistantSaid, Receipt
@@ -303,6 +303,7 @@ class Execution:
         self.claimed.learn(self._others)
 
     async def _run_once(self, agent: Agent) -> Any:
+        from treadle.host.confine import asked_by_order
         from treadle.host.job import Job
         from treadle.host.order import make_order
         from treadle.host.run import HostRun
@@ -320,15 +321,15 @@ class Execution:
             policy=sources.policy_of(self.spec),
         )
         mode: WorkspaceMode = "pass_through" if self.attempt.tree.top or self.spec.in_place else "staged"
-        use: Literal["possible", "off"] = "off" if self.spec.mode == "yolo" else "possible"
         taker = self.attempt.taker
+        walls = asked_by_order(self.spec.network, self.attempt.root, taker.shown() if taker is not None else ())
         self._host = HostRun(
             Job(
                 order=order,
                 backend=agent,
                 mode=mode,
                 check=self.spec.verify or None,
-                confinement=Confinement(use=use, read_only=taker.shown() if taker is not None else ()),
+                confinement=replace(walls, use="off") if self.spec.mode == "yolo" else walls,
                 origin=taker.origin if taker is not None else None,
             ),
             ReceiptStore(signer=load_signer()),  # the person's own: `treadle receipt` shows what orders did, too
@@ -354,7 +355,8 @@ class Execution:
         if self.spec.mode == "yolo":
             return await run_check(command, self.attempt.root)
         shown = self.attempt.taker.shown() if self.attempt.taker is not None else ()
-        return await confined_check(command, self.attempt.root, shown=shown)
+        setup, network = doing == "setup", self.spec.network
+        return await confined_check(command, self.attempt.root, shown=shown, setup=setup, network=network)
 
     def _adjusted(self, spec: SessionSpec) -> SessionSpec:
         limits = replace(spec.limits, max_tokens=None, max_cost_usd=None)  # the meter enforces these

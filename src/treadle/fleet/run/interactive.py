@@ -79,12 +79,14 @@ async def _check(attempt: RunningAttempt) -> Check:
 
     spec, taker = attempt.spec, attempt.taker
     if taker is None:  # there is no repository, or the order is to work in place
-        return await confined_check(spec.verify, attempt.root)
+        return await confined_check(spec.verify, attempt.root, network=spec.network)
     directory = os.path.join(attempt.directory, "verify")
     try:
         here = await asyncio.to_thread(taker.write_result, directory)
         for command in filter(None, (spec.setup, spec.verify)):
-            done = await confined_check(command, here, shown=taker.shown())
+            done = await confined_check(
+                command, here, shown=taker.shown(), setup=command != spec.verify, network=spec.network
+            )
             if not done.ok:
                 break
         return done

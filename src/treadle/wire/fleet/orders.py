@@ -82,6 +82,15 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     policy: Annotated[
         OrderPolicy, said("What it may do, as for `treadle host run`.", "--policy", "FILE", reads="policy")
     ] = OrderPolicy()
+    network: Annotated[
+        str,
+        said(
+            "What its commands reach, and its agent beside its model: on, off, or hosts and groups such as npm, with "
+            "commas between. Default: nothing. What the settings of the node say goes before it.",
+            "--network",
+            "WHAT",
+        ),
+    ] = ""
     rules: Annotated[
         tuple[str, ...], said("Questions answered beforehand: 'allow Bash(git *)'.", "--rule", "RULE")
     ] = ()
