@@ -15,9 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from treadle.io.sandbox import registries
 from treadle.io.sandbox.passage import Passage, pump
-from treadle.io.sandbox.registries import FoundHosts
 from treadle.policy import addresses
 from treadle.policy.network import GROUPS, permitted, refusal
 
@@ -111,14 +109,17 @@ class Proxy(Passage):
             return True
         if permitted(self.hosts, host, port):
             return False
-        found = FoundHosts((), "")
+        missing = ""
         if any(group in self.hosts for group in GROUPS):
+            from treadle.io.sandbox import registries  # imported here because few lists name a group
+
             found = await asyncio.to_thread(registries.found, self.hosts)
-        if permitted(found.hosts, host, port):
-            return True
+            if permitted(found.hosts, host, port):
+                return True
+            missing = found.missing
         if self._reaching is not None and await self._reaching(host, port):
             return False
-        raise Refused(refusal(self.hosts, host) + (f". {found.missing}" if found.missing else ""))
+        raise Refused(refusal(self.hosts, host) + (f". {missing}" if missing else ""))
 
     async def _connect(
         self, host: str, port: int, usual: Callable[[addresses.Address], bool]
