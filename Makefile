@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # With LOCKED=1 exactly the packages whose versions and checksums are in the file; `make lock` renews it.
 LOCK   := $(PIP) --require-hashes --no-binary claude-agent-sdk -r .ci/locked.txt && $(PIP) --no-deps --no-build-isolation -e .
 
-.PHONY: dist lock sbom site newcomer eval demo test check check-page check-clients cover mutate bench soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
+.PHONY: dist lock sbom site newcomer eval demo test check check-page check-clients cover mutate bench compare-sandboxes soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -77,6 +77,10 @@ test-compatibility: setup
 .PHONY: test-worker-clients
 test-worker-clients: setup
 	@$(BIN)/python -m tests.live.worker_clients
+
+# The same tries in our sandbox, Codex's and Claude's; the page docs/explanation/sandboxes-compared.md is written.
+compare-sandboxes: setup
+	$(BIN)/python -m tests.safety.compared
 
 # Renew the recordings that `make test` uses, and show which events differ from those of the recordings before.
 record-agents: setup

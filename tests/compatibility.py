@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from tests.drivers.programs import NODE, _npm
+from tests.drivers.programs import NODE, fetch
 from tests.live.test_claude_sdk import SDK
 
 LISTS = {
@@ -50,8 +50,8 @@ class Counting:
 
 
 def main() -> int:
-    _npm("node", NODE)  # here, because tests are given an environment of their own, in which npm may not find its way
-    _npm("claude-sdk", SDK, "--omit=optional", "--ignore-scripts")
+    fetch("node", NODE)  # here, because tests are given an environment of their own, in which npm may not find its way
+    fetch("claude-sdk", SDK, "--omit=optional", "--ignore-scripts")
     counting = Counting()
     code = pytest.main(["-q", "-p", "no:cacheprovider", "--timeout=300", *sys.argv[1:], *OF], plugins=[counting])
     return int(code) or int(not all(counting.known.values()))

@@ -16,7 +16,6 @@ import msgspec
 from treadle.confinement import Confinement as Confinement
 from treadle.confinement import Mount as Mount
 from treadle.confinement import RelayGrant as RelayGrant
-from treadle.confinement import ResourceLimits as ResourceLimits
 from treadle.errors import ConfigError
 from treadle.events import AnyEvent, Event, Loss, ToolKind
 
@@ -323,8 +322,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     context_used: int | None = None
     """How many tokens of that the last model call took; None when unknown."""
     sealed: bool | None = None
-    """Whether all programs that it has started so far are confined, so that they can write neither our state nor the
-    user's repository, and the next one will be. None while nothing was started that says so."""
+    """Whether all that it started can write neither our state nor the user's repository; None: nothing was started."""
     reaches: tuple[str, ...] | None = None
     """The hosts that it can reach, if the whole of it is confined to some."""
 

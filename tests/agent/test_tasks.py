@@ -14,9 +14,10 @@ from tests.waiting import until
 from treadle.agent import tasks as tasks_module
 from treadle.agent.subagents import AgentType, Assignment
 from treadle.agent.tasks import Tasks
+from treadle.confinement import ResourceLimits
 from treadle.errors import Denied, NotFound, ProviderError
 from treadle.events import Event, Task, TaskChanged, TextDelta, TurnEnded, Usage
-from treadle.session import AgentInfo, Confinement, ResourceLimits, Session, Watching
+from treadle.session import AgentInfo, Confinement, Session, Watching
 from treadle.sessions.session import BaseSession, Turn
 
 ENV = {"PATH": os.environ["PATH"]}

@@ -251,12 +251,13 @@ PROGRAMS: dict[str, Program] = {
 def install(name: str) -> Path:
     """The folder of its command; fetched when it is not in the cache at this version."""
     program = PROGRAMS[name]
-    _npm("node", NODE)
-    _npm(name, f"{program.package}@{program.version}")
+    fetch("node", NODE)
+    fetch(name, f"{program.package}@{program.version}")
     return CACHE / name / program.bin
 
 
-def _npm(folder: str, package: str, *more: str) -> None:
+def fetch(folder: str, package: str, *more: str) -> None:
+    """Have this package of npm in a folder of the cache."""
     place = CACHE / folder
     mark = place / f".{package.replace('/', '_')}"
     if mark.exists():

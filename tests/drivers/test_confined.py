@@ -15,6 +15,7 @@ from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from tests.scripts import calls, says
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.agents import bound_by_claims, find_agent
+from treadle.confinement import ResourceLimits
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.drivers.card import cards
@@ -25,7 +26,7 @@ from treadle.io.paths import state_dir
 from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.proxy import Reaching
-from treadle.session import Change, Confinement, Instructions, ResourceLimits, SessionSpec
+from treadle.session import Change, Confinement, Instructions, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.testing.server import ModelServer
 from treadle.wire.codex.records import CodexOutput

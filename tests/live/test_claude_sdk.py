@@ -12,7 +12,7 @@ import pytest
 
 from tests.agent.pixels import png
 from tests.drivers.notes_server import __file__ as NOTES
-from tests.drivers.programs import CACHE, NODE, _npm
+from tests.drivers.programs import CACHE, NODE, fetch
 from tests.installed import TREADLE
 from tests.scripts import calls, reply, says
 from treadle.agent.providers.script import parse
@@ -61,8 +61,8 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    _npm("node", NODE)
-    _npm("claude-sdk", SDK, "--omit=optional", "--ignore-scripts")
+    fetch("node", NODE)
+    fetch("claude-sdk", SDK, "--omit=optional", "--ignore-scripts")
     return asyncio.run(_seen(tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("state")))
 
 

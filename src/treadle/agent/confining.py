@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from treadle.agent.sealing import Sealing
+from treadle.confinement import ResourceLimits
 from treadle.errors import Denied
 from treadle.events import Event, Warned
 from treadle.io import scratch
@@ -22,7 +23,7 @@ from treadle.policy import patterns
 from treadle.policy.network import GROUPS, named, parse_network, permitted, refusal
 from treadle.policy.protected import PACKAGES, begins
 from treadle.policy.rules import RuleSet
-from treadle.session import Confinement, Holding, Mode, ResourceLimits, SessionSpec, Watching
+from treadle.session import Confinement, Holding, Mode, SessionSpec, Watching
 from treadle.settings.config import Settings
 from treadle.settings.sandboxing import size
 

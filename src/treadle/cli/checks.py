@@ -206,9 +206,9 @@ def parts(offline: bool) -> Iterator[Finding]:
 
 
 def sandbox(offline: bool) -> Iterator[Finding]:
+    from treadle.confinement import ResourceLimits
     from treadle.io.process import cgroup
     from treadle.io.sandbox import limits, methods
-    from treadle.session import ResourceLimits
 
     found = methods.available()
     ok = found.method is not None

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from tests.agent.tools.workspace import Workspace
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
+from treadle.confinement import ResourceLimits
 from treadle.events import Warned
-from treadle.session import Confinement, ResourceLimits
+from treadle.session import Confinement
 
 
 @writing_counts
