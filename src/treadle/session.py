@@ -243,8 +243,7 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     inherit_env: bool = False
     """Whether tools see the whole environment of the caller, less secrets; if not, an allow-list of it."""
     looks_freely: bool = False
-    """Whether commands that only look run without a question, as a person at a terminal expects. A worker's client
-    decides about every command, as its protocol says."""
+    """Whether commands that only look run without a question; a worker's client decides about every command."""
     rules: Rules = Rules()
     mode: Mode | None = "suggest"
     """None: no mode decides, and whatever no rule forbids is allowed."""
@@ -307,8 +306,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     capabilities: dict[str, Literal["native", "emulated", "unsupported"]] = {}
-    """Such as streaming, thinking, tools, steer, interrupt, questions, resume, fork, usage, cost. `guards` is native
-    if `SessionSpec.guards.judge` is asked before every action, so that a policy can be enforced."""
+    """Such as streaming, tools, steer, resume. `guards` is native if `SessionSpec.guards.judge` is asked first."""
     mode: Mode | None = None
     key_source: str = ""
     """The variable that its key came from, or `settings`; empty when it has none or that is unknown."""
@@ -340,8 +338,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     source: Literal["user", "agent", "task"] = "user"
     verbatim: bool = False
-    """Whether it is for the model as it stands: no `/command`, and no `@file` is read. An outside agent
-    that cannot be told so refuses one that begins with a slash."""
+    """Whether it is for the model as it stands. An outside agent that cannot be told so refuses a leading slash."""
     images: tuple[bytes, ...] = ()
     """PNG, JPEG, GIF or WebP, for an agent whose `capabilities` have `images`; others refuse the prompt."""
 

@@ -85,7 +85,7 @@ async def test_a_group_limits_the_memory_of_a_command(base: Path | None, tmp_pat
         return
     greedy = f'{sys.executable} -c "{GREEDY}"; echo $?'
     code, said, exceeded = await tried(tmp_path, greedy, memory=100 << 20)
-    assert (code, said.splitlines()[-1]) == (0, "137") and "had it" not in said
+    assert (code, said.splitlines()[-1]) == (0, "137") and "had it" not in said.splitlines()
     assert exceeded == "the kernel ended the process that had most: it used more than 100 MB of memory"
     assert await tried(tmp_path, greedy) == (0, "had it\n0\n", "")
 
@@ -143,8 +143,8 @@ async def test_a_command_that_fills_the_disk_is_stopped_while_some_is_left(tmp_p
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", str(tmp_path)], check=True)
     try:
         code, _, exceeded = await tried(tmp_path, "fallocate -l 60M x; sleep 60")
-        assert code != 0 and exceeded.startswith("stopped: 4 MB are left on the disk of ")
-        assert exceeded.endswith("60 MB less than when it began")
+        assert code != 0 and exceeded.startswith("stopped: ") and f"are left on the disk of {tmp_path}, " in exceeded
+        assert exceeded.endswith("less than when it began")
         (tmp_path / "x").unlink()
         assert await tried(tmp_path, "fallocate -l 40M x; sleep 0.5") == (0, "", "")
         (tmp_path / "x").unlink()
