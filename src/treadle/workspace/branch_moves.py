@@ -77,8 +77,13 @@ def contains(user: UserRepository, ref: str, commit: str) -> bool:
 
 
 def look(user: UserRepository, ref: str, store: Store, old: str, new: str) -> None:
-    """Raise WorkspaceError if a checkout stands in the way of this move as it is now."""
-    _changes(user, ref, store, old, new)
+    """Raise WorkspaceError if a checkout stands in the way of this move as it is now.
+
+    Where the branch has left `old`, the files of its checkouts have too, and prove nothing: `move` says that it moved.
+    """
+    with user.lock():
+        if tip(user, ref) == old:
+            _changes(user, ref, store, old, new)
 
 
 def move(user: UserRepository, ref: str, store: Store, old: str, new: str, why: str) -> list[str]:
