@@ -36,6 +36,30 @@ def test_the_mode_decides_where_no_rule_does(repo: Path) -> None:
     assert judge(file("write", repo / "a")).verdict == "ask"
 
 
+@pytest.mark.parametrize(
+    ("command", "looks", "organises"),
+    [
+        ("ls -l", True, True),
+        ("cat src/a", True, True),
+        ("mv src/a src/b", False, True),
+        ("make", False, False),
+        ("curl example.com", False, False),
+        ("cat src/out/x", False, False),
+        ("cat ../beside/x", False, False),
+    ],
+)
+def test_harmless_is_what_only_looks_or_moves_files_about_in_the_workspace(
+    repo: Path, command: str, looks: bool, organises: bool
+) -> None:
+    judge = guard(repo, "suggest")
+    assert [judge.is_harmless(command, edits=edits) for edits in (False, True)] == [looks, organises]
+
+
+def test_a_look_around_where_rules_hide_files_is_not_harmless(repo: Path) -> None:
+    judge = guard(repo, "suggest", deny=("Read(.env*)",))
+    assert not judge.is_harmless("grep -r x .", edits=False) and judge.is_harmless("cat src/a", edits=False)
+
+
 def test_without_a_mode_what_no_rule_forbids_runs(repo: Path) -> None:
     judge = guard(repo, None, deny=("Bash(rm *)",))
     assert judge(bash("make > /x/y")).verdict == "allow"
