@@ -15,7 +15,7 @@ from tests.installed import TREADLE
 from treadle.agent.providers.script import parse
 from treadle.testing.server import ModelServer
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 DONE = '[[reply]]\ntimes = "always"\ntext = "It is done."\nusage = { input = 30, output = 7, cache_read = 11 }\n'
 
 
@@ -40,6 +40,13 @@ class Seen:
         self.said: list[str] = []
         """Lines on stderr, and the words of an exception."""
         self.facts: dict[str, Any] = {}
+
+    def place(self, files: dict[str, str]) -> None:
+        """Write these files: those of `claude/` into the user's settings, the others into the workspace."""
+        for name, text in files.items():
+            path = self.home / name if name.startswith("claude/") else self.work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
 
     @property
     def result(self) -> Any:
@@ -76,9 +83,15 @@ class Seen:
 Then = Callable[[Any, "Seen"], Awaitable[None]]
 
 
-def options(seen: Seen, url: str, given: dict[str, Any]) -> sdk.ClaudeAgentOptions:
+def program_of(name: str) -> str:
+    return TREADLE if name == "treadle" else str(install("claude") / "claude")
+
+
+def variables(seen: Seen, url: str) -> dict[str, str]:
+    """The environment of either program; the host adds PATH and the like."""
     env = {
         "HOME": str(seen.home),
+        "PATH": os.environ["PATH"],
         "CLAUDE_CONFIG_DIR": str(seen.home / "claude"),
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "scripted-key",
@@ -88,9 +101,12 @@ def options(seen: Seen, url: str, given: dict[str, Any]) -> sdk.ClaudeAgentOptio
     }
     if seen.program == "treadle":
         env |= {"TREADLE_HOME": str(seen.home / "treadle"), "TREADLE_MODEL": "anthropic:claude-opus-5-5"}
-    program = TREADLE if seen.program == "treadle" else str(install("claude") / "claude")
-    more = {"cli_path": program, "cwd": seen.work, "stderr": seen.said.append, **given}
-    more["env"] = {**env, **given.get("env", {})}
+    return env
+
+
+def options(seen: Seen, url: str, given: dict[str, Any]) -> sdk.ClaudeAgentOptions:
+    more = {"cli_path": program_of(seen.program), "cwd": seen.work, "stderr": seen.said.append, **given}
+    more["env"] = {**variables(seen, url), **given.get("env", {})}
     return sdk.ClaudeAgentOptions(**more)
 
 
@@ -106,10 +122,7 @@ async def drive(
 ) -> Seen:
     """Run these prompts; `then` is called with the client while it is connected. `{work}` stands for the directory."""
     seen = Seen(program, home)
-    for name, text in (files or {}).items():
-        path = seen.home / name if name.startswith("claude/") else seen.work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    seen.place(files or {})
     async with ModelServer(parse(script.replace("{work}", str(seen.work))), faults=faults) as server:
         try:
             async with asyncio.timeout(PATIENCE):

@@ -1,6 +1,10 @@
 """Differences that are meant, each with its reason; and words by which the program itself tells of one."""
 
-TOLD: tuple[str, ...] = ("not used here", "ignored, because this project is not trusted", "not called here")
+TOLD: tuple[str, ...] = (
+    *("not used here", "ignored, because this project is not trusted", "not called here", "not run here"),
+    *("is not offered here", "cannot be changed in a session", "set up differently here", "not known here"),
+    *("No such option", "cannot be", "is not offered", "not supported"),
+)
 
 GIT = "git runs programs that the configuration of a repository names, so it is asked about"
 RM = "deleting is asked about, also where edits are allowed"
@@ -19,7 +23,45 @@ CONTEXT = "Claude Code asks the model itself to count what fills the context"
 DEAD = "a server that does not answer has 10 s before the first turn; Claude Code waits longer"
 PLAN = "a file outside of the workspace is asked about in every mode"
 
+WHICH = "which prompt a line answers is not repeated on each line: results come in the order of the prompts"
+UNTIMED = "this time is not measured, so it is not told"
+THEIRS_ALONE = "tells of a part of Claude Code that is not here"
+MOMENT = "what it does at the moment is not told between the messages"
+RUN = "a second id of a task, beside task_id"
+WAITED = "the subagent of this scenario is waited for; Claude Code puts it in the background"
+ASKS = "told in addition, whenever permission is asked for"
+CHOSEN = "told when an effort was chosen; otherwise the service decides"
+COMMANDS = "a command is no prompt, and has no id of one"
+LATER = "a prompt has its id when its turn begins, which is after this hook"
+FEWER = "fewer fields: what is not known here is left out"
+LISTED = "lists the skills that were asked for; Claude Code lists all, and offers these to the model"
+CLOSED = "fails closed: a hook that cannot be asked blocks"
+
+TYPES = "types: *"
+BY_TYPE: dict[str, str] = {
+    "*.user_message_uuid*": WHICH,
+    **dict.fromkeys(("*ttft*", "*first_content_frame_ms", "*request_sent_wall_ms", "*time_to_request_ms"), UNTIMED),
+    **dict.fromkeys(("*.fast_mode_*", "*.view_mode", "*.queued_turn_count", "*.result_index"), THEIRS_ALONE),
+    **dict.fromkeys(("*.local_command", "*.api_error_status"), THEIRS_ALONE),
+    "system/status*": MOMENT,
+    **dict.fromkeys(("*.run_id", "*.spawn_depth"), RUN),
+    **dict.fromkeys(("*task_notification.usage", "*task_started.prompt", "*task_started.subagent_type"), WAITED),
+    **dict.fromkeys(("user.isSynthetic", "user.origin", "*task_progress*"), WAITED),
+    "Notification*": ASKS,
+    "*.permission_mode": MORE,
+    "*.effort": CHOSEN,
+    "UserPromptSubmit.prompt_id": LATER,
+    "*.prompt_id": COMMANDS,
+    **dict.fromkeys(("get_context_usage: fields", "initialize: fields", "get_settings: fields"), FEWER),
+}
+
 REASONS: dict[tuple[str, str], str] = {
+    **{(TYPES, fact): why for fact, why in BY_TYPE.items()},
+    ("option skills", "swim"): LISTED,
+    ("hook PreCompact", "calls of the model"): "Claude Code calls the model twice for a summary",
+    ("setting permissions.ask", "reached"): "the same refusal in our words",
+    ("hook PreCompact", "text"): "the result of a command says what it did",
+    ("hook PreCompact", "input.permission_mode"): MORE,
     ("default mode: git status", "*"): GIT,
     ("default mode: git log", "*"): GIT,
     ("acceptEdits: rm", "*"): RM,

@@ -262,7 +262,9 @@ SCENARIOS |= {
 # Hooks: every event of the SDK, each field of its input
 
 
-def hooking(event: str, script: str, output: Any = None, matcher: str | None = None, **given: Any) -> Scenario:
+def hooking(
+    event: str, script: str, output: Any = None, matcher: str | None = None, prompts: tuple[str, ...] = (), **given: Any
+) -> Scenario:
     async def run(program: str, home: Path) -> Facts:
         got: list[dict[str, Any]] = []
 
@@ -273,7 +275,7 @@ def hooking(event: str, script: str, output: Any = None, matcher: str | None = N
             return output or {}
 
         hooks = {event: [sdk.HookMatcher(matcher=matcher, hooks=[hook])]}
-        seen = await drive(program, home, script, hooks=hooks, files={"a.txt": "the secret"}, **given)
+        seen = await drive(program, home, script, *prompts, hooks=hooks, files={"a.txt": "the secret"}, **given)
         hints = typing.get_type_hints(getattr(types, f"{event}HookInput"))
         wanted = [name for name in hints if name not in ("prompt_id", "effort", "session_crons", "background_tasks")]
         first = got[0] if got else {}
