@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import tomlkit
 from click.testing import CliRunner
 
 from tests.cli.fleet.commands import as_json, fleet
+from tests.fleet.repositories import git
 from tests.scripts import says
 from treadle.cli.receipt import receipt
 
@@ -36,3 +38,19 @@ def test_the_receipt_of_a_run_comes_from_the_fleet_and_is_verified_like_any_othe
     assert CliRunner().invoke(receipt, words).exit_code == 0
     place.write_text(place.read_text().replace('"outcome":"complete"', '"outcome":"partial"'))
     assert CliRunner().invoke(receipt, words).exit_code == 1
+
+
+def test_what_is_on_the_branch_already_is_merged_and_says_so(running: None, tmp_path: Path) -> None:
+    repository, script = tmp_path / "repository", tmp_path / "script.toml"
+    repository.mkdir()
+    git(repository, "init", "-q")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "first")
+    call = {"name": "write_file", "arguments": {"file_path": "made.txt", "content": "made"}}
+    replies = [{"text": "I write.", "call": [call]}, {"text": "Done.", "times": "always"}]
+    script.write_text(tomlkit.dumps({"reply": replies}))
+    model = f"scripted:{script}"
+    order = fleet("submit", "x", "--agent", "native", "--model", model, "--root", str(repository)).strip()
+    fleet("wait", order, "--timeout", "90")
+    first, again = fleet("merge", order, "--into", str(repository)), fleet("merge", order, "--into", str(repository))
+    assert "already" not in first and again.strip().endswith(": it is on the branch already")
+    assert fleet("show", order).count("\nbase ") == 1

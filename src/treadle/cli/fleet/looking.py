@@ -104,7 +104,7 @@ def show(name: str, as_json: bool) -> None:
     for message in found["messages"]:
         click.echo(f"message   [{message['state']}] {message['by']}: {one_line(message['text'])}")
     for key, value in order.get("result", {}).items():
-        if value not in (None, "", []) and key != "capsule":
+        if value not in (None, "", []) and key != "capsule" and value != spec.get(key):
             click.echo(f"{key:9} {one_line(_plain(value))[:300]}")
     if found["receipt"]:
         for given in found["receipt"].get("approvals", ()):

@@ -97,8 +97,8 @@ def merge(names: tuple[str, ...], into: str, verify: str, anyway: bool, as_json:
         show_json(steps)
     else:
         for step in steps:
-            said = f"merged {step.commit[:12]}" if step.merged and step.commit else step.why
-            click.echo(f"{step.order}  {said}")
+            merged = f"merged {step.commit[:12]}" if step.merged and step.commit else ""
+            click.echo(f"{step.order}  {': '.join(filter(None, (merged, step.why)))}")
             for name in step.conflicts:
                 kind = f" ({step.kinds[name]})" if name in step.kinds else ""
                 click.echo(f"    conflict in {printable(name)}{kind}")
