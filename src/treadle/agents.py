@@ -103,7 +103,9 @@ def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, s
     prefix, colon, command = name.partition(":")
     if colon and prefix in known and known[prefix].prefix:
         if not command.strip():
-            raise ConfigError(f"--agent {name} names no command", hint=f"such as --agent '{prefix}:my-agent --flag'")
+            takes = known[prefix].takes
+            such = "my-agent --flag" if takes == "COMMAND" else "https://agent.example"
+            raise ConfigError(f"--agent {name} names no {takes.lower()}", hint=f"such as --agent '{prefix}:{such}'")
         return known[prefix], command
     if name in known and not known[name].prefix:
         return known[name], ""
@@ -122,7 +124,7 @@ def names(settings: Mapping[str, AgentSettings]) -> list[str]:
     """The names of all agents, as typed on the command line."""
     from treadle.drivers.card import cards
 
-    known = [f"{card.name}:COMMAND" if card.prefix else card.name for card in cards().values()]
+    known = [f"{card.name}:{card.takes}" if card.prefix else card.name for card in cards().values()]
     return [*AGENTS, *known, *(name for name in settings if name not in cards())]
 
 

@@ -17,6 +17,7 @@ OURS = {
     "mcp": ("treadle", "mcp"),
     "ledger": ("heimdall-ledger-mcp",),
     "terminal": ("treadle",),
+    "a2a": ("treadle", "a2a", "--model", "openai:conform", "--no-token", "--port", "{port}"),
 }
 
 

@@ -37,6 +37,7 @@ def a2a(as_json: bool, client: str, clients: bool, revoke: str, **options: Any) 
       treadle a2a --token laptop              a token for a client of that name
       treadle a2a --agent claude              serve Claude Code in this directory
       treadle a2a --webhook-host ci.example   tasks may tell ci.example of their changes
+      treadle -p --agent a2a:http://127.0.0.1:7475 "..."   drive one, with its token in TREADLE_A2A_TOKEN
 
     The agent's card is at /.well-known/agent-card.json. A conversation of a client is a session here, and a task is
     one turn of it. What the agent asks makes the task `input-required`: the client replies with the task's id. Each

@@ -68,7 +68,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
                 if repository:
                     async with await start(["git", "init", "-q"], cwd=directory) as git:
                         await git.wait()
-                pointed = {**_pointed_at(server.url), **self.env, **(env or {})}
+                pointed = {**pointed_at(server.url), **self.env, **(env or {})}
                 if repository:  # a ledger that would otherwise keep its files beside its own program
                     pointed["HEIMDALL_PLANNING_DIR"] = os.path.join(directory, ".planning")
                 async with LinePeer.start((*self.command, *arguments), pointed, directory, self.patience) as peer:
@@ -170,7 +170,7 @@ async def _ruling(clause: Clause, candidate: Candidate) -> Ruling:
     return Ruling(sentence=clause.sentence, section=clause.section, outcome=outcome, seen=seen, seconds=seconds)
 
 
-def _pointed_at(url: str) -> dict[str, str]:
+def pointed_at(url: str) -> dict[str, str]:
     """The variables by which programs are pointed at a model service of one's own."""
     key = "conform"
     return {

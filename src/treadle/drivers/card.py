@@ -30,6 +30,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     how: str
     """How it is driven, in a few words."""
     prefix: bool = False
+    takes: str = "COMMAND"
+    """What follows the name and a colon, where `prefix` is set."""
     program: str = ""
     """The name of its command, looked up on PATH."""
     arguments: tuple[str, ...] = ()

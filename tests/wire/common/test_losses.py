@@ -159,7 +159,7 @@ def test_the_table_in_the_docs_is_made_from_this() -> None:
 def test_what_each_agent_is_stands_in_the_docs() -> None:
     parts = []
     for card in cards().values():
-        typed = f"{card.name}:COMMAND" if card.prefix else card.name
+        typed = f"{card.name}:{card.takes}" if card.prefix else card.name
         parts += [f"### `{typed}`: {card.title}", "", f"Driven by {card.how}."]
         if card.recorded:
             parts[-1] += f" Recorded with version {', '.join(card.recorded)}. Install: `{card.install}`."

@@ -24,7 +24,7 @@ def sessions() -> Iterable[Row]:
 def agents() -> Iterable[Row]:
     from treadle.agents import agent_settings, names
 
-    return [(name.removesuffix("COMMAND"), "agent") for name in names(agent_settings())]
+    return [(name.removesuffix("COMMAND").removesuffix("URL"), "agent") for name in names(agent_settings())]
 
 
 def orders() -> Iterable[Row]:
