@@ -18,7 +18,7 @@ from treadle.events import (
     ToolStarted,
     Warned,
 )
-from treadle.wire.codex.exec_records import ExecRecords
+from treadle.wire.codex.exec_records import ExecRecord, ExecRecords
 
 
 def lines(*events: AnyEvent) -> list[dict[str, Any]]:
@@ -106,3 +106,17 @@ def test_a_refusal_a_retry_and_a_warning_are_told() -> None:
 
 def test_what_subagents_do_and_a_result_without_a_start_are_left_out() -> None:
     assert lines(Message(text="x", parent="1"), ToolEnded(call="9", name="bash", result="")) == []
+
+
+def test_a_list_of_tasks_is_one_item_that_is_updated() -> None:
+    records = ExecRecords("t")
+
+    def listed(*statuses: str) -> list[ExecRecord]:
+        tasks = [{"content": f"task {number}", "status": status} for number, status in enumerate(statuses)]
+        started = ToolStarted(call=f"c{statuses}", name="todo", args={"todos": tasks})
+        return [*records.lines(started), *records.lines(ToolEnded(call=started.call, name="todo", result=""))]
+
+    told = [*listed("pending", "pending"), *listed("completed", "in_progress"), *records.end("", None, {})]
+    assert [line["type"] for line in told] == ["item.started", "item.updated", "item.completed", "turn.completed"]
+    assert len({line["item"]["id"] for line in told[:3]}) == 1
+    assert told[2]["item"]["items"] == [{"text": "task 0", "completed": True}, {"text": "task 1", "completed": False}]

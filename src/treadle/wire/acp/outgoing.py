@@ -22,6 +22,7 @@ from treadle.events import (
 )
 from treadle.session import CommandInfo
 from treadle.wire.acp.content import image_block, text_block
+from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
 
 Update = dict[str, Any]
 Diffs = Callable[[Any], list[Update]]
@@ -34,13 +35,10 @@ KINDS: dict[ToolKind, str] = {
     "network": "fetch",
     "other": "other",
 }
-LIST_TOOLS = ("todo", "todowrite", "update_plan")
-"""Tools that keep a to-do list, by their names in lower case. Their calls are shown as plans."""
 TITLE = 200
 SHOWN = 64 * 1024
 """How many characters of a tool's result are sent, because an editor shows all of them at once."""
 TAIL = 8 * 1024
-_STATUSES = ("pending", "in_progress", "completed")
 _STOPS = {"completed": "end_turn", "interrupted": "cancelled", "limited": "max_turn_requests"}
 
 
@@ -197,16 +195,10 @@ def _title(name: str, command: str | None, paths: Iterable[str]) -> str:
 
 def plan_of(args: Any) -> Update | None:
     """A to-do tool's arguments as a plan; None when they are not a list of tasks."""
-    told = args if isinstance(args, dict) else {}
-    items = next((told[key] for key in ("todos", "plan", "items") if isinstance(told.get(key), list)), None)
-    if items is None:
+    tasks = tasks_of(args)
+    if tasks is None:
         return None
-    entries = []
-    for item in items:
-        content = item.get("content") or item.get("step") if isinstance(item, dict) else None
-        if isinstance(content, str):
-            status = item.get("status") if item.get("status") in _STATUSES else "pending"
-            entries.append({"content": content, "priority": "medium", "status": status})
+    entries = [{"content": text, "priority": "medium", "status": status} for text, status in tasks]
     return {"sessionUpdate": "plan", "entries": entries}
 
 

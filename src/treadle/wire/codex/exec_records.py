@@ -19,6 +19,7 @@ from treadle.events import (
     ToolStarted,
     Warned,
 )
+from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
 
 ExecRecord: TypeAlias = dict[str, Any]
 OWN_SERVER = "treadle"
@@ -34,6 +35,8 @@ class ExecRecords:
         self._running: dict[str, ExecRecord] = {}
         """The items of tool calls that have started, by call."""
         self._last = ""
+        self._list: ExecRecord | None = None
+        """The item of the to-do list, once there is one."""
 
     def begin(self) -> list[ExecRecord]:
         return [{"type": "thread.started", "thread_id": self._thread}, {"type": "turn.started"}]
@@ -69,12 +72,26 @@ class ExecRecords:
 
     def end(self, text: str, error: str | None, usage: ExecRecord) -> list[ExecRecord]:
         """`text` is the final answer: an agent that reports no whole messages has told it only here."""
+        listed = [{"type": "item.completed", "item": self._list}] if self._list is not None else []
+        return [*listed, *self._ending(text, error, usage)]
+
+    def _ending(self, text: str, error: str | None, usage: ExecRecord) -> list[ExecRecord]:
         if error is not None:
             return [{"type": "error", "message": error}, {"type": "turn.failed", "error": {"message": error}}]
         answer = [self._completed({"type": "agent_message", "text": text})] if text and text != self._last else []
         return [*answer, {"type": "turn.completed", "usage": usage}]
 
+    def _listed(self, given: list[tuple[str, str]]) -> list[ExecRecord]:
+        """A to-do list is one item, which is written anew whenever it changes."""
+        kind = "item.started" if self._list is None else "item.updated"
+        tasks = [{"text": text, "completed": status == "completed"} for text, status in given]
+        number = self._next() if self._list is None else self._list["id"]
+        self._list = {"id": number, "type": "todo_list", "items": tasks}
+        return [{"type": kind, "item": self._list}]
+
     def _started(self, event: ToolStarted) -> list[ExecRecord]:
+        if event.name.lower() in LIST_TOOLS and (tasks := tasks_of(event.args)) is not None:
+            return self._listed(tasks)
         if event.kind == "write" and event.command is None:  # which files it changes is known when it has
             self._running[event.call] = {"id": self._next(), "type": "file_change", "changes": []}
             return []

@@ -28,9 +28,9 @@ from treadle.events import (
     TurnStarted,
     Warned,
 )
-from treadle.wire.acp.outgoing import LIST_TOOLS, plan_of
 from treadle.wire.codex import items
 from treadle.wire.codex.items import Item
+from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
 
 Notification: TypeAlias = tuple[str, dict[str, Any]]
 Proposed: TypeAlias = Callable[[Any], list[Item]]
@@ -139,9 +139,9 @@ class AppServerOutgoing:
         return found, self._open[call]
 
     def _started(self, event: ToolStarted) -> list[Notification]:
-        if event.name.lower() in LIST_TOOLS and (plan := plan_of(event.args)):
+        if event.name.lower() in LIST_TOOLS and (tasks := tasks_of(event.args)) is not None:
             self._lists.add(event.call)
-            steps = [{"step": one["content"], "status": items.step_status(one["status"])} for one in plan["entries"]]
+            steps = [{"step": text, "status": items.step_status(status)} for text, status in tasks]
             return [("turn/plan/updated", {**self._where, "explanation": None, "plan": steps})]
         if event.call in self._open:  # it was shown when permission was asked for
             return []
