@@ -59,6 +59,17 @@ REASONS: dict[tuple[str, str], str] = {
     **{(TYPES, fact): why for fact, why in BY_TYPE.items()},
     ("option skills", "swim"): LISTED,
     ("hook PreCompact", "calls of the model"): "Claude Code calls the model twice for a summary",
+    (
+        "flag --agent",
+        "*",
+    ): "here it names the agent program; one that is not known is refused, and the known ones are named",
+    (
+        "flag --allow-dangerously-skip-permissions",
+        "*",
+    ): "Claude Code refuses it to root, who ran this; here it allows nothing by itself",
+    ("flag --continue", "*"): "with no session to go on with it is refused, which is told; Claude Code begins one",
+    ("flag --disallowedTools", "refused"): "a call of a tool that is not offered counts as a denied one",
+    ("flag --json-schema", "*"): "an answer that does not fit the schema fails the run",
     ("setting permissions.ask", "reached"): "the same refusal in our words",
     ("hook PreCompact", "text"): "the result of a command says what it did",
     ("hook PreCompact", "input.permission_mode"): MORE,
