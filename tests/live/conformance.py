@@ -2,7 +2,7 @@
 
 Rows of programs that were not run stay as they are. Programs that must be built first are given by a variable:
 HEDDLE, ABP_HOSTS, SUPERX and HM are paths to `heddle-headless`, to the `hosts` folder of agent-backplane, to superx and
-to heimdall's `hm`.
+to heimdall's `hm`; A2A_SDK is the address of an agent that the Python SDK of A2A serves.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ def programs() -> dict[tuple[str, str], str]:
     """(protocol, name) -> command line."""
     found = {(protocol, "treadle"): shlex.join([str(BIN / words[0]), *words[1:]]) for protocol, words in OURS.items()}
     found |= {("acp", name): f"{sys.executable} -m tests.live.peer {name}" for name in AGENTS}
+    found["oneshot", "claude"] = f"{sys.executable} -m tests.live.peer claude"
     if heddle := os.environ.get("HEDDLE"):
         found["worker", "heddle"] = heddle
     if hosts := os.environ.get("ABP_HOSTS"):
@@ -34,6 +35,8 @@ def programs() -> dict[tuple[str, str], str]:
         found["sidecar", "agent-backplane's python host"] = f"python3 {hosts}/python/host.py"
     if superx := os.environ.get("SUPERX"):
         found["ledger", "superx"] = f"{superx}/bin/heimdall-ledger-mcp"
+    if sdk := os.environ.get("A2A_SDK"):
+        found["a2a", "a2a-sdk's server"] = sdk
     if hm := os.environ.get("HM"):
         found["terminal", "heimdall's hm"] = hm
     return found
