@@ -1,4 +1,4 @@
-"""Conversations and tasks over a scripted agent, without HTTP. The SDK's own client drives it in tests/live."""
+"""Conversations and tasks over a scripted agent, without HTTP."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
