@@ -205,6 +205,9 @@ def test_a_sidecar_of_ours_is_confined_as_its_receipt_says(tmp_path: Path) -> No
     script.write_text(calls("bash", {"command": "sh go.sh"}) + says("Done."))
     words = ("host", "run", "--backend", "native", "--model", f"scripted:{script}", "--task", "two")
     shown = treadle(*words, cwd=top).stdout
-    assert list(outside.iterdir()) == [] and "confined by bubblewrap: only the agent's commands, network on" in shown
+    assert (
+        list(outside.iterdir()) == []
+        and "confined by bubblewrap: only the agent's commands, network of commands off" in shown
+    )
     words = (*words, "--no-sandbox")
     assert "not sealed: confined by nothing" in treadle(*words, cwd=top).stdout and (outside / "x").exists()

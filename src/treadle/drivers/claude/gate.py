@@ -36,6 +36,10 @@ class GatedSession(DrivenSession):
     def judge(self, access: Access) -> Decision:
         return self._guard(access)
 
+    def starter_of(self, agent: Any) -> str | None:
+        """The call that started this subagent; None for the agent itself."""
+        raise NotImplementedError
+
 
 class ToolGate:
     def __init__(self, host: GatedSession, control: ControlRequests, hosted: HostedTools) -> None:
@@ -63,7 +67,8 @@ class ToolGate:
         host, told = self._host, record.request.get("input") or {}
         name, args = str(told.get("tool_name")), told.get("tool_input")
         id = str(told.get("tool_use_id") or record.request.get("tool_use_id"))
-        call = host.calls.setdefault(id, Call(name, args, None))
+        # The hook may be called before the message with the call has come, so that does not say whose call it is.
+        call = host.calls.setdefault(id, Call(name, args, host.starter_of(told.get("agent_id"))))
         hook = await judged(host.spec.program, use_of(name, args, host.about(name, args), id))
         if hook.args is not None:
             call.args = args = hook.args

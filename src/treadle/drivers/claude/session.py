@@ -346,6 +346,9 @@ class ClaudeSession(GatedSession):
                 if (event := self._tasks.heard(record)) is not None:
                     self.emit(event)
 
+    def starter_of(self, agent: Any) -> str | None:
+        return self._tasks.starters.get(str(agent))
+
     def _init(self, record: System) -> None:
         if record.session_id:
             self._id = record.session_id

@@ -140,6 +140,8 @@ class ClaudeTasks:
 
     def __init__(self) -> None:
         self._known: dict[str, Task] = {}
+        self.starters: dict[str, str] = {}
+        """The call that started a subagent, by the subagent's id."""
 
     def heard(self, record: System) -> Event | None:
         if record.subtype == "task_started":
@@ -152,6 +154,8 @@ class ClaudeTasks:
                 agent_type=record.subagent_type,
             )
             self._known[task.id] = task
+            if record.tool_use_id:
+                self.starters[task.id] = record.tool_use_id
             return TaskChanged(change="started", task_id=task.id, task=task)
         if record.subtype not in ("task_updated", "task_notification") or record.task_id not in self._known:
             return None
