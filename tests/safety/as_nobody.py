@@ -1,7 +1,7 @@
 """Run one command in a sandbox as the user nobody, all of it by `start`: `python as_nobody.py ROOM.json COMMAND`.
 
-To be started as root by `argv`: where the interpreter or our code lies below a directory that only root can enter, a
-mount namespace of its own has that directory open.
+To be started by `argv`. Root becomes that user: where the interpreter or our code lies below a directory that only root
+can enter, a mount namespace of its own has that directory open. Any other user stays who it is.
 """
 
 import asyncio
@@ -22,6 +22,16 @@ from treadle.session import Confinement
 NO_ID = 65534
 ENV = {"PATH": f"{sys.base_prefix}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"}
 """With the interpreter itself first: what stands in front of it on a developer's machine can be slow."""
+BECOME = """
+import os, sys
+user = int(sys.argv[1])
+os.setgroups([])
+os.setresgid(user, user, user)
+os.setresuid(user, user, user)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Before anything of ours is loaded: a module that starts a program when it is imported would do so as root, and what
+keeps it, and later starts others, would stay root."""
 SELF_PID = "PID_OF_THE_STARTER"
 """In the command: the number of the process that starts the sandbox, which is no one's too."""
 
@@ -33,6 +43,9 @@ def argv(room: Confinement, command: str, *shown: Path) -> list[str]:
 
 def opened_for(program: list[str], *shown: Path) -> list[str]:
     """`shown` are the places that no one has to reach, beside the interpreter and our code."""
+    if os.geteuid() != 0:
+        return program
+    program = [sys.executable, "-I", "-S", "-c", BECOME, str(NO_ID), *program]
     places = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2], *shown]
     needed = [place.resolve() for place in places]
     opened: list[str] = []
@@ -55,14 +68,15 @@ def closed_ancestor(place: Path) -> Path | None:
 def room() -> Iterator[Path]:
     """A directory of that user."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
-        os.chown(base, NO_ID, NO_ID)
+        if os.geteuid() == 0:
+            os.chown(base, NO_ID, NO_ID)
         os.chmod(base, 0o755)
         yield Path(base)
 
 
 def as_another(base: Path, program: list[str]) -> dict[str, list[str]]:
-    """What a Python program of our tests prints as JSON, which becomes that user as soon as it can."""
-    more = {"HOME": str(base), "TREADLE_HOME": str(base / "state"), "TREADLE_TEST_AS": str(NO_ID)}
+    """What a Python program of our tests prints as JSON when that user runs it."""
+    more = {"HOME": str(base), "TREADLE_HOME": str(base / "state")}
     return _printed(opened_for([sys.executable, *program], base), more, base)
 
 
@@ -91,9 +105,6 @@ async def run(walls: Confinement, command: str) -> int:
 
 
 def main(room: str, command: str) -> int:
-    os.setgroups([])
-    os.setresgid(NO_ID, NO_ID, NO_ID)
-    os.setresuid(NO_ID, NO_ID, NO_ID)
     walls = msgspec.json.decode(room, type=Confinement)
     return asyncio.run(run(walls, command.replace(SELF_PID, str(os.getpid()))))
 

@@ -127,9 +127,4 @@ async def _sent(place: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    if os.geteuid() == 0 and "TREADLE_TEST_AS" in os.environ:
-        user = int(os.environ["TREADLE_TEST_AS"])
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
     print(json.dumps(asyncio.run(main(Path(sys.argv[1])))))

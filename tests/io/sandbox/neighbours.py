@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -36,9 +35,4 @@ async def tried(base: Path) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    if os.geteuid() == 0 and "TREADLE_TEST_AS" in os.environ:
-        user = int(os.environ["TREADLE_TEST_AS"])
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
     print(json.dumps(asyncio.run(tried(Path(sys.argv[1])))))
