@@ -93,6 +93,9 @@ async def test_what_is_no_request_gets_the_error_of_json_rpc(tmp_path: Path) -> 
     async with served_agent(tmp_path) as (client, _):
         for body, code in (
             (b"{oh no", -32700),
+            (b"[" * 100_000, -32700),
+            (b'"\xff"', -32700),
+            (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":' + b'{"a":' * 700 + b"1" + b"}" * 701, -32602),
             (b"[]", -32600),
             (b'{"jsonrpc":"1.0","id":1,"method":"GetTask"}', -32600),
             (b'{"jsonrpc":"2.0","id":{},"method":"GetTask"}', -32600),

@@ -94,9 +94,9 @@ class A2aDoor:
             other = next((each for each, known in METHODS.items() if method in known), None)
             hint = f": it is of version {other}, named by the header A2A-Version" if other else ""
             raise Fault(METHOD_NOT_FOUND, f"there is no method {method[:80]!r} in version {version}{hint}")
-        if version == "1.0":
-            params = versions.as_camel(params)
         try:
+            if version == "1.0":
+                params = versions.as_camel(params)
             if operation == "stream":
                 task = await self._receive(owner, version, versions.read_send(params, version))
                 return self._streamed(task, version, through=False)

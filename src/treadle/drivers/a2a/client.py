@@ -87,10 +87,10 @@ async def connect(url: str, token: str) -> A2aClient:
     try:
         async with http.request("GET", found) as response:
             _admitted(response)
-            address = read_card(msgspec.json.decode(await _whole(response)))
+            address = read_card(_json(await _whole(response)))
     except HttpError as error:
         raise RemoteError(f"{found} cannot be read: {error}") from error
-    except (Malformed, msgspec.MsgspecError) as error:
+    except Malformed as error:
         raise RemoteProtocolError(f"{found} is no card of an agent that can be spoken to: {error}") from error
     finally:
         await http.aclose()
@@ -125,11 +125,18 @@ async def _whole(response: Response) -> bytes:
     return body
 
 
+def _json(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(f"not JSON: {error}") from error
+
+
 def _result(data: bytes) -> Any:
     try:
-        found = msgspec.json.decode(data)
-    except msgspec.MsgspecError as error:
-        raise RemoteProtocolError(f"it answered what is no JSON: {error}") from error
+        found = _json(data)
+    except Malformed as error:
+        raise RemoteProtocolError(f"it answered with what cannot be read: {error}") from error
     if isinstance(found, dict) and isinstance(refused := found.get("error"), dict):
         raise RemoteError(f"it refused: {refused.get('message')}", details={"code": refused.get("code")})
     if not isinstance(found, dict) or "result" not in found:

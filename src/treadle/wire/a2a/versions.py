@@ -72,12 +72,19 @@ def version_of(header: str) -> Version | None:
 
 def as_camel(found: Any) -> Any:
     """Parameters whose fields may have the names of the .proto file, as readers of ProtoJSON take both."""
+    try:
+        return _camel(found)
+    except RecursionError:
+        raise Malformed("params is nested too deeply") from None
+
+
+def _camel(found: Any) -> Any:
     if isinstance(found, list):
-        return [as_camel(each) for each in found]
+        return [_camel(each) for each in found]
     if not isinstance(found, dict):
         return found
     named = {re.sub(r"_([a-z])", lambda match: match[1].upper(), name): value for name, value in found.items()}
-    return {name: value if name in ("data", "metadata") else as_camel(value) for name, value in named.items()}
+    return {name: value if name in ("data", "metadata") else _camel(value) for name, value in named.items()}
 
 
 def method_of(version: Version, operation: Operation) -> str:
