@@ -1,15 +1,16 @@
 """One contract for every wire. A new wire is found because the test lists the folders of `treadle.wire`."""
 
-import importlib
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
 
-from treadle.testing.wires import CHECKS, Pair, Wire, folders, wire
+from treadle.testing.wires import CHECKS, NO_CONVERSATIONS, Pair, Wire, folders, wire
 from treadle.wire.common.connection import Transitions
 
+PROTOCOLS = [*folders(), *(name for name in NO_CONVERSATIONS if name != "common")]
 HEAVY = {"msgspec", "asyncio", "dataclasses", "click", "tomllib"}
 
 
@@ -19,13 +20,20 @@ def test_every_wire_keeps_the_contract(name: str, check: Callable[[Wire], None])
     check(wire(name))
 
 
-@pytest.mark.parametrize("name", folders())
+@pytest.mark.parametrize("name", NO_CONVERSATIONS)
+def test_a_folder_that_is_exempt_has_no_connection_to_check(name: str) -> None:
+    assert importlib.util.find_spec(f"treadle.wire.{name}"), "there is no such folder"
+    if name != "common":
+        assert not importlib.util.find_spec(f"treadle.wire.{name}.connection"), "what has one is checked"
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_wire_says_in_its_folder_what_the_protocol_is(name: str) -> None:
     said = importlib.import_module(f"treadle.wire.{name}").__doc__ or ""
     assert len(said.splitlines()) >= 5, "say what the protocol is, who speaks, and where its specification is"
 
 
-@pytest.mark.parametrize("name", folders())
+@pytest.mark.parametrize("name", PROTOCOLS)
 def test_looking_into_the_folder_of_a_wire_loads_nothing_heavy(name: str) -> None:
     code = f"import sys, treadle.wire.{name}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout

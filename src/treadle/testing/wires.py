@@ -20,8 +20,12 @@ class Wire(NamedTuple):
     crossings: Sequence[tuple[Any, ...]] = ()
 
 
-NO_CONVERSATIONS = ("common", "goal")
-"""What all wires share, and the format of a file."""
+NO_CONVERSATIONS = {
+    "common": "what all wires share",
+    "goal": "the format of a file",
+    "a2a": "HTTP says where a message begins and ends, and each request stands alone: there is no stream to follow",
+}
+"""Folders without a `Connection`, each with the reason."""
 
 
 def folders() -> list[str]:

@@ -1,1 +1,16 @@
-"""The Agent2Agent protocol over JSON-RPC and HTTP: versions 1.0 and 0.3."""
+"""The Agent2Agent protocol, versions 1.0 and 0.3, in its JSON-RPC binding over HTTP.
+
+A client reads the agent's card and sends it messages. The agent answers each with a task, which it works on, or with a
+message; it reports changes of a task as server-sent events, when asked, or by calls of a webhook. Messages that share a
+context are one conversation, and a task that needs something is `input-required` until the client sends more.
+
+Each request is an HTTP request of its own, whose answer belongs to no other. HTTP says where a message begins and ends,
+and requests may come in any order, so this folder has no `Connection`: `serve/a2a` and `drivers/a2a/client` read the
+bodies.
+
+    records   what both versions speak of: tasks, messages, parts, updates, and the codes of errors
+    versions  how each version writes and reads them, and the names of its methods
+    cards     how an agent says what it is and where it is spoken to
+
+The specification is at https://a2a-protocol.org.
+"""
