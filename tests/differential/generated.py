@@ -1,6 +1,6 @@
 """Scenarios made from the SDKs' own types: every control request, hook event, message, flag and setting that they name.
 
-Nobody chose them, so they find what nobody thought of. Facts are named after what the types name; a new version of the
+No person chose them, so they find what none thought of. Facts are named after what the types name; a new version of the
 SDK adds its own.
 """
 

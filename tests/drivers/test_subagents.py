@@ -35,5 +35,17 @@ async def test_a_subagents_events_have_a_parent(card: Card, tmp_path: Path) -> N
         check(played.events)
 
 
+async def test_claudes_hook_says_whose_call_it_is_before_the_message_with_the_call_has_come(tmp_path: Path) -> None:
+    lines = (HERE / "claude" / "recordings" / "subagent.jsonl").read_text().splitlines()
+    message = next(place for place, line in enumerate(lines) if '"type": "assistant"' in line and "call_tool" in line)
+    answer = next(place for place in range(message, len(lines)) if lines[place].startswith('{"dir": "in"'))
+    lines.insert(answer, lines.pop(message))  # it is said only when our answer to the hook has been read
+    late = tmp_path / "late.jsonl"
+    late.write_text("\n".join(lines) + "\n")
+    scenario = Scenario("subagent", (PROMPT,), lambda played: None)
+    async with play(replayed(RECORDED["claude"], str(late), patience=UNHURRIED), scenario, tmp_path) as played:
+        check(played.events)
+
+
 def test_the_agents_that_say_it_were_recorded() -> None:
     assert {"codex", "qwen", "claude"} == {card.name for card in TELLING}

@@ -14,19 +14,14 @@ stream open.
 It ends when no one has asked for a while, when its socket is gone, or when a file that it has loaded has changed.
 """
 
-from __future__ import annotations
-
-import _socket  # `socket` adds enumerations and selectors to it, and loading them takes as long as all the rest
 import marshal
 import os
+import socket
 import sys
+from collections.abc import Sequence
 
 from treadle.errors import LocalError, TreadleError
 from treadle.io import paths
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 IDLE = 1800.0
 """It ends after this many seconds without a request. `TREADLE_WARM` sets another number, or 0 for no warm parent."""
@@ -100,11 +95,9 @@ def run(
     if begun is None:
         return None
     control, pid = begun
-    try:
+    with control:
         passed = _pass_on_signals(control, pid) if tied else []
         answer = control.recv(16)
-    finally:
-        control.close()
     if answer:
         return None if answer == STALE else int(answer)
     if passed:
@@ -113,7 +106,7 @@ def run(
     return 1
 
 
-def _pass_on_signals(control: _socket.socket, copy: int) -> list[int]:
+def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
     """Pass on every signal that we get from now on to the copy; the list has those that were passed on."""
     import signal
 
@@ -178,11 +171,10 @@ def there_is(name: str) -> bool:
 
 def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
     """Make sure that there is one of this name for processes like us. Returns whether it had to be started."""
-    from treadle.io import sockets
-
     path = address(name)
-    if sockets.is_served(path):
-        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+        if control.connect_ex(path) == 0:
+            return False
     if not _start(path, modules, True, seconds, BEGIN_PATIENCE):
         raise LocalError("the warm parent did not start", hint="TREADLE_WARM=0 does without one")
     return True
@@ -190,8 +182,6 @@ def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
 
 def parents(name: str) -> dict[str, int]:
     """The sockets of all of this name, whatever their surroundings, and the pid behind each."""
-    import socket
-
     from treadle.io import sockets
 
     found = {}
@@ -227,7 +217,7 @@ def _connect_to_copy(
     bond: int,
     start: Sequence[str] = (),
     name: str = "",
-) -> tuple[_socket.socket, int] | None:
+) -> tuple[socket.socket, int] | None:
     """A connection to a copy that has begun the work, and its pid.
 
     None when there is no copy, or it is stuck: then nothing was done.
@@ -252,8 +242,8 @@ def _connect_to_copy(
     return None
 
 
-def _connect(path: str, start: Sequence[str], libraries: bool = False) -> _socket.socket | None:
-    control = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+def _connect(path: str, start: Sequence[str], libraries: bool = False) -> socket.socket | None:
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.settimeout(PATIENCE)
     try:
         control.connect(path)
@@ -265,13 +255,12 @@ def _connect(path: str, start: Sequence[str], libraries: bool = False) -> _socke
     return control
 
 
-def _ask(control: _socket.socket, work: tuple[str, str, list[object]], fds: list[int], bond: int) -> None:
+def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[int], bond: int) -> None:
     body = marshal.dumps((*work, _surroundings(), sys.argv, bond))
     here = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = len(body).to_bytes(4, "big") + body
-        passed = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (here, *fds))
-        sent = control.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, passed)])
+        sent = socket.send_fds(control, [data], [here, *fds])
         if sent < len(data):  # else the copy may have done its work already and closed its end
             control.sendall(data[sent:])
     finally:
