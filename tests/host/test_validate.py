@@ -34,6 +34,9 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     assert check(tmp_path, {**order, "id": "7"}) == ("work order", False, 1)
     assert check(tmp_path, {**order, "task": " "}) == ("work order", False, 1)
     assert check(tmp_path, {"task": "t"})[:2] == ("work order", False)
+    receipt = msgspec.to_builtins(SAMPLE_RECEIPT)
+    later = {**receipt, "meta": {**receipt["meta"], "contract_version": "abp/v9.9"}}
+    assert check(tmp_path, later) == ("receipt", False, 1)
     for nothing in ({"x": 1}, [], "nonsense"):
         with pytest.raises(ConfigError):
             check(tmp_path, nothing)

@@ -7,8 +7,8 @@ import msgspec
 from treadle.errors import ConfigError
 from treadle.host.backends import read_backplane
 from treadle.host.order import TASK_MAX, read_tree
-from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
-from treadle.wire.sidecar.receipts import Receipt, normal, normal_uuid
+from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder, compatible
+from treadle.wire.sidecar.receipts import CONTRACT, Receipt, normal, normal_uuid
 from treadle.wire.sidecar.repair import Deviation, convert
 
 
@@ -64,6 +64,8 @@ def _more(value: Any) -> list[str]:
             normal_uuid(value.id)
     except ValueError as error:
         return [str(error)]
+    if isinstance(value, Receipt) and not compatible(value.meta.contract_version):
+        return [f"receipt.meta.contract_version is {value.meta.contract_version!r}, which {CONTRACT} does not cover"]
     if isinstance(value, WorkOrder) and not 0 < len(value.task.strip()) <= TASK_MAX:
         return [f"work_order.task must have from 1 to {TASK_MAX} characters"]
     return []

@@ -293,6 +293,18 @@ async def test_an_idle_conversation_is_closed_for_a_new_one_and_resumed(
             await client.send("c", contextId=first["contextId"])
 
 
+async def test_a_client_whose_conversations_are_all_busy_leaves_room_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "OF_ONE_CLIENT", 1)
+    agent = ScriptedAgent([ASK])
+    async with opened(agent, tmp_path) as client:
+        assert state_of(await client.send("a")) == "INPUT_REQUIRED"
+        with pytest.raises(Fault, match="of this client are busy"):
+            await client.send("b")
+        assert state_of(await Caller(client.door, owner="another").send("c")) == "COMPLETED"
+
+
 async def test_the_oldest_tasks_that_have_ended_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doors, "TASKS", 2)
     async with opened(ScriptedAgent(), tmp_path) as client:

@@ -61,6 +61,7 @@ class Long(scheduler.Scheduler):
         seen = {0}
         while len(seen) < 4:
             entry = await self.bus.get(scheduler.LEASE, latest=True)
+            assert entry is None or msgspec.json.decode(entry.value)["since"] == self.since, "from its first moment"
             seen.add(entry.revision if entry is not None else 0)
             await asyncio.sleep(0.02)
         return await super()._load()

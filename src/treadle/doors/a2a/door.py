@@ -35,6 +35,8 @@ from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_N
 
 SESSIONS = 32
 """Conversations that are open at once. An idle one is closed for a new one, and resumed when it goes on."""
+OF_ONE_CLIENT = 24
+"""Of these, so that one client whose questions wait leaves room for others."""
 TASKS = 1000
 """Tasks that are kept; the oldest that have ended are forgotten."""
 WEBHOOKS = 10
@@ -180,15 +182,15 @@ class A2aDoor:
             found.used = time.monotonic()
             if found.session is None:
                 try:
-                    found.session = await self._open(found)
+                    found.session = await self._open(owner, found)
                 except BaseException:
                     if not found.session_id:
                         self._conversations.pop((owner, context), None)
                     raise
             return found, found.session
 
-    async def _open(self, conversation: ServedContext) -> Session:
-        await self._make_room()
+    async def _open(self, owner: str, conversation: ServedContext) -> Session:
+        await self._make_room(owner)
         spec = self._base
         if conversation.session_id:
             if not can(self.info.capabilities, "resume"):
@@ -205,8 +207,11 @@ class A2aDoor:
         conversation.session_id = session.id
         return session
 
-    async def _make_room(self) -> None:
+    async def _make_room(self, owner: str) -> None:
         """Close the conversation that was idle the longest when there are too many."""
+        own = [each for (of, _), each in self._conversations.items() if of == owner and each.session is not None]
+        if sum(each.busy for each in own) >= OF_ONE_CLIENT:
+            raise Busy(f"{OF_ONE_CLIENT} conversations of this client are busy", hint="try again when one has ended")
         open_now = [each for each in self._conversations.values() if each.session is not None]
         if len(open_now) < SESSIONS:
             return

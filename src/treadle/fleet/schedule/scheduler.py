@@ -120,9 +120,9 @@ class Scheduler:
         expect, seen, at = 0, 0, 0.0
         while True:
             try:
+                self.since = time.time()
                 self._revision = await self.bus.put(LEASE, self._lease_value(), expect=expect, ttl=self._ttl)
                 self._renewed = time.monotonic()
-                self.since = time.time()
                 return
             except Stale:
                 held, given_up = await self._held()
