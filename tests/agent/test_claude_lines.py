@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent.claude_lines import claude_path, kept_as_claude
+from treadle.agent.claude_lines import claude_path, write_claude_history
 from treadle.agent.messages import AssistantMessage, Thinking, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import Named, Rewound, Said, TurnBegan
+from treadle.agent.records import MessageRecord, Named, Rewound, TurnBegan
 from treadle.agent.transcript import Transcript
 
 
@@ -19,9 +19,9 @@ def transcript(tmp_path: Path) -> Transcript:
     answer = AssistantMessage(text="I look.", thinking=(Thinking(text="hm", signature="s"),), calls=(call,), model="m")
     made.append(
         TurnBegan(turn="t1", prompt="go", ts=1.5),
-        Said(message=UserMessage(text="go"), turn="t1"),
-        Said(message=answer, turn="t1"),
-        Said(message=ToolResult(call="c1", name="bash", text="no rule", ok=False), turn="t1"),
+        MessageRecord(message=UserMessage(text="go"), turn="t1"),
+        MessageRecord(message=answer, turn="t1"),
+        MessageRecord(message=ToolResult(call="c1", name="bash", text="no rule", ok=False), turn="t1"),
     )
     return made
 
@@ -31,7 +31,7 @@ def read(path: str) -> list[dict[str, object]]:
 
 
 def test_each_block_is_a_line_that_names_the_one_before(transcript: Transcript) -> None:
-    path = kept_as_claude(transcript, "")
+    path = write_claude_history(transcript, "")
     lines = read(path)
     assert [line["type"] for line in lines] == ["user", "assistant", "assistant", "assistant", "user"]
     assert [line["parentUuid"] for line in lines] == [None, *(line["uuid"] for line in lines[:-1])]
@@ -48,18 +48,18 @@ def test_each_block_is_a_line_that_names_the_one_before(transcript: Transcript) 
 def test_written_again_the_same_lines_have_the_same_names_and_what_was_taken_back_is_gone(
     transcript: Transcript,
 ) -> None:
-    first = read(kept_as_claude(transcript, ""))
-    assert read(kept_as_claude(transcript, "")) == first
+    first = read(write_claude_history(transcript, ""))
+    assert read(write_claude_history(transcript, "")) == first
     transcript.append(Named(name="the build"))
-    assert read(kept_as_claude(transcript, ""))[-1]["customTitle"] == "the build"
+    assert read(write_claude_history(transcript, ""))[-1]["customTitle"] == "the build"
     transcript.append(Rewound(turn="t1"))
-    assert not [line for line in read(kept_as_claude(transcript, "")) if line["type"] != "custom-title"]
+    assert not [line for line in read(write_claude_history(transcript, "")) if line["type"] != "custom-title"]
 
 
 def test_arguments_that_are_no_json_are_none(tmp_path: Path) -> None:
     made = Transcript.create(cwd=str(tmp_path), model="m")
-    made.append(Said(message=AssistantMessage(calls=(ToolCall(id="c", name="mine", arguments="{half"),))))
-    (line,) = read(kept_as_claude(made, ""))
+    made.append(MessageRecord(message=AssistantMessage(calls=(ToolCall(id="c", name="mine", arguments="{half"),))))
+    (line,) = read(write_claude_history(made, ""))
     assert line["message"]["content"] == [{"type": "tool_use", "id": "c", "name": "mine", "input": {}}]  # type: ignore[index]
 
 
@@ -68,7 +68,7 @@ def test_under_an_sdk_of_claude_it_is_where_that_looks(
 ) -> None:
     assert Path(claude_path(transcript, "")).parent == Path(transcript.directory)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "theirs"))
-    path = Path(kept_as_claude(transcript, "sdk-py"))
+    path = Path(write_claude_history(transcript, "sdk-py"))
     assert path.is_file() and path.parents[1] == tmp_path / "theirs" / "projects"
     assert path.parent.name == str(tmp_path.resolve()).replace("/", "-").replace("_", "-").replace(".", "-")
     assert {line.get("entrypoint") for line in read(str(path))} == {"sdk-py"}

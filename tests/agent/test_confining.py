@@ -149,8 +149,8 @@ from treadle.session import Confinement, Rules
 for mode in ("suggest", "full-auto"):
     made = Confining(sys.argv[1], (), Confinement(), session="s")
     made.obey(RuleSet(Rules(), sys.argv[1], DISK), mode)
-    print(repr(made.unkept()))
-    print(repr(made.unkept()))
+    print(repr(made.unenforced()))
+    print(repr(made.unenforced()))
 """
 
 

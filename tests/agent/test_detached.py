@@ -303,4 +303,4 @@ async def test_a_waiter_that_was_cut_off_hears_nothing_twice(opened: Opened) -> 
     seen = await following
     await asyncio.wait_for(group.wait(lambda event: None), 60)
     late = group.events[seen:]
-    assert [e for e in heard if detached.kept(e)] + late == group.events
+    assert [e for e in heard if detached.is_stored(e)] + late == group.events

@@ -39,13 +39,13 @@ async def test_one_in_which_nothing_changed_is_gone_and_has_no_branch(repository
         assert git(place.cwd, "symbolic-ref", "--short", "HEAD").strip() == place.branch
         assert place.branch.startswith("treadle/look-see-") and not place.notes
         assert branches(repository) == ["main"] and not (repository / ".git" / "worktrees").exists()
-    assert not place.kept and places() == [] and branches(repository) == ["main"]
+    assert not place.exists and places() == [] and branches(repository) == ["main"]
 
 
 async def test_a_change_is_a_commit_on_a_branch_and_the_directory_is_kept(repository: Path) -> None:
     async with isolated(str(repository), "x") as place:
         Path(place.cwd, "new.txt").write_text("hello")
-    assert place.kept and place.published and not place.problems and Path(place.cwd, "new.txt").exists()
+    assert place.exists and place.published and not place.problems and Path(place.cwd, "new.txt").exists()
     assert git(repository, "show", f"{place.branch}:new.txt") == "hello" and not (repository / "new.txt").exists()
     assert git(repository, "log", "--format=%s", place.branch).splitlines() == ["x: what a subagent left", "first"]
     assert git(repository, "status", "--porcelain") == ""
@@ -61,13 +61,13 @@ async def test_its_own_commits_are_on_the_branch_below_what_it_left_uncommitted(
         assert not place.problems and said == ["x: what a subagent left", "second", "first"]
     else:
         assert "its own commits are only in" in place.problems[0] and said == ["x: what a subagent left", "first"]
-    assert place.kept and git(repository, "diff", "--stat", "main", place.branch).count("|") == 2
+    assert place.exists and git(repository, "diff", "--stat", "main", place.branch).count("|") == 2
 
 
 async def test_a_branch_with_no_change_of_files_still_has_its_commits(repository: Path) -> None:
     async with isolated(str(repository), "x") as place:
         git(place.cwd, "commit", "-q", "--allow-empty", "-m", "nothing")
-    assert place.kept
+    assert place.exists
     if methods.available().method == "bubblewrap":
         assert git(repository, "log", "--format=%s", place.branch).split() == ["nothing", "first"]
 
@@ -96,7 +96,7 @@ async def test_nothing_that_it_left_is_run_by_us(repository: Path, tmp_path: Pat
     async with isolated(str(repository), "x") as place:
         subprocess.run(["sh", "-c", script(name, tmp_path)], cwd=place.cwd, check=False, capture_output=True)
     assert (tmp_path / "ended").exists() and canaries(tmp_path) == set()
-    assert place.kept and Path(place.cwd, "work.txt").exists()
+    assert place.exists and Path(place.cwd, "work.txt").exists()
     if name == "nested":  # it has a .gitmodules that names a program, which must not enter a repository
         assert not place.published and "gitmodulesUpdate" in place.problems[-1]
     else:

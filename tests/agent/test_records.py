@@ -9,10 +9,10 @@ from treadle.agent.records import (
     LISTED,
     Cleared,
     Header,
+    MessageRecord,
     Named,
     Record,
     Rewound,
-    Said,
     Switched,
     TurnBegan,
     TurnOver,
@@ -30,7 +30,7 @@ def begin(turn: str, prompt: str = "p") -> TurnBegan:
 
 
 def test_a_line_that_is_no_record_is_left_out_and_costs_no_other() -> None:
-    records: list[Record] = [Said(message=UserMessage(text="hi")), Cleared()]
+    records: list[Record] = [MessageRecord(message=UserMessage(text="hi")), Cleared()]
     lines = [msgspec.json.encode(record) for record in records]
     assert decode([lines[0], b"", b"{", b'{"type":"later"}', b"[" * 100_000, b"\xff", lines[1]]) == records
 

@@ -1,7 +1,7 @@
 """A kept conversation told again."""
 
 from treadle.agent.messages import AssistantMessage, Image, Thinking, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import Cleared, Rewound, Said, TurnBegan
+from treadle.agent.records import Cleared, MessageRecord, Rewound, TurnBegan
 from treadle.agent.replay import replay
 from treadle.events import ImageFile, Message, ToolEnded, ToolStarted, TurnStarted
 
@@ -12,13 +12,15 @@ def where(image: Image) -> ImageFile:
     return ImageFile(path=f"/kept/{image.name}", media_type=image.media_type, size=image.size)
 
 
-def turn(name: str) -> list[TurnBegan | Said]:
+def turn(name: str) -> list[TurnBegan | MessageRecord]:
     call = ToolCall(id=f"c{name}", name="bash", arguments='{"command": "ls"}')
     return [
         TurnBegan(turn=name, prompt=f"do {name}"),
-        Said(message=UserMessage(text=f"do {name}"), turn=name),
-        Said(message=AssistantMessage(text="Looking.", thinking=(Thinking(text="hm"),), calls=(call,)), turn=name),
-        Said(message=ToolResult(call=call.id, name="bash", text="a.py", ok=False, images=(IMAGE,)), turn=name),
+        MessageRecord(message=UserMessage(text=f"do {name}"), turn=name),
+        MessageRecord(
+            message=AssistantMessage(text="Looking.", thinking=(Thinking(text="hm"),), calls=(call,)), turn=name
+        ),
+        MessageRecord(message=ToolResult(call=call.id, name="bash", text="a.py", ok=False, images=(IMAGE,)), turn=name),
     ]
 
 
@@ -43,5 +45,5 @@ def test_what_was_cleared_or_taken_back_is_not_told() -> None:
 
 def test_arguments_that_are_no_json_stay_text() -> None:
     call = ToolCall(id="c", name="bash", arguments='{"command": ')
-    records = [TurnBegan(turn="t", prompt="p"), Said(message=AssistantMessage(calls=(call,)))]
+    records = [TurnBegan(turn="t", prompt="p"), MessageRecord(message=AssistantMessage(calls=(call,)))]
     assert isinstance(began := replay(records, where)[1], ToolStarted) and began.args == '{"command": '

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from treadle.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import Compacted, Said, Spent, TurnBegan
+from treadle.agent.records import Compacted, MessageRecord, Spent, TurnBegan
 from treadle.agent.session_export import SessionDocument, as_html, as_json, as_markdown, fenced
 from treadle.agent.transcript import Transcript
 from treadle.events import Usage
@@ -20,13 +20,13 @@ def document() -> SessionDocument:
     call = ToolCall(id="c", name="bash", arguments=f'{{"command": "curl -H {KEY}"}}')
     transcript.append(
         TurnBegan(turn="t", prompt="why?"),
-        Said(message=UserMessage(text=f"why? my key is {KEY} <script>alert(1)</script>")),
-        Said(
+        MessageRecord(message=UserMessage(text=f"why? my key is {KEY} <script>alert(1)</script>")),
+        MessageRecord(
             message=AssistantMessage(text="I **look**. ![x](http://spy/x.png) [l](javascript:alert(1))", calls=(call,))
         ),
-        Said(message=ToolResult(call="c", name="bash", text="```\n</pre><script>", ok=False)),
-        Compacted(summary="nothing", kept=0),
-        Said(message=AssistantMessage(text="So it is.")),
+        MessageRecord(message=ToolResult(call="c", name="bash", text="```\n</pre><script>", ok=False)),
+        Compacted(summary="nothing", retained=0),
+        MessageRecord(message=AssistantMessage(text="So it is.")),
         Spent(usage=Usage(input_tokens=3, output_tokens=4)),
     )
     transcript.close()

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
-from treadle.agent.records import Listing, Named, Rewound, Said, Switched, TurnBegan, TurnOver, listing_of
+from treadle.agent.records import Listing, MessageRecord, Named, Rewound, Switched, TurnBegan, TurnOver, listing_of
 from treadle.agent.session_list import TAIL, ListedSession, find_session, list_sessions
 from treadle.agent.transcript import Transcript
 from treadle.errors import NotFound
@@ -26,7 +26,7 @@ def history(transcript: Transcript) -> Path:
 
 def play(transcript: Transcript, turn: str, *, over: bool = True) -> None:
     """One turn, with more in it than is looked at first."""
-    transcript.append(TurnBegan(turn=turn, prompt=f"prompt of {turn}"), Said(message=LONG, turn=turn))
+    transcript.append(TurnBegan(turn=turn, prompt=f"prompt of {turn}"), MessageRecord(message=LONG, turn=turn))
     if over:
         transcript.append(TurnOver(turn=turn, outcome="completed", listing=transcript.listing))
 
@@ -72,7 +72,7 @@ def test_a_turn_that_was_killed_counts_however_long_it_was(tmp_path: Path) -> No
     transcript = created(tmp_path)
     play(transcript, "t1")
     play(transcript, "t2", over=False)
-    transcript.append(*[Said(message=LONG, turn="t2")] * 20)
+    transcript.append(*[MessageRecord(message=LONG, turn="t2")] * 20)
     transcript.close()
     with open(history(transcript), "ab") as file:
         file.write(b'{"type":"turn_over","torn')
@@ -127,7 +127,7 @@ def test_the_end_tells_what_the_whole_would(tmp_path: Path, steps: list[str]) ->
                 transcript.append(Rewound(turn=begun.pop()))
                 transcript.listing = listing_of(transcript.header, transcript.records)
             case _:
-                transcript.append(Said(message=LONG))
+                transcript.append(MessageRecord(message=LONG))
     transcript.close()
     [entry] = [entry for entry in list_sessions() if entry.id == transcript.header.id]
     whole = listing_of(transcript.header, transcript.records)

@@ -1,7 +1,7 @@
 """Finding sessions by what was said in them."""
 
 from treadle.agent.messages import ToolResult, UserMessage
-from treadle.agent.records import Said
+from treadle.agent.records import MessageRecord
 from treadle.agent.session_list import list_sessions
 from treadle.agent.session_search import excerpt, search
 from treadle.agent.transcript import Transcript
@@ -9,8 +9,8 @@ from treadle.agent.transcript import Transcript
 
 def keep(session: str, *said: str) -> None:
     transcript = Transcript.create(cwd="/x", model="m", session_id=session)
-    transcript.append(*(Said(message=UserMessage(text=text)) for text in said))
-    transcript.append(Said(message=ToolResult(call="c", name="bash", text="Zanzibar")))
+    transcript.append(*(MessageRecord(message=UserMessage(text=text)) for text in said))
+    transcript.append(MessageRecord(message=ToolResult(call="c", name="bash", text="Zanzibar")))
     transcript.close()
 
 

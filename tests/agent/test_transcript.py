@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import Cleared, Compacted, Named, Pruned, Said, Spent, TurnBegan
+from treadle.agent.records import Cleared, Compacted, MessageRecord, Named, Pruned, Spent, TurnBegan
 from treadle.agent.session_list import find_session, list_sessions
 from treadle.agent.transcript import PRUNED, Transcript, remove, well_formed
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
@@ -30,7 +30,7 @@ def answers(call: str, text: str = "ok") -> ToolResult:
 
 def created(tmp_path: Path, *messages: ChatMessage, **more: str) -> Transcript:
     transcript = Transcript.create(cwd=str(tmp_path), model="m", **more)
-    transcript.append(*(Said(message=message) for message in messages))
+    transcript.append(*(MessageRecord(message=message) for message in messages))
     return transcript
 
 
@@ -57,7 +57,7 @@ def test_pruning_compacting_and_clearing_change_the_view_and_never_the_lines(tmp
     before = Path(transcript.directory, "history.jsonl").read_bytes()
     transcript.append(Pruned(calls=("c1",)))
     assert transcript.view()[2] == answers("c1", PRUNED)
-    transcript.append(Compacted(summary="in short", kept=1))
+    transcript.append(Compacted(summary="in short", retained=1))
     assert transcript.view() == [UserMessage(text="in short"), UserMessage(text="more")]
     transcript.append(Cleared())
     assert transcript.view() == []
@@ -73,7 +73,7 @@ def test_a_torn_last_line_and_garbage_cost_only_themselves(tmp_path: Path) -> No
         file.write(b'\xff garbage\n{"type":"from_the_future","x":1}\n{"type":"message","mess')
     again = Transcript.open(transcript.header.id)
     assert len(again.view()) == 2 and again.skipped == 3
-    again.append(Said(message=UserMessage(text="next")))
+    again.append(MessageRecord(message=UserMessage(text="next")))
     again.close()
     assert Transcript.read(transcript.header.id).view()[-1] == UserMessage(text="next")
 
@@ -113,7 +113,7 @@ def test_an_id_never_leaves_the_sessions_directory(bad: str) -> None:
 def test_a_fork_has_the_past_and_its_own_future(tmp_path: Path) -> None:
     parent = created(tmp_path, UserMessage(text="hi"))
     fork = Transcript.create(cwd=str(tmp_path), model="m", forked=parent)
-    fork.append(Said(message=UserMessage(text="another way")))
+    fork.append(MessageRecord(message=UserMessage(text="another way")))
     assert len(parent.view()) == 1 and len(Transcript.read(fork.header.id).view()) == 2
     assert fork.header.forked_from == parent.header.id
     parent.close()
@@ -122,7 +122,7 @@ def test_a_fork_has_the_past_and_its_own_future(tmp_path: Path) -> None:
 
 def test_a_session_that_is_not_kept_leaves_nothing(tmp_path: Path) -> None:
     transcript = Transcript.create(cwd=str(tmp_path), model="m", persist=False)
-    transcript.append(Said(message=UserMessage(text="hi")))
+    transcript.append(MessageRecord(message=UserMessage(text="hi")))
     assert len(transcript.view()) == 1
     transcript.close()
     assert not os.path.exists(transcript.directory) and list_sessions() == []
@@ -133,7 +133,9 @@ def test_rewind_restores_files_and_conversation_as_they_were_before_the_turn(tmp
     old.write_text("one")
     old.chmod(0o755)
     transcript = created(tmp_path, UserMessage(text="first"))
-    transcript.append(TurnBegan(turn="t2", prompt="second"), Said(message=UserMessage(text="second"), turn="t2"))
+    transcript.append(
+        TurnBegan(turn="t2", prompt="second"), MessageRecord(message=UserMessage(text="second"), turn="t2")
+    )
     transcript.back_up("t2", str(old))
     old.write_text("two")
     transcript.back_up("t2", str(old))
@@ -156,7 +158,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_whole_lines(tmp_path: Path) -> 
     transcript.close()
     code = """
 import resource, signal, sys
-from treadle.agent.records import Said
+from treadle.agent.records import MessageRecord
 from treadle.agent.transcript import Transcript
 from treadle.agent.messages import UserMessage
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -164,7 +166,7 @@ t = Transcript.open(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 try:
     for n in range(100):
-        t.append(Said(message=UserMessage(text="x" * 100)))
+        t.append(MessageRecord(message=UserMessage(text="x" * 100)))
 except Exception as error:
     print(type(error).__name__, error)
 """
@@ -175,7 +177,7 @@ except Exception as error:
     assert done.stdout.startswith("StorageError cannot append to")
     again = Transcript.open(transcript.header.id)
     assert again.skipped == 0 and len(again.view()) > 2
-    again.append(Said(message=UserMessage(text="there is room again")))
+    again.append(MessageRecord(message=UserMessage(text="there is room again")))
     again.close()
 
 
@@ -217,10 +219,12 @@ def test_a_reply_lost_from_the_middle_takes_its_results_with_it(tmp_path: Path) 
 def test_a_compaction_after_a_crash_keeps_what_the_model_kept(tmp_path: Path) -> None:
     """The call that the crash left open was answered when the session was loaded, and counted."""
     transcript = created(tmp_path, UserMessage(text="one"), asks("c1", "c2"), answers("c1"))
-    transcript.append(Said(message=UserMessage(text="two")), Said(message=AssistantMessage(text="three")))
+    transcript.append(
+        MessageRecord(message=UserMessage(text="two")), MessageRecord(message=AssistantMessage(text="three"))
+    )
     seen = transcript.view()
     kept = seen[1:]
-    transcript.append(Compacted(summary="before", kept=len(kept)))
+    transcript.append(Compacted(summary="before", retained=len(kept)))
     assert transcript.view() == [UserMessage(text="before"), *kept]
     transcript.close()
 
@@ -277,7 +281,7 @@ def test_a_long_past_is_not_held_in_memory(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         for number in range(100):
-            transcript.append(Said(message=UserMessage(text=str(number) * 100_000)))
+            transcript.append(MessageRecord(message=UserMessage(text=str(number) * 100_000)))
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -301,8 +305,8 @@ def test_a_removed_session_is_gone_and_one_that_is_open_stays() -> None:
 def test_what_was_said_is_told_without_what_was_rewound() -> None:
     transcript = Transcript.create(cwd="/x", model="m", session_id="said")
     for turn in ("a", "b"):
-        transcript.append(TurnBegan(turn=turn, prompt=turn), Said(message=UserMessage(text=turn)))
+        transcript.append(TurnBegan(turn=turn, prompt=turn), MessageRecord(message=UserMessage(text=turn)))
     transcript.append(Cleared())
     transcript.rewind("b")
-    assert transcript.said() == [UserMessage(text="a")]
+    assert transcript.everything() == [UserMessage(text="a")]
     transcript.close()

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from treadle.agent.messages import AssistantMessage, UserMessage
-from treadle.agent.records import Said, TurnBegan
+from treadle.agent.records import MessageRecord, TurnBegan
 from treadle.agent.session_list import list_sessions
 from treadle.agent.transcript import Transcript, history_of
 from treadle.cli.sessions import sessions
@@ -35,8 +35,8 @@ def kept(tmp_path: Path) -> str:
     transcript = Transcript.create(cwd=str(tmp_path), model="m", session_id="abc", name="mine")
     transcript.append(
         TurnBegan(turn="t", prompt="why?"),
-        Said(message=UserMessage(text="why?")),
-        Said(message=AssistantMessage(text="Because\x1b[2J of the **loom**.")),
+        MessageRecord(message=UserMessage(text="why?")),
+        MessageRecord(message=AssistantMessage(text="Because\x1b[2J of the **loom**.")),
     )
     transcript.close()
     return "abc"

@@ -146,10 +146,10 @@ def test_a_repository_of_another_user_says_nothing_until_it_is_trusted(tmp_path:
     (tmp_path / "AGENTS.md").write_text("do as I say")
     assert "do as I say" in project.knowledge(str(tmp_path))
     if os.geteuid() != 0:
-        assert trust.stranger(str(tmp_path)) is None
+        assert trust.foreign_owner(str(tmp_path)) is None
         return
     os.chown(tmp_path, 65534, 65534)
-    assert "belongs to user 65534" in (trust.stranger(str(tmp_path)) or "")
+    assert "belongs to user 65534" in (trust.foreign_owner(str(tmp_path)) or "")
     assert project.has_words(str(tmp_path)) and "do as I say" not in project.knowledge(str(tmp_path))
     trust.trust(str(tmp_path))
     assert "do as I say" in project.knowledge(str(tmp_path))

@@ -33,17 +33,17 @@ async def bundle_of(top: str, since: str, shown: Sequence[str]) -> bytes:
 async def bundle_inside(walls: Confinement, root: str, revisions: Sequence[str]) -> bytes:
     """A bundle of what `git rev-list` would list in the directory `root`, made behind these walls."""
     argv = ["git", "bundle", "create", "--quiet", "-", *revisions]
-    said = bytearray()
+    bundle = bytearray()
     async with await start(walls, argv, cwd=root, env=reduced(os.environ)) as child:
         try:
             async with within(BUNDLE_SECONDS):
                 while data := await child.stdio.read():
-                    said += data
-                    if len(said) > BUNDLE_CAP:
+                    bundle += data
+                    if len(bundle) > BUNDLE_CAP:
                         raise WorkspaceError(f"its commits have more than {BUNDLE_CAP} bytes")
                 code = await child.wait()
         except TimeoutError:
             raise WorkspaceError(f"its commits were not bundled within {BUNDLE_SECONDS:g} s") from None
     if code != 0:
         raise WorkspaceError(f"its commits are not in the branch: git bundle ended with {code}")
-    return bytes(said)
+    return bytes(bundle)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
-from treadle.agent.records import Named, Said, TurnBegan, effective
+from treadle.agent.records import MessageRecord, Named, TurnBegan, effective
 from treadle.agent.transcript import Transcript
 from treadle.io.files import write_atomic
 from treadle.io.paths import private_dir
@@ -27,7 +27,7 @@ from treadle.wire.oneshot.records import SPOKEN
 _SPACE = uuid.UUID("5e8c1e5a-9d57-4b53-9f0c-0f6b3f3c2b11")
 
 
-def kept_as_claude(transcript: Transcript, entrypoint: str) -> str:
+def write_claude_history(transcript: Transcript, entrypoint: str) -> str:
     """Write the whole history as it is now; returns where."""
     path = claude_path(transcript, entrypoint)
     private_dir(os.path.dirname(path))
@@ -50,7 +50,7 @@ def lines(transcript: Transcript, entrypoint: str) -> Iterator[dict[str, Any]]:
             at = record.ts
         elif isinstance(record, Named):
             name = record.name
-        if not isinstance(record, Said):
+        if not isinstance(record, MessageRecord):
             continue
         for part, (kind, message) in enumerate(_messages(record.message)):
             own = str(uuid.uuid5(_SPACE, f"{header.id}:{number}:{part}"))

@@ -41,8 +41,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     async def load(cls, spec: SessionSpec, environ: Mapping[str, str]) -> Configuration:
         env = {**environ, **spec.env}
-        told = spec.instructions
-        loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None, sources=told.sources)
+        instructions = spec.instructions
+        loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None, sources=instructions.sources)
         if spec.mode == "yolo" and not loaded.settings.bypass:
             raise ConfigError("the settings forbid to skip all permissions", hint="choose another --permission-mode")
         for missed in loaded.missed_hooks:
@@ -164,16 +164,16 @@ async def _run_key_command(command: str) -> str:
     from treadle.io.process.child import start
 
     child = await start(["/bin/sh", "-c", command])
-    said = b""
+    output = b""
     try:
         async with child, asyncio.timeout(KEY_COMMAND_SECONDS):
             while chunk := await child.stdio.read():
-                said = (said + chunk)[:4096]
+                output = (output + chunk)[:4096]
             code = await child.wait()
             words = await child.last_words()
     except TimeoutError:
         raise ConfigError(f"key_command took more than {KEY_COMMAND_SECONDS:g} s", hint="run it by hand") from None
-    key = said.decode(errors="replace").strip()
+    key = output.decode(errors="replace").strip()
     if code != 0 or not key:
         raise ConfigError(f"key_command printed no key (exit code {code}): {words.strip()}", hint="run it by hand")
     return key

@@ -53,7 +53,7 @@ def _expanded(place: str) -> str:
     return os.path.expanduser(os.path.expandvars(place))
 
 
-MOST_KEPT = 100
+MOST_PROTECTED = 100
 """Files that other programs obey and that are mounted read-only one by one, those nearest to the top. Each costs time
 at every command, and more than the one before."""
 
@@ -86,7 +86,7 @@ class Confining:
         self.sealing = Sealing(self._write, session, self.now, lambda: self.wanted, self._time_left)
         self._temp: str | None = None
         self._hidden = Matches((), lambda path: False)
-        self._kept = Matches((), lambda path: False)
+        self._read_only = Matches((), lambda path: False)
         self._obeyed = Matches(self._write, _is_obeyed, PACKAGES)
         self._allowed: Callable[[str], bool] = lambda path: False
         """Whether a person's rule allows this protected file to be written."""
@@ -94,7 +94,7 @@ class Confining:
         """Hosts that a person has allowed for the rest of the session."""
         self._registries: FoundHosts | None = None
         self._mode: Mode | None = None
-        self._told = False
+        self._warned = False
         self.above: Confining | None = None
         """That of the session which this one is a subagent of."""
         self._entered = False
@@ -118,7 +118,7 @@ class Confining:
         """Use these rules and this mode from now on."""
         self._mode = mode
         self._hidden = self._matches(rules.hidden_patterns())
-        self._kept = self._matches(rules.kept_patterns())
+        self._read_only = self._matches(rules.kept_patterns())
         self._allowed = rules.names_for_writing
 
     def _matches(self, wanted: list[str]) -> Matches:
@@ -152,7 +152,7 @@ class Confining:
         """Whether a command can reach nothing but the workspace, so that there is nothing to ask about."""
         return self.wanted and self.asked.network == "off" and not self.asked.hosts and methods.available().network
 
-    def said(self) -> str:
+    def in_words(self) -> str:
         """The limits of a command that is started now, in words; empty when it is not confined."""
         if not self.wanted:
             return ""
@@ -200,11 +200,11 @@ class Confining:
 
             self._registries = await asyncio.to_thread(registries.found, self.hosts)
 
-    def unkept(self) -> str:
+    def unenforced(self) -> str:
         """What the sandbox of this mode cannot enforce on this machine; recorded once."""
-        if self._told or not methods.asked_for(self.asked, self._mode):
+        if self._warned or not methods.asked_for(self.asked, self._mode):
             return ""
-        self._told = True
+        self._warned = True
         found = methods.available()
         if found.method is None:
             return "commands run without a sandbox: " + "; ".join(found.problems)
@@ -212,8 +212,8 @@ class Confining:
 
     def announced(self, emit: Callable[[Event], None]) -> Confinement | None:
         """`for_command`, after what the sandbox cannot do here was said once."""
-        if unkept := self.unkept():
-            emit(Warned(message=unkept, code="sandbox"))
+        if warning := self.unenforced():
+            emit(Warned(message=warning, code="sandbox"))
         return self.for_command()
 
     def for_command(self) -> Confinement | None:
@@ -231,14 +231,14 @@ class Confining:
             self.leave()
             return None
         self._entered = True
-        kept = dict.fromkeys((*self._protected(), *self._kept.find(), *self.asked.read_only))
-        held = {path: why for path, why in self.held().items() if path not in kept}
+        read_only = dict.fromkeys((*self._protected(), *self._read_only.find(), *self.asked.read_only))
+        held = {path: why for path, why in self.held().items() if path not in read_only}
         return msgspec.structs.replace(
             self.asked,
             network="off" if self.asked.network == "off" else "on",
             write=tuple(dict.fromkeys((*self._write, *self.asked.write))),
             mounts=(*self.asked.mounts, *self.sealing.mounts()),
-            read_only=(*kept, *held),
+            read_only=(*read_only, *held),
             held=tuple(held.items()),
             hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden, *self._credentials()))),
             temp=self._temporary(),
@@ -285,7 +285,7 @@ class Confining:
 
     def _searched(self, ruled: bool) -> set[str]:
         obeyed = [path for path in self._in_place() if not self._is_granted(path)]
-        return {*obeyed, *(self._kept.find() if ruled else ())}
+        return {*obeyed, *(self._read_only.find() if ruled else ())}
 
     def _in_place(self) -> list[str]:
         """The files in a person's own directory that other programs obey, at every depth. What an order changes in a
@@ -295,7 +295,7 @@ class Confining:
 
     def _protected(self) -> list[str]:
         found = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
-        found |= dict.fromkeys((*self.sealing.read_only(), *self._in_place()[:MOST_KEPT]))
+        found |= dict.fromkeys((*self.sealing.read_only(), *self._in_place()[:MOST_PROTECTED]))
         covered = [mount.target for mount in self.sealing.mounts()]
         return [path for path in found if not self._is_granted(path) and not places.is_under(path, *covered)]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from treadle.agent import images
 from treadle.agent.messages import AssistantMessage, ChatMessage, ModelRequest, ToolResult, UserMessage
-from treadle.agent.records import Compacted, Pruned, Said
+from treadle.agent.records import Compacted, MessageRecord, Pruned
 from treadle.agent.transcript import PRUNED, Transcript, prune, well_formed
 from treadle.errors import ContextOverflow, ProviderError, StorageError, TreadleError
 from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage, Warned
@@ -122,7 +122,7 @@ class Context:
         return True
 
     def add(self, message: ChatMessage, turn: str) -> None:
-        self.transcript.append(Said(message=message, turn=turn))
+        self.transcript.append(MessageRecord(message=message, turn=turn))
         self.messages.append(message)
         self._calls.update(_call_ids([message]))
 
@@ -161,7 +161,7 @@ class Context:
         formed = well_formed(left)
         # In memory first: a full disk must not cost the session what it can still hold here.
         self.messages[max(last, 0) :] = formed
-        self.transcript.append(*(Said(message=added, turn=turn) for added in formed[len(left) :]))
+        self.transcript.append(*(MessageRecord(message=added, turn=turn) for added in formed[len(left) :]))
 
     def reload(self) -> None:
         """Read the messages again after clearing or rewinding."""
@@ -242,9 +242,9 @@ class Context:
         self._emit(ContextHandoff())
         return True
 
-    def _begin_with(self, summary: str, kept: list[ChatMessage]) -> None:
-        self.transcript.append(Compacted(summary=summary, kept=len(kept)))
-        self.messages = [UserMessage(text=summary), *kept]
+    def _begin_with(self, summary: str, remaining: list[ChatMessage]) -> None:
+        self.transcript.append(Compacted(summary=summary, retained=len(remaining)))
+        self.messages = [UserMessage(text=summary), *remaining]
         self._counted = None
 
     def _cut(self) -> int:
@@ -260,8 +260,8 @@ class Context:
 
 def _request(messages: Iterable[ChatMessage]) -> str:
     """What a person said last, also when it was already handed over."""
-    said = [message.text for message in messages if isinstance(message, UserMessage)]
-    last = next((text for text in reversed(said) if not text.startswith(SUMMARY_MARK)), "")
+    prompts = [message.text for message in messages if isinstance(message, UserMessage)]
+    last = next((text for text in reversed(prompts) if not text.startswith(SUMMARY_MARK)), "")
     return last.rpartition(REQUEST_MARK)[2] if last.startswith(HANDOFF_MARK) else last
 
 

@@ -247,7 +247,7 @@ class Detached:
             event = _event(line)
             if event is not None:
                 emit(event)
-                seen += kept(event)
+                seen += is_stored(event)
         return seen
 
     async def stop(self, wanted: str, reason: str = "") -> None:
@@ -299,7 +299,7 @@ async def lines_of(stream: FdStream) -> AsyncIterator[bytes]:
             yield line
 
 
-def kept(event: Event) -> bool:
+def is_stored(event: Event) -> bool:
     """Whether it goes to disk: snapshots do; the pieces of what an agent says are in its log."""
     return isinstance(event, TaskGroupChanged) or (isinstance(event, TaskChanged) and event.task is not None)
 

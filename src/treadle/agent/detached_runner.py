@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.detached import Detached, control, kept, lines_of
+from treadle.agent.detached import Detached, control, is_stored, lines_of
 from treadle.agent.native import NativeAgent
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
@@ -32,15 +32,15 @@ class GroupRecord:
 
     def __init__(self, directory: str) -> None:
         self._path = os.path.join(directory, "events.jsonl")
-        self._kept: list[bytes] = []
+        self._stored: list[bytes] = []
         self._followers: set[asyncio.Queue[bytes | None]] = set()
 
     def add(self, event: Event) -> None:
         if not isinstance(event, TaskChanged | TaskGroupChanged):
             return
         line = encode(event)
-        if kept(event):
-            self._kept.append(line)
+        if is_stored(event):
+            self._stored.append(line)
             try:
                 files.append_line(self._path, line)
             except StorageError as error:
@@ -55,7 +55,7 @@ class GroupRecord:
 
     async def follow(self, stream: Stream, after: int) -> None:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(FOLLOWER_ROOM)
-        past = self._kept[after:]
+        past = self._stored[after:]
         self._followers.add(queue)
         try:
             for line in past:

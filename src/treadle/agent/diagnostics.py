@@ -66,8 +66,8 @@ class Diagnostics:
 
     async def after(self, access: Access) -> str:
         """What checkers have to say after a tool has written these paths; mostly nothing."""
-        said = [await self._ask(one, access.paths) for one in CHECKERS] if access.kind == "write" else []
-        return "".join(f"\n{text}" for text in said if text)
+        findings = [await self._ask(one, access.paths) for one in CHECKERS] if access.kind == "write" else []
+        return "".join(f"\n{text}" for text in findings if text)
 
     async def _ask(self, checker: Checker, paths: tuple[str, ...]) -> str:
         name = checker.argv[0]

@@ -82,8 +82,8 @@ class EventHooks:
             answers = await self.ask("UserPromptSubmit", "", {"prompt": prompt})
         except TreadleError as error:
             return f"a hook could not be asked: {error}", ""
-        for said in answers:
-            if (reason := _blocked(said)) is not None:
+        for answer in answers:
+            if (reason := _blocked(answer)) is not None:
                 return reason, ""
         return None, "".join(f"{more}\n\n" for more in _contexts(answers))
 
@@ -91,8 +91,8 @@ class EventHooks:
         """When a session begins: text to put in front of its first prompt."""
         if not self.hears("SessionStart"):
             return ""
-        told = {"source": source, "model": model} if model else {"source": source}
-        answers = await self._look("SessionStart", source, told)
+        payload = {"source": source, "model": model} if model else {"source": source}
+        answers = await self._look("SessionStart", source, payload)
         return "".join(f"{more}\n\n" for more in _contexts(answers))
 
     async def ended(self, reason: str) -> None:
@@ -111,17 +111,17 @@ class EventHooks:
             return f"a hook could not be asked: {error}"
         decision: Literal["allow", "ask", ""] = ""
         why, changed = "", None
-        for said in answers:
-            if said.get("continue") is False:
-                await self._end_turn(str(said.get("stopReason") or "a hook ended the turn"))
-            if (reason := _blocked(said)) is not None:
+        for answer in answers:
+            if answer.get("continue") is False:
+                await self._end_turn(str(answer.get("stopReason") or "a hook ended the turn"))
+            if (reason := _blocked(answer)) is not None:
                 context = "\n".join(_contexts(answers))
                 return HookVerdict(decision="deny", reason=reason, context=context) if context else reason
-            specific = _specific(said)
-            wanted = specific.get("permissionDecision") or said.get("decision")
+            specific = _specific(answer)
+            wanted = specific.get("permissionDecision") or answer.get("decision")
             if wanted == "ask" or wanted in ("allow", "approve") and not decision:  # the stricter of several
                 decision = "ask" if wanted == "ask" else "allow"
-                why = str(specific.get("permissionDecisionReason") or said.get("reason") or "")
+                why = str(specific.get("permissionDecisionReason") or answer.get("reason") or "")
             if isinstance(specific.get("updatedInput"), dict):
                 changed = to_ours(use.tool, specific["updatedInput"])
         context = "\n".join(_contexts(answers))
@@ -131,20 +131,20 @@ class EventHooks:
 
     async def _post_tool(self, use: Use, result: str, ok: bool) -> str | HookVerdict | None:
         ok = ok and not use.exit_code
-        told = {**_input(use), **(_response(use, result) if ok else {"error": result, "is_interrupt": False})}
+        payload = {**_input(use), **(_response(use, result) if ok else {"error": result, "is_interrupt": False})}
         if use.duration_ms is not None:
-            told["duration_ms"] = use.duration_ms
+            payload["duration_ms"] = use.duration_ms
         try:
-            answers = await self.ask("PostToolUse" if ok else "PostToolUseFailure", use.tool, told, use)
+            answers = await self.ask("PostToolUse" if ok else "PostToolUseFailure", use.tool, payload, use)
         except TreadleError as error:
             return f"(a hook could not be asked: {error})"
         added, replaced = [], None
-        for said in answers:
-            if said.get("continue") is False:
-                await self._end_turn(str(said.get("stopReason") or "a hook ended the turn"))
-            added += [text for text in (_blocked(said), _specific(said).get("additionalContext")) if text]
+        for answer in answers:
+            if answer.get("continue") is False:
+                await self._end_turn(str(answer.get("stopReason") or "a hook ended the turn"))
+            added += [text for text in (_blocked(answer), _specific(answer).get("additionalContext")) if text]
             for name in ("updatedMCPToolOutput", "updatedToolOutput"):
-                if (value := _specific(said).get(name)) is not None:
+                if (value := _specific(answer).get(name)) is not None:
                     replaced = _shown(value)
         context = "\n".join(map(str, added))
         return context or None if replaced is None else HookVerdict(context=context, result=replaced)
@@ -153,57 +153,57 @@ class EventHooks:
         """Why the turn must go on, if a hook says so."""
         return await self._stopping("Stop", "", {}, text)
 
-    async def _stopping(self, event: str, subject: str, told: dict[str, Any], text: str) -> str | None:
-        told = {**told, "stop_hook_active": self._going_on, "last_assistant_message": text}
+    async def _stopping(self, event: str, subject: str, payload: dict[str, Any], text: str) -> str | None:
+        payload = {**payload, "stop_hook_active": self._going_on, "last_assistant_message": text}
         reasons: list[str] = []
-        for said in await self._look(event, subject, told):
-            if said.get("continue") is False:
+        for answer in await self._look(event, subject, payload):
+            if answer.get("continue") is False:
                 reasons.clear()
                 break
-            if said.get("decision") == "block":
-                reasons.append(str(said.get("reason") or "a hook wants you to go on"))
-            elif isinstance(more := _specific(said).get("additionalContext"), str):
+            if answer.get("decision") == "block":
+                reasons.append(str(answer.get("reason") or "a hook wants you to go on"))
+            elif isinstance(more := _specific(answer).get("additionalContext"), str):
                 reasons.append(more)
         self._going_on = bool(reasons)
         return "\n".join(reasons) or None
 
-    async def _event(self, event: str, told: dict[str, Any]) -> HookVerdict | None:
+    async def _event(self, event: str, payload: dict[str, Any]) -> HookVerdict | None:
         """What hooks say to an event that is no tool call: a reason against it, or text for the model."""
-        subject = str(next((told[name] for name in _SUBJECTS if told.get(name)), ""))
+        subject = str(next((payload[name] for name in _SUBJECTS if payload.get(name)), ""))
         if event == "SubagentStop":
-            more = await self._stopping(event, subject, told, str(told.get("last_assistant_message", "")))
+            more = await self._stopping(event, subject, payload, str(payload.get("last_assistant_message", "")))
             return HookVerdict(context=more) if more else None
         if event == "PermissionRequest":
-            return await self._requested(told)
+            return await self._requested(payload)
         if event == "PostToolBatch":
-            told = {"tool_calls": [_as_theirs(call) for call in told["tool_calls"]]}
+            payload = {"tool_calls": [_as_theirs(call) for call in payload["tool_calls"]]}
         if event in FORBIDDING:
             try:
-                answers = await self.ask(event, subject, told)
+                answers = await self.ask(event, subject, payload)
             except TreadleError as error:
                 return HookVerdict(decision="deny", reason=f"a hook could not be asked: {error}")
         else:
-            answers = await self._look(event, subject, told)
-        reason = next((found for said in answers if (found := _blocked(said)) is not None), None)
+            answers = await self._look(event, subject, payload)
+        reason = next((found for answer in answers if (found := _blocked(answer)) is not None), None)
         context = "\n".join(_contexts(answers))
         if reason is None and not context:
             return None
         return HookVerdict(decision="" if reason is None else "deny", reason=reason or "", context=context)
 
-    async def _requested(self, told: dict[str, Any]) -> HookVerdict | None:
+    async def _requested(self, payload: dict[str, Any]) -> HookVerdict | None:
         """A hook may answer a permission question in place of a person."""
-        tool = str(told["tool_name"])
-        use = told.pop("use", None)
-        given = {**told, "tool_name": USED.get(tool, tool), "tool_input": to_theirs(tool, told.get("tool_input"))}
+        tool = str(payload["tool_name"])
+        use = payload.pop("use", None)
+        given = {**payload, "tool_name": USED.get(tool, tool), "tool_input": to_theirs(tool, payload.get("tool_input"))}
         given["permission_suggestions"] = suggested(tuple(given.pop("always", ())), str(given.pop("kind", "")))
         try:
             answers = await self.ask("PermissionRequest", tool, given, use)
         except TreadleError as error:
             return HookVerdict(decision="deny", reason=f"a hook could not be asked: {error}")
         found = None
-        for said in answers:
-            decision = _specific(said).get("decision")
-            if (reason := _blocked(said)) is not None:
+        for answer in answers:
+            decision = _specific(answer).get("decision")
+            if (reason := _blocked(answer)) is not None:
                 return HookVerdict(decision="deny", reason=reason)
             if not isinstance(decision, dict):
                 continue
@@ -218,10 +218,10 @@ class EventHooks:
                 )
         return found
 
-    async def _look(self, event: str, subject: str, told: dict[str, Any]) -> list[dict[str, Any]]:
+    async def _look(self, event: str, subject: str, payload: dict[str, Any]) -> list[dict[str, Any]]:
         """Ask hooks that can forbid nothing: if one fails, that is only said."""
         try:
-            return await self.ask(event, subject, told)
+            return await self.ask(event, subject, payload)
         except TreadleError as error:
             self._warn(f"a hook of {event} could not be asked: {error}")
             return []
@@ -230,17 +230,19 @@ class EventHooks:
         if self.stop_turn is not None:
             await self.stop_turn(reason)
 
-    async def ask(self, event: str, subject: str, told: dict[str, Any], use: Use | None = None) -> list[dict[str, Any]]:
+    async def ask(
+        self, event: str, subject: str, payload: dict[str, Any], use: Use | None = None
+    ) -> list[dict[str, Any]]:
         """The answers of all matching hooks, which are asked at the same time, in their order."""
         known = self.described()
         if event not in ("Stop", "SubagentStop"):
             known = {name: value for name, value in known.items() if name not in ("background_tasks", "session_crons")}
-        given = {**known, "cwd": self._cwd, "hook_event_name": event, **told}
+        given = {**known, "cwd": self._cwd, "hook_event_name": event, **payload}
         wanted = [self._run(hook, given) for hook in self._matching(event, subject, use)]
         answers = await asyncio.gather(*wanted, *self.further(event, subject, given))
-        for said in answers:
-            if isinstance(said.get("systemMessage"), str):
-                self._warn(said["systemMessage"])
+        for answer in answers:
+            if isinstance(answer.get("systemMessage"), str):
+                self._warn(answer["systemMessage"])
         return answers
 
     def _matching(self, event: str, subject: str, use: Use | None) -> list[CommandHook]:
@@ -279,12 +281,12 @@ class EventHooks:
 
 
 def _input(use: Use) -> dict[str, Any]:
-    told = {
+    payload = {
         "tool_name": USED.get(use.tool, use.tool),
         "tool_input": to_theirs(use.tool, use.args),
         "tool_use_id": use.call,
     }
-    return {**told, "agent_id": use.agent, "agent_type": use.agent_type} if use.agent else told
+    return {**payload, "agent_id": use.agent, "agent_type": use.agent_type} if use.agent else payload
 
 
 def _as_theirs(call: dict[str, Any]) -> dict[str, Any]:
@@ -310,12 +312,12 @@ def _response(use: Use, result: str) -> dict[str, Any]:
 
 
 def _contexts(answers: list[dict[str, Any]]) -> list[str]:
-    found = [_specific(said).get("additionalContext") for said in answers]
+    found = [_specific(answer).get("additionalContext") for answer in answers]
     return [text for text in found if isinstance(text, str) and text]
 
 
-def _specific(said: dict[str, Any]) -> dict[str, Any]:
-    found = said.get("hookSpecificOutput")
+def _specific(answer: dict[str, Any]) -> dict[str, Any]:
+    found = answer.get("hookSpecificOutput")
     return found if isinstance(found, dict) else {}
 
 
@@ -331,13 +333,13 @@ def _shown(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _blocked(said: dict[str, Any]) -> str | None:
+def _blocked(answer: dict[str, Any]) -> str | None:
     """Why this answer blocks, in its newer or older form; None when it does not."""
-    specific = _specific(said)
+    specific = _specific(answer)
     if specific.get("permissionDecision") == "deny":
         return str(specific.get("permissionDecisionReason") or "a hook denied it")
-    if said.get("decision") in ("block", "deny"):
-        return str(said.get("reason") or "a hook blocked it")
-    if said.get("continue") is False:
-        return str(said.get("stopReason") or "a hook ended the turn")
+    if answer.get("decision") in ("block", "deny"):
+        return str(answer.get("reason") or "a hook blocked it")
+    if answer.get("continue") is False:
+        return str(answer.get("stopReason") or "a hook ended the turn")
     return None

@@ -24,7 +24,7 @@ Answer with one JSON object and nothing else: {"ok": true, "reason": "..."} to l
 
 async def run(
     hook: CommandHook,
-    told: dict[str, Any],
+    payload: dict[str, Any],
     cwd: str,
     warn: Warn,
     env: Mapping[str, str],
@@ -32,7 +32,7 @@ async def run(
 ) -> dict[str, Any]:
     """The hook's answer. Raises Unsupported when it could not run, took too long, or failed and is strict."""
     if hook.prompt:
-        return await _asked(hook, told, judge)
+        return await _asked(hook, payload, judge)
     from treadle.io.process.child import start  # imported here because few runs have hooks
     from treadle.io.process.consulted import consult
 
@@ -40,20 +40,20 @@ async def run(
     try:
         child = await start(_argv(hook, given), env=given, cwd=cwd, stdin="pipe", stdout="pipe")
         async with child:
-            said = await consult(child, msgspec.json.encode(told), hook.timeout)
+            ran = await consult(child, msgspec.json.encode(payload), hook.timeout)
     except TreadleError as error:
         raise Unsupported(f"the {hook.event} hook {hook.label} could not run: {error}") from error
-    if said.exit_code is None:
+    if ran.exit_code is None:
         raise Unsupported(f"the {hook.event} hook {hook.label} took more than {hook.timeout:g} s")
-    if said.exit_code == BLOCK:
-        return {"decision": "block", "reason": said.stderr.strip() or f"blocked by the hook {hook.command}"}
-    if said.exit_code:
-        failed = f"the {hook.event} hook {hook.label} failed with exit code {said.exit_code}: {said.stderr.strip()}"
+    if ran.exit_code == BLOCK:
+        return {"decision": "block", "reason": ran.stderr.strip() or f"blocked by the hook {hook.command}"}
+    if ran.exit_code:
+        failed = f"the {hook.event} hook {hook.label} failed with exit code {ran.exit_code}: {ran.stderr.strip()}"
         if hook.strict:
             raise Unsupported(failed)
         warn(failed)
         return {}
-    return _answer(hook, said.stdout)
+    return _answer(hook, ran.stdout)
 
 
 def _argv(hook: CommandHook, env: Mapping[str, str]) -> list[str]:
@@ -76,11 +76,11 @@ def _answer(hook: CommandHook, text: str) -> dict[str, Any]:
     return {}
 
 
-async def _asked(hook: CommandHook, told: dict[str, Any], judge: ModelCall | None) -> dict[str, Any]:
+async def _asked(hook: CommandHook, payload: dict[str, Any], judge: ModelCall | None) -> dict[str, Any]:
     """A model's verdict. What cannot be read is no consent."""
     if judge is None:
         raise Unsupported(f"the {hook.event} hook {hook.label} is a question to a model, which cannot be asked here")
-    described = msgspec.json.encode(told).decode()
+    described = msgspec.json.encode(payload).decode()
     question = hook.prompt.replace("$ARGUMENTS", described)
     if "$ARGUMENTS" not in hook.prompt:
         question = f"{hook.prompt}\n\n{described}"
@@ -98,10 +98,10 @@ async def _asked(hook: CommandHook, told: dict[str, Any], judge: ModelCall | Non
         raise Unsupported(f"the {hook.event} hook {hook.label} got no yes or no from the model: {text[:100]!r}")
     if verdict.ok:
         return {}
-    said = {"decision": "block", "reason": verdict.reason or "the model that a hook asked said no"}
+    refusal = {"decision": "block", "reason": verdict.reason or "the model that a hook asked said no"}
     if hook.goes_on or hook.event in ("Stop", "SubagentStop"):  # there, blocking means that the agent goes on
-        return said
-    return {**said, "continue": False, "stopReason": said["reason"]}
+        return refusal
+    return {**refusal, "continue": False, "stopReason": refusal["reason"]}
 
 
 class PromptVerdict(msgspec.Struct, frozen=True):

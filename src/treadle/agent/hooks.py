@@ -62,21 +62,21 @@ class ShellHooks:
         added = ""
         for hook, matches in self._post:
             if matches(access):
-                told = {**_call(name, args, access), "result": result, "ok": ok}
-                ran = await self._run(hook, "post_tool", told)
-                said = ran.stderr if ran.exit_code == BLOCK else ran.stdout
-                added += f"\n{said.rstrip()}" if said.strip() else ""
+                payload = {**_call(name, args, access), "result": result, "ok": ok}
+                ran = await self._run(hook, "post_tool", payload)
+                text = ran.stderr if ran.exit_code == BLOCK else ran.stdout
+                added += f"\n{text.rstrip()}" if text.strip() else ""
         return added
 
     async def turn_end(self, outcome: str, text: str) -> None:
         for hook, _ in self._end:
             await self._run(hook, "turn_end", {"outcome": outcome, "text": text})
 
-    async def _run(self, hook: Hook, event: str, told: dict[str, Any]) -> Consulted:
+    async def _run(self, hook: Hook, event: str, payload: dict[str, Any]) -> Consulted:
         from treadle.io.process.consulted import Consulted, consult  # imported here because few sessions have hooks
         from treadle.io.sandbox.start import start
 
-        message = {"event": event, "session_id": self._session, "cwd": self._cwd, **told}
+        message = {"event": event, "session_id": self._session, "cwd": self._cwd, **payload}
         env = {**self._env, "TREADLE_HOOK_EVENT": event, "TREADLE_SESSION_ID": self._session}
         try:
             argv = ["/bin/sh", "-c", hook.command]
@@ -89,8 +89,8 @@ class ShellHooks:
         if ran.exit_code is None:
             self._warn(f"the {event} hook {hook.command!r} was stopped: it took more than {hook.timeout:g} s")
         elif ran.exit_code not in (0, BLOCK):
-            said = f": {ran.stderr.strip()}" if ran.stderr.strip() else ""
-            self._warn(f"the {event} hook {hook.command!r} failed with exit code {ran.exit_code}{said}")
+            detail = f": {ran.stderr.strip()}" if ran.stderr.strip() else ""
+            self._warn(f"the {event} hook {hook.command!r} failed with exit code {ran.exit_code}{detail}")
             return Consulted(exit_code=ran.exit_code)
         return ran
 

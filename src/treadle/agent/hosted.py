@@ -63,8 +63,8 @@ class HostedSession(BaseSession):
         self.spec, self.configuration = spec, self.permissions.configuration
 
     def adapt(self, *, instructions: Instructions | None = None, subagents: tuple[Subagent, ...] = ()) -> None:
-        told, every = instructions or self.spec.instructions, (*self.spec.subagents, *subagents)
-        self.spec = msgspec.structs.replace(self.spec, instructions=told, subagents=every)
+        instructed, every = instructions or self.spec.instructions, (*self.spec.subagents, *subagents)
+        self.spec = msgspec.structs.replace(self.spec, instructions=instructed, subagents=every)
         self.read_project()
 
     async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
@@ -117,12 +117,16 @@ class HostedSession(BaseSession):
 
     async def _switch_model(self, model: str) -> None:
         provider = self.configuration.provider(model)
-        told: dict[str, Any] = {"from_model": self.provider.model, "to_model": provider.model, "requested_model": model}
-        told |= {"source": "sdk", "context_tokens": self.context.tokens()}
-        said = await self._hooks.event("PreModelSwitch", told)
-        if said.decision == "deny":
+        payload: dict[str, Any] = {
+            "from_model": self.provider.model,
+            "to_model": provider.model,
+            "requested_model": model,
+        }
+        payload |= {"source": "sdk", "context_tokens": self.context.tokens()}
+        verdict = await self._hooks.event("PreModelSwitch", payload)
+        if verdict.decision == "deny":
             await provider.aclose()
-            raise Denied(f"the model stays {self.provider.model}, because a hook is against another: {said.reason}")
+            raise Denied(f"the model stays {self.provider.model}, because a hook is against another: {verdict.reason}")
         if self.weak is self.provider:
             self.weak = provider
         self.provider = provider
@@ -130,14 +134,19 @@ class HostedSession(BaseSession):
         self._owned.append(provider)  # the old one may still serve a background task: all are closed at the end
         self.model = model
         self.transcript.append(Switched(model=model))
-        await self._hooks.event("PostModelSwitch", told)
+        await self._hooks.event("PostModelSwitch", payload)
 
     async def expanding(self, name: str, args: str, kind: str) -> None:
         """Before a command of the project, or a skill, becomes a prompt; raises Denied if a hook is against it."""
-        told = {"expansion_type": "slash_command", "command_name": name, "command_args": args, "command_source": kind}
-        said = await self._hooks.event("UserPromptExpansion", {**told, "prompt": f"/{name} {args}".rstrip()})
-        if said.decision == "deny":
-            raise Denied(f"a hook is against /{name}: {said.reason}")
+        payload = {
+            "expansion_type": "slash_command",
+            "command_name": name,
+            "command_args": args,
+            "command_source": kind,
+        }
+        verdict = await self._hooks.event("UserPromptExpansion", {**payload, "prompt": f"/{name} {args}".rstrip()})
+        if verdict.decision == "deny":
+            raise Denied(f"a hook is against /{name}: {verdict.reason}")
 
     async def tell_failure(self, text: str) -> None:
         await self._hooks.event("StopFailure", {"error": "unknown", "last_assistant_message": text})
@@ -167,22 +176,22 @@ class HostedSession(BaseSession):
     def asked_now(self) -> dict[str, Any]:
         """The prompt that is being worked on, by a stable id, and how hard the model is to think, if that was said."""
         effort = self.spec.thinking.effort
-        told: dict[str, Any] = {"effort": {"level": effort}} if effort else {}
+        payload: dict[str, Any] = {"effort": {"level": effort}} if effort else {}
         running = [task for task in self.tasks.list() if task.status not in FINISHED]
-        told["background_tasks"] = [
+        payload["background_tasks"] = [
             {"id": task.id, "type": "subagent" if task.kind == "agent" else "shell", "status": task.status}
             | {"description": task.label}
             for task in running
         ]
-        told["session_crons"] = []
+        payload["session_crons"] = []
         if self._current is not None:
-            told["prompt_id"] = str(uuid5(NAMESPACE_OID, f"{self.id}/{self._current.id}"))
-        return told
+            payload["prompt_id"] = str(uuid5(NAMESPACE_OID, f"{self.id}/{self._current.id}"))
+        return payload
 
     def _tell_withheld(self, event: Event) -> None:
         """When the first command runs: which variables of the caller it does not see."""
         if self._withheld and type(event) is CommandRun:
             names, self._withheld = ", ".join(self._withheld), []
             hint = "name one in `env` of the settings to pass it on"
-            said = f"commands do not see what looks like a secret: {names} ({hint})"
-            self.emit(Warned(message=said, code="environment"))
+            warning = f"commands do not see what looks like a secret: {names} ({hint})"
+            self.emit(Warned(message=warning, code="environment"))

@@ -37,18 +37,18 @@ async def run_inside(
         shown = (Mount(source=into, target=f"{ROOM}/in"), Mount(source=out, target=f"{ROOM}/out", write=True))
         walls = replace(walls, network="off", hosts=(), sockets=(), relay=None, mounts=(*walls.mounts, *shown))
         own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **(env or {})}
-        said, seconds = b"", at_most(INSIDE_SECONDS if given else LOOK_SECONDS)
+        output, seconds = b"", at_most(INSIDE_SECONDS if given else LOOK_SECONDS)
         try:
             async with within(seconds):
                 child = await start(walls, ["/bin/sh", "-c", script], cwd=cwd, env=own, stderr="stdout")
                 async with child:
                     while data := await child.stdio.read():
-                        said = (said + data)[-4096:]
+                        output = (output + data)[-4096:]
                     code = await child.wait()
         except TimeoutError as error:
             raise TimedOut(f"git did not end within {round(seconds, 1):g} s") from error
         if code:
-            raise LocalError(f"git says: {said.decode(errors='replace').strip()[-500:] or f'exit code {code}'}")
+            raise LocalError(f"git says: {output.decode(errors='replace').strip()[-500:] or f'exit code {code}'}")
         return await asyncio.to_thread(_files, out)
 
 

@@ -39,7 +39,7 @@ class IsolatedPlace:
         """What is missing here that a person might expect."""
         self.problems: list[str] = []
         """What could not be taken into the branch, and is only here."""
-        self.kept = True
+        self.exists = True
         self.published = False
 
     async def release(self) -> None:
@@ -83,13 +83,13 @@ class IsolatedPlace:
             return None
 
     def discard(self) -> None:
-        self.kept = False
+        self.exists = False
         self._workspace.discard()
 
 
 @asynccontextmanager
 async def isolated(cwd: str, label: str) -> AsyncIterator[IsolatedPlace]:
-    """A directory with the files of the commit that `cwd` has checked out. Afterwards `kept` says whether it exists."""
+    """A directory with the files of the commit that `cwd` has checked out. Afterwards `exists` says if it is there."""
     making = asyncio.ensure_future(asyncio.to_thread(_make, cwd, label))
     try:
         place = await asyncio.shield(making)
@@ -125,17 +125,17 @@ def _make(cwd: str, label: str) -> IsolatedPlace:
 
 async def take_over(top: str) -> list[str]:
     """Make branches of what tasks that were killed have left of the repository at `top`. Returns what to tell."""
-    base, said = os.path.join(state_dir(), "worktrees"), []
+    base, notes = os.path.join(state_dir(), "worktrees"), []
     for name in sorted(await asyncio.to_thread(os.listdir, base)):
         directory = os.path.join(base, name)
         if os.path.exists(os.path.join(directory, OWNED)):  # one that is kept for a person has none
             try:
-                said += await _take_over(directory, top)
+                notes += await _take_over(directory, top)
             except Busy:
                 continue  # it lives, or another session takes it over
             except (TreadleError, OSError) as error:
-                said.append(f"a task was killed, and its work is only in {directory}: {error}")
-    return said
+                notes.append(f"a task was killed, and its work is only in {directory}: {error}")
+    return notes
 
 
 async def _take_over(directory: str, top: str) -> list[str]:
@@ -151,7 +151,7 @@ async def _take_over(directory: str, top: str) -> list[str]:
         return []
     place = IsolatedPlace(workspace, os.path.basename(directory).rpartition("-")[0], held)
     await place.release()
-    if not place.kept:
+    if not place.exists:
         return []
     made = f"is now the branch {place.branch}, and" if place.published else "is"
     return [f"a task was killed before it ended: its work {made} in {place.top}", *place.problems]

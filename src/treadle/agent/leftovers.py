@@ -99,47 +99,47 @@ def unfinished(left: Leftover) -> list[str]:
 
 async def adopt(top: str) -> list[str]:
     """Take over what killed sessions have left of the checkout at `top`. Returns what a person should know."""
-    said: list[str] = []
+    notes: list[str] = []
     for left in await asyncio.to_thread(find):
         if left.record.top != top:
             continue
         try:
             with locked(os.path.join(left.home, OWNED), 0):
-                said += await _adopt(left)
+                notes += await _adopt(left)
         except Busy:
             continue  # another session does it
         except (TreadleError, OSError) as error:
-            said.append(
+            notes.append(
                 f"session {left.record.session} ended before its commits were taken over: they are kept in"
                 f" {left.private} ({error})"
             )
-    return said
+    return notes
 
 
 async def _adopt(left: Leftover) -> list[str]:
-    said = []
+    notes = []
     user = await asyncio.to_thread(UserRepository.at, left.record.top)
     if user is None:
         raise WorkspaceError(f"{left.record.top} is no longer a checkout")
     if await asyncio.to_thread(staging.release, user, os.path.join(left.directory, LOCK)):
-        said.append(f"session {left.record.session} was killed while it held the index of {left.record.top}: unlocked")
+        notes.append(f"session {left.record.session} was killed while it held the index of {left.record.top}: unlocked")
     missing, unnamed = await asyncio.to_thread(_not_taken, left, user)
     if missing or unnamed:
         if missing:
             await _receive(left, user, missing)
         made = await asyncio.to_thread(_name, left, user, [*missing, *unnamed])
-        said.append(
+        notes.append(
             f"session {left.record.session} ended before its commits were taken over: they are now {', '.join(made)}"
         )
     if stopped := unfinished(left):
         name = left.record.session
-        said.append(
+        notes.append(
             f"session {name} left work unfinished in its own repository ({', '.join(stopped)}):"
             f" `treadle git adopt {name}` takes it over, `treadle git drop {name}` removes it"
         )
     else:
         await asyncio.to_thread(_remove, left)
-    return said
+    return notes
 
 
 # What a person asks for...

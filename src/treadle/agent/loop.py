@@ -69,7 +69,7 @@ class Hooks(Protocol):
         """What the model reads: the result, or what a hook puts in its place, and what hooks add."""
         ...
 
-    async def event(self, name: str, told: dict[str, Any]) -> HookVerdict:
+    async def event(self, name: str, payload: dict[str, Any]) -> HookVerdict:
         """What hooks say to another event."""
         ...
 
@@ -111,10 +111,10 @@ class TurnLoop:
     def __init__(self, turn: Turn, parts: Parts) -> None:
         self.turn = turn
         self.parts = parts
-        self._untold: dict[str, ToolEnded] = {}
+        self._unreported: dict[str, ToolEnded] = {}
         """The ends of calls whose results are not in history yet."""
         self.running: dict[str, asyncio.Task[ToolResult]] = {}
-        self._said: list[str] = []
+        self._answers: list[str] = []
         self._partial: list[str] = []
         self._continued = 0
 
@@ -167,8 +167,8 @@ class TurnLoop:
             self.parts.emit(
                 Warned(message=f"the answer is still cut off after {CONTINUATIONS} continuations", code="output_limit")
             )
-        self.turn.text = self._said[-1]
-        self._said = []
+        self.turn.text = self._answers[-1]
+        self._answers = []
         return self.turn.ending("completed", stop_reason=reply.finish)
 
     def _save_partial_turn(self) -> None:
@@ -178,8 +178,8 @@ class TurnLoop:
         partial = "".join(self._partial)
         if partial:
             self._say(partial)
-        if self._said:
-            turn.text = "\n\n".join(text for text in self._said if text)
+        if self._answers:
+            turn.text = "\n\n".join(text for text in self._answers if text)
         try:
             if partial:
                 context.add(AssistantMessage(text=partial, model=self.parts.provider.model), turn.id)
@@ -190,9 +190,9 @@ class TurnLoop:
     def _say(self, text: str) -> None:
         """A continued answer is one answer, in as many pieces as it took."""
         if self._continued:
-            self._said[-1] += text
+            self._answers[-1] += text
         else:
-            self._said.append(text)
+            self._answers.append(text)
 
     # The model
 
@@ -299,9 +299,9 @@ class TurnLoop:
         parts.context.counted(usage)
 
     async def _summarise(self, messages: tuple[ChatMessage, ...]) -> str:
-        said = await self.parts.hooks.event("PreCompact", {"trigger": "auto", "custom_instructions": None})
-        if said.decision == "deny":  # without room the turn cannot go on
-            self.parts.emit(Warned(message=f"compacted although a hook is against it: {said.reason}", code="hook"))
+        verdict = await self.parts.hooks.event("PreCompact", {"trigger": "auto", "custom_instructions": None})
+        if verdict.decision == "deny":  # without room the turn cannot go on
+            self.parts.emit(Warned(message=f"compacted although a hook is against it: {verdict.reason}", code="hook"))
         text = await summarise(self.parts.weak, self.parts.emit, messages)
         await self.parts.hooks.event("PostCompact", {"trigger": "auto", "compact_summary": text})
         return text
@@ -324,8 +324,8 @@ class TurnLoop:
         """Hooks learn of all calls of a reply together, and may say something to the model."""
         names = ("tool_name", "tool_input", "tool_use_id", "tool_response")
         every = zip(calls, self._results(calls), strict=True)
-        told = [dict(zip(names, (call.name, call.arguments, call.id, result), strict=True)) for call, result in every]
-        if more := (await self.parts.hooks.event("PostToolBatch", {"tool_calls": told})).context:
+        ran = [dict(zip(names, (call.name, call.arguments, call.id, result), strict=True)) for call, result in every]
+        if more := (await self.parts.hooks.event("PostToolBatch", {"tool_calls": ran})).context:
             self.turn.steering.append(more)
 
     async def _run_at_once(self, calls: Iterable[ToolCall]) -> None:
@@ -341,7 +341,7 @@ class TurnLoop:
     def _keep(self, result: ToolResult) -> None:
         """Write it to history first, then report it: a crash must not forget what someone was told is done."""
         self.parts.context.add(result, self.turn.id)
-        ended = self._untold.pop(result.call, None)
+        ended = self._unreported.pop(result.call, None)
         if ended is not None:
             self.parts.emit(ended)
 
@@ -385,9 +385,9 @@ class TurnLoop:
         return ToolResult(call=call.id, name=call.name, text=text, ok=ok, images=tuple(context.images))
 
     def _bug(self, call: ToolCall, error: Exception) -> str:
-        said = error_info(error).message
-        self.parts.emit(Warned(message=f"{call.name} failed unexpectedly: {said}", code="tool_bug"))
-        return f"Error: this tool has a bug: {said}"
+        message = error_info(error).message
+        self.parts.emit(Warned(message=f"{call.name} failed unexpectedly: {message}", code="tool_bug"))
+        return f"Error: this tool has a bug: {message}"
 
     async def _permitted(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
         parts = self.parts
@@ -398,12 +398,12 @@ class TurnLoop:
             tool = parts.tools.get(call.name)
             args: Any = registry.decode(tool, call.arguments)
             access = tool.access(args, context.resolve)
-            said = await parts.hooks.judge(call.id, tool.name, plain, access)
-            if said.args is not None and said.args != plain:
-                plain = said.args
+            verdict = await parts.hooks.judge(call.id, tool.name, plain, access)
+            if verdict.args is not None and verdict.args != plain:
+                plain = verdict.args
                 args = registry.decode(tool, msgspec.json.encode(plain).decode())
                 access = tool.access(args, context.resolve)
-            decision, permitted = await parts.permit(call.id, tool, args, access, context.resolve, said, plain)
+            decision, permitted = await parts.permit(call.id, tool, args, access, context.resolve, verdict, plain)
             if permitted is not args:  # a person changed them
                 plain, access = registry.plain(permitted), tool.access(permitted, context.resolve)
         except TreadleError as error:
@@ -414,15 +414,15 @@ class TurnLoop:
                 decision = Decision(verdict="deny", reason=blocked or "a hook blocked it", by="hook")
         if decision.verdict != "allow":
             parts.emit(ToolDenied(call=call.id, name=tool.name, reason=decision.reason, args=plain, by=decision.by))
-            return _joined(f"Error: not allowed: {decision.reason}", said.context), False
+            return _joined(f"Error: not allowed: {decision.reason}", verdict.context), False
         text, ok = await self._run_tool(call, tool, permitted, plain, access, context)
-        return _joined(text + registry.note_of(tool, plain), said.context), ok
+        return _joined(text + registry.note_of(tool, plain), verdict.context), ok
 
     def _impossible(self, call: ToolCall, args: Any, error: TreadleError) -> str:
         """A call of an unknown tool, or with impossible arguments: it fails before it begins."""
         text = f"Error: {error}"
         self.parts.emit(ToolStarted(call=call.id, name=call.name, args=args))
-        self._untold[call.id] = ToolEnded(call=call.id, name=call.name, result=text, ok=False, duration_ms=0)
+        self._unreported[call.id] = ToolEnded(call=call.id, name=call.name, result=text, ok=False, duration_ms=0)
         return text
 
     async def _run_tool(
@@ -457,10 +457,10 @@ class TurnLoop:
             if text == "[interrupted]":
                 parts.emit(ended)  # there is no result: the one who continues will record that it was cut off
             else:
-                self._untold[call.id] = ended
+                self._unreported[call.id] = ended
         text = await parts.hooks.post_tool(call.id, tool.name, plain, access, text, ok, duration_ms)
-        if call.id in self._untold:  # readers of the stream see what the model sees, not what a hook took out
-            self._untold[call.id] = msgspec.structs.replace(self._untold[call.id], result=text)
+        if call.id in self._unreported:  # readers of the stream see what the model sees, not what a hook took out
+            self._unreported[call.id] = msgspec.structs.replace(self._unreported[call.id], result=text)
         await parts.room()
         return text, ok
 

@@ -60,8 +60,8 @@ def find_servers(
     if place is not None:
         path = os.path.join(place, ".mcp.json")
         wanted = _read(path, warnings)
-        if not trusted and (stranger := trust.stranger(place)):
-            ignored = [f"{path}: {stranger}"]
+        if not trusted and (owner := trust.foreign_owner(place)):
+            ignored = [f"{path}: {owner}"]
         elif trusted or trusted is None and trust.is_trusted(place):
             servers = {**wanted, **servers}
         else:
@@ -293,8 +293,8 @@ class McpConnection:
         return over_stdio(self._child)
 
     async def _last_words(self) -> str:
-        said = (await self._child.last_words(0.2)).strip() if self._child is not None else ""
-        return f"; its last words: {said[-1000:]}" if said else ""
+        text = (await self._child.last_words(0.2)).strip() if self._child is not None else ""
+        return f"; its last words: {text[-1000:]}" if text else ""
 
 
 @asynccontextmanager

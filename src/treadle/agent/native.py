@@ -47,7 +47,7 @@ class NativeAgent:
         spec = msgspec.structs.replace(spec, cwd=os.path.abspath(spec.cwd))
         if self._bind is not None:
             spec = self._bind(spec, {**self._env, **spec.env})
-        old = _kept(spec)
+        old = _session_to_resume(spec)
         if old is not None and old.header.denied:
             spec = _still_denied(spec, old.header.denied)
         configuration = await Configuration.load(spec, self._env)
@@ -64,7 +64,7 @@ class NativeAgent:
             raise
 
 
-def _kept(spec: SessionSpec) -> Transcript | None:
+def _session_to_resume(spec: SessionSpec) -> Transcript | None:
     """The session to resume, if any."""
     if spec.start.resume is None:
         return None

@@ -30,13 +30,13 @@ def overview(cwd: str, hidden: Callable[[str], bool]) -> str:
     """`hidden`: paths that rules keep from being read. Empty where there is nothing to say."""
     here = os.path.realpath(cwd)
     home = os.path.realpath(os.path.expanduser("~"))
-    if not os.path.isdir(here) or here in ("/", home) or trust.stranger(cwd) is not None:
+    if not os.path.isdir(here) or here in ("/", home) or trust.foreign_owner(cwd) is not None:
         return ""
     listed = _listed(here, hidden)
     branch = _branch([*trust.up_to_top(cwd)][-1])
     parts = [f"Git branch: {branch}" if branch else "", f"Files:\n{listed}" if listed else ""]
-    said = "\n".join(part for part in parts if part)
-    return f"When this session began (look again before you rely on it):\n{said}" if said else ""
+    text = "\n".join(part for part in parts if part)
+    return f"When this session began (look again before you rely on it):\n{text}" if text else ""
 
 
 def _branch(top: str) -> str:

@@ -137,24 +137,24 @@ class Permissions:
         args: Any,
         access: Access,
         resolve: Callable[[str], Path],
-        said: HookVerdict = NO_VERDICT,
+        verdict: HookVerdict = NO_VERDICT,
         plain: Any = None,
     ) -> tuple[Decision, Any]:
         """Decide whether the call may run, and with which arguments: the person who is asked may change them.
 
-        `said` is the verdict of the program's hook: it can skip the question or demand it, but allows nothing
+        `verdict` is that of the program's hook: it can skip the question or demand it, but allows nothing
         forbidden. `plain`: the arguments as the model wrote them, which is what the person who is asked sees.
         """
         plain = registry.plain(args) if plain is None else plain
         if access.url is not None:
             await self._confining.look_up()
         decision = self.guard(access)
-        if said.decision == "deny":
-            return Decision(verdict="deny", reason=said.reason or "a hook denied it", by="hook"), args
-        if said.decision == "allow" and decision.verdict == "ask":
-            return Decision(verdict="allow", reason=said.reason or "allowed by a hook", by="hook"), args
-        if said.decision == "ask" and decision.verdict == "allow":
-            decision = Decision(verdict="ask", reason=said.reason or "a hook wants a person to be asked", by="hook")
+        if verdict.decision == "deny":
+            return Decision(verdict="deny", reason=verdict.reason or "a hook denied it", by="hook"), args
+        if verdict.decision == "allow" and decision.verdict == "ask":
+            return Decision(verdict="allow", reason=verdict.reason or "allowed by a hook", by="hook"), args
+        if verdict.decision == "ask" and decision.verdict == "allow":
+            decision = Decision(verdict="ask", reason=verdict.reason or "a hook wants a person to be asked", by="hook")
         if decision.verdict != "ask":
             return decision, args
         if self._event is not None:
@@ -168,8 +168,8 @@ class Permissions:
         if self._ask is None:
             return msgspec.structs.replace(decision, verdict="deny", by="nobody"), args
         if self._event is not None:
-            told = {"message": f"permission is needed to use {tool.name}", "notification_type": "permission_prompt"}
-            await self._event("Notification", told)
+            payload = {"message": f"permission is needed to use {tool.name}", "notification_type": "permission_prompt"}
+            await self._event("Notification", payload)
         answer = await self._ask(
             Asked(
                 request=new_id("ask"),
@@ -182,7 +182,7 @@ class Permissions:
                 paths=access.paths,
                 command=access.command,
                 always=as_rules(access),
-                confined=None if access.command is None else "" if access.outside else self._confining.said(),
+                confined=None if access.command is None else "" if access.outside else self._confining.in_words(),
                 deadline=self._deadline(),
             )
         )

@@ -33,18 +33,18 @@ class ProgramTool:
         """Called by the host itself, not by the model."""
         try:
             async with asyncio.timeout(timeout):
-                said = await self._own.call(given)
+                answer = await self._own.call(given)
         except TimeoutError:
             raise ToolError(f"{self.name} did not answer within {timeout:g} s") from None
-        return said if isinstance(said, str) else said.text
+        return answer if isinstance(answer, str) else answer.text
 
     async def run(self, args: AnyArgs, context: ToolContext) -> str:
-        said = await self._own.call(args.values)
-        if isinstance(said, str):
-            return said
+        answer = await self._own.call(args.values)
+        if isinstance(answer, str):
+            return answer
         from treadle.agent.images import shown_in_words
 
-        return "\n".join([*([said.text] if said.text else []), *shown_in_words(said.images, context)])
+        return "\n".join([*([answer.text] if answer.text else []), *shown_in_words(answer.images, context)])
 
 
 class ProgramHooks:
@@ -73,14 +73,14 @@ class ProgramHooks:
         """What the programs say about a call before anybody else has judged it: the strictest of their words."""
         found = HookVerdict()
         for program in self._programs:
-            said = await judged(program, self._use(call, name, args, access))
-            context = "\n".join(filter(None, (found.context, said.context)))
-            if said.decision == "deny":
-                return msgspec.structs.replace(said, context=context)
-            stricter = "ask" if "ask" in (found.decision, said.decision) else said.decision or found.decision
-            changed = found.args if said.args is None else said.args
-            args = args if said.args is None else said.args
-            reason = said.reason or found.reason
+            verdict = await judged(program, self._use(call, name, args, access))
+            context = "\n".join(filter(None, (found.context, verdict.context)))
+            if verdict.decision == "deny":
+                return msgspec.structs.replace(verdict, context=context)
+            stricter = "ask" if "ask" in (found.decision, verdict.decision) else verdict.decision or found.decision
+            changed = found.args if verdict.args is None else verdict.args
+            args = args if verdict.args is None else verdict.args
+            reason = verdict.reason or found.reason
             found = HookVerdict(decision=stricter, reason=reason, args=changed, context=context)
         return found
 
@@ -93,27 +93,27 @@ class ProgramHooks:
         """What the model reads: the result, or what a hook put in its place, and what hooks add."""
         added, use = "", self._use(call, name, args, access, took)
         for program in self._programs:
-            said = await program.post_tool(use, result, ok) if program.post_tool else None
-            if isinstance(said, HookVerdict):
-                result = result if said.result is None else said.result
-                said = said.context
-            added += f"\n{said}" if said else ""
+            answer = await program.post_tool(use, result, ok) if program.post_tool else None
+            if isinstance(answer, HookVerdict):
+                result = result if answer.result is None else answer.result
+                answer = answer.context
+            added += f"\n{answer}" if answer else ""
         self._did.pop(call, None)
         return result + added + await self._others.post_tool(name, args, access, result, ok)
 
-    async def event(self, name: str, told: dict[str, Any]) -> HookVerdict:
+    async def event(self, name: str, payload: dict[str, Any]) -> HookVerdict:
         """What the programs say to another event; a denial wins, and their texts are joined."""
         found = HookVerdict()
         if self._agent[0] and name == "PermissionRequest":
-            told = {**told, "agent_id": self._agent[0], "agent_type": self._agent[1]}
+            payload = {**payload, "agent_id": self._agent[0], "agent_type": self._agent[1]}
         for program in self._programs:
-            said = await program.event(name, told) if program.event is not None else None
-            if said is None:
+            verdict = await program.event(name, payload) if program.event is not None else None
+            if verdict is None:
                 continue
-            context = "\n".join(filter(None, (found.context, said.context)))
-            if said.decision == "deny":
-                return msgspec.structs.replace(said, context=context)
-            found = msgspec.structs.replace(said if said.decision else found, context=context)
+            context = "\n".join(filter(None, (found.context, verdict.context)))
+            if verdict.decision == "deny":
+                return msgspec.structs.replace(verdict, context=context)
+            found = msgspec.structs.replace(verdict if verdict.decision else found, context=context)
         return found
 
     async def stopping(self, text: str, transcript: str) -> str | None:
@@ -121,15 +121,15 @@ class ProgramHooks:
         agent, kind = self._agent
         found = []
         for program in self._programs:
-            said: str | None = None
+            answer: str | None = None
             if agent and program.event is not None:
-                told = {"agent_id": agent, "agent_type": kind, "agent_transcript_path": transcript}
-                verdict = await program.event("SubagentStop", {**told, "last_assistant_message": text})
-                said = verdict.context if verdict is not None else None
+                payload = {"agent_id": agent, "agent_type": kind, "agent_transcript_path": transcript}
+                verdict = await program.event("SubagentStop", {**payload, "last_assistant_message": text})
+                answer = verdict.context if verdict is not None else None
             elif not agent and program.stop is not None:
-                said = await program.stop("completed", text)
-            if isinstance(said, str) and said.strip():
-                found.append(said)
+                answer = await program.stop("completed", text)
+            if isinstance(answer, str) and answer.strip():
+                found.append(answer)
         return "\n".join(found) or None
 
     async def turn_end(self, outcome: str, text: str) -> None:
@@ -143,10 +143,10 @@ async def judged(program: OwnProgram, use: Use) -> HookVerdict:
     """What a program's hook says about a call, in one form; an empty verdict when it says nothing."""
     if program.pre_tool is None:
         return HookVerdict()
-    said = await program.pre_tool(use)
-    if isinstance(said, str):
-        return HookVerdict(decision="deny", reason=said or "blocked by the program that runs this session")
-    return said or HookVerdict()
+    answer = await program.pre_tool(use)
+    if isinstance(answer, str):
+        return HookVerdict(decision="deny", reason=answer or "blocked by the program that runs this session")
+    return answer or HookVerdict()
 
 
 def use_of(name: str, args: Any, access: Access, call: str = "", agent: tuple[str, str] = ("", "")) -> Use:

@@ -59,9 +59,9 @@ class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
         return text if replaced or not arguments.strip() else f"{text.rstrip()}\n\n{arguments}"
 
 
-def _places(cwd: str, told: Instructions) -> list[str]:
+def _places(cwd: str, instructions: Instructions) -> list[str]:
     """Where the project's texts are; empty when they are not wanted or the repository belongs to another user."""
-    if not told.uses("project") or trust.stranger(cwd) is not None:
+    if not instructions.uses("project") or trust.foreign_owner(cwd) is not None:
         return []
     return list(trust.up_to_top(cwd))
 
@@ -72,12 +72,12 @@ def has_words(cwd: str) -> bool:
     return any(name.lower() in names for place in trust.up_to_top(cwd) for name in _listing(place))
 
 
-def knowledge(cwd: str, told: Instructions = ALL) -> str:
+def knowledge(cwd: str, instructions: Instructions = ALL) -> str:
     """The user's own AGENTS.md, then those of the project from its top down to here, each under its path."""
     parts: list[str] = []
     seen: set[str] = set()
     room = KNOWLEDGE_CAP
-    for path, text in knowledge_files(cwd, told):
+    for path, text in knowledge_files(cwd, instructions):
         if text.strip() in seen or not text.strip():
             continue
         seen.add(text.strip())
@@ -89,22 +89,22 @@ def knowledge(cwd: str, told: Instructions = ALL) -> str:
     return "\n\n".join(parts)
 
 
-def skills(cwd: str, told: Instructions = ALL) -> list[Skill]:
+def skills(cwd: str, instructions: Instructions = ALL) -> list[Skill]:
     """All wanted skills, by name; the one nearest to the working directory wins."""
     found: dict[str, Skill] = {}
-    for prefix, top, folder in _folders(cwd, "skills", told):
+    for prefix, top, folder in _folders(cwd, "skills", instructions):
         for name in sorted(_listing(folder)):
             path = os.path.join(folder, name, "SKILL.md")
             text = read_text(path, top)
             if text is not None and len(found) < MAX_ENTRIES:
-                said, _ = front_matter(text)
+                header, _ = front_matter(text)
                 skill = Skill(
-                    name=prefix + (said.get("name") or name),
-                    description=_cut(said.get("description", ""), 1024),
+                    name=prefix + (header.get("name") or name),
+                    description=_cut(header.get("description", ""), 1024),
                     path=path,
                 )
                 found.setdefault(skill.name, skill)
-    return [skill for skill in found.values() if told.skills is None or skill.name in told.skills]
+    return [skill for skill in found.values() if instructions.skills is None or skill.name in instructions.skills]
 
 
 def offer(found: list[Skill]) -> str:
@@ -121,17 +121,17 @@ def load_skill(skill: Skill) -> str:
     return f"Files of this skill are in {os.path.dirname(skill.path)}\n\n{front_matter(text)[1].strip()}"
 
 
-def commands(cwd: str, told: Instructions = ALL) -> dict[str, ProjectCommand]:
+def commands(cwd: str, instructions: Instructions = ALL) -> dict[str, ProjectCommand]:
     """Slash commands from markdown files; `commands/git/pr.md` is `/git:pr`. The nearest one wins."""
     found: dict[str, ProjectCommand] = {}
-    for prefix, top, folder in _folders(cwd, "commands", told):
+    for prefix, top, folder in _folders(cwd, "commands", instructions):
         for path in _markdown_below(folder):
             text = read_text(path, top)
             if text is None or len(found) >= MAX_ENTRIES:
                 continue
             name = prefix + os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
-            said, template = front_matter(text)
-            description = said.get("description") or template.strip().split("\n")[0]
+            header, template = front_matter(text)
+            description = header.get("description") or template.strip().split("\n")[0]
             command = ProjectCommand(
                 name=name, description=_cut(description, 200), template=template.strip(), path=path
             )
@@ -139,18 +139,18 @@ def commands(cwd: str, told: Instructions = ALL) -> dict[str, ProjectCommand]:
     return found
 
 
-def agents(cwd: str, told: Instructions = ALL, broken: list[str] | None = None) -> list[Subagent]:
+def agents(cwd: str, instructions: Instructions = ALL, broken: list[str] | None = None) -> list[Subagent]:
     """Subagents from markdown files, `agents/NAME.md`; the nearest wins. What cannot be used is told in `broken`."""
     found: dict[str, Subagent] = {}
-    for prefix, top, folder in _folders(cwd, "agents", told):
+    for prefix, top, folder in _folders(cwd, "agents", instructions):
         for path in _markdown_below(folder):
             text = read_text(path, top)
             if text is None or len(found) >= MAX_ENTRIES:
                 continue
-            said, prompt = front_matter(text)
-            name = prefix + (said.get("name") or os.path.basename(path).removesuffix(".md"))
+            header, prompt = front_matter(text)
+            name = prefix + (header.get("name") or os.path.basename(path).removesuffix(".md"))
             entry: dict[str, Any] = {
-                **{_AGENT_KEYS.get(key, key): value for key, value in said.items()},
+                **{_AGENT_KEYS.get(key, key): value for key, value in header.items()},
                 "prompt": prompt.strip(),
             }
             if str(entry.get("maxTurns", "")).isdecimal():
@@ -168,17 +168,17 @@ _AGENT_KEYS = {"disallowedtools": "disallowedTools", "maxturns": "maxTurns", "pe
 }
 
 
-def output_style(name: str | None, cwd: str, told: Instructions = ALL) -> str | None:
+def output_style(name: str | None, cwd: str, instructions: Instructions = ALL) -> str | None:
     """What an output style says; "" for the usual one, None when there is no such style."""
     if not name or name.lower() == "default":
         return ""
-    for _, top, folder in _folders(cwd, "output-styles", told):
+    for _, top, folder in _folders(cwd, "output-styles", instructions):
         for path in _markdown_below(folder):
             text = read_text(path, top)
             if text is None:
                 continue
-            said, words = front_matter(text)
-            if name.lower() in (said.get("name", "").lower(), os.path.basename(path).removesuffix(".md").lower()):
+            header, words = front_matter(text)
+            if name.lower() in (header.get("name", "").lower(), os.path.basename(path).removesuffix(".md").lower()):
                 return words.strip()
     return None
 
@@ -204,11 +204,11 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
 
 
-def knowledge_files(cwd: str, told: Instructions = ALL) -> Iterator[tuple[str, str]]:
+def knowledge_files(cwd: str, instructions: Instructions = ALL) -> Iterator[tuple[str, str]]:
     """(path, text) of each: the user's own first, then from the top of the project down to here."""
     own = os.path.dirname(config_file())
-    directories = _places(cwd, told)
-    for directory in (*([own] if told.uses("user") else []), *reversed(directories)):
+    directories = _places(cwd, instructions)
+    for directory in (*([own] if instructions.uses("user") else []), *reversed(directories)):
         top = own if directory == own else directories[-1]
         names = {name.lower(): name for name in sorted(_listing(directory), reverse=True)}
         for name in KNOWLEDGE:
@@ -233,20 +233,20 @@ def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -
                 break
 
 
-def _folders(cwd: str, kind: str, told: Instructions) -> Iterator[tuple[str, str, str]]:
+def _folders(cwd: str, kind: str, instructions: Instructions) -> Iterator[tuple[str, str, str]]:
     """(what names begin with, the place that links may not leave, a folder of skills or commands), nearest first."""
-    directories = _places(cwd, told)
+    directories = _places(cwd, instructions)
     for directory in directories:
         for folder in FOLDERS:
             yield "", directories[-1], os.path.join(directory, folder, kind)
-    if told.uses("user"):
+    if instructions.uses("user"):
         own = os.path.dirname(config_file())
         yield "", own, os.path.join(own, kind)
         home = os.path.expanduser("~")
         yield "", home, os.path.join(home, ".agents", kind)
         theirs = user_directory(os.environ)
         yield "", theirs, os.path.join(theirs, kind)
-    for plugin in told.plugins:
+    for plugin in instructions.plugins:
         yield f"{plugin_name(plugin)}:", plugin, os.path.join(plugin, kind)
 
 

@@ -28,7 +28,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="s
     """The deny rules that it began with, besides those of the settings. They hold when it is resumed or forked."""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
+class MessageRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
     message: ChatMessage
     turn: str = ""
     ts: float = 0.0
@@ -68,10 +68,10 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="p
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="compacted"):
-    """The view is now this summary and the last `kept` messages of what it was."""
+    """The view is now this summary and the last `retained` messages of what it was."""
 
     summary: str
-    kept: int
+    retained: int = msgspec.field(name="kept")
 
 
 class Cleared(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="cleared"):
@@ -105,7 +105,18 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
 
 
 Record: TypeAlias = (
-    Header | Said | TurnBegan | TurnOver | Spent | Pruned | Compacted | Cleared | Rewound | BackedUp | Named | Switched
+    Header
+    | MessageRecord
+    | TurnBegan
+    | TurnOver
+    | Spent
+    | Pruned
+    | Compacted
+    | Cleared
+    | Rewound
+    | BackedUp
+    | Named
+    | Switched
 )
 
 
@@ -126,17 +137,17 @@ def decode(lines: Iterable[bytes]) -> list[Record]:
 
 def effective(records: list[Record]) -> list[Record]:
     """The records without what was rewound."""
-    kept: list[Record] = []
+    remaining: list[Record] = []
     for record in records:
         if isinstance(record, Rewound):
-            for index in range(len(kept) - 1, -1, -1):
-                found = kept[index]
+            for index in range(len(remaining) - 1, -1, -1):
+                found = remaining[index]
                 if isinstance(found, TurnBegan) and found.turn == record.turn:
-                    del kept[index:]
+                    del remaining[index:]
                     break
         else:
-            kept.append(record)
-    return kept
+            remaining.append(record)
+    return remaining
 
 
 def listing_of(header: Header, records: list[Record]) -> Listing:
@@ -159,6 +170,6 @@ def listed(listing: Listing, record: Record) -> Listing:
             return msgspec.structs.replace(listing, name=name)
         case Switched(model=model):
             return msgspec.structs.replace(listing, model=model)
-        case TurnOver(listing=Listing() as told) | Rewound(listing=Listing() as told):
-            return told
+        case TurnOver(listing=Listing() as last) | Rewound(listing=Listing() as last):
+            return last
     return listing

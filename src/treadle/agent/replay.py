@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, Image, ToolResult
-from treadle.agent.records import Cleared, Record, Rewound, Said, TurnBegan
+from treadle.agent.records import Cleared, MessageRecord, Record, Rewound, TurnBegan
 from treadle.events import Event, ImageFile, Message, ToolEnded, ToolStarted, TurnStarted
 from treadle.policy.guess import access_of
 
@@ -17,7 +17,7 @@ def replay(records: Iterable[Record], image_file: Callable[[Image], ImageFile]) 
         match record:
             case TurnBegan():
                 turns.append((record.turn, [TurnStarted(prompt=record.prompt, turn=record.turn)]))
-            case Said() if turns:
+            case MessageRecord() if turns:
                 turns[-1][1].extend(_events(record, image_file))
             case Cleared():
                 turns.clear()
@@ -27,8 +27,8 @@ def replay(records: Iterable[Record], image_file: Callable[[Image], ImageFile]) 
     return [event for _, events in turns for event in events]
 
 
-def _events(said: Said, image_file: Callable[[Image], ImageFile]) -> list[Event]:
-    message, found = said.message, list[Event]()
+def _events(record: MessageRecord, image_file: Callable[[Image], ImageFile]) -> list[Event]:
+    message, found = record.message, list[Event]()
     if isinstance(message, AssistantMessage):
         found += [Message(text=block.text, kind="thinking") for block in message.thinking if block.text]
         found += [Message(text=message.text, model=message.model)] if message.text else []

@@ -70,7 +70,7 @@ class Sealing:
         self._lock = asyncio.Lock()
         self._taking = False
         """Whether what programs commit is taken over at all; what a check does to git is not."""
-        self._unsaid: list[str] = []
+        self._notes: list[str] = []
         self._settling: set[asyncio.Task[None]] = set()
         self._held: locked | None = None
         """Locked while this session lives: its repositories are not to be taken for those of a killed one."""
@@ -104,12 +104,12 @@ class Sealing:
         for at, user in enumerate(found):
             try:
                 made.append(InPlace(user, os.path.join(self._home, str(at)), self._session, at))
-                self._unsaid += filter(None, [made[-1].problem])
+                self._notes += filter(None, [made[-1].problem])
             except (
                 TreadleError,
                 OSError,
             ) as error:  # then `.git` is read-only, as if we did not know it
-                self._unsaid.append(f"commands cannot commit in {user.top}: {error}")
+                self._notes.append(f"commands cannot commit in {user.top}: {error}")
         return made
 
     def mounts(self) -> tuple[Mount, ...]:
@@ -120,7 +120,7 @@ class Sealing:
         sealed = self.begin()
         covered = [mount.target for mount in self.mounts()]
         links = [link for place in sealed for link in place.submodules()]
-        found = [*map(_kept, self._theirs), *(path for place in sealed for path in place.read_only())]
+        found = [*map(_git_directory, self._theirs), *(path for place in sealed for path in place.read_only())]
         found += [os.path.join(link, ".git") for link in links]
         # The user's git enters a submodule even if there is nothing in it yet, so nothing may come to be there.
         found += [link for link in links if os.path.isdir(link) and not os.path.lexists(os.path.join(link, ".git"))]
@@ -156,35 +156,35 @@ class Sealing:
 
     async def ready(self) -> list[str]:
         """Before a command or a turn. Returns what a person should know."""
-        said: list[str] = []
+        notes: list[str] = []
         self._taking = True
         if self._wanted():
             async with self._lock:
                 await asyncio.to_thread(self._look_again, False)
                 if self._made is None:
-                    said += await self._leftovers()
+                    notes += await self._leftovers()
                 for place in self._made if self._made is not None else await asyncio.to_thread(self.begin):
                     try:
                         with self._limited():
                             await place.ready(partial(self._inside, place))
                     except (TreadleError, OSError) as error:
-                        said.append(f"the agent's repository does not follow yours: {error}")
-        said += self._unsaid
-        self._unsaid = []
-        return said
+                        notes.append(f"the agent's repository does not follow yours: {error}")
+        notes += self._notes
+        self._notes = []
+        return notes
 
     async def _leftovers(self) -> list[str]:
         """What sessions and tasks that were killed have done with git in these workspaces becomes branches."""
-        said: list[str] = []
+        notes: list[str] = []
         if os.path.isdir(os.path.join(state_dir(), "git")):
             from treadle.agent.leftovers import adopt
 
-            said += [note for place in self._write for note in await adopt(place)]
+            notes += [note for place in self._write for note in await adopt(place)]
         if os.path.isdir(os.path.join(state_dir(), "worktrees")):
             from treadle.agent.isolation import take_over
 
-            said += [note for place in self._write for note in await take_over(place)]
-        return said
+            notes += [note for place in self._write for note in await take_over(place)]
+        return notes
 
     async def settle(self) -> list[str]:
         """After a command or a turn. Returns what a person, and the agent, should know.
@@ -197,15 +197,15 @@ class Sealing:
         self._settling.add(work)
         work.add_done_callback(self._settling.discard)
         await asyncio.shield(work)
-        said, self._unsaid = self._unsaid, []
-        return said
+        notes, self._notes = self._notes, []
+        return notes
 
     async def _settle(self) -> None:
         async with self._lock:
             with self._limited():
                 for place in self._made or ():
                     if self._wanted():
-                        self._unsaid += await place.settle(partial(self._inside, place))
+                        self._notes += await place.settle(partial(self._inside, place))
             if self._wanted():
                 await asyncio.to_thread(self._look_again, True)
 
@@ -251,5 +251,5 @@ def _is_repository(path: str) -> bool:
     return any(os.path.lexists(os.path.join(beside, one)) for one in ("commondir", "objects", "refs"))
 
 
-def _kept(path: str) -> str:
+def _git_directory(path: str) -> str:
     return path if is_git(os.path.basename(path)) else os.path.dirname(path)

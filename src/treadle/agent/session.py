@@ -185,17 +185,17 @@ class NativeSession(HostedSession):
             asyncio.get_running_loop().call_later(IDLE, self.provider.prepare)
 
     def read_project(self) -> None:
-        told = self.spec.instructions
-        stranger = trust.stranger(self.spec.cwd) if told.uses("project") else None
-        if stranger is not None and project.has_words(self.spec.cwd):
-            self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {stranger}", code="settings"))
+        instructions = self.spec.instructions
+        owner = trust.foreign_owner(self.spec.cwd) if instructions.uses("project") else None
+        if owner is not None and project.has_words(self.spec.cwd):
+            self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {owner}", code="settings"))
         seen = for_prompt(self.configuration, self.provider, self.permissions.guard.hides)
-        self._knowledge = "\n\n".join(filter(None, (seen, project.knowledge(self.spec.cwd, told))))
-        self._skills = project.skills(self.spec.cwd, told) if "skill" in self.tools else []
+        self._knowledge = "\n\n".join(filter(None, (seen, project.knowledge(self.spec.cwd, instructions))))
+        self._skills = project.skills(self.spec.cwd, instructions) if "skill" in self.tools else []
         broken: list[str] = []
-        self._agents = project.agents(self.spec.cwd, told, broken) if "task" in self.tools else []
+        self._agents = project.agents(self.spec.cwd, instructions, broken) if "task" in self.tools else []
         wanted = self.configuration.settings.output_style
-        style = project.output_style(wanted, self.spec.cwd, told) if told.project else ""
+        style = project.output_style(wanted, self.spec.cwd, instructions) if instructions.project else ""
         if style is None:
             broken.append(f"there is no output style {wanted!r}: the usual one is used")
         self._style = style or ""
@@ -375,8 +375,8 @@ class NativeSession(HostedSession):
         return Path(self.transcript.keep("output", name, text.encode(errors="replace")))
 
     async def _question(self, call: str, text: str, options: tuple[str, ...]) -> Answer:
-        told: dict[str, Any] = {"options": options, "call": call, "deadline": self.deadline()}
-        return await self.ask(Asked(request=new_id("ask"), kind="question", text=text, **told))
+        details: dict[str, Any] = {"options": options, "call": call, "deadline": self.deadline()}
+        return await self.ask(Asked(request=new_id("ask"), kind="question", text=text, **details))
 
     async def ask(self, asked: Asked) -> Answer:
         """A subagent passes its questions to its parent, because the people who can answer are there."""
@@ -391,10 +391,12 @@ class NativeSession(HostedSession):
         wanted = kind.tools if kind.tools is not None else self.tools.names
         tools = tuple(name for name in wanted if name != "task" and name in self.tools and name not in kind.denied)
         spec = child_spec(self.spec, kind, task, tools, self.mode)
-        said = await self._hooks.event("SubagentStart", {"agent_id": task_id, "agent_type": kind.name})
-        if said.context:
-            told = f"{spec.instructions.append}\n\n{said.context}"
-            spec = msgspec.structs.replace(spec, instructions=msgspec.structs.replace(spec.instructions, append=told))
+        verdict = await self._hooks.event("SubagentStart", {"agent_id": task_id, "agent_type": kind.name})
+        if verdict.context:
+            instructions = f"{spec.instructions.append}\n\n{verdict.context}"
+            spec = msgspec.structs.replace(
+                spec, instructions=msgspec.structs.replace(spec.instructions, append=instructions)
+            )
         provider = self.configuration.provider(task.model) if task.model else self.provider
         transcript = Transcript.create(cwd=task.cwd, model=provider.model, persist=False)
         configuration = msgspec.structs.replace(self.configuration, spec=spec)
@@ -407,8 +409,8 @@ class NativeSession(HostedSession):
 
     def _task_finished(self, task: Task) -> None:
         """The agent learns of it at its next step."""
-        said = task.output or (task.error.message if task.error else f"exit code {task.exit_code}")
-        note = f"[background task {task.id} ({task.label}) {task.status}]\n{said}"
+        outcome = task.output or (task.error.message if task.error else f"exit code {task.exit_code}")
+        note = f"[background task {task.id} ({task.label}) {task.status}]\n{outcome}"
         if self._current is None or not self._current.steer(note):
             self._unheard.append(note)
 
@@ -443,9 +445,9 @@ class NativeSession(HostedSession):
         """Replace the whole conversation by a summary that keeps what `keep` names. False when that failed."""
         from treadle.agent.loop import summarise
 
-        told = {"trigger": "manual", "custom_instructions": keep or None}
-        if (said := await self._hooks.event("PreCompact", told)).decision == "deny":
-            self._warn(f"not compacted, because a hook is against it: {said.reason}")
+        payload = {"trigger": "manual", "custom_instructions": keep or None}
+        if (verdict := await self._hooks.event("PreCompact", payload)).decision == "deny":
+            self._warn(f"not compacted, because a hook is against it: {verdict.reason}")
             return False
         if done := await self.context.compact(partial(summarise, self.weak, self.note, keep=keep), everything=True):
             await self._hooks.event("PostCompact", {"trigger": "manual", "compact_summary": self.context.summary})
@@ -473,8 +475,8 @@ class NativeSession(HostedSession):
     async def menu(self) -> ModelMenu:
         from treadle.agent.offering import menu_of
 
-        current, told = self.model or f"{self.provider.name}:{self.provider.model}", self.configuration
-        return await asyncio.to_thread(menu_of, current, self.spec.cwd, told.settings, told.env)
+        current, configuration = self.model or f"{self.provider.name}:{self.provider.model}", self.configuration
+        return await asyncio.to_thread(menu_of, current, self.spec.cwd, configuration.settings, configuration.env)
 
     async def _close(self) -> None:
         await self._hooks.over()

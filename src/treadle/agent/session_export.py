@@ -45,7 +45,7 @@ class SessionDocument:
         self.created = transcript.header.created
         self.name = transcript.name
         self.turns = transcript.listing.turns
-        self.messages = [self._redacted(message) for message in transcript.said()]
+        self.messages = [self._redacted(message) for message in transcript.everything()]
         self.totals = Totals.of(transcript.spent())
         first = " ".join(self._clean(transcript.listing.prompt).split())
         self.title = self._clean(self.name or "") or first[:TITLE] or f"session {self.id}"
@@ -92,9 +92,9 @@ def as_markdown(document: SessionDocument, *, tools: bool = True) -> str:
                 failed = "" if message["ok"] else ", which failed"
                 parts.append(f"Result of `{message['name']}`{failed}:\n\n{fenced(message['text'])}\n")
             case "assistant":
-                said = [message["text"]] if message["text"].strip() else []
-                said += [_call(call, tools) for call in message["calls"]]
-                parts.append("## Agent\n\n" + "\n\n".join(said) + "\n")
+                reply = [message["text"]] if message["text"].strip() else []
+                reply += [_call(call, tools) for call in message["calls"]]
+                parts.append("## Agent\n\n" + "\n\n".join(reply) + "\n")
     return "\n".join(parts)
 
 
@@ -122,16 +122,16 @@ def as_html(document: SessionDocument) -> str:
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     parts = [f"<h1>{html.escape(document.title)}</h1>\n<p class=about>{html.escape(document.about())}</p>"]
     for message in document.messages:
-        said = markdown.render(message["text"]) if message["role"] != "tool" else ""
+        shown = markdown.render(message["text"]) if message["role"] != "tool" else ""
         match message["role"]:
             case "user":
-                parts.append(f"<h2>You</h2>\n<div class=user>{said}</div>")
+                parts.append(f"<h2>You</h2>\n<div class=user>{shown}</div>")
             case "tool":
                 failed = "" if message["ok"] else " (failed)"
                 parts.append(_details(f"Result of {message['name']}{failed}", message["text"]))
             case "assistant":
                 calls = "".join(_details(f"Calls {call['name']}", call["arguments"]) for call in message["calls"])
-                parts.append(f"<h2>Agent</h2>\n{said}{calls}")
+                parts.append(f"<h2>Agent</h2>\n{shown}{calls}")
     return PAGE.format(title=html.escape(document.title), body="\n".join(parts))
 
 

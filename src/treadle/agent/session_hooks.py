@@ -70,9 +70,9 @@ class SessionHooks(ProgramHooks):
     @property
     def transcript_path(self) -> str:
         """Where the conversation so far is, in Claude Code's line format; it is written when someone asks."""
-        from treadle.agent.claude_lines import kept_as_claude  # imported here because only hooks and SDKs ask
+        from treadle.agent.claude_lines import write_claude_history  # imported here because only hooks and SDKs ask
 
-        return kept_as_claude(self._transcript(), self._entrypoint)
+        return write_claude_history(self._transcript(), self._entrypoint)
 
     async def started(self, source: str, model: str = "") -> str:
         return await self._own.started(source, model)

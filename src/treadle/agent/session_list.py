@@ -66,16 +66,16 @@ def _entries(cwd: str | None, state: str | None = None) -> Iterator[ListedSessio
         with suppress(OSError), opened(path) as file:
             header = next(iter(decode([file.readline()])), None)
             if isinstance(header, Header) and header.format <= FORMAT and cwd in (None, header.cwd):
-                told = _listing(file, header)
+                listing = _listing(file, header)
                 yield ListedSession(
                     id=session_id,
-                    name=told.name,
+                    name=listing.name,
                     cwd=header.cwd,
-                    model=told.model,
+                    model=listing.model,
                     created=header.created,
                     updated=updated,
-                    prompt=told.prompt,
-                    turns=told.turns,
+                    prompt=listing.prompt,
+                    turns=listing.turns,
                 )
 
 
@@ -92,9 +92,9 @@ def _listing(file: BinaryIO, header: Header) -> Listing:
     start, size = file.tell(), os.fstat(file.fileno()).st_size
     length = TAIL
     while start + length < size:
-        told = _from_tail(_read(file, size - length)[1:])
-        if told is not None:
-            return told
+        found = _from_tail(_read(file, size - length)[1:])
+        if found is not None:
+            return found
         length *= 16
     lines = _read(file, start)
     return _from_tail(lines) or listing_of(header, decode(lines))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, UserMessage
-from treadle.agent.records import Said, decode
+from treadle.agent.records import MessageRecord, decode
 from treadle.agent.session_list import ListedSession
 from treadle.agent.transcript import history_of
 from treadle.errors import StorageError
@@ -40,7 +40,9 @@ def _in_session(entry: ListedSession, wanted: list[str], tools: bool) -> Iterato
     try:
         for line in iter_lines(history_of(entry.id)):
             for record in decode([line]):
-                if isinstance(record, Said) and (tools or isinstance(record.message, UserMessage | AssistantMessage)):
+                if isinstance(record, MessageRecord) and (
+                    tools or isinstance(record.message, UserMessage | AssistantMessage)
+                ):
                     text = record.message.text
                     if all(word in text.casefold() for word in wanted):
                         yield excerpt(text, wanted[0])

@@ -114,10 +114,10 @@ def summary(group: TaskGroup) -> str:
 
 def _line(task: Task) -> str:
     where = f" (output: {task.log_path})" if task.log_path else ""
-    return f"[{task.status}] {task.label} {task.id}: {_detail(task)}{where}{kept_in(task, ' ')}"
+    return f"[{task.status}] {task.label} {task.id}: {_detail(task)}{where}{worktree_note(task, ' ')}"
 
 
-def kept_in(task: Task, before: str) -> str:
+def worktree_note(task: Task, before: str) -> str:
     """Where the changes of a task with its own worktree are, if it made any."""
     if not task.worktree:
         return ""
@@ -125,6 +125,6 @@ def kept_in(task: Task, before: str) -> str:
 
 
 def _detail(task: Task) -> str:
-    said = task.error.message if task.error is not None else (task.output or "")
-    said = " ".join(said.split())
-    return (said if len(said) <= DETAIL else said[: DETAIL - 1] + "…") or "no answer"
+    detail = task.error.message if task.error is not None else (task.output or "")
+    detail = " ".join(detail.split())
+    return (detail if len(detail) <= DETAIL else detail[: DETAIL - 1] + "…") or "no answer"

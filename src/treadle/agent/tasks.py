@@ -237,7 +237,7 @@ class Tasks:
         finally:
             for note in place.problems if place is not None else ():
                 self._warn_of(f"{running.task.id}: {note}", log)
-            if place is not None and not place.kept:
+            if place is not None and not place.exists:
                 self._change(running, None, cwd=cwd, worktree=None, branch=None)
             elif place is not None and not place.published:
                 self._change(running, None, branch=None)

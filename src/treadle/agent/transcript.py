@@ -29,11 +29,11 @@ from treadle.agent.records import (
     Cleared,
     Compacted,
     Header,
+    MessageRecord,
     Named,
     Pruned,
     Record,
     Rewound,
-    Said,
     Spent,
     TurnBegan,
     TurnOver,
@@ -120,8 +120,8 @@ class Transcript:
         return transcript
 
     def _inherit_images(self, forked: Transcript) -> None:
-        said = [record.message for record in self.records if isinstance(record, Said)]
-        for image in {image for message in said for image in images_of(message)}:
+        messages = [record.message for record in self.records if isinstance(record, MessageRecord)]
+        for image in {image for message in messages for image in images_of(message)}:
             with suppress(StorageError):
                 self.keep("images", image.name, forked.image(image))
 
@@ -195,21 +195,21 @@ class Transcript:
         messages: list[ChatMessage] = []
         for record in effective(self.records):
             match record:
-                case Said(message=message):
+                case MessageRecord(message=message):
                     messages.append(message)
                 case Pruned(calls=calls):
                     pruned = frozenset(calls)
                     messages = [prune(message, pruned) for message in messages]
-                case Compacted(summary=summary, kept=kept):
-                    # `kept` was counted in what the model saw, where every call had its result.
-                    messages = [UserMessage(text=summary), *(well_formed(messages)[-kept:] if kept else [])]
+                case Compacted(summary=summary, retained=count):
+                    # it was counted in what the model saw, where every call had its result.
+                    messages = [UserMessage(text=summary), *(well_formed(messages)[-count:] if count else [])]
                 case Cleared():
                     messages = []
         return well_formed(messages)
 
-    def said(self) -> list[ChatMessage]:
+    def everything(self) -> list[ChatMessage]:
         """Everything that was said and not rewound, also what the model no longer sees."""
-        return [record.message for record in effective(self.records) if isinstance(record, Said)]
+        return [record.message for record in effective(self.records) if isinstance(record, MessageRecord)]
 
     def turns(self) -> list[TurnBegan]:
         """The turns that still count, oldest first."""

@@ -98,7 +98,10 @@ class Cage:
     def unkept(self) -> list[str]:
         """What the sandbox does not enforce, for the record."""
         by_git = "files that deny_read names are committed, so git shows them also where they are hidden"
-        return [*filter(None, [self._check.unkept()]), *([by_git] if self._told_by_git and self._check.wanted else [])]
+        return [
+            *filter(None, [self._check.unenforced()]),
+            *([by_git] if self._told_by_git and self._check.wanted else []),
+        ]
 
     def around(self, name: str, argv: Sequence[str], env: Mapping[str, str]) -> Enclosure | None:
         """The sandbox for a sidecar; None when none is wanted. Raises ConfigError when this machine cannot make one."""

@@ -227,8 +227,8 @@ def load(
     project = find_project(cwd) if sources is None or "project" in sources else None
     others = claude.project_files(cwd, sources, ignored) if sources is None or {"project", "local"} & {*sources} else []
     place = project or (others[-1].project if others else None)
-    if place is not None and not trusted and (stranger := trust.stranger(place)):
-        ignored.append(f"{place}: {stranger}")
+    if place is not None and not trusted and (owner := trust.foreign_owner(place)):
+        ignored.append(f"{place}: {owner}")
         project, others = None, []
     given = trusted
     for file in others:

@@ -43,7 +43,7 @@ def up_to_top(cwd: str) -> Iterator[str]:
     return iter(chain)
 
 
-def stranger(directory: str) -> str | None:
+def foreign_owner(directory: str) -> str | None:
     """Why this project's files are not used: the repository belongs to another user. git refuses such files too.
 
     None when it is ours, or when a person trusts it anyway.

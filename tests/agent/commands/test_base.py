@@ -1,11 +1,11 @@
 """What all slash commands share: their forms, when they must be alone, and answers in columns."""
 
-from treadle.agent.commands.base import SlashCommand, columns, said
+from treadle.agent.commands.base import SlashCommand, columns, reply
 from treadle.session import CommandResult
 
 
 async def nothing(session: object, args: str) -> CommandResult:
-    return said("done")
+    return reply("done")
 
 
 def command(alone: str = "never", usage: tuple[str, ...] = ("",)) -> SlashCommand[object]:
@@ -28,4 +28,4 @@ def test_columns_are_as_wide_as_the_widest_and_end_without_blanks() -> None:
 
 
 def test_an_answer_is_good_unless_it_says_otherwise() -> None:
-    assert said("x").ok and not said("x", ok=False).ok
+    assert reply("x").ok and not reply("x", ok=False).ok

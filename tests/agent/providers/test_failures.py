@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.providers.failures import from_event, from_response, from_status, retry_after, said, without_key
+from treadle.agent.providers.failures import (
+    from_event,
+    from_response,
+    from_status,
+    message_and_kind,
+    retry_after,
+    without_key,
+)
 from treadle.errors import AuthFailed, ContextOverflow, ProviderError, RateLimited
 
 
@@ -40,17 +47,17 @@ def answer(status: int, body: bytes = b"{}", **headers: str) -> ProviderError:
     ],
 )
 def test_the_services_own_words_are_found(body: bytes, message: str, kind: str) -> None:
-    assert said(body) == (message, kind)
+    assert message_and_kind(body) == (message, kind)
 
 
 @given(st.binary(max_size=200))
 def test_any_body_gives_some_words(body: bytes) -> None:
-    message, _ = said(body)
+    message, _ = message_and_kind(body)
     assert isinstance(message, str)
 
 
 def test_a_deeply_nested_body_is_survived() -> None:
-    assert isinstance(said(b"[" * 100_000)[0], str)
+    assert isinstance(message_and_kind(b"[" * 100_000)[0], str)
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])

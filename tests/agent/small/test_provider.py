@@ -10,7 +10,7 @@ import pytest
 
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.script import parse
-from treadle.agent.small.provider import MOST_SAID, REPLY_TOKENS, WARM
+from treadle.agent.small.provider import MOST_QUOTED, REPLY_TOKENS, WARM
 from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded, Usage
 from treadle.session import Mode, SessionSpec, Start
 from treadle.sessions.session import run_turn
@@ -162,7 +162,7 @@ async def test_a_reply_that_goes_on_and_on_is_cut_off_and_asked_for_again(place:
     assert (place / "t.py").read_text() == "print(1)\n"
     again = played.bodies[1]["messages"]
     assert [body["temperature"] for body in played.bodies] == [0, WARM, 0]
-    assert "too long" in again[-1]["content"] and len(again[-2]["content"]) <= MOST_SAID
+    assert "too long" in again[-1]["content"] and len(again[-2]["content"]) <= MOST_QUOTED
     looked, written, answered = [event for event in played.events if isinstance(event, Usage)]
     assert [looked.source, written.source, answered.source] == ["provider", "estimate", "provider"]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from treadle.agent.messages import AssistantMessage, UserMessage
-from treadle.agent.records import Said
+from treadle.agent.records import MessageRecord
 from treadle.agent.transcript import Transcript
 from treadle.cli.chat.last import last_words
 from treadle.cli.chat.page import Page
@@ -17,7 +17,7 @@ def test_the_last_prompt_and_the_last_answer(tmp_path: Path) -> None:
         UserMessage(text="se\x1bcond"),
         AssistantMessage(text="**two**"),
     ):
-        transcript.append(Said(turn="t", message=message), sync=True)
+        transcript.append(MessageRecord(turn="t", message=message), sync=True)
     transcript.close()
     assert last_words(transcript.header.id, Page(lambda: 60, colour=False)) == "\n> se\ufffdcond\n\ntwo\n"
 

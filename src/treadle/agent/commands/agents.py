@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from treadle.agent import detached
-from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
+from treadle.agent.commands.base import SlashCommand, WrongUse, columns, reply
 from treadle.agent.commands.grammar import TaskRequest, parse_parallel, parse_run
-from treadle.agent.task_groups import Groups, UnknownGroup, kept_in, succeeded, summary
+from treadle.agent.task_groups import Groups, UnknownGroup, succeeded, summary, worktree_note
 from treadle.agent.task_log import read_log
 from treadle.agent.tasks import Tasks
 from treadle.errors import NotFound
@@ -67,12 +67,14 @@ async def _run(session: Delegating, request: TaskRequest) -> CommandResult:
         task = await session.tasks.wait(task.id)
     except asyncio.CancelledError:
         task = session.tasks.get(task.id)
-        return CommandResult(message=(task.output or "") + kept_in(task, "\n\n"), ok=False, data={"task": task.id})
-    said = task.output or ""
+        return CommandResult(
+            message=(task.output or "") + worktree_note(task, "\n\n"), ok=False, data={"task": task.id}
+        )
+    text = task.output or ""
     if task.status != "completed":
-        said = f"Agent job {task.id} {task.status}: {task.error.message if task.error else said or 'it said nothing'}"
+        text = f"Agent job {task.id} {task.status}: {task.error.message if task.error else text or 'it said nothing'}"
     ok = task.status == "completed"
-    return CommandResult(message=said + kept_in(task, "\n\n"), ok=ok, data={"task": task.id})
+    return CommandResult(message=text + worktree_note(task, "\n\n"), ok=ok, data={"task": task.id})
 
 
 async def _parallel(session: Delegating, request: TaskRequest) -> CommandResult:
@@ -119,7 +121,7 @@ async def _list(session: Delegating, kind: str | None) -> CommandResult:
         for task, where in rows
         if kind in (None, task.kind)
     ]
-    return said(columns(shown) or "Nothing runs in the background.")
+    return reply(columns(shown) or "Nothing runs in the background.")
 
 
 def _action(task: Task) -> str:
@@ -135,7 +137,7 @@ async def _read(session: Delegating, rest: str) -> CommandResult:
     head = f"{task.id} ({task.label}): {task.status}" + (f": {task.error.message}" if task.error else "")
     more = f"\n[{size - following} more bytes: read {task.id} {following}]" if following < size else ""
     session.tasks.seen(task.id)
-    return said(f"{head}\n\n{text.rstrip()}{more}".rstrip())
+    return reply(f"{head}\n\n{text.rstrip()}{more}".rstrip())
 
 
 async def _send(session: Delegating, rest: str) -> CommandResult:
@@ -145,7 +147,7 @@ async def _send(session: Delegating, rest: str) -> CommandResult:
     task = _find(session, wanted)
     found = None if session.tasks.has(task.id) else detached.find(task.id)
     heard = await (found.send(task.id, text) if found else session.tasks.send(task.id, text))
-    return said(f"{task.id} hears it at its next step." if heard else f"{task.id} is {task.status}", ok=heard)
+    return reply(f"{task.id} hears it at its next step." if heard else f"{task.id} is {task.status}", ok=heard)
 
 
 async def _stop(session: Delegating, rest: str) -> CommandResult:
@@ -154,12 +156,12 @@ async def _stop(session: Delegating, rest: str) -> CommandResult:
         raise WrongUse("which one?")
     if session.tasks.has(wanted):
         task = await session.tasks.stop(wanted, reason.strip())
-        return said(f"{task.id} {task.status}")
+        return reply(f"{task.id} {task.status}")
     if wanted in session.groups:
-        return said(summary(await session.groups.stop(wanted, reason.strip())))
+        return reply(summary(await session.groups.stop(wanted, reason.strip())))
     found = _detached(wanted)
     await found.stop(wanted, reason.strip())
-    return said(f"{wanted} was told to stop")
+    return reply(f"{wanted} was told to stop")
 
 
 async def _close(session: Delegating, rest: str) -> CommandResult:
@@ -169,7 +171,7 @@ async def _close(session: Delegating, rest: str) -> CommandResult:
     else:
         found = _detached(wanted)
         await found.close(wanted)
-    return said(f"Closed {wanted}")
+    return reply(f"Closed {wanted}")
 
 
 def _one(rest: str, question: str) -> str:

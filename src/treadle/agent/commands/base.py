@@ -40,7 +40,7 @@ class WrongUse(Exception):
         self.why = why
 
 
-def said(message: str, *, ok: bool = True) -> CommandResult:
+def reply(message: str, *, ok: bool = True) -> CommandResult:
     return CommandResult(message=message, ok=ok)
 
 

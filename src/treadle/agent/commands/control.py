@@ -4,7 +4,7 @@ import os
 from typing import Protocol, get_args
 
 from treadle.agent import project
-from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
+from treadle.agent.commands.base import SlashCommand, WrongUse, columns, reply
 from treadle.agent.context import Context
 from treadle.agent.permissions import Permissions
 from treadle.io.files import append_lines
@@ -33,32 +33,32 @@ class Controlled(Protocol):
 
 async def _clear(session: Controlled, args: str) -> CommandResult:
     session.clear()
-    return said("The conversation starts afresh. /rewind still goes back to what was before.")
+    return reply("The conversation starts afresh. /rewind still goes back to what was before.")
 
 
 async def _compact(session: Controlled, args: str) -> CommandResult:
     before = session.context.tokens()
     if not session.context.messages:
-        return said("There is nothing to compact yet.")
+        return reply("There is nothing to compact yet.")
     if not await session.compact(args.strip()):
-        return said("The conversation could not be summarised; it stays as it is.", ok=False)
-    return said(f"Compacted: about {before:,} tokens are now {session.context.tokens():,}.")
+        return reply("The conversation could not be summarised; it stays as it is.", ok=False)
+    return reply(f"Compacted: about {before:,} tokens are now {session.context.tokens():,}.")
 
 
 async def _model(session: Controlled, args: str) -> CommandResult:
     if not args.strip():
-        return said(f"The model is {', '.join(session.info.models)}. `treadle models` lists what there is.")
+        return reply(f"The model is {', '.join(session.info.models)}. `treadle models` lists what there is.")
     await session.configure(Change(model=args.strip()))
-    return said(f"The model is now {args.strip()}.")
+    return reply(f"The model is now {args.strip()}.")
 
 
 async def _mode(session: Controlled, args: str) -> CommandResult:
     permissions = session.permissions
     if not args.strip():
         rows = [(f"{'*' if mode == permissions.mode else ' '} {mode}", means) for mode, means in MEANS.items()]
-        return said(columns(rows) + ("" if permissions.mode else "\nNo mode decides here: what no rule forbids runs."))
+        return reply(columns(rows) + ("" if permissions.mode else "\nNo mode decides here: what no rule forbids runs."))
     await session.configure(Change(mode=parse_mode(args.strip())))
-    return said(f"The mode is now {permissions.mode}.")
+    return reply(f"The mode is now {permissions.mode}.")
 
 
 MEANS: dict[Mode, str] = {
@@ -73,7 +73,7 @@ MEANS: dict[Mode, str] = {
 async def _plan(session: Controlled, args: str) -> CommandResult:
     await session.configure(Change(mode="plan"))
     if not args.strip():
-        return said("In plan mode nothing is changed; say what is to be planned. /mode MODE leaves it.")
+        return reply("In plan mode nothing is changed; say what is to be planned. /mode MODE leaves it.")
     return CommandResult(message="", turn=await session.prompt(Prompt(text=args)))
 
 
@@ -84,12 +84,12 @@ async def _permissions(session: Controlled, args: str) -> CommandResult:
             raise WrongUse(f"{args.strip()!r} is not a rule with allow, ask or deny in front")
         parse_rule(rule.strip())
         session.add_rule(verdict, rule.strip())
-        return said(f"For this session: {verdict} {rule.strip()}")
+        return reply(f"For this session: {verdict} {rule.strip()}")
     permissions = session.permissions
     rules = permissions.rules
     rows = [(verdict, rule) for verdict in ("deny", "ask", "allow") for rule in getattr(rules, verdict)]
     rows += [("allowed by you", f"{tool} {target}".rstrip()) for tool, target in sorted(permissions.remembered)]
-    return said(f"mode: {permissions.mode or 'none'}\n" + (columns(rows) if rows else "No rules."))
+    return reply(f"mode: {permissions.mode or 'none'}\n" + (columns(rows) if rows else "No rules."))
 
 
 async def _memory(session: Controlled, args: str) -> CommandResult:
@@ -101,17 +101,17 @@ async def _memory(session: Controlled, args: str) -> CommandResult:
             for path, text in project.knowledge_files(spec.cwd, spec.instructions)
         ]
         where = "The model reads these at the start of every turn:\n" + columns(rows)
-        return said(where if rows else "There is no AGENTS.md yet. /memory add TEXT begins one.")
+        return reply(where if rows else "There is no AGENTS.md yet. /memory add TEXT begins one.")
     if verb != "add" or not text.strip():
         raise WrongUse("what is to be remembered?" if verb == "add" else f"{verb!r} is not something /memory does")
     path = os.path.join(session.spec.cwd, "AGENTS.md")
     append_lines(path, [f"- {' '.join(text.split())}".encode()], mode=0o644)
     session.read_project()
-    return said(f"Added to {path}")
+    return reply(f"Added to {path}")
 
 
 async def _exit(session: Controlled, args: str) -> CommandResult:
-    return said("bye")
+    return reply("bye")
 
 
 COMMANDS = (

@@ -61,17 +61,17 @@ class Scanner:
 
     def quoted(self) -> str:
         quote, begun = self.text[self.at], self.at
-        said: list[str] = []
+        letters: list[str] = []
         self.at += 1
         while self.at < len(self.text):
             here, following = self.text[self.at], self.text[self.at + 1 : self.at + 2]
             if here == quote:
                 self.at += 1
-                return "".join(said)
+                return "".join(letters)
             if here == "\\" and following and following in (quote, "\\"):
                 here = following
                 self.at += 1
-            said.append(here)
+            letters.append(here)
             self.at += 1
         raise WrongUse(f"the quote in {_shown(self.text[begun:])} is never closed")
 
@@ -142,11 +142,11 @@ def _prompt(scan: Scanner) -> str:
     if whole[:1] in ('"', "'"):
         inner = Scanner(whole)
         try:
-            said = inner.quoted()
+            inside = inner.quoted()
         except WrongUse:
-            said = ""  # perhaps an apostrophe at the start: then it is not quoted at all
+            inside = ""  # perhaps an apostrophe at the start: then it is not quoted at all
         else:
-            whole = said if not inner.rest else whole
+            whole = inside if not inner.rest else whole
     if not whole.strip():
         raise WrongUse("what is the agent to do?")
     return whole

@@ -5,7 +5,7 @@ import os
 import time
 from typing import Protocol
 
-from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
+from treadle.agent.commands.base import SlashCommand, WrongUse, columns, reply
 from treadle.agent.records import Named
 from treadle.agent.session_list import find_session, list_sessions
 from treadle.agent.transcript import Transcript
@@ -37,18 +37,18 @@ async def _sessions(session: RecordedSession, args: str) -> CommandResult:
         mark = "*" if entry.id == session.id else " "
         rows.append((f"{mark} {entry.id}", f"{when}  {entry.turns:3} turns  {title}"))
     more = f"\n{len(entries) - SHOWN} older ones: treadle sessions --here" if len(entries) > SHOWN else ""
-    return said((columns(rows) or "No session of this directory is kept.") + more)
+    return reply((columns(rows) or "No session of this directory is kept.") + more)
 
 
 async def _resume(session: RecordedSession, args: str) -> CommandResult:
     if not args.strip():
         shown = await _sessions(session, "")
-        return said(f"{shown.message}\n\n/resume ID goes on with one.")
+        return reply(f"{shown.message}\n\n/resume ID goes on with one.")
     found = await asyncio.to_thread(find_session, args.strip())
     if found == session.id:
-        return said("That is this session.")
+        return reply("That is this session.")
     await session.move_to(Transcript.open(found))
-    return said(f"Now in session {session.id}{_title(session)}: {len(session.transcript.turns())} turns so far.")
+    return reply(f"Now in session {session.id}{_title(session)}: {len(session.transcript.turns())} turns so far.")
 
 
 async def _fork(session: RecordedSession, args: str) -> CommandResult:
@@ -60,9 +60,9 @@ async def _fork(session: RecordedSession, args: str) -> CommandResult:
         persist=session.spec.start.persist,
         forked=old,
     )
-    kept = old.header.id
+    original = old.header.id
     await session.move_to(copy)
-    return said(f"Now in session {session.id}, a copy of {kept}, which stays as it was.")
+    return reply(f"Now in session {session.id}, a copy of {original}, which stays as it was.")
 
 
 async def _rename(session: RecordedSession, args: str) -> CommandResult:
@@ -70,7 +70,7 @@ async def _rename(session: RecordedSession, args: str) -> CommandResult:
     if not name:
         raise WrongUse("a session needs a name")
     session.transcript.append(Named(name=name), sync=True)
-    return said(f"This session is now called {name!r}: treadle --resume {_quoted(name)}")
+    return reply(f"This session is now called {name!r}: treadle --resume {_quoted(name)}")
 
 
 async def _rewind(session: RecordedSession, args: str) -> CommandResult:
@@ -82,15 +82,17 @@ async def _rewind(session: RecordedSession, args: str) -> CommandResult:
         raise WrongUse(f"{' '.join(words)!r} is not the number of a turn")
     if not words:
         rows = [(f"{at:3}", _one_line(turn.prompt)) for at, turn in enumerate(turns, 1)]
-        return said(columns(rows) + "\n\n/rewind N goes back to before turn N." if rows else "Nothing was said yet.")
+        return reply(columns(rows) + "\n\n/rewind N goes back to before turn N." if rows else "Nothing was said yet.")
     if not 0 < int(words[0]) <= len(turns):
         raise NotFound(f"there is no turn {words[0]}", hint="/rewind lists them")
     changed = session.rewind(turns[int(words[0]) - 1].turn, restore_files=not keep)
     names = {path: os.path.relpath(path, session.spec.cwd) for path in changed}
     back = [name for path, name in names.items() if os.path.lexists(path)]
     gone = [name for path, name in names.items() if not os.path.lexists(path)]
-    told = [f" {what}: {', '.join(files)}." for what, files in (("Files put back", back), ("Removed", gone)) if files]
-    return said(f"Back to before turn {words[0]}.{''.join(told)}")
+    changes = [
+        f" {what}: {', '.join(files)}." for what, files in (("Files put back", back), ("Removed", gone)) if files
+    ]
+    return reply(f"Back to before turn {words[0]}.{''.join(changes)}")
 
 
 def _one_line(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from treadle import __version__
 from treadle.agent import project
-from treadle.agent.commands.base import SlashCommand, columns, said
+from treadle.agent.commands.base import SlashCommand, columns, reply
 from treadle.agent.context import Context, estimate
 from treadle.agent.messages import AssistantMessage, ToolResult
 from treadle.agent.tasks import Tasks
@@ -58,7 +58,7 @@ async def _status(session: SeenSession, args: str) -> CommandResult:
         ("tokens", f"{session.spent.total_tokens:,}"),
         ("cost", _dollars(session.spent.cost_usd, session.spent.calls)),
     ]
-    return said(columns(rows))
+    return reply(columns(rows))
 
 
 async def _cost(session: SeenSession, args: str) -> CommandResult:
@@ -73,7 +73,7 @@ async def _cost(session: SeenSession, args: str) -> CommandResult:
     ]
     if spent.estimated:
         rows.append(("note", "some calls reported no usage; theirs is an estimate"))
-    return said(columns(rows))
+    return reply(columns(rows))
 
 
 def _dollars(cost: float | None, calls: int) -> str:
@@ -94,7 +94,7 @@ async def _context(session: SeenSession, args: str) -> CommandResult:
         *((kind, f"about {tokens:,} tokens") for kind, tokens in kinds.items()),
         ("system prompt", f"about {len(session.system().encode()) // 4:,} tokens"),
     ]
-    return said(columns(rows))
+    return reply(columns(rows))
 
 
 def _filled(session: SeenSession) -> str:
@@ -104,8 +104,8 @@ def _filled(session: SeenSession) -> str:
 
 async def _tools(session: SeenSession, args: str) -> CommandResult:
     if not len(session.tools):
-        return said("No tools are offered in this session.")
-    return said(columns([(f"{tool.name} ({tool.kind})", _sentence(tool.description)) for tool in session.tools]))
+        return reply("No tools are offered in this session.")
+    return reply(columns([(f"{tool.name} ({tool.kind})", _sentence(tool.description)) for tool in session.tools]))
 
 
 def _sentence(text: str) -> str:
@@ -115,8 +115,8 @@ def _sentence(text: str) -> str:
 async def _skills(session: SeenSession, args: str) -> CommandResult:
     found = await asyncio.to_thread(project.skills, session.spec.cwd, session.spec.instructions)
     if not found:
-        return said("There are no skills here. A skill is a folder with a SKILL.md in .treadle/skills.")
-    return said(columns([(f"/{skill.name}", skill.description or skill.path) for skill in found]))
+        return reply("There are no skills here. A skill is a folder with a SKILL.md in .treadle/skills.")
+    return reply(columns([(f"/{skill.name}", skill.description or skill.path) for skill in found]))
 
 
 COMMANDS = (

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from treadle.agent import project
 from treadle.agent.commands import agents, control, history, looking
-from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
+from treadle.agent.commands.base import SlashCommand, WrongUse, columns, reply
 from treadle.errors import TreadleError
 from treadle.session import CommandInfo, CommandResult, Instructions, Prompt
 
@@ -30,9 +30,9 @@ async def run(session: Commanded, name: str, args: str) -> CommandResult | None:
             return await command.run(session, args)
     except WrongUse as wrong:
         assert command is not None
-        return said(f"{wrong.why}\n{_usage(command)}", ok=False)
+        return reply(f"{wrong.why}\n{_usage(command)}", ok=False)
     except TreadleError as error:
-        return said(str(error), ok=False)
+        return reply(str(error), ok=False)
 
 
 def _usage(command: SlashCommand[Commanded]) -> str:
@@ -41,13 +41,13 @@ def _usage(command: SlashCommand[Commanded]) -> str:
 
 async def _start_turn(session: Commanded, name: str, args: str) -> CommandResult | None:
     """A command that the project or the person has written, or a skill: text for the model."""
-    cwd, told = session.spec.cwd, session.spec.instructions
-    found = project.commands(cwd, told).get(name)
+    cwd, instructions = session.spec.cwd, session.spec.instructions
+    found = project.commands(cwd, instructions).get(name)
     if found is not None:
         await session.expanding(name, args, "projectSettings")
         text = found.expand(args)
     else:
-        skill = next((skill for skill in project.skills(cwd, told) if skill.name == name), None)
+        skill = next((skill for skill in project.skills(cwd, instructions) if skill.name == name), None)
         if skill is None:
             return None
         await session.expanding(name, args, "skill")
@@ -58,11 +58,13 @@ async def _start_turn(session: Commanded, name: str, args: str) -> CommandResult
 # What there is...
 
 
-def every(cwd: str, told: Instructions) -> list[CommandInfo]:
+def every(cwd: str, instructions: Instructions) -> list[CommandInfo]:
     """Ours, then those of the project and the person, then the skills; of two with the same name, the first."""
     ours = [CommandInfo(name=c.name, description=c.help, arguments=" | ".join(c.usage)) for c in COMMANDS.values()]
-    own = [CommandInfo(name=c.name, description=c.description) for c in project.commands(cwd, told).values()]
-    skills = [CommandInfo(name=s.name, description=s.description, skill=True) for s in project.skills(cwd, told)]
+    own = [CommandInfo(name=c.name, description=c.description) for c in project.commands(cwd, instructions).values()]
+    skills = [
+        CommandInfo(name=s.name, description=s.description, skill=True) for s in project.skills(cwd, instructions)
+    ]
     found: dict[str, CommandInfo] = {}
     for command in (*ours, *own, *skills):
         found.setdefault(command.name, command)
@@ -71,14 +73,14 @@ def every(cwd: str, told: Instructions) -> list[CommandInfo]:
 
 async def _help(session: Commanded, args: str) -> CommandResult:
     name = args.strip().removeprefix("/")
-    cwd, told = session.spec.cwd, session.spec.instructions
-    own, skills = project.commands(cwd, told), project.skills(cwd, told)
+    cwd, instructions = session.spec.cwd, session.spec.instructions
+    own, skills = project.commands(cwd, instructions), project.skills(cwd, instructions)
     if name in COMMANDS:
-        return said(f"{COMMANDS[name].help}\n{_usage(COMMANDS[name])}")
+        return reply(f"{COMMANDS[name].help}\n{_usage(COMMANDS[name])}")
     if name in own:
-        return said(f"{own[name].description}\nusage: /{name} [ARGUMENTS]\nfrom {own[name].path}")
+        return reply(f"{own[name].description}\nusage: /{name} [ARGUMENTS]\nfrom {own[name].path}")
     if name:
-        return said(f"there is no command /{name}; /help lists them", ok=False)
+        return reply(f"there is no command /{name}; /help lists them", ok=False)
     parts = [columns([(f"/{name}", command.help) for name, command in COMMANDS.items()])]
     if own:
         rows = [(f"/{name}", command.description) for name, command in own.items()]
@@ -86,7 +88,7 @@ async def _help(session: Commanded, args: str) -> CommandResult:
     if skills:
         parts.append("Skills:\n" + columns([(f"/{skill.name}", skill.description) for skill in skills]))
     parts.append("/help NAME says more about one.")
-    return said("\n\n".join(parts))
+    return reply("\n\n".join(parts))
 
 
 COMMANDS: dict[str, SlashCommand[Commanded]] = {

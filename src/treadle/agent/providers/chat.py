@@ -126,8 +126,8 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
 def _content(message: UserMessage, images: dict[str, bytes]) -> str | list[dict[str, Any]]:
     if not message.images:
         return message.text
-    said = [{"type": "text", "text": message.text}] if message.text.strip() else []
-    return [*said, *_images(message.images, images)]
+    parts = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    return [*parts, *_images(message.images, images)]
 
 
 def _images(shown: tuple[Image, ...], images: dict[str, bytes]) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ def from_status(
 def from_response(
     status: int, headers: Mapping[str, str], body: bytes, *, provider: str, hint: str | None = None
 ) -> ProviderError:
-    message, kind = said(body)
+    message, kind = message_and_kind(body)
     error = from_status(
         status, message, provider=provider, kind=kind, retry_after=retry_after(headers, time.time()), hint=hint
     )
@@ -131,7 +131,7 @@ def _reset(headers: Mapping[str, str], now: float) -> float | None:
     return max(0.0, max(waits)) if waits else None
 
 
-def said(body: bytes) -> tuple[str, str]:
+def message_and_kind(body: bytes) -> tuple[str, str]:
     """The message and the type in an error body, whatever its form."""
     try:
         return _inside(msgspec.json.decode(body))

@@ -103,13 +103,13 @@ def keep(refreshed: Refreshed) -> str:
 
 
 def _refreshed(model: str) -> Figures | None:
-    kept = _read(refreshed_file())
-    if kept is None:
+    stored = _read(refreshed_file())
+    if stored is None:
         return None
     wanted = _undated(model)
     if "/" in wanted:
-        return kept.models.get(wanted)
-    return next((figures for name, figures in kept.models.items() if name.rpartition("/")[2] == wanted), None)
+        return stored.models.get(wanted)
+    return next((figures for name, figures in stored.models.items() if name.rpartition("/")[2] == wanted), None)
 
 
 @cache
@@ -118,12 +118,12 @@ def _read(path: str) -> Refreshed | None:
     if data is None:
         return None
     try:
-        kept = msgspec.json.decode(data, type=Refreshed)
+        stored = msgspec.json.decode(data, type=Refreshed)
     except msgspec.MsgspecError as error:
         raise StorageError(f"{path} is damaged: {error}", hint="`treadle models refresh` writes it anew") from error
-    if kept.format != FORMAT:
+    if stored.format != FORMAT:
         raise StorageError(f"{path} was written by another version of treadle", hint="upgrade treadle")
-    return kept
+    return stored
 
 
 def _bare(model: str) -> str:
@@ -161,10 +161,14 @@ def listed(body: bytes) -> dict[str, Figures]:
     return found
 
 
-def _price(told: _Pricing) -> Price | None:
-    read, write = (_per_million(text) for text in (told.input_cache_read, told.input_cache_write))
-    sent, said = _per_million(told.prompt), _per_million(told.completion)
-    return None if sent is None or said is None else Price(input=sent, output=said, cache_read=read, cache_write=write)
+def _price(pricing: _Pricing) -> Price | None:
+    read, write = (_per_million(text) for text in (pricing.input_cache_read, pricing.input_cache_write))
+    sent, received = _per_million(pricing.prompt), _per_million(pricing.completion)
+    return (
+        None
+        if sent is None or received is None
+        else Price(input=sent, output=received, cache_read=read, cache_write=write)
+    )
 
 
 def _per_million(text: str | None) -> float | None:

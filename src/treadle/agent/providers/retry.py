@@ -74,16 +74,16 @@ async def retrying(
     tried = 0
     while True:
         tried += 1
-        said = False
+        answering = False
         try:
             async with aclosing(attempt()) as items:
                 async for item in items:
-                    said = said or type(item) is TextDelta and bool(item.text.strip())
+                    answering = answering or type(item) is TextDelta and bool(item.text.strip())
                     yield item
             return
         except ProviderError as error:
             wait = policy.wait(tried, error)
-            if said or policy.gives_up(tried, clock.now() - began, wait, error):
+            if answering or policy.gives_up(tried, clock.now() - began, wait, error):
                 raise
             if _is_reset(wait, error):
                 began += wait  # waiting for a limit to reset is not a failure of the service

@@ -141,10 +141,10 @@ class Cue(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, request: ModelRequest) -> Cue:
-        said = [message for message in request.messages if not isinstance(message, AssistantMessage)]
+        given = [message for message in request.messages if not isinstance(message, AssistantMessage)]
         return cls(
-            last=said[-1].text if said else "",
-            turn=1 + len(request.messages) - len(said),
+            last=given[-1].text if given else "",
+            turn=1 + len(request.messages) - len(given),
             system=request.system,
         )
 

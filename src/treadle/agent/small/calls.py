@@ -79,8 +79,8 @@ def read(text: str) -> Written:
     objects = [one for one in several if isinstance(one, dict)] if isinstance(several, list) else [found]
     calls = [(str(one.get("tool", "")), {key: one[key] for key in one if key != "tool"}) for one in objects]
     if len(calls) == 1 and (calls[0][0] == ANSWER or not calls[0][0]):
-        said = calls[0][1].get("text")
-        return Written(answer=said if isinstance(said, str) else text.strip())
+        answer = calls[0][1].get("text")
+        return Written(answer=answer if isinstance(answer, str) else text.strip())
     return Written(
         calls=tuple((name, msgspec.json.encode(arguments).decode()) for name, arguments in calls if name != ANSWER)
     )

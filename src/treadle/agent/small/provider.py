@@ -25,7 +25,7 @@ REPLY_TOKENS = 700
 WARM = 0.7
 OBJECTIONS = 2
 """How often a reply may be sent back before it is accepted unchanged."""
-MOST_SAID = 200
+MOST_QUOTED = 200
 """How many characters of a rejected reply the model sees again: more of a long one only makes it go on."""
 _LEFT_OUT = " ".join(f"-name '{name}' -prune -o" for name in (".?*", "node_modules", "__pycache__", "venv"))
 LIST = f"find . {_LEFT_OUT} -type f -printf '%P\\n' | sort"
@@ -94,20 +94,20 @@ class SmallModel:
             objection = self._objection(reply, raw.finish, request.messages) if objecting else None
             if objection is None:
                 break
-            asked = self._with_objection(asked, raw.message.text[:MOST_SAID], objection, request)
+            asked = self._with_objection(asked, raw.message.text[:MOST_QUOTED], objection, request)
         if reply.message.text:
             yield TextDelta(text=reply.message.text)
         yield msgspec.structs.replace(reply, usage=usage)
 
     async def _replying(self, asked: ModelRequest, cut: bool) -> AsyncGenerator[ReplyItem, None]:
         """Everything but the words, which are not yet an answer. With `cut`, an endless reply is cut off."""
-        said = ""
+        text = ""
         async with aclosing(self.inner.stream(asked)) as items:
             async for item in items:
                 if not isinstance(item, TextDelta):
                     yield item
-                elif cut and endless(said := said + item.text):
-                    message = AssistantMessage(text=said, model=self.model)
+                elif cut and endless(text := text + item.text):
+                    message = AssistantMessage(text=text, model=self.model)
                     usage = estimated(self.model, asked, message)
                     if self.name == "local":
                         usage = msgspec.structs.replace(usage, cost_usd=0.0)
@@ -135,13 +135,13 @@ class SmallModel:
         )
 
     def _with_objection(
-        self, asked: ModelRequest, said: str, objection: Objection, request: ModelRequest
+        self, asked: ModelRequest, reply: str, objection: Objection, request: ModelRequest
     ) -> ModelRequest:
         """The same question with what was wrong about the answer. History never sees either."""
         tools = [tool for tool in offered(request.tools) if tool.name != objection.without]
         return msgspec.structs.replace(
             asked,
-            messages=(*asked.messages, AssistantMessage(text=said), UserMessage(text=objection.text)),
+            messages=(*asked.messages, AssistantMessage(text=reply), UserMessage(text=objection.text)),
             temperature=WARM if objection.text == CUT_OFF else asked.temperature,  # else it is cut off there again
             schema=reply_schema(tools, self.profile, answer=objection.without != words.ANSWER)
             if asked.schema is not None

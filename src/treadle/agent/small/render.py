@@ -28,17 +28,17 @@ def rendered(
     messages: Sequence[ChatMessage], tools: Mapping[str, ToolSchema], profile: SmallProfile
 ) -> tuple[ChatMessage, ...]:
     """Adjacent messages of the same side become one: many chat templates require the sides to alternate."""
-    told: list[ChatMessage] = []
+    merged: list[ChatMessage] = []
     spoken = list(_spoken(messages, tools, profile))
     if profile.remind and isinstance(messages[-1], ToolResult) and not _first_look(messages):
         spoken.append(UserMessage(text=REMINDER.format(_task(messages))))
     for message in spoken:
-        last = told[-1] if told else None
+        last = merged[-1] if merged else None
         if last is not None and type(last) is type(message):
-            told[-1] = msgspec.structs.replace(last, text=f"{last.text}\n\n{message.text}")
+            merged[-1] = msgspec.structs.replace(last, text=f"{last.text}\n\n{message.text}")
         else:
-            told.append(message)
-    return tuple(told)
+            merged.append(message)
+    return tuple(merged)
 
 
 def _spoken(

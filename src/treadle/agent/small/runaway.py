@@ -10,12 +10,12 @@ _VARYING = re.compile(r"""'[^']*'|\\"[^"]*\\"|\d+""")
 _LETTER = re.compile(r"[A-Za-z]")
 
 
-def endless(said: str) -> str:
+def endless(text: str) -> str:
     """The first of the lines that repeat one form at the end of the text so far; empty when none do.
 
     Lines of plain data (`"red": 1,`) do not count: a long table is not endless.
     """
-    lines = _BREAK.split(said)[:-1][-LINES:]
+    lines = _BREAK.split(text)[:-1][-LINES:]
     forms = {_VARYING.sub("_", line.strip()) for line in lines}
     if len(lines) < LINES or len(forms) != 1 or not _LETTER.search(forms.pop()):
         return ""

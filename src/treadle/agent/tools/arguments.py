@@ -66,7 +66,7 @@ def decode(tool: AnyTool, arguments: str) -> msgspec.Struct:
     try:
         args: msgspec.Struct = msgspec.convert(_in_seconds(tool, named), tool.Args, strict=False)
     except msgspec.ValidationError as error:
-        raise ToolError(f"{tool.name}: {_said(error)}", hint=_usage(tool)) from None
+        raise ToolError(f"{tool.name}: {_explained(error)}", hint=_usage(tool)) from None
     return args
 
 
@@ -100,11 +100,11 @@ def note_of(tool: AnyTool, given: dict[str, Any]) -> str:
     from difflib import get_close_matches
 
     fields = [field.name for field in msgspec.structs.fields(tool.Args)]
-    told = [
+    ignored = [
         name + (f" (did you mean {near[0]}?)" if (near := get_close_matches(name, fields, n=1)) else "")
         for name in unused
     ]
-    return f"\n[{tool.name} has no argument {', '.join(told)}: ignored]"
+    return f"\n[{tool.name} has no argument {', '.join(ignored)}: ignored]"
 
 
 def _named(tool: AnyTool, given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -137,7 +137,7 @@ def plain_name(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def _said(error: msgspec.ValidationError) -> str:
+def _explained(error: msgspec.ValidationError) -> str:
     """msgspec's words, with the place of the fault in front and without its own notation."""
     text, _, where = str(error).partition(" - at `$")
     place = where.rstrip("`").lstrip(".")

@@ -36,9 +36,9 @@ LINGER = 0.3
 MAX_TIMEOUT = 3600.0
 WALLS = ("Read-only file system", "Device or resource busy", "Permission denied", "EROFS")
 """What programs say when a sandbox stops them."""
-TOLD = "network_told"
-SIGN_IN_TOLD = "sign_in_told"
-LIMIT_TOLD = "limit_told"
+NETWORK_NOTED = "network_noted"
+SIGN_IN_NOTED = "sign_in_noted"
+LIMIT_NOTED = "limit_noted"
 SHOWN = 5
 
 
@@ -188,7 +188,7 @@ class ShellRun:
         elif self.exit_code:
             self.notes.append(f"[exit code {self.exit_code}]")
         if exceeded:
-            self._tell(f"{exceeded} (limits of [sandbox] in the settings)", LIMIT_TOLD, "sandbox")
+            self._tell(f"{exceeded} (limits of [sandbox] in the settings)", LIMIT_NOTED, "sandbox")
         self._tell_network()
         self._tell_sandbox()
 
@@ -200,29 +200,29 @@ class ShellRun:
         """Which hosts were not reached, or that there is no network: programs report it in many ways."""
         if self.confinement is None or self.confinement.network != "off":
             return
-        said, told = self.output.text() if self.exit_code else "", ""
+        output, note = self.output.text() if self.exit_code else "", ""
         if self._hosts.refused:
-            told = refusal(self.confinement.hosts, *self._hosts.refused)
-        elif told := offline(said, self.confinement.hosts):
-            told = unreachable_by_ssh(said) or told
-        if told:
-            self._tell(told, TOLD, "network")
+            note = refusal(self.confinement.hosts, *self._hosts.refused)
+        elif note := offline(output, self.confinement.hosts):
+            note = unreachable_by_ssh(output) or note
+        if note:
+            self._tell(note, NETWORK_NOTED, "network")
 
-    def _tell(self, told: str, kind: str, code: str) -> None:
+    def _tell(self, note: str, kind: str, code: str) -> None:
         """Tell the agent, and the first time the person too."""
-        self.notes.append(f"[{told}]")
+        self.notes.append(f"[{note}]")
         if not self.context.state.get(kind):
             self.context.state[kind] = True
-            self.context.emit(Warned(message=told, code=code))
+            self.context.emit(Warned(message=note, code=code))
 
     def _tell_sandbox(self) -> None:
         """A command that failed because of the sandbox reports an error that does not mention it."""
-        said = self.output.text()
-        if self.confinement is not None and self.exit_code and (hint := refused_sign_in(said)):
-            return self._tell(hint, SIGN_IN_TOLD, "git")
-        if self.confinement is None or not any(sign in said for sign in WALLS):
+        output = self.output.text()
+        if self.confinement is not None and self.exit_code and (hint := refused_sign_in(output)):
+            return self._tell(hint, SIGN_IN_NOTED, "git")
+        if self.confinement is None or not any(sign in output for sign in WALLS):
             return
-        met = [why for path, why in self.confinement.held if os.path.basename(path) in said]
+        met = [why for path, why in self.confinement.held if os.path.basename(path) in output]
         if not met and self.exit_code:
             where = ", ".join(self.confinement.write)
             self.notes.append(
@@ -234,8 +234,8 @@ class ShellRun:
 
 def _held(by: list[str]) -> list[str]:
     more = f" and {len(by) - SHOWN} more" if len(by) > SHOWN else ""
-    said = f"[read-only because others hold it: {'; '.join(by[:SHOWN])}{more}. Work on something else meanwhile]"
-    return [said] if by else []
+    note = f"[read-only because others hold it: {'; '.join(by[:SHOWN])}{more}. Work on something else meanwhile]"
+    return [note] if by else []
 
 
 def _signal_name(number: int) -> str:

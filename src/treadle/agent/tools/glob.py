@@ -82,8 +82,8 @@ def search(walk: Walk, pattern: str, hidden: Callable[[str], bool]) -> tuple[int
     newest = heapq.nsmallest(MAX_FILES, ((_age(entry), relative) for relative, entry in matching))
     # A directory may have been swapped for a link during the walk: only this tree was permitted.
     real = pinned.there(os.path.join(walk.root, relative) for _, relative in newest)
-    kept = [(age, relative) for age, relative in newest if os.path.join(walk.root, relative) in real]
-    return len(matching) - len(newest) + len(kept), kept
+    inside = [(age, relative) for age, relative in newest if os.path.join(walk.root, relative) in real]
+    return len(matching) - len(newest) + len(inside), inside
 
 
 def _age(entry: os.DirEntry[str]) -> int:

@@ -23,8 +23,8 @@ def host_question(who: str, host: str, port: int, *, call: str | None, deadline:
 
 def host_granted(host: str, port: int) -> Warned:
     name = shown(host, port)
-    kept = "For good: add it to network in the settings, or to --network"
-    return Warned(message=f"{name} can be reached for the rest of this session. {kept}")
+    hint = "For good: add it to network in the settings, or to --network"
+    return Warned(message=f"{name} can be reached for the rest of this session. {hint}")
 
 
 class HostQuestions:

@@ -81,8 +81,8 @@ class Output:
     def _where(self) -> str:
         if self.path is None:
             return f"they could not be kept: {self._lost}"
-        kept = "the whole is" if self.size <= DISK_CAP else f"the first {DISK_CAP >> 20} MiB are"
-        return f"{kept} in {show(self.path)}"
+        part = "the whole is" if self.size <= DISK_CAP else f"the first {DISK_CAP >> 20} MiB are"
+        return f"{part} in {show(self.path)}"
 
 
 def _text(data: bytes | bytearray) -> str:

@@ -170,8 +170,8 @@ def _cut(line: bytes, file: BinaryIO) -> bytes:
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if len(line) <= MAX_LINE and not rest:
         return line
-    kept = line[: MAX_LINE - len(text.cut_character(line[:MAX_LINE]))]
-    return kept + b" [... %d more bytes in this line]" % (len(line) - len(kept) + rest)
+    shown = line[: MAX_LINE - len(text.cut_character(line[:MAX_LINE]))]
+    return shown + b" [... %d more bytes in this line]" % (len(line) - len(shown) + rest)
 
 
 def _count_rest(file: BinaryIO) -> tuple[int, bool]:

@@ -6,9 +6,9 @@ _HTTPS = ("could not read Username for", "could not read Password for", "Authent
 _NOT_REACHED = ("ssh: connect to host", "ssh: Could not resolve hostname")
 
 
-def unreachable_by_ssh(said: str) -> str:
+def unreachable_by_ssh(output: str) -> str:
     """Why ssh reached nothing where commands have no network, or that of some hosts; empty when it is not about ssh."""
-    if not any(sign in said for sign in _NOT_REACHED):
+    if not any(sign in output for sign in _NOT_REACHED):
         return ""
     return (
         "ssh reaches no machine from here, also none of a list of hosts, because it does not use a proxy. A person can"
@@ -16,11 +16,11 @@ def unreachable_by_ssh(said: str) -> str:
     )
 
 
-def refused_sign_in(said: str) -> str:
+def refused_sign_in(output: str) -> str:
     """What a person can allow, from what the command printed; empty when it was not about signing in."""
-    if any(sign in said for sign in _SSH):
+    if any(sign in output for sign in _SSH):
         missing, allow = "ssh keys and the ssh agent", 'sockets = ["$SSH_AUTH_SOCK"] and read = ["~/.ssh/known_hosts"]'
-    elif any(sign in said for sign in _HTTPS):
+    elif any(sign in output for sign in _HTTPS):
         missing, allow = "saved passwords and tokens", 'read = ["~/.git-credentials"] or read = ["~/.config/gh"]'
     else:
         return ""

@@ -111,9 +111,9 @@ class FetchedPage(msgspec.Struct):
 
     def _decoded(self) -> str:
         """Decoded by the header, the page's own declaration or its first bytes; UTF-8 when none of them says."""
-        said = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", self.content_type, re.I)
+        found = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", self.content_type, re.I)
         meta = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", self.body[:4096], re.I)
-        encoding = said[1] if said else meta[1].decode() if meta else text.bom(self.body) or "utf-8"
+        encoding = found[1] if found else meta[1].decode() if meta else text.bom(self.body) or "utf-8"
         try:
             return self.body.decode(encoding, "replace").removeprefix("\ufeff")
         except LookupError:

@@ -56,11 +56,11 @@ class LocalServer:
         self._child = child = await start([*self._program, msgspec.json.encode(wanted).decode()])
         try:
             async with asyncio.timeout(START_SECONDS):
-                said = await child.stdio.read()
+                first = await child.stdio.read()
         except TimeoutError:
             await self._end()
             raise ProviderError(f"the local model {weights.name} was not loaded within {START_SECONDS:g} s") from None
-        if not said.startswith(b"ready"):
+        if not first.startswith(b"ready"):
             raise await self._failure(child)
 
     async def _failure(self, child: Child) -> LocalError | ProviderError:
