@@ -199,8 +199,8 @@ class PeerExited(RemoteError):
     code = "peer_exited"
 
     def __init__(self, what: str, exit_code: int | None, stderr_tail: str = "", **more: Any) -> None:
-        said = f"; its last words: {stderr_tail.strip()[-2000:]}" if stderr_tail.strip() else ""
-        super().__init__(f"{what} exited with code {exit_code}{said}", **more)
+        words = f"; its last words: {stderr_tail.strip()[-2000:]}" if stderr_tail.strip() else ""
+        super().__init__(f"{what} exited with code {exit_code}{words}", **more)
         self.exit_code = exit_code
         self.stderr_tail = stderr_tail
 

@@ -37,8 +37,8 @@ def argv_adding(*extras: str) -> list[str]:
     """The same as a list. uv and pipx install anew, so there the parts that are already here are named again."""
     tool = _tool()
     if tool in ("uv", "pipx"):
-        kept = [extra for extra in PROVIDES if extra in extras or has(extra)]
-        return [*(["uv", "tool"] if tool == "uv" else ["pipx"]), "install", "--force", _requirement(kept)]
+        wanted = [extra for extra in PROVIDES if extra in extras or has(extra)]
+        return [*(["uv", "tool"] if tool == "uv" else ["pipx"]), "install", "--force", _requirement(wanted)]
     return [sys.executable, "-m", "pip", "install", _requirement(list(extras))]
 
 
@@ -82,8 +82,8 @@ def _source() -> str:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        told = distribution("treadle").read_text("direct_url.json")
-        address = json.loads(told)["url"] if told else ""
+        text = distribution("treadle").read_text("direct_url.json")
+        address = json.loads(text)["url"] if text else ""
     except (PackageNotFoundError, ValueError, KeyError, TypeError):
         return ""
     return address if isinstance(address, str) else ""

@@ -263,8 +263,8 @@ class RedactedStream:
             if found.end() > upto:
                 upto = min(upto, found.start())
                 break
-            kept = found[found.lastgroup] if found.lastgroup else ""
-            out += [subject[at : found.start()], kept, MARK]
+            prefix = found[found.lastgroup] if found.lastgroup else ""
+            out += [subject[at : found.start()], prefix, MARK]
             at = found.end()
         out.append(subject[at:upto])
         if upto > start:

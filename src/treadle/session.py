@@ -450,7 +450,7 @@ class Agent(Protocol):
     async def open(self, spec: SessionSpec) -> Session: ...
 
 
-class KeptSession(msgspec.Struct, frozen=True, kw_only=True):
+class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation that can be resumed, as a list shows it."""
 
     id: str
@@ -463,7 +463,7 @@ class KeptSession(msgspec.Struct, frozen=True, kw_only=True):
 class Keeping(Protocol):
     """An Agent that can list the conversations it keeps. Not every agent can."""
 
-    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
         """The conversations of one directory, or all; the latest first."""
         ...
 

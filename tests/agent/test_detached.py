@@ -22,7 +22,7 @@ from treadle.agent.task_groups import succeeded
 from treadle.errors import StorageError
 from treadle.events import AnyEvent, Event, TaskChanged, TaskGroupChanged
 from treadle.io.process import table
-from treadle.io.process.registry import kept_trees
+from treadle.io.process.registry import keeper_trees
 from treadle.session import CommandResult, Decision, Guards
 
 SCRIPT = (
@@ -149,7 +149,7 @@ async def test_kill_minus_nine_of_the_runner_is_a_failure_that_says_so(opened: O
 async def test_whatever_ends_its_guard_ends_all_of_it(opened: Opened) -> None:
     session = await opened(SCRIPT)
     group = await detach(session, 'a:"forever"')
-    [tree] = [tree for tree in kept_trees() if group.directory in tree.command]
+    [tree] = [tree for tree in keeper_trees() if group.directory in tree.command]
     os.kill(tree.owner, signal.SIGKILL)
     await until(lambda: not runners())
     assert "its process was told to end" in await waited(session, group.group.id, ok=False)
@@ -166,7 +166,7 @@ async def test_told_to_end_it_ends_in_order(opened: Opened) -> None:
 async def test_treadle_ps_lists_it(opened: Opened) -> None:
     session = await opened(SCRIPT)
     group = await detach(session, 'a:"forever"')
-    [tree] = [tree for tree in kept_trees() if group.directory in tree.command]
+    [tree] = [tree for tree in keeper_trees() if group.directory in tree.command]
     assert tree.running and tree.pid == group.tasks[0].pid and tree.owner != os.getpid()
 
 

@@ -27,7 +27,7 @@ def networked(workspace: Path, name: str, mode: Mode | None, **more: object) -> 
     spec = SessionSpec(cwd=str(workspace), mode=mode, confinement=Confinement(use="on", **more))  # type: ignore[arg-type]
     made = enclosure(spec, name, [name], {"HOME": str(workspace)})
     assert made is not None
-    found = made.asked.network, made.asked.hosts, made.told.message if made.told is not None else ""
+    found = made.asked.network, made.asked.hosts, made.warning.message if made.warning is not None else ""
     made.close()
     return found
 

@@ -359,7 +359,7 @@ def test_what_its_budget_keeps_from_going_on_is_asked_about_while_it_waits() -> 
 def test_a_budget_that_the_fleet_was_not_told_of_is_told_before_anything_else() -> None:
     """As when the process that raised it was killed at once."""
     world = World(plan(budget=GoalBudget(tokens=1000)), 1)
-    seen = GoalSeen(now=2.0, budget_told=False)
+    seen = GoalSeen(now=2.0, budget_known=False)
     assert next(moves(replace(world.record, raised=1), world.plan, seen)) == deciding.TellBudget()
     assert deciding.allowance(world.plan, 1) == (None, 2000)
 

@@ -196,11 +196,11 @@ def test_what_of_a_policy_the_kernel_keeps(
 ) -> None:
     cage = Cage(asked, order(source, policy=replace(NO_POLICY, **policy)), "run", str(source))
     assert (cage.asked.network, cage.asked.hosts) == network
-    assert cage.kept(guards=False, ours=False) == kept
+    assert cage.enforced(guards=False, ours=False) == kept
     assert (
-        set(cage.kept(guards=True, ours=False).values())
+        set(cage.enforced(guards=True, ours=False).values())
         == {"guard"}
-        == set(cage.kept(guards=False, ours=True).values())
+        == set(cage.enforced(guards=False, ours=True).values())
     )
     cage.close()
 
@@ -282,7 +282,7 @@ async def test_a_sidecar_whose_model_is_not_known_reaches_every_host_and_the_rec
 
 def test_a_sidecar_that_is_a_known_agent_reaches_its_model(source: Path) -> None:
     made = Cage(ON, order(source), "run", str(source)).around("mine", ["/opt/bin/codex-acp"], {"HOME": "/nonexistent"})
-    assert made is not None and made.told is None and made.reaches == cards()["codex"].hosts
+    assert made is not None and made.warning is None and made.reaches == cards()["codex"].hosts
     made.close()
 
 

@@ -17,7 +17,7 @@ from tests.workspace.format0 import leave
 from tests.workspace.repositories import branches, make
 from treadle.errors import StorageError
 from treadle.host.job import RunRecord, runs_directory
-from treadle.host.recover import kept_runs, recover
+from treadle.host.recover import recover, retained_runs
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
 
@@ -233,7 +233,7 @@ def test_a_run_that_the_release_before_left_behind_gets_its_receipt_and_can_be_d
     assert receipt.outcome == "failed" and receipt.verification.git_status == "M  a.txt"
     place = receipt.usage_raw["treadle"]["workspace"]
     assert place["kept"] == str(root) and place["base_tree"] != place["result_tree"]
-    kept_runs()[run_id].discard()
+    retained_runs()[run_id].discard()
     assert not directory.exists() and branches(repository) == {"main"}
 
 
@@ -254,5 +254,5 @@ def test_a_run_of_a_newer_release_is_left_alone_and_named(source: Path, store: R
         '{"format":99,"mode":"staged","source":"/s","root":"/r","directory":"/d","before":"x"}'
     )
     with pytest.raises(StorageError, match="newer treadle"):
-        kept_runs()[directory.name].discard()
+        retained_runs()[directory.name].discard()
     assert (directory / "patch.diff").exists()

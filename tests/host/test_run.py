@@ -18,7 +18,7 @@ from tests.workspace.repositories import branches, make
 from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
 from treadle.host import run as runs
 from treadle.host.job import Backend, Job, runs_directory
-from treadle.host.recover import kept_runs
+from treadle.host.recover import retained_runs
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.io import pinned
@@ -370,7 +370,7 @@ async def test_what_is_kept_is_known_and_can_be_thrown_away(run: Runner, tmp_pat
     _, worktree = await run("", job)
     _, applied = await run("good", apply=True)
     await run("says_what_it_did_not_do")
-    kept = kept_runs()
+    kept = retained_runs()
     assert {run_id: found.files for run_id, found in kept.items()} == {
         copied.run_id: ("patch.diff", "workspace"),
         worktree.run_id: ("patch.diff", "workspace"),
@@ -378,7 +378,7 @@ async def test_what_is_kept_is_known_and_can_be_thrown_away(run: Runner, tmp_pat
     }
     for found in kept.values():
         found.discard()
-    assert kept_runs() == {} and branches(repository) == {"main"} and left() == []
+    assert retained_runs() == {} and branches(repository) == {"main"} and left() == []
 
 
 def told(source: Path, task: str, **changes: Any) -> Job:

@@ -11,11 +11,11 @@ from treadle.io.process.programs import run_program
 
 
 def test_nobody_is_stopped_who_was_not_told() -> None:
-    assert not stopping.may_be_told()
+    assert not stopping.can_be_stopped()
     stopping.check()
     word = threading.Event()
     with stopping.heeding(word):
-        assert stopping.may_be_told()
+        assert stopping.can_be_stopped()
         stopping.check()
         word.set()
         with pytest.raises(Cancelled):

@@ -36,7 +36,7 @@ async def test_the_order_its_goal_agent_cost_and_check_are_known_for_a_line(
     found = await asyncio.to_thread(blame.origin, str(repository / "new.txt"), 2)
     assert (found.order, found.goal, found.agent, found.text) == (one, "export", "codex (m-1)", "y")
     assert found.tree == git(repository, "rev-parse", "main^{tree}") and found.proved is None
-    told = await blame.told(bus, found)
+    told = await blame.with_fleet_records(bus, found)
     receipt = await client.get_receipt(bus, one)
     assert receipt is not None and told.receipt == receipt.sha256
     assert told.proved and told.verify == "test -e a.txt" and told.used == Used(input_tokens=1200, usd=0.25)
@@ -53,7 +53,7 @@ async def test_work_that_was_sent_back_is_told_by_what_was_asked_for_first_and_c
     helper = await finished.order("helper", {"new.txt": "x\n"}, by=TRAIN, retry_of=first)
     await costing(bus, helper, Used(input_tokens=30))
     await run(bus, repository, helper, verify="test -e a.txt")
-    found = await blame.told(bus, await asyncio.to_thread(blame.origin, str(repository / "new.txt"), 1))
+    found = await blame.with_fleet_records(bus, await asyncio.to_thread(blame.origin, str(repository / "new.txt"), 1))
     assert (found.order, found.first, found.task) == (helper, first, "first")
     assert found.used is not None and found.used.tokens == 130
 
@@ -93,9 +93,9 @@ async def test_a_commit_that_only_claims_to_have_landed_an_order_is_told_apart(
     await run(bus, repository, one)
     (repository / "new.txt").write_text("x\nforged\n")
     git(repository, "commit", "-qam", f"Land one\n\nOrder: {one}\nTrain: t\nVerified-Tree: {'f' * 40}")
-    forged = await blame.told(bus, blame.origin(str(repository / "new.txt"), 2))
+    forged = await blame.with_fleet_records(bus, blame.origin(str(repository / "new.txt"), 2))
     assert forged.order == one and forged.proved is False
-    assert (await blame.told(bus, blame.origin(str(repository / "new.txt"), 1))).proved is True
+    assert (await blame.with_fleet_records(bus, blame.origin(str(repository / "new.txt"), 1))).proved is True
 
 
 def test_what_is_not_a_line_is_said(repository: Path) -> None:

@@ -14,7 +14,7 @@ from tests.landing.test_train import CHECK, empty
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import train
-from treadle.landing.driving import DriverRecord, DriverSeat
+from treadle.landing.driving import DriverLease, DriverRecord
 from treadle.landing.train import Train
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car
@@ -41,7 +41,7 @@ async def test_of_two_trains_at_once_one_checks_and_both_tell(bus: Bus, finished
 
 
 async def test_a_seat_is_given_up_by_leaving_and_taken_at_once_from_the_killed(bus: Bus) -> None:
-    one, two = DriverSeat(bus, "t"), DriverSeat(bus, "t")
+    one, two = DriverLease(bus, "t"), DriverLease(bus, "t")
     assert await one.taken() and not await two.taken() and await one.taken()
     await one.leave()
     assert await two.taken() and not await one.taken()
@@ -49,10 +49,10 @@ async def test_a_seat_is_given_up_by_leaving_and_taken_at_once_from_the_killed(b
     code = (
         "import asyncio, os, signal\n"
         "from treadle.fleet.client import connected\n"
-        "from treadle.landing.driving import DriverSeat\n"
+        "from treadle.landing.driving import DriverLease\n"
         "async def main():\n"
         "    async with connected() as bus:\n"
-        "        assert await DriverSeat(bus, 't').taken()\n"
+        "        assert await DriverLease(bus, 't').taken()\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "asyncio.run(main())"
     )
@@ -63,7 +63,7 @@ async def test_a_seat_is_given_up_by_leaving_and_taken_at_once_from_the_killed(b
 async def test_a_seat_of_another_machine_that_died_is_taken_even_if_the_engine_does_not_end_it(bus: Bus) -> None:
     dead = DriverRecord(host="elsewhere", pid=os.getpid(), start=1, token="x")
     await bus.put("drives.t", encode(dead))  # without an end, as an engine that was killed may show one
-    seat = DriverSeat(bus, "t", overdue=0.2)
+    seat = DriverLease(bus, "t", overdue=0.2)
     assert not await seat.taken()
     async with asyncio.timeout(60):
         while not await seat.taken():
@@ -71,7 +71,7 @@ async def test_a_seat_of_another_machine_that_died_is_taken_even_if_the_engine_d
 
 
 async def test_a_seat_of_another_machine_that_is_renewed_is_not_taken(bus: Bus) -> None:
-    there, seat = DriverSeat(bus, "t"), DriverSeat(bus, "t", overdue=0.2)
+    there, seat = DriverLease(bus, "t"), DriverLease(bus, "t", overdue=0.2)
     there._mine = replace(there._mine, host="elsewhere")
     assert await there.taken()
     for _ in range(3):

@@ -17,7 +17,7 @@ from treadle.errors import LocalError, NotFound
 from treadle.fleet.engine.bus import Bus, Write
 from treadle.landing import merging, train
 from treadle.landing.bench import BuiltCar
-from treadle.landing.driving import DriverSeat
+from treadle.landing.driving import DriverLease
 from treadle.landing.queue import BuildCar
 from treadle.landing.train import Train
 from treadle.wire.fleet.train import LandedRecord, QueuedChange, TrainRecord
@@ -182,10 +182,10 @@ async def test_a_branch_that_was_forced_back_stops_the_train(bus: Bus, finished:
 async def test_three_trains_at_once_land_each_change_once(
     bus: Bus, finished: Finished, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def always(self: DriverSeat) -> bool:
+    async def always(self: DriverLease) -> bool:
         return True  # as when each believes that the others are gone
 
-    monkeypatch.setattr(DriverSeat, "taken", always)
+    monkeypatch.setattr(DriverLease, "taken", always)
     names = [await finished.order(f"o{number}", {f"new{number}.txt": "x\n"}) for number in range(6)]
     records = await asyncio.gather(*(run(bus, repository, *names) for _ in range(3)))
     assert all(not record.queue and record.paused is None for record in records)

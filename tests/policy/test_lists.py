@@ -186,4 +186,4 @@ def test_what_requires_approval_may_only_have_happened_when_it_was_asked_for(tmp
 
 def test_its_rules_about_paths_are_given_to_a_sandbox(tmp_path: Path) -> None:
     found = policy(tmp_path, deny_read=["secret"], deny_write=["kept"]).path_rules
-    assert f"{tmp_path}/secret" in found.hidden_patterns() and f"{tmp_path}/kept" in found.kept_patterns()
+    assert f"{tmp_path}/secret" in found.hidden_patterns() and f"{tmp_path}/kept" in found.protected_patterns()

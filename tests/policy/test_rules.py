@@ -356,7 +356,7 @@ def test_what_a_command_writes_is_told_by_its_words(command: str, paths: list[st
 def test_what_is_denied_is_told_as_absolute_patterns_for_a_sandbox() -> None:
     found = rules(deny=("Read(secrets/**)", "Write(.env)", "Bash(rm *)", "*(both)"))
     assert found.hidden_patterns() == [f"{CWD}/secrets/**", f"{CWD}/secrets", f"{CWD}/both", "/**/both"]
-    assert found.kept_patterns() == [f"{CWD}/.env", "/**/.env", f"{CWD}/both", "/**/both"]
+    assert found.protected_patterns() == [f"{CWD}/.env", "/**/.env", f"{CWD}/both", "/**/both"]
 
 
 def test_a_rule_can_name_the_very_file_that_may_be_written() -> None:

@@ -22,7 +22,7 @@ from treadle.errors import Unsupported
 from treadle.events import Answered, Asked, TaskChanged, ToolStarted, Warned
 from treadle.session import Answer, Change, Limits, Prompt, Reasoning, SessionSpec, Start, Subagent, Toolset
 from treadle.sessions import abilities
-from treadle.sessions.abilities import ABILITIES, can, check, not_kept
+from treadle.sessions.abilities import ABILITIES, can, check, gaps
 from treadle.sessions.session import BaseSession, run_turn
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession, Step
 
@@ -170,10 +170,10 @@ def test_a_session_that_wants_what_the_agent_cannot_do_is_refused_or_warned_abou
         with pytest.raises(Unsupported) as caught:
             check("x", able, wish)
         assert caught.value.message == f"x {ABILITIES[ability].refusal}"
-        assert not_kept("x", able, wish) == []
+        assert gaps("x", able, wish) == []
     else:
         check("x", able, wish)
-        assert not_kept("x", able, wish) == [f"x {ABILITIES[ability].refusal}"]
+        assert gaps("x", able, wish) == [f"x {ABILITIES[ability].refusal}"]
     check("x", dict.fromkeys(ABILITIES, "native"), wish)
     check("x", {name: level for name, level in able.items() if name != "fork"}, SessionSpec(cwd="/"))
 

@@ -118,7 +118,7 @@ class Confining:
         """Use these rules and this mode from now on."""
         self._mode = mode
         self._hidden = self._matches(rules.hidden_patterns())
-        self._read_only = self._matches(rules.kept_patterns())
+        self._read_only = self._matches(rules.protected_patterns())
         self._allowed = rules.names_for_writing
 
     def _matches(self, wanted: list[str]) -> Matches:

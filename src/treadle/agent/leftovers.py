@@ -26,9 +26,9 @@ from treadle.io.reading import read_if_there
 from treadle.io.sandbox import methods
 from treadle.session import Confinement, Mount
 from treadle.workspace import staging
+from treadle.workspace.base_refs import forget
 from treadle.workspace.exchange import lacks, receive_bundle
 from treadle.workspace.in_place import OWNED, RECORD, PlaceRecord
-from treadle.workspace.kept_base import forget
 from treadle.workspace.listing import STATES, BadListing, ref_files
 from treadle.workspace.store import LONG
 from treadle.workspace.takeover import LOCK, Inside, Takeover, recalled

@@ -13,8 +13,8 @@ from treadle.agent.transcript import Transcript
 from treadle.errors import ConfigError
 from treadle.session import (
     AgentInfo,
-    KeptSession,
     SessionSpec,
+    StoredSession,
 )
 
 
@@ -33,11 +33,11 @@ class NativeAgent:
     async def probe(self) -> AgentInfo:
         return AgentInfo(name=self.name, version=__version__, tools=BUILTIN, capabilities=dict(CAPABILITIES))
 
-    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
         from treadle.agent.session_list import list_sessions
 
         return [
-            KeptSession(id=entry.id, cwd=entry.cwd, title=entry.name or entry.prompt, updated=entry.updated)
+            StoredSession(id=entry.id, cwd=entry.cwd, title=entry.name or entry.prompt, updated=entry.updated)
             for entry in list_sessions(cwd)
         ]
 

@@ -66,10 +66,10 @@ async def _told(found: LineOrigin) -> tuple[LineOrigin, str]:
     """With what the fleet knows, and why it could not be asked, if so."""
     from treadle.errors import TreadleError
     from treadle.fleet.client import connected
-    from treadle.landing.blame import told
+    from treadle.landing.blame import with_fleet_records
 
     try:
         async with connected() as bus:
-            return await told(bus, found), ""
+            return await with_fleet_records(bus, found), ""
     except TreadleError as error:
         return found, f"the fleet was not asked: {error}"

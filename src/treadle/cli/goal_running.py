@@ -179,7 +179,7 @@ def show(name: str, as_json: bool) -> None:
     record, plan, more = with_bus(work)
     if as_json:
         return show_json({"goal": record, "plan": plan, "forecast": more})
-    from treadle.goals.briefing import told
+    from treadle.goals.briefing import outcome_of
     from treadle.goals.waves import waves
 
     click.echo(f"goal    {record.id}: {record.goal}")
@@ -194,7 +194,7 @@ def show(name: str, as_json: bool) -> None:
         click.echo(f"\nwave {wave.number}")
         for each in wave.orders:
             step = record.steps[each]
-            click.echo(f"  {each:{width}}  {told(step).splitlines()[0]}{f'  {step.order}' if step.order else ''}")
+            click.echo(f"  {each:{width}}  {outcome_of(step).splitlines()[0]}{f'  {step.order}' if step.order else ''}")
     for about, order in record.questions.items() if not record.ended else ():
         click.echo(f"\nasks about {about}: `treadle fleet answer {order} allow|deny`")
 

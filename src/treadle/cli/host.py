@@ -32,8 +32,8 @@ from treadle.host import backends
 from treadle.host import order as workorder
 from treadle.host.attempts import Attempts
 from treadle.host.job import Backend, Job
-from treadle.host.recover import kept_runs
 from treadle.host.recover import recover as recover_runs
+from treadle.host.recover import retained_runs
 from treadle.host.run import HostRun
 from treadle.host.running import RunUnderWay, ask_to_stop, find_running, follow, running, wait_for_end
 from treadle.host.signing import load_signer
@@ -452,7 +452,7 @@ async def _recover(config: str | None, as_json: bool) -> int:
 @json_option
 def kept(as_json: bool) -> None:
     """List what is kept of finished runs: workspaces with work in them, patches, long event files."""
-    found = kept_runs()
+    found = retained_runs()
     if as_json:
         show_json(list(found.values()))
         return
@@ -465,7 +465,7 @@ def kept(as_json: bool) -> None:
 @click.argument("run_ids", nargs=-1, required=True, metavar="RUN...")
 def discard(run_ids: tuple[str, ...]) -> None:
     """Throw away what is kept of runs, with the work that is in it. The receipts stay."""
-    found = kept_runs()
+    found = retained_runs()
     for run_id in run_ids:
         fitting = [known for known in found if known.startswith(run_id)]
         if len(fitting) != 1:

@@ -5,7 +5,7 @@ import click
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import one_line, short_time
 from treadle.io.process import table
-from treadle.io.process.registry import Kept, kept_trees
+from treadle.io.process.registry import KeeperTree, keeper_trees
 
 
 @click.command()
@@ -22,7 +22,7 @@ def ps(as_json: bool) -> None:
     PROCS   how many processes are in the tree now
     RSS     the memory they hold in RAM; pages that they share are counted for each
     """
-    trees = kept_trees()
+    trees = keeper_trees()
     if as_json:
         show_json([_record(tree) for tree in trees])
     elif not trees:
@@ -31,7 +31,7 @@ def ps(as_json: bool) -> None:
         _print(trees)
 
 
-def _record(tree: Kept) -> dict[str, object]:
+def _record(tree: KeeperTree) -> dict[str, object]:
     owner = table.look(tree.owner)
     return {
         "owner": tree.owner,
@@ -48,7 +48,7 @@ def _record(tree: Kept) -> dict[str, object]:
     }
 
 
-def _print(trees: list[Kept]) -> None:
+def _print(trees: list[KeeperTree]) -> None:
     rows = [("OWNER", "KEEPER", "PID", "AGE", "PROCS", "RSS", "COMMAND")]
     for tree in trees:
         pid = str(tree.pid) if tree.running else "-"

@@ -15,7 +15,7 @@ from treadle.cli.receipt_verify import verify
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError, NotFound
 from treadle.host.listing import Wanted, moment, row_of
-from treadle.host.recover import kept_runs
+from treadle.host.recover import retained_runs
 from treadle.host.signing import load_signer, make_key, read_seed
 from treadle.host.store import ReceiptStore
 from treadle.io.files import write_atomic
@@ -210,7 +210,7 @@ def export(file: str, only: str | None, form: str, out: str | None, store: str |
 def discard(older_than: str) -> None:
     """Throw away what is kept of old runs: workspaces, patches, artifacts. The receipts stay, as their chain must."""
     before = moment(older_than)
-    for run in kept_runs().values():
+    for run in retained_runs().values():
         if os.stat(run.directory).st_mtime < before:
             run.discard()
             click.echo(f"discarded {run.run_id}")

@@ -345,8 +345,8 @@ async def _(candidate: Candidate) -> str:
 async def _(candidate: Candidate) -> str:
     async with met(candidate) as peer:
         for name in ("get", "cancel"):
-            said = refusal(await peer.call(name, {"id": "no-such-task"}), TASK_NOT_FOUND)
-        return said
+            refused = refusal(await peer.call(name, {"id": "no-such-task"}), TASK_NOT_FOUND)
+        return refused
 
 
 @clause(TASKS, "a task that has ended cannot be cancelled: -32002")
@@ -433,16 +433,16 @@ async def _(candidate: Candidate) -> str:
         for kind, found in map(peer.payload, lines):
             if kind == "artifact-update":
                 artifact = found.get("artifact") or {}
-                said = "".join(str(part.get("text", "")) for part in artifact.get("parts") or [])
+                text = "".join(str(part.get("text", "")) for part in artifact.get("parts") or [])
                 name = str(artifact.get("artifactId"))
-                texts[name] = texts.get(name, "") + said if found.get("append") else said
+                texts[name] = texts.get(name, "") + text if found.get("append") else text
         kind, task = peer.payload(lines[0])
         name = str(task.get("id") if kind == "task" else task.get("taskId"))
         held = (await peer.call("get", {"id": name})).get("result") or {}
-        kept = {str(each.get("artifactId")): text_of({"artifacts": [each]}) for each in held.get("artifacts") or []}
-        if not texts and not kept:
+        stored = {str(each.get("artifactId")): text_of({"artifacts": [each]}) for each in held.get("artifacts") or []}
+        if not texts and not stored:
             raise Untried("its tasks have no artifacts")
-        expect(kept == texts, texts, f"the task has {shown(kept)}")
+        expect(stored == texts, texts, f"the task has {shown(stored)}")
         return shown(texts)
 
 

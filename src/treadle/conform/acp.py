@@ -39,7 +39,7 @@ async def answered(caller: Caller, ident: str) -> dict[str, Any]:
     return found
 
 
-def said(caller: Caller, kind: str = "agent_message_chunk") -> str:
+def message_text(caller: Caller, kind: str = "agent_message_chunk") -> str:
     updates = [notice.get("update") or {} for notice in caller.notices("session/update")]
     content = [update.get("content") or {} for update in updates if update.get("sessionUpdate") == kind]
     return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
@@ -92,9 +92,9 @@ async def _(candidate: Candidate) -> str:
     async with candidate.started() as peer:
         caller, ident = await session(peer)
         await answered(caller, ident)
-        before = said(caller)
+        before = message_text(caller)
         await peer.quiet(0.5)
-        expect(said(caller) == before, said(caller), "more text came after the response")
+        expect(message_text(caller) == before, message_text(caller), "more text came after the response")
         expect(ANSWER in before, before, f"the text is not {ANSWER!r}")
         return shown(before)
 
@@ -153,7 +153,7 @@ async def _(candidate: Candidate) -> str:
             raise Untried("it did not ask the model that it was pointed at")
         if "error" in line:
             return refusal(line)
-        text = said(caller)
+        text = message_text(caller)
         expect(line["result"].get("stopReason") != "end_turn" or text != "", line, "it ended as if all were well")
         return shown(text or line["result"])
 

@@ -16,18 +16,18 @@ def counts(rulings: Sequence[Ruling]) -> tuple[int, int, int]:
 
 
 def summary(kit: Kit, rulings: Sequence[Ruling]) -> str:
-    kept, broken, untried = counts(rulings)
+    passed, broken, untried = counts(rulings)
     left = f", {untried} not tried" if untried else ""
-    return f"{kit.protocol}: {kept} of {kept + broken} clauses kept{left}"
+    return f"{kit.protocol}: {passed} of {passed + broken} clauses kept{left}"
 
 
 def as_data(kit: Kit, name: str, rulings: Sequence[Ruling]) -> dict[str, Any]:
-    kept, broken, untried = counts(rulings)
+    passed, broken, untried = counts(rulings)
     return {
         "protocol": kit.protocol,
         "specification": kit.specification,
         "candidate": name,
-        "kept": kept,
+        "kept": passed,
         "broken": broken,
         "untried": untried,
         "clauses": rulings,
@@ -58,8 +58,8 @@ def junit(kit: Kit, name: str, rulings: Sequence[Ruling]) -> bytes:
 
 def badge(kit: Kit, rulings: Sequence[Ruling]) -> str:
     """A picture for a README: the protocol, and how many of its clauses are kept."""
-    kept, broken, _ = counts(rulings)
-    left, right = f"{kit.protocol} protocol", f"{kept}/{kept + broken}"
+    passed, broken, _ = counts(rulings)
+    left, right = f"{kit.protocol} protocol", f"{passed}/{passed + broken}"
     first, second = 7 * len(left) + 10, 7 * len(right) + 10
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{first + second}" height="20" role="img" '
@@ -75,8 +75,8 @@ def table(kit: Kit, found: dict[str, Sequence[Ruling]]) -> str:
     marks = {"kept": "yes", "broken": "**no**", "untried": "-"}
     names = list(found)
     rows = [f"| {kit.protocol} | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
-    kept = (counts(found[name]) for name in names)
-    rows.append(f"| clauses kept | {' | '.join(f'{some} of {some + broken}' for some, broken, _ in kept)} |")
+    passed = (counts(found[name]) for name in names)
+    rows.append(f"| clauses kept | {' | '.join(f'{some} of {some + broken}' for some, broken, _ in passed)} |")
     for together in zip(*found.values(), strict=True):
         rows.append(f"| {together[0].sentence} | {' | '.join(marks[ruling.outcome] for ruling in together)} |")
     return "\n".join(rows) + "\n"

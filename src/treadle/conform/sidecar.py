@@ -162,10 +162,10 @@ async def _(candidate: Candidate) -> str:
     async with candidate.started() as peer:
         await done(peer, candidate)
         events = [line["event"] for line in peer.lines if line.get("t") == "event"]
-        said = [event for event in events if event.get("type") in ("assistant_message", "assistant_delta")]
-        expect(bool(said), events[-1:], "there is none")
-        expect(all(isinstance(event.get("text"), str) for event in said), said[0], "it has no text")
-        return shown("".join(event["text"] for event in said))
+        messages = [event for event in events if event.get("type") in ("assistant_message", "assistant_delta")]
+        expect(bool(messages), events[-1:], "there is none")
+        expect(all(isinstance(event.get("text"), str) for event in messages), messages[0], "it has no text")
+        return shown("".join(event["text"] for event in messages))
 
 
 @clause(RUN, "no line that is not hello comes before the first run")

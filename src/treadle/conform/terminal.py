@@ -93,8 +93,8 @@ class TerminalClient:
             async with within(self._patience):
                 return await self._reader.readexactly(count)
         except TimeoutError as error:
-            told = f"nothing came within {self._patience:g} s (waiting for {waiting_for})"
-            raise RemoteProtocolError(told) from error
+            why = f"nothing came within {self._patience:g} s (waiting for {waiting_for})"
+            raise RemoteProtocolError(why) from error
         except (asyncio.IncompleteReadError, OSError) as error:
             raise RemoteProtocolError(f"it closed the connection (waiting for {waiting_for})") from error
 
@@ -264,9 +264,9 @@ async def _(candidate: Candidate) -> str:
     async with supervised(candidate, "echo pid=$$=; exec sleep 600") as terminal:
         client = await terminal.subscribe()
         await client.until(b"=\r")
-        said = re.search(rb"pid=(\d+)=", client.output)
+        printed = re.search(rb"pid=(\d+)=", client.output)
         found = await client.status()
-        expect(said is not None and int(said[1]) == found.pid, found.pid, f"the program says {client.output!r}")
+        expect(printed is not None and int(printed[1]) == found.pid, found.pid, f"the program says {client.output!r}")
         return str(found.pid)
 
 

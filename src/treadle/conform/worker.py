@@ -150,8 +150,8 @@ async def _(candidate: Candidate) -> str:
         await peer.say(SHUTDOWN)
         line = await peer.hear("shutdown_ok")
         expect((line.get("type"), line.get("id")) == ("shutdown_ok", "x1"), line, "it was not answered by shutdown_ok")
-        said, code = len(peer.lines), await peer.end()
-        expect(len(peer.lines) == said, peer.lines[-1], "a line followed shutdown_ok")
+        count, code = len(peer.lines), await peer.end()
+        expect(len(peer.lines) == count, peer.lines[-1], "a line followed shutdown_ok")
         expect(code == 0, code, "the exit code is not 0")
         return "exit code 0"
 

@@ -143,9 +143,9 @@ class DrivenAgent(ABC):
 
 def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
     """Apply the rules, limits and directories of the settings files, as for our own agent."""
-    told = spec.instructions
+    instructions = spec.instructions
     trusted = True if spec.trusted else None
-    loaded = config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=told.sources).settings
+    loaded = config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=instructions.sources).settings
     files, asked = loaded.permissions, spec.rules
     defaults = Limits()
     limits: dict[str, Any] = {

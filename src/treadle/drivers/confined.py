@@ -55,7 +55,7 @@ class Enclosure(Confining):
     ) -> None:
         self._followed: FollowedClaims | None = None
         self.gate = HostGate(name, spec.confinement.hosts) if spec.confinement.network == "off" else None
-        self.told: Warned | None = None
+        self.warning: Warned | None = None
         """What a person should know about its network, said with the first turn."""
         behind = known(argv)
         own = _own_places((*writes, *(behind.writes if behind is not None else ())), env)
@@ -128,9 +128,9 @@ def enclosure(
     """
     if not (methods.wanted(spec.confinement, spec.mode) or _begun_confined(spec, name, argv)):
         return None
-    spec, told = networked(spec, name, argv, env, hosts)
+    spec, warning = networked(spec, name, argv, env, hosts)
     made = Enclosure(spec, name, argv, env, writes)
-    made.told = told
+    made.warning = warning
     return made
 
 
@@ -139,22 +139,22 @@ def networked(
 ) -> tuple[SessionSpec, Warned | None]:
     """With the network of the program, and what a person should know about it. Where few of its acts are seen before
     they happen it reaches its model alone, unless a person chose. For that it must be known where its model is."""
-    asked, told = spec.confinement, None
+    asked, warning = spec.confinement, None
     card = cards().get(name) or known(argv)
     model = [*(card.hosts if card is not None else ()), *hosts]
     if asked.network == "auto":
         unseen = spec.mode is None or spec.mode in methods.CONFINED_MODES
         limited = unseen and methods.available().network
-        told = Warned(message=UNLIMITED.format(name), code="not_enforced") if limited and not model else None
+        warning = Warned(message=UNLIMITED.format(name), code="not_enforced") if limited and not model else None
         asked = replace(asked, network="off" if limited and model else "on")
     if asked.network == "off":
         own = in_settings(placed(card.settings if card is not None else (), env), (*asked.hosts, *hosts))
         given = (*in_environment(env), *filter(None, map(host_of, addresses(spec))))
         reached = tuple(dict.fromkeys((*asked.hosts, *model, *given, *own.counted)))
         new = "; ".join(NEW.format(host, name) for host in own.new if host not in reached)
-        told = Warned(message=new, code="network") if new else None
+        warning = Warned(message=new, code="network") if new else None
         asked = replace(asked, hosts=reached)
-    return replace(spec, confinement=asked), told
+    return replace(spec, confinement=asked), warning
 
 
 def unchanged(spec: SessionSpec, mode: Mode) -> str:
@@ -211,9 +211,9 @@ async def watched(
     if enclosed is not None:
         enclosed.begin_turn()
         await enclosed.ready(say)
-    if isinstance(enclosed, Enclosure) and enclosed.told is not None:
-        emit(enclosed.told)
-        enclosed.told = None
+    if isinstance(enclosed, Enclosure) and enclosed.warning is not None:
+        emit(enclosed.warning)
+        enclosed.warning = None
     check = await asyncio.to_thread(peer.watching) if peer.watching is not None else None
     try:
         with gate.turn(emit, session) if gate is not None else nullcontext():

@@ -20,7 +20,7 @@ class FollowedClaims:
     def __init__(self, confining: Confining, child: Child, begun: Confinement) -> None:
         """`begun`: the confinement that `child` was started with."""
         self._confining = confining
-        self._kept = dict(begun.held)
+        self._held = dict(begun.held)
         self._sandbox = RunningSandbox(child, begun.write)
         self._news: list[str] = []
         self._looking = asyncio.Lock()
@@ -31,8 +31,8 @@ class FollowedClaims:
     async def news(self) -> list[str]:
         """What a person should know since the last time."""
         async with self._looking:  # what the program has already noticed is told, too
-            told, self._news = self._news, []
-        return told
+            news, self._news = self._news, []
+        return news
 
     async def _follow(self) -> None:
         try:
@@ -46,13 +46,13 @@ class FollowedClaims:
     async def look(self) -> None:
         async with self._looking:
             held = await asyncio.to_thread(self._confining.held)
-            if held.keys() == self._kept.keys():
+            if held.keys() == self._held.keys():
                 return
-            new = [path for path in held if path not in self._kept]
-            failed = await self._sandbox.change(new, [path for path in self._kept if path not in held])
+            new = [path for path in held if path not in self._held]
+            failed = await self._sandbox.change(new, [path for path in self._held if path not in held])
             self._news += [f"read-only for this agent from now on: {held[path]}" for path in new if path not in failed]
             self._news += [f"{path} is not kept from this agent: {why}" for path, why in failed.items()]
-            self._kept = dict(held)
+            self._held = dict(held)
 
     def close(self) -> None:
         if self._task is not None:

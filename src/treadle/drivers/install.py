@@ -47,8 +47,8 @@ def _npm(agent: ListedAgent, place: str) -> str:
         ["npm", "install", "--prefix", place, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
         f"{agent.package}@{agent.version}",
     )
-    told = read_if_there(os.path.join(place, "node_modules", agent.package, "package.json"))
-    about = msgspec.json.decode(told) if told is not None else {}
+    manifest = read_if_there(os.path.join(place, "node_modules", agent.package, "package.json"))
+    about = msgspec.json.decode(manifest) if manifest is not None else {}
     programs = about.get("bin") if isinstance(about, dict) else None
     own = agent.package.rpartition("/")[2]
     names = [own] if isinstance(programs, str) else list(programs or ())

@@ -182,10 +182,10 @@ def refresh(text: bytes, date: str) -> AgentRegistry:
 def published(text: bytes) -> tuple[ListedAgent, ...]:
     """The agents in the registry's own form. What has no pin, or a form that is not known, is left out."""
     try:
-        told = msgspec.json.decode(text)
+        document = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise ConfigError(f"this is not a registry of agents: {error}") from None
-    listed = told.get("agents") if isinstance(told, dict) else None
+    listed = document.get("agents") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ConfigError("this is not a registry of agents: it has no list `agents`")
     found = [_listed(one) for one in listed if isinstance(one, dict)]
@@ -199,20 +199,20 @@ def _listed(one: dict[str, Any]) -> ListedAgent | None:
         return None
     title = str(one.get("name") or name)
     for way, source, mark in (("npx", "npm", "@"), ("uvx", "pypi", "==")):
-        told = ways.get(way)
-        if not isinstance(told, dict) or not isinstance(told.get("package"), str):
+        entry = ways.get(way)
+        if not isinstance(entry, dict) or not isinstance(entry.get("package"), str):
             continue
-        package, _, pinned = told["package"].rpartition(mark)
+        package, _, pinned = entry["package"].rpartition(mark)
         if not package:  # the version of the agent is then that of the package
-            package, pinned = told["package"], version
-        sets = given if isinstance(given := told.get("env"), dict) else {}
+            package, pinned = entry["package"], version
+        sets = given if isinstance(given := entry.get("env"), dict) else {}
         return ListedAgent(
             name=name,
             title=title,
             version=pinned,
             source=source,  # type: ignore[arg-type]
             package=package,
-            arguments=tuple(map(str, told.get("args") or ())),
+            arguments=tuple(map(str, entry.get("args") or ())),
             sets={str(key): str(value) for key, value in sets.items()},
         )
     return ListedAgent(name=name, title=title, version=version, source="download")

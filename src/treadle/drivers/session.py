@@ -37,7 +37,6 @@ from treadle.events import (
     Asked,
     ErrorInfo,
     Failed,
-    TextDelta,
     ToolDenied,
     ToolEnded,
     ToolStarted,
@@ -116,14 +115,14 @@ class DrivenSession(BaseSession):
         self._withheld: Withheld | None = None
         self.heard_at = time.monotonic()
         self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
-        for told in abilities.not_kept(card.name, card.capabilities, spec):
-            self.emit(Warned(message=told, code="not_enforced"))
+        for gap in abilities.gaps(card.name, card.capabilities, spec):
+            self.emit(Warned(message=gap, code="not_enforced"))
 
     def lacks(self, withheld: Withheld) -> None:
         """Tell a person which variables its settings name and it did not get, now and when it fails."""
         self._withheld = withheld
-        if told := withheld.warning():
-            self.emit(Warned(message=told, code="withheld"))
+        if warning := withheld.warning():
+            self.emit(Warned(message=warning, code="withheld"))
 
     async def prompt(self, prompt: Prompt) -> TurnId:
         for number, data in enumerate(prompt.images, 1):
@@ -200,8 +199,8 @@ class DrivenSession(BaseSession):
             self._hear(message)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             log.warning("a record of %s was not understood", self.card.name, exc_info=error)
-            told = f"{self.card.name} said something in a form that is not known: {type(error).__name__}: {error}"
-            self.emit(Warned(message=told, code="tolerated"))
+            problem = f"{self.card.name} said something in a form that is not known: {type(error).__name__}: {error}"
+            self.emit(Warned(message=problem, code="tolerated"))
 
     def _part(self, error: TreadleError) -> None:
         """It will say nothing any more."""
@@ -287,8 +286,8 @@ class DrivenSession(BaseSession):
         except TreadleError:
             pass
         except TimeoutError:
-            told = f"{self.card.name} did not stop within {self.peer.patience.cancel:g} s and was ended"
-            self.emit(Warned(message=told, code="cancel_not_heeded"))
+            problem = f"{self.card.name} did not stop within {self.peer.patience.cancel:g} s and was ended"
+            self.emit(Warned(message=problem, code="cancel_not_heeded"))
             await self.peer.end()
         await self._end_leftovers()
 
@@ -321,8 +320,8 @@ class DrivenSession(BaseSession):
     def _advised(self, error: ErrorInfo) -> ErrorInfo:
         if self._withheld is None:
             return error
-        told = self._withheld.hint(error.message, signing_in=error.code == AuthFailed.code)
-        return msgspec.structs.replace(error, message=f"{error.message} ({told})") if told else error
+        advice = self._withheld.hint(error.message, signing_in=error.code == AuthFailed.code)
+        return msgspec.structs.replace(error, message=f"{error.message} ({advice})") if advice else error
 
     def fail(self, error: TreadleError) -> None:
         if self._withheld is not None:
@@ -331,9 +330,6 @@ class DrivenSession(BaseSession):
             self._work.over.set_exception(error)
 
     # Text, tools and tokens
-
-    def said(self, text: str, parent: str | None = None) -> None:
-        self.emit(TextDelta(text=text, parent=parent))
 
     def tool_started(self, call: str, name: str, access: Access, parent: str | None = None) -> None:
         if call in self._tools or call in self._denied:
@@ -446,8 +442,8 @@ class DrivenSession(BaseSession):
 
     def rebind(self, mode: Mode) -> None:
         """Switch to another mode; what a person has allowed stays allowed."""
-        if told := unchanged(self.spec, mode):
-            self.emit(Warned(message=f"{self._info.name}: {told}", code="not_enforced"))
+        if limit := unchanged(self.spec, mode):
+            self.emit(Warned(message=f"{self._info.name}: {limit}", code="not_enforced"))
         remembered = self._guard.remembered
         self.spec = spec = msgspec.structs.replace(self.spec, mode=mode)
         self._info = msgspec.structs.replace(self._info, mode=mode)
@@ -458,11 +454,11 @@ class DrivenSession(BaseSession):
 
     def warn_of_drift(self) -> None:
         if newer(self._info.version, self.card.recorded):
-            told = f"{self.card.name} {self._info.version} is newer than any recording ({self.card.recorded[-1]})"
-            self.emit(Warned(message=f"{told}; what it says that is new is ignored", code="version_drift"))
+            drift = f"{self.card.name} {self._info.version} is newer than any recording ({self.card.recorded[-1]})"
+            self.emit(Warned(message=f"{drift}; what it says that is new is ignored", code="version_drift"))
         elif older(self._info.version, self.card.recorded):
-            told = f"{self.card.name} {self._info.version} is older than any recording ({self.card.recorded[0]})"
-            self.emit(Warned(message=f"{told}; it may lack what its card declares", code="version_drift"))
+            drift = f"{self.card.name} {self._info.version} is older than any recording ({self.card.recorded[0]})"
+            self.emit(Warned(message=f"{drift}; it may lack what its card declares", code="version_drift"))
 
     async def _close(self) -> None:
         self._reader.cancel()

@@ -37,8 +37,8 @@ class Withheld:
 
     def advise(self, error: TreadleError, *, signing_in: bool) -> None:
         """Put it in front of what the error advises."""
-        if told := self.hint(error.message, signing_in=signing_in):
-            error.hint = told if error.hint is None else f"{told}; {error.hint}"
+        if advice := self.hint(error.message, signing_in=signing_in):
+            error.hint = advice if error.hint is None else f"{advice}; {error.hint}"
 
     def _advice(self, names: Sequence[str]) -> str:
         words = ", ".join(f'"{name}"' for name in names)

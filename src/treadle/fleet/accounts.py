@@ -96,5 +96,5 @@ def raised(limits: OrderLimits, given: OrderLimits) -> OrderLimits:
 
 
 def amount(limits: OrderLimits) -> str:
-    told = [f"{limits.tokens} tokens"] if limits.tokens is not None else []
-    return ", ".join([*told, *([f"{limits.usd:g} USD"] if limits.usd is not None else [])]) or "none"
+    parts = [f"{limits.tokens} tokens"] if limits.tokens is not None else []
+    return ", ".join([*parts, *([f"{limits.usd:g} USD"] if limits.usd is not None else [])]) or "none"

@@ -188,27 +188,27 @@ async def wait(
     bus: Bus, name: str, timeout: float | None = None, asking: Asking | None = None, *, or_asks: bool = False
 ) -> Order:
     """Wait until the order has ended, or asks; also while the engine is away. `asking` is told each question."""
-    told: set[str] = set()
+    announced: set[str] = set()
     try:
         async with asyncio.timeout(timeout):
             while True:
                 try:
-                    return await _ended(bus, name, asking, told, or_asks)
+                    return await _ended(bus, name, asking, announced, or_asks)
                 except Unreachable:
                     await asyncio.sleep(0.5)
     except TimeoutError:
         raise TimedOut(f"the order {name} has not ended within {timeout:g} s") from None
 
 
-async def _ended(bus: Bus, name: str, asking: Asking | None, told: set[str], or_asks: bool) -> Order:
+async def _ended(bus: Bus, name: str, asking: Asking | None, announced: set[str], or_asks: bool) -> Order:
     start = await bus.last_revision() + 1
     order = await get_order(bus, name)
     stored = changes(bus, pattern=f"order.{name}", start=start)
     while not order.ended:
-        if asking is not None and order.state == "asking" and order.open_ask not in told:
+        if asking is not None and order.state == "asking" and order.open_ask not in announced:
             entry = await bus.get(f"ask.{order.open_ask}")
             if entry is not None:
-                told.add(order.open_ask)
+                announced.add(order.open_ask)
                 asking(read_as(AskRecord, entry.value, entry.key))
         if or_asks and order.state == "asking":
             break
@@ -238,9 +238,9 @@ async def nodes(bus: Bus) -> list[NodeRow]:
     gone = "not heard by this scheduler" if live else "no scheduler is up"
     rows = []
     for name in sorted({*known, *live}):
-        said = msgspec.structs.asdict(known.get(name) or NodeRecord(name=name))
+        record = msgspec.structs.asdict(known.get(name) or NodeRecord(name=name))
         now = msgspec.structs.asdict(live[name]) if name in live else {"says": gone}
-        rows.append(msgspec.convert({**said, **now}, NodeRow))
+        rows.append(msgspec.convert({**record, **now}, NodeRow))
     return rows
 
 
@@ -336,8 +336,8 @@ async def clean(bus: Bus, names: Sequence[str], *, by: str = "") -> None:
 
 async def keep(bus: Bus, *, seconds: float | None = None, size: int | None = None, by: str = "") -> None:
     """Set how long ended orders are kept, and how large the state may be; 0 is unlimited."""
-    kept = UNSET if seconds is None else seconds
-    await _want(bus, KeepRequest(keep_seconds=kept, keep_bytes=UNSET if size is None else size, by=by))
+    keep_seconds = UNSET if seconds is None else seconds
+    await _want(bus, KeepRequest(keep_seconds=keep_seconds, keep_bytes=UNSET if size is None else size, by=by))
 
 
 async def send_back(
@@ -414,8 +414,8 @@ async def answer(
         if entry is None:
             raise Denied(f"{key} was removed") from None
         first = _answer(entry)
-        said = f"{first.by} {time.time() - first.at:.0f} s ago: {first.decision}"
-        raise Denied(f"{key} was answered by {said}") from None
+        earlier = f"{first.by} {time.time() - first.at:.0f} s ago: {first.decision}"
+        raise Denied(f"{key} was answered by {earlier}") from None
 
 
 def _answer(entry: Entry) -> AnswerRecord:
@@ -480,10 +480,10 @@ async def edit_message(bus: Bus, key: str, text: str) -> None:
     entry = await bus.get(f"say.{key}")
     if entry is None:
         raise LocalError(f"there is no message {key}")
-    said: SayRecord = read_as(SayRecord, entry.value, entry.key)
-    if said.state != "queued":
+    message: SayRecord = read_as(SayRecord, entry.value, entry.key)
+    if message.state != "queued":
         raise LocalError(f"the message {key} was delivered already")
-    body = replace(said, text=text) if text else replace(said, state="taken back")
+    body = replace(message, text=text) if text else replace(message, state="taken back")
     try:
         await bus.put(f"say.{key}", encode(body), expect=entry.revision)
     except Stale:

@@ -23,7 +23,7 @@ FOLLOWED = 30
 PLACES = 8
 ROLES = {"plan": "planner", "review": "reviewer", "judgement": "judge"}
 """In the ledger, by what an order answers with."""
-SAID = 400
+DECISION_MAX = 400
 
 
 def capsule(spec: Spec, title: str, result: dict[str, Any]) -> dict[str, str]:
@@ -33,7 +33,7 @@ def capsule(spec: Spec, title: str, result: dict[str, Any]) -> dict[str, str]:
     return {
         "what": title,
         "where": ", ".join(changed[:PLACES]) + more,
-        "decision": " ".join(str(result.get("says") or "").split())[:SAID],
+        "decision": " ".join(str(result.get("says") or "").split())[:DECISION_MAX],
         "depends": ",".join(spec.after),
     }
 
@@ -62,16 +62,16 @@ async def _closure(bus: Bus, parents: tuple[str, ...]) -> list[tuple[str, dict[s
         order, spec = await bus.get(f"order.{name}"), await bus.get(f"spec.{name}")
         if name in found or order is None or spec is None:
             continue
-        told = _capsule_of(read_order(order))
-        if told:
-            found[name] = told
+        entry = _capsule_of(read_order(order))
+        if entry:
+            found[name] = entry
         waiting += read_spec(spec.value).after
     return list(reversed(found.items()))
 
 
 def _capsule_of(order: Order) -> dict[str, str]:
-    kept = order.result.get("capsule")
-    return kept if isinstance(kept, dict) else {}
+    stored = order.result.get("capsule")
+    return stored if isinstance(stored, dict) else {}
 
 
 def _shown(name: str, parts: dict[str, str]) -> str:

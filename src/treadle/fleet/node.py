@@ -111,7 +111,7 @@ class Node:
         self.bus = await self._connect()
         if self.settings.schedule:  # a worker may not
             await layout.ensure(self.bus, replicas=self.fleet.replicas, lease=self.fleet.lease)
-        told = await self.bus.serve(f"fleet.tell.{self.name}.node", self._told)
+        subscription = await self.bus.serve(f"fleet.tell.{self.name}.node", self._on_message)
         await self.terminals.serve(self.bus)
         if self.fleet.private:
             await invitations.serve(self.bus)
@@ -138,7 +138,7 @@ class Node:
                 asyncio.get_running_loop().remove_reader(handle)
                 os.close(handle)
             with contextlib.suppress(Exception):
-                await told.unsubscribe()
+                await subscription.unsubscribe()
             await self.bus.close()
 
     def stop(self) -> None:
@@ -168,18 +168,18 @@ class Node:
 
     async def _keep_tunnels(self) -> None:
         """One tunnel for each machine added over SSH: restarted when it ends, ended when the machine is removed."""
-        kept: dict[machines.Tunnel, asyncio.Task[None]] = {}
+        running: dict[machines.Tunnel, asyncio.Task[None]] = {}
         try:
             while True:
                 wanted = await asyncio.to_thread(machines.tunnels)
-                for tunnel in [each for each in kept if each not in wanted]:
-                    await tasks.end([kept.pop(tunnel)])
+                for tunnel in [each for each in running if each not in wanted]:
+                    await tasks.end([running.pop(tunnel)])
                 for tunnel in wanted:
-                    if tunnel not in kept:
-                        kept[tunnel] = asyncio.create_task(self._keep_tunnel(tunnel.name, tunnel.argv))
+                    if tunnel not in running:
+                        running[tunnel] = asyncio.create_task(self._keep_tunnel(tunnel.name, tunnel.argv))
                 await asyncio.sleep(0.5)
         finally:
-            await tasks.end(kept.values())
+            await tasks.end(running.values())
 
     async def _keep_tunnel(self, name: str, argv: tuple[str, ...]) -> None:
         while True:
@@ -191,9 +191,9 @@ class Node:
                 log.warning("the tunnel to %s cannot be made: %s", name, error)
             await asyncio.sleep(1.0)
 
-    async def _told(self, subject: str, data: bytes) -> bytes | None:
-        if isinstance(said := read_message(subject, data), Leave):
-            self.leaving = said.why or "it goes down"
+    async def _on_message(self, subject: str, data: bytes) -> bytes | None:
+        if isinstance(message := read_message(subject, data), Leave):
+            self.leaving = message.why or "it goes down"
             await self._beat_once()
         return encode(NodeRuns(runs=list(self._runs)))
 
@@ -429,10 +429,10 @@ def free_disk(directory: str) -> int:
 def _how_it_ended(directory: str) -> str:
     """What is known about the end of a runner that did not report it."""
     try:
-        said = read(os.path.join(directory, "runner.log"))[-2000:].decode(errors="replace").strip().splitlines()
+        lines = read(os.path.join(directory, "runner.log"))[-2000:].decode(errors="replace").strip().splitlines()
     except StorageError:
-        said = []
-    return "its runner was ended" + (f": {said[-1]}" if said else ", without a word")
+        lines = []
+    return "its runner was ended" + (f": {lines[-1]}" if lines else ", without a word")
 
 
 def _offers() -> dict[str, tuple[str, ...]]:

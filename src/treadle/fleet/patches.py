@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_TOLD = ("Binary", "GIT binary", "new file", "deleted file", "rename", "old mode", "new mode", "similarity")
+_HEADERS = ("Binary", "GIT binary", "new file", "deleted file", "rename", "old mode", "new mode", "similarity")
 """Lines before the hunks that a reader needs."""
 _ESCAPED = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 _LETTERS = dict(zip(b'abtnvfr"\\', b'\a\b\t\n\v\f\r"\\', strict=True))
@@ -57,7 +57,7 @@ def parse(patch: str) -> list[ChangedFile]:
             files[-1].lines.append(ChangedLine(kind="hunk", text=line))
         elif line.startswith("+++ ") and not line.startswith("+++ /dev/null"):
             files[-1].path = _name(line[4:].partition("\t")[0])
-        elif line.startswith(_TOLD):
+        elif line.startswith(_HEADERS):
             files[-1].lines.append(ChangedLine(kind="hunk", text=line))
     return files
 
@@ -90,5 +90,5 @@ def _name(text: str) -> str:
 
 
 def _escaped(found: re.Match[bytes]) -> bytes:
-    told = found[1]
-    return bytes((int(told, 8) & 0xFF,)) if len(told) == 3 else bytes((_LETTERS[told[0]],))
+    escape = found[1]
+    return bytes((int(escape, 8) & 0xFF,)) if len(escape) == 3 else bytes((_LETTERS[escape[0]],))

@@ -42,10 +42,10 @@ def completed(tree: Any, where: str, warn: Warn) -> OrderRequest:
         if request.template:
             raise ConfigError(f"there is no template {request.template!r}", hint=f"{FILE} of the repository has them")
         return request
-    told = _told(path, user.top, request.template, warn)
-    if request.land == HERE and told.get("land"):
+    defaults = _read_defaults(path, user.top, request.template, warn)
+    if request.land == HERE and defaults.get("land"):
         tree = {name: value for name, value in tree.items() if name != "land"}
-    return read_request(_over(told, tree), f"{where}, with {path}") if told else request
+    return read_request(_over(defaults, tree), f"{where}, with {path}") if defaults else request
 
 
 def described(top: str, warn: Warn) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -53,12 +53,12 @@ def described(top: str, warn: Warn) -> tuple[dict[str, Any], dict[str, dict[str,
     path = os.path.join(top, FILE)
     if not os.path.isfile(path):
         return {}, {}
-    project = _told(path, top, "", warn)
+    project = _read_defaults(path, top, "", warn)
     templates = _tables(path)["templates"] if trust.is_trusted(top) else {}
     return project, {name: _over(project, fields) for name, fields in templates.items()}
 
 
-def _told(path: str, top: str, template: str, warn: Warn) -> dict[str, Any]:
+def _read_defaults(path: str, top: str, template: str, warn: Warn) -> dict[str, Any]:
     """The fields that the file gives to an order."""
     trusted = trust.is_trusted(top)
     if template and not trusted:
@@ -69,16 +69,16 @@ def _told(path: str, top: str, template: str, warn: Warn) -> dict[str, Any]:
         if template and template not in tables["templates"]:
             there = ", ".join(sorted(tables["templates"])) or "none"
             raise ConfigError(f"{path} has no template {template!r}", hint=f"there are: {there}")
-        told = _over(tables["project"], tables["templates"].get(template, {}))
+        defaults = _over(tables["project"], tables["templates"].get(template, {}))
     except ConfigError as error:
         if trusted:
             raise
         warn(str(error))  # a mistake in a file that no one trusts must not keep people from working
         return {}
     if trusted:
-        return told
-    narrow = _narrowed(told)
-    if ignored := sorted(name for name in told if told[name] != narrow.get(name)):
+        return defaults
+    narrow = _narrowed(defaults)
+    if ignored := sorted(name for name in defaults if defaults[name] != narrow.get(name)):
         warn(
             f"{path} is not trusted, so {', '.join(ignored)} of it does not count (`treadle trust {top}` changes that)"
         )
@@ -110,9 +110,9 @@ def _check(table: Any, where: str) -> None:
     read_request({"task": "x", **table}, where)
 
 
-def _narrowed(told: dict[str, Any]) -> dict[str, Any]:
-    found = {name: told[name] for name in NARROWING if name in told}
-    policy = {name: value for name, value in told.get("policy", {}).items() if name in NARROWING_POLICY}
+def _narrowed(defaults: dict[str, Any]) -> dict[str, Any]:
+    found = {name: defaults[name] for name in NARROWING if name in defaults}
+    policy = {name: value for name, value in defaults.get("policy", {}).items() if name in NARROWING_POLICY}
     return {**found, "policy": policy} if policy else found
 
 

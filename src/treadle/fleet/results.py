@@ -101,4 +101,4 @@ def _remove(order: Order) -> None:
     for name, _, directory in runs.all_here():
         state = read_state(directory) if name == order.id and runs.runner_of(directory) is None else None
         if state is not None:
-            trees.remove_kept(directory, state.tree)
+            trees.remove_leftovers(directory, state.tree)

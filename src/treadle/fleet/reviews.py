@@ -48,10 +48,10 @@ def lines_of(patch: str) -> dict[str, dict[int, str]]:
 
 def written(comments: Sequence[Comment], patch: str) -> str:
     """The comments for the agent, each with the line that it is about."""
-    return "\n\n".join(_told(comments, lines_of(patch)))
+    return "\n\n".join(_paragraphs(comments, lines_of(patch)))
 
 
-def _told(comments: Sequence[Comment], shown: dict[str, dict[int, str]]) -> Iterator[str]:
+def _paragraphs(comments: Sequence[Comment], shown: dict[str, dict[int, str]]) -> Iterator[str]:
     for comment in comments:
         if not comment.path:
             yield comment.text

@@ -187,7 +187,7 @@ JUDGE = """You judge whether a goal is met, on the branch as it is now; change n
 
 The goal: {goal}
 
-`{done}` {said} there:
+`{done}` {verdict} there:
 {output}
 
 What was done:
@@ -203,14 +203,14 @@ enough for one agent, with acceptance commands that fail now. {answer}
 def judge(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Spec:
     assert record.done is not None
     agent, model = role_of(plan, "judge")
-    steps = "\n".join(f"- {name}: {told(step)}" for name, step in record.steps.items())
+    steps = "\n".join(f"- {name}: {outcome_of(step)}" for name, step in record.steps.items())
     return Spec(
         id=record.judge,
         title="is the goal met?",
         task=JUDGE.format(
             goal=plan.goal,
             done=plan.done,
-            said="passes" if record.done.ok else "fails",
+            verdict="passes" if record.done.ok else "fails",
             output=record.done.output or "(no output)",
             steps=steps,
             answer=ANSWER,
@@ -222,7 +222,7 @@ def judge(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Spec:
     )
 
 
-def told(step: GoalStep) -> str:
+def outcome_of(step: GoalStep) -> str:
     """What became of an order, in a few words."""
     if step.state == "landed":
         return f"landed as {step.commit[:10]}"

@@ -269,16 +269,16 @@ async def say(bus: Bus, name: str, text: str, *, by: str = "") -> Mapping[str, s
     """Tell all agents of the goal: those at work now, and those that begin later. Returns what each said to it."""
     event = GoalTold(at=time.time(), by=by or client.me(), text=text)
     record = await store.happen(bus, name, lambda found: [event] if still_open(found) else [])
-    told = {}
+    outcomes = {}
     for step, each in record.steps.items():
         if each.state == "working":
             try:
                 await _stored(bus, each.order)
                 await client.say(bus, each.order, text, by=event.by)
-                told[step] = "told"
+                outcomes[step] = "told"
             except LocalError as error:
-                told[step] = str(error)
-    return told
+                outcomes[step] = str(error)
+    return outcomes
 
 
 async def _stored(bus: Bus, order: str) -> None:

@@ -86,7 +86,7 @@ class GoalSeen(msgspec.Struct, frozen=True, kw_only=True):
     orders: Mapping[str, OrderSeen] = {}
     spent_usd: float = 0.0
     spent_tokens: int = 0
-    budget_told: bool = True
+    budget_known: bool = True
     """Whether the fleet knows what all orders of the goal may use together."""
 
 
@@ -170,7 +170,7 @@ def moves(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Iterator[GoalMo
         return
     if void := tuple(order for order in record.void if order in open_):
         yield CancelOpen(orders=void, why="there is more to do, so it is asked later")
-    if not seen.budget_told:  # the process that began the goal or raised its budget did not finish that
+    if not seen.budget_known:  # the process that began the goal or raised its budget did not finish that
         yield TellBudget()
     yield from _heard(record, seen)
     if record.state == "running":
@@ -212,14 +212,14 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
         elif step.state == "working" and found.cancelled:
             yield Happened(event=StepDropped(at=seen.now, step=name, why=found.why))
         elif step.state == "working" and found.ended:
-            told = {
+            fields = {
                 "ok": found.ok,
                 "unable": found.unable,
                 "why": found.why,
                 "used": found.used,
                 "commit": found.commit,
             }
-            yield Happened(event=StepEnded(at=seen.now, step=name, **told))  # type: ignore[arg-type]
+            yield Happened(event=StepEnded(at=seen.now, step=name, **fields))  # type: ignore[arg-type]
         elif step.state == "reviewing" and step.review:
             review = seen.orders.get(step.review, nothing)
             if not review.stored:
@@ -250,7 +250,7 @@ class _Deciding:
     def decided(self) -> list[GoalMove]:
         if "plan" not in self.plan.gated or self._agreed("plan", "Carry out this plan?", outlined(self.plan)):
             if "plan" in self.plan.gated and not self.record.answers["plan"].allow:
-                self._over(False, f"the plan was not agreed to: {self._said('plan')}")
+                self._over(False, f"the plan was not agreed to: {self._answer_text('plan')}")
             else:
                 self._go_on()
         return self.found
@@ -281,7 +281,7 @@ class _Deciding:
             self._note(QuestionPut(at=self.seen.now, about=about, order=order, title=title, text=text or title))
         return False
 
-    def _said(self, about: str) -> str:
+    def _answer_text(self, about: str) -> str:
         answer = self.record.answers[about]
         return f"{answer.by}{f': {answer.text}' if answer.text else ' said no'}"
 
@@ -318,7 +318,7 @@ class _Deciding:
         if not self._agreed(about, title, text):
             return False
         if not self.record.answers[about].allow:
-            self._note(StepDropped(at=self.seen.now, step=step, why=f"not agreed to: {self._said(about)}"))
+            self._note(StepDropped(at=self.seen.now, step=step, why=f"not agreed to: {self._answer_text(about)}"))
             return False
         return True
 
@@ -332,7 +332,7 @@ class _Deciding:
             if not self._agreed(about, f"{name}: {step.why[:200]} Try again?", step.comments):
                 return
             if not self.record.answers[about].allow:
-                why = f"{step.why} ({self._said(about)})"
+                why = f"{step.why} ({self._answer_text(about)})"
                 return self._note(StepDropped(at=self.seen.now, step=name, why=why))
         if self._room():
             self._note(StepPlaced(at=self.seen.now, step=name, order=again_id(step.order), fresh=False))
@@ -352,7 +352,7 @@ class _Deciding:
             if not self._agreed(about, title, f"{', '.join(order.touched)}\n`treadle fleet diff {step.order}`".strip()):
                 return
             if not self.record.answers[about].allow:
-                return self._note(StepObjected(at=self.seen.now, step=name, why=self._said(about)))
+                return self._note(StepObjected(at=self.seen.now, step=name, why=self._answer_text(about)))
         self._note(StepBoarded(at=self.seen.now, step=name))
 
     def _reviewed(self, planned: PlannedOrder, step: GoalStep) -> bool:
@@ -368,7 +368,7 @@ class _Deciding:
         if not self._agreed(about, f"Is the work of {name} good?", f"`treadle fleet diff {step.order}` shows it"):
             return False
         if not self.record.answers[about].allow:
-            self._note(StepObjected(at=self.seen.now, step=name, why=self._said(about)))
+            self._note(StepObjected(at=self.seen.now, step=name, why=self._answer_text(about)))
             return False
         return True
 
@@ -384,7 +384,7 @@ class _Deciding:
     def _ask_for_more(self, why: str) -> None:
         about = f"budget:{self.record.raised}"
         if self._agreed(about, f"{why}. Allow as much again?"):
-            self._over(False, f"{why}; {self._said(about)}")
+            self._over(False, f"{why}; {self._answer_text(about)}")
 
     # All of it...
 
@@ -400,22 +400,22 @@ class _Deciding:
             if self._room():
                 self._note(JudgePlaced(at=now, order=new_id(f"{record.id} judges {record.round} {record.placed}")))
             return
-        said = record.judged
-        if record.done.ok and (agent == "none" or said is not None and said.met):
-            return self._over(True, said.why if said is not None else f"{self.plan.done} passes")
+        judgement = record.judged
+        if record.done.ok and (agent == "none" or judgement is not None and judgement.met):
+            return self._over(True, judgement.why if judgement is not None else f"{self.plan.done} passes")
         wrong = f"`{self.plan.done}` {'passes' if record.done.ok else 'fails'} on {record.branch}"
-        text = f"{wrong}\n{said.why if said is not None else ''}\n{record.done.output}".strip()
+        text = f"{wrong}\n{judgement.why if judgement is not None else ''}\n{record.done.output}".strip()
         about = f"round:{record.round}"
         title = f"{'Is it met?' if agent == PERSON else 'The goal is not met.'}"
         title = f"{title} Go on?" if not (agent == PERSON and record.done.ok) else title
         if self._agreed(about, title, text):
             allow = record.answers[about].allow
             if agent == PERSON and record.done.ok:
-                self._over(allow, self._said(about) if not allow else f"{record.answers[about].by} agreed")
+                self._over(allow, self._answer_text(about) if not allow else f"{record.answers[about].by} agreed")
             elif allow:
                 self._note(RoundBegun(at=now))
             else:
-                self._over(False, f"not met: {said.why if said is not None and said.why else wrong}")
+                self._over(False, f"not met: {judgement.why if judgement is not None and judgement.why else wrong}")
 
 
 def role_of(plan: GoalPlan, role: str) -> tuple[str, str]:

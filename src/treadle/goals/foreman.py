@@ -237,9 +237,9 @@ class GoalDrive:
         if not step.fresh:
             answer = record.answers.get(f"red:{name}:{step.reds}")
             more = [answer.text] if answer is not None and answer.text else []
-            before, told = step.orders[-2], briefing.comments(step, [*more, *record.told])
+            before, comments = step.orders[-2], briefing.comments(step, [*more, *record.told])
             verify = briefing.verified(await client.get_spec(self.bus, before), step)
-            await client.send_back(self.bus, before, told, by="goal", more={"verify": verify})
+            await client.send_back(self.bus, before, comments, by="goal", more={"verify": verify})
             return
         user = await asyncio.to_thread(checkouts.around, record.root)
         base = await asyncio.to_thread(branch_moves.tip, user, f"refs/heads/{record.branch}")
@@ -271,9 +271,9 @@ class GoalDrive:
             if not order.ok:
                 raise RemoteProtocolError(order.why)
             found = await answer_of(self.bus, step.review, ReviewVerdict)
-            said = [reviews.Comment(text=each.text, path=each.path, line=each.line) for each in found.comments]
+            comments = [reviews.Comment(text=each.text, path=each.path, line=each.line) for each in found.comments]
             patch = (await results.diff(self.bus, step.order)).decode("utf-8", "replace")
-            text = reviews.written(said, patch) or "the reviewer adds tests"
+            text = reviews.written(comments, patch) or "the reviewer adds tests"
             verdict = "approve" if found.verdict == "approve" else "object"
             given = ReviewGiven(
                 at=seen.now,
@@ -298,15 +298,15 @@ class GoalDrive:
                 raise RemoteProtocolError(order.why)
             found = await answer_of(self.bus, record.judge, JudgeVerdict)
         except RemoteProtocolError as error:
-            said = JudgeSaid(
+            judged = JudgeSaid(
                 at=seen.now, by=record.judge, met=None, why=f"the judge gave no verdict: {error}", used=order.used
             )
-            await store.write(self.bus, record, revision, [said])
+            await store.write(self.bus, record, revision, [judged])
             return
-        said = JudgeSaid(
+        judged = JudgeSaid(
             at=seen.now, by=record.judge, met=found.met, why=found.why, more=len(found.orders), used=order.used
         )
-        events: list[AnyGoalEvent] = [said]
+        events: list[AnyGoalEvent] = [judged]
         if found.orders:
             grown = _grown(plan, record, found.orders)
             wrong = [*faults(grown)] or deciding.enough(record)

@@ -41,7 +41,7 @@ from treadle.wire.goal.records import (
     StepPlaced,
 )
 
-TOLD_MAX = 20
+ADDED_MAX = 20
 
 
 def replayed(name: str, events: Iterable[AnyGoalEvent]) -> GoalRecord:
@@ -86,7 +86,7 @@ def _applied(record: GoalRecord, event: AnyGoalEvent) -> GoalRecord:
             rested = record.rested + (event.at - record.paused if record.paused else 0.0)
             return replace(record, state="running", why="", paused=0.0, rested=rested)
         case GoalTold():
-            return replace(record, told=(*record.told, event.text)[-TOLD_MAX:])
+            return replace(record, told=(*record.told, event.text)[-ADDED_MAX:])
         case GoalOver():
             state: Any = "met" if event.met else "stopped"
             return replace(record, state=state, why=event.why, ended=event.at)

@@ -82,7 +82,7 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
         orders=seen,
         spent_usd=budget.spent_usd,
         spent_tokens=budget.spent_tokens,
-        budget_told=allowed is None or (allowed.usd, allowed.tokens) == (budget.usd, budget.tokens),
+        budget_known=allowed is None or (allowed.usd, allowed.tokens) == (budget.usd, budget.tokens),
     )
 
 
@@ -100,12 +100,12 @@ async def _helped(bus: Bus, order: Order) -> dict[str, Used]:
     return used
 
 
-def _allowed(record: GoalRecord, plan: GoalPlan, told: Budget) -> Budget | None:
+def _allowed(record: GoalRecord, plan: GoalPlan, spent: Budget) -> Budget | None:
     """The budget that holds now, with what was spent of it; None where the goal has none in money or tokens."""
     usd, tokens = allowance(plan, record.raised)
     if usd is None and tokens is None:
         return None
-    return msgspec.structs.replace(told, usd=usd, tokens=tokens)
+    return msgspec.structs.replace(spent, usd=usd, tokens=tokens)
 
 
 def _short(order: Order, allowed: Budget) -> str:
@@ -132,7 +132,7 @@ def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) ->
         out = None  # it was queued again, or who can help works on it
     if out is not None and out.kind == "there":
         landed, out = landed or str(order.result.get("commit", "")), None
-    said = out.output.strip().splitlines()[-20:] if out is not None else []
+    output = out.output.strip().splitlines()[-20:] if out is not None else []
     return OrderSeen(
         ended=order.ended,
         ok=order.state == "done",
@@ -144,7 +144,7 @@ def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) ->
         commit=str(order.result.get("commit") or ""),
         rides=rides,
         landed=landed,
-        left_out="\n".join([out.why, *said]) if out is not None else "",
+        left_out="\n".join([out.why, *output]) if out is not None else "",
         given_up=out is not None and out.kind in ("red", "conflict"),
         retried_as="" if rides else order.retried_as,
         allow=asked and order.result.get("decision") == "allow",
@@ -197,12 +197,12 @@ async def answer_of(bus: Bus, name: str, form: type[V]) -> V:
 
 async def last_words(bus: Bus, name: str) -> str:
     """The last message of an order's agent, whole; what its result holds of it where the events are gone."""
-    said = ""
+    text = ""
     try:
         async for seen in client.events(bus, name):
             event = seen.event if isinstance(seen.event, dict) else {}
             if event.get("type") == "message" and event.get("kind", "text") == "text" and not event.get("parent"):
-                said = str(event.get("text", ""))
+                text = str(event.get("text", ""))
     except TreadleError:
         pass
-    return said or str((await client.get_order(bus, name)).result.get("says") or "")
+    return text or str((await client.get_order(bus, name)).result.get("says") or "")

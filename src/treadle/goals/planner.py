@@ -110,8 +110,8 @@ async def _apart(planning: "GoalPlanning", parts: Sequence[PlanPart]) -> dict[st
     listed = "; ".join(f"{each.id}: {each.goal.strip().splitlines()[0]}" for each in parts)
 
     async def one(part: PlanPart) -> PlanDraft:
-        told = PART.format(id=part.id, goal=part.goal.strip(), parts=listed)
-        planners.append(made := await planning.planner(told, part.id))
+        prompt = PART.format(id=part.id, goal=part.goal.strip(), parts=listed)
+        planners.append(made := await planning.planner(prompt, part.id))
         return await made.drafted()
 
     planners: list[Planner] = []

@@ -100,8 +100,8 @@ def _asked(events: Sequence[AnyGoalEvent]) -> Iterator[str]:
     if answered:
         yield "\n## Asked\n"
     for event in answered:
-        said = f" ({_cell(event.text)})" if event.text else ""
-        yield f"- {_cell(asked.get(event.about, event.about))}: {'yes' if event.allow else 'no'}, by {event.by}{said}"
+        added = f" ({_cell(event.text)})" if event.text else ""
+        yield f"- {_cell(asked.get(event.about, event.about))}: {'yes' if event.allow else 'no'}, by {event.by}{added}"
 
 
 def _cell(text: str) -> str:

@@ -62,17 +62,17 @@ def notes(
     record = GoalRecord(id=name)
     for number, event in enumerate(events, 1):
         before, record = record, applied(record, event)
-        for part, (kind, body, report) in enumerate(_told(event, before, record, plans[record.plan], ids)):
+        for part, (kind, body, report) in enumerate(_messages(event, before, record, plans[record.plan], ids)):
             own = f"{name}-{number}{f'-{part}' if part else ''}"
             yield TrailNote(id=own, number=number, at=event.at, type=kind, body=body, report=report)
 
 
-_Told = tuple[str, dict[str, Any], str]
+_Message = tuple[str, dict[str, Any], str]
 
 
-def _told(
+def _messages(
     event: AnyGoalEvent, before: GoalRecord, record: GoalRecord, plan: GoalPlan, ids: Mapping[str, str]
-) -> Iterator[_Told]:
+) -> Iterator[_Message]:
     match event:
         case StepPlaced():
             yield from _begun(event, before, record, plan, ids)
@@ -102,7 +102,7 @@ def _told(
 
 def _begun(
     event: StepPlaced, before: GoalRecord, record: GoalRecord, plan: GoalPlan, ids: Mapping[str, str]
-) -> Iterator[_Told]:
+) -> Iterator[_Message]:
     planned = next(each for each in plan.order if each.id == event.step)
     number = _wave(plan, event.step)
     if not any(before.steps[each].orders for each in _members(plan, number)):
@@ -121,11 +121,11 @@ def _result(event: StepEnded, record: GoalRecord, plan: GoalPlan, ids: Mapping[s
     return body | commit | {"capsule": record.steps[event.step].order}
 
 
-def _gate(name: str, ok: bool, wave: str, report: str) -> _Told:
+def _gate(name: str, ok: bool, wave: str, report: str) -> _Message:
     return "gate_report", {"gate_id": name, "status": "pass" if ok else "fail", "wave": wave}, report or name
 
 
-def _completed(step: str, record: GoalRecord, plan: GoalPlan) -> Iterator[_Told]:
+def _completed(step: str, record: GoalRecord, plan: GoalPlan) -> Iterator[_Message]:
     """The wave's end, when this was the last of it."""
     number = _wave(plan, step)
     members = [record.steps[each] for each in _members(plan, number)]

@@ -42,15 +42,15 @@ async def _found(plan: GoalPlan, bench: Bench) -> AsyncIterator[tuple[str, str, 
         return done.ok, done.exit_code, (done.output_tail.strip().splitlines() or [""])[-1][:200]
 
     if plan.verify:
-        ok, _, said = await run(plan.verify)
+        ok, _, output = await run(plan.verify)
         if not ok:
-            yield "verify", f"verify fails on {plan.branch} as it is, so nothing could land: {said}", "fix that first"
+            yield "verify", f"verify fails on {plan.branch} as it is, so nothing could land: {output}", "fix that first"
     if plan.done:
-        ok, code, said = await run(plan.done)
+        ok, code, output = await run(plan.done)
         if ok:
             yield "done", "done passes already", "it should prove what is not there yet"
         elif code in NOT_FOUND:
-            yield "done", f"done cannot be run: {said}", "name a program that is there, or install it in setup"
+            yield "done", f"done cannot be run: {output}", "name a program that is there, or install it in setup"
     for number, order in enumerate(plan.order):
         for index, command in enumerate(order.accept):
             place = f"order[{number}].accept[{index}]"
@@ -58,8 +58,8 @@ async def _found(plan: GoalPlan, bench: Bench) -> AsyncIterator[tuple[str, str, 
                 if not claimed(plan, order.id, name) and not await asyncio.to_thread(bench.has, tip, name):
                     what = f"{name} is not there, and neither {order.id} nor what it comes after claims it"
                     yield place, what, "who is to write it claims it"
-            ok, code, said = await run(command)
+            ok, code, output = await run(command)
             if ok and not order.already:
                 yield place, f"{command} passes already", "it must fail before the work, or say already = true"
             elif code in NOT_FOUND and not order.after:
-                yield place, f"{command} cannot be run: {said}", "if this order makes it, all is well"
+                yield place, f"{command} cannot be run: {output}", "if this order makes it, all is well"

@@ -58,7 +58,7 @@ class Attempts:
         for attempt in range(self._retries + 1):
             self.run = self._start(job, tuple(self._earlier))
             receipt = await self.run.run()
-            self._earlier.append(_told(self.run, receipt))
+            self._earlier.append(_summary(self.run, receipt))
             failure = self.run.observed.failure
             if attempt == self._retries or receipt.outcome != "failed" or not _may_pass(failure):
                 break
@@ -92,7 +92,7 @@ def _may_pass(failure: TreadleError | None) -> bool:
     return failure.retryable or contract_code(failure.code, failure.details) in PASSING
 
 
-def _told(run: HostRun, receipt: Receipt) -> dict[str, Any]:
+def _summary(run: HostRun, receipt: Receipt) -> dict[str, Any]:
     failure = run.observed.failure
     return {
         "run_id": run.run_id,

@@ -208,8 +208,8 @@ def best(probes: Sequence[Probe], requirements: Requirements, default: str | Non
 
     alive = sorted((found for found in probes if found.ok), key=rank)
     if not alive:
-        said = "; ".join(f"{found.name}: {found.error}" for found in probes)
-        raise NotFound(f"no backend answers: {said}")
+        reasons = "; ".join(f"{found.name}: {found.error}" for found in probes)
+        raise NotFound(f"no backend answers: {reasons}")
     missing = unmet(requirements, alive[0].capabilities)
     if missing:
         raise Unsupported(f"no backend offers all that is required; {alive[0].name} lacks {'; '.join(missing)}")

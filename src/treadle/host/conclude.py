@@ -29,9 +29,11 @@ def describe(
     place = workspace.place
     try:
         unknown = observed.difference is None
-        kept = place.mode != "pass_through" and (keep or unknown or workspace.holds_work(applied=_applied(observed)))
+        retained = place.mode != "pass_through" and (
+            keep or unknown or workspace.holds_work(applied=_applied(observed))
+        )
     except Exception:
-        kept = True  # what cannot be examined must not be removed
+        retained = True  # what cannot be examined must not be removed
     return {
         "mode": place.mode,
         "source": place.source,
@@ -44,7 +46,7 @@ def describe(
         "confined_by": observed.walls.method if observed.walls else None,
         "sealed": sealed(observed),
         "apply": apply,
-        "kept": place.root if kept else None,
+        "kept": place.root if retained else None,
     }
 
 

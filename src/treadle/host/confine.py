@@ -48,7 +48,7 @@ class Cage:
         root = order.workspace.root
         hidden = _unreadable(order.policy, root, source, repository)
         self.asked = replace(asked, read_only=(*asked.read_only, *objects), hidden=(*asked.hidden, *hidden))
-        self._told_by_git = any(map(_denies_reading(order.policy, root), committed))
+        self._shown_by_git = any(map(_denies_reading(order.policy, root), committed))
         limits = Limits(max_seconds=seconds)
         self._spec = SessionSpec.of(cwd=root, mode=None, confinement=self.asked, session_id=run_id, limits=limits)
         self._run = run_id
@@ -58,7 +58,7 @@ class Cage:
         self._check = Confining(root, (), self.asked, session=run_id)
         self._check.obey(self._rules, None)
 
-    def kept(self, *, guards: bool, ours: bool) -> dict[str, Enforced]:
+    def enforced(self, *, guards: bool, ours: bool) -> dict[str, Enforced]:
         """For each list of the policy that is not empty, how it is enforced. `guards`: each act is asked about before
         it happens; `ours`: by a sidecar of ours, which does so for its agent or refuses the order.
 
@@ -69,8 +69,8 @@ class Cage:
             return dict.fromkeys(lists, "guard")
         by_kernel: set[str] = set()
         if self._check.wanted and methods.available().method == "bubblewrap" and not ours:
-            by_kernel |= {"deny_write", *_kept_off(self.asked, self._policy)}
-            by_kernel |= set() if self._told_by_git else {"deny_read"}
+            by_kernel |= {"deny_write", *_network_lists(self.asked, self._policy)}
+            by_kernel |= set() if self._shown_by_git else {"deny_read"}
         return {name: "kernel" if name in by_kernel else "observed" for name in lists}
 
     def stated(self, *, covers: Covers, reaches: Sequence[str] | None = None) -> Walls | None:
@@ -95,21 +95,21 @@ class Cage:
             cannot=(*found.cannot, *limits.unlimited(self.asked.limits, namespace=found.method == "bubblewrap")),
         )
 
-    def unkept(self) -> list[str]:
+    def unenforced(self) -> list[str]:
         """What the sandbox does not enforce, for the record."""
         by_git = "files that deny_read names are committed, so git shows them also where they are hidden"
         return [
             *filter(None, [self._check.unenforced()]),
-            *([by_git] if self._told_by_git and self._check.wanted else []),
+            *([by_git] if self._shown_by_git and self._check.wanted else []),
         ]
 
     def around(self, name: str, argv: Sequence[str], env: Mapping[str, str]) -> Enclosure | None:
         """The sandbox for a sidecar; None when none is wanted. Raises ConfigError when this machine cannot make one."""
         if not self._check.wanted:
             return None
-        spec, told = networked(self._spec, name, argv, env, ())
+        spec, warning = networked(self._spec, name, argv, env, ())
         made = Enclosure(spec, name, argv, env, ())
-        made.told = told
+        made.warning = warning
         made.obey(self._rules, None)
         return made
 
@@ -166,7 +166,7 @@ def narrowed(asked: Confinement, policy: PolicyProfile) -> Confinement:
     return replace(asked, network="off", hosts=hosts)
 
 
-def _kept_off(asked: Confinement, policy: PolicyProfile) -> set[str]:
+def _network_lists(asked: Confinement, policy: PolicyProfile) -> set[str]:
     """The lists about the network that this sandbox keeps."""
     if asked.network != "off":
         return set()

@@ -45,10 +45,10 @@ class RedactedEvents:
         if kind in _PIECES:
             key = (kind, call)
             stream, _ = self._streams.get(key) or (self._redactor.stream(), {})
-            said = stream.feed(str(event.get("text", "")))
-            told = {**self._tree({**event, "text": ""}), "text": said}
-            self._streams[key] = (stream, told)
-            yield told
+            text = stream.feed(str(event.get("text", "")))
+            cleaned = {**self._tree({**event, "text": ""}), "text": text}
+            self._streams[key] = (stream, cleaned)
+            yield cleaned
             return
         ended = {key for key in self._streams if key[0] != "tool_output" or kind == "tool_ended" and key[1] == call}
         yield from self._end(ended)
@@ -64,7 +64,7 @@ class RedactedEvents:
 
     def _without_secrets(self, events: Sequence[AnyAgentEvent], lines: bytes) -> bytes | None:
         """The lines if they surely have no secret, also none that was cut into pieces; None where that is not sure."""
-        stream, told = self._streams.get(_DELTAS) or (self._redactor.stream(), {})
+        stream, begun = self._streams.get(_DELTAS) or (self._redactor.stream(), {})
         held = stream.held
         if held is None or len(self._streams) > (_DELTAS in self._streams):
             return None
@@ -74,7 +74,7 @@ class RedactedEvents:
         if held and isinstance(first := given[0], AssistantDelta):
             given[0] = replace(first, text=held + first.text)
         elif held:
-            before = _encoder.encode_lines([{**told, "text": held}])
+            before = _encoder.encode_lines([{**begun, "text": held}])
         if isinstance(last := given[-1], AssistantDelta):
             self._streams[_DELTAS] = (stream, to_builtins(last))
             _hold_back(given, stream)
@@ -103,9 +103,9 @@ class RedactedEvents:
 
     def _end(self, keys: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
         for key in sorted(keys):
-            stream, told = self._streams.pop(key)
+            stream, begun = self._streams.pop(key)
             if rest := stream.end():
-                yield {**told, "text": rest}
+                yield {**begun, "text": rest}
 
 
 def _written_by_sidecar(events: Sequence[AnyAgentEvent], before: str) -> bytes:
@@ -113,12 +113,12 @@ def _written_by_sidecar(events: Sequence[AnyAgentEvent], before: str) -> bytes:
 
     Between texts there is a new line: no secret spans one, except for a key, whose frame alone tells it.
     """
-    said = before + "".join([event.text if type(event) is AssistantDelta else "\n" for event in events])
+    text = before + "".join([event.text if type(event) is AssistantDelta else "\n" for event in events])
     others = [event for event in events if type(event) is not AssistantDelta or event.ext is not UNSET]
     times = "\n".join([event.ts for event in events if type(event) is AssistantDelta])
     if not times.isascii() or times.encode().translate(None, _OF_TIMES):
-        said = f"{said}\n{times}"
-    return said.encode("utf-8", "surrogatepass") + b"\n" + _encoder.encode_lines(others)
+        text = f"{text}\n{times}"
+    return text.encode("utf-8", "surrogatepass") + b"\n" + _encoder.encode_lines(others)
 
 
 def _hold_back(events: list[AnyAgentEvent], stream: RedactedStream) -> None:

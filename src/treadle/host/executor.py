@@ -171,8 +171,8 @@ class SidecarExecutor:
         if self._enclosure is not None:
             await self._enclosure.finish(self._note)
 
-    def _note(self, said: str) -> None:
-        self._taking_out.append(Deviation(where="git", problem=said))
+    def _note(self, problem: str) -> None:
+        self._taking_out.append(Deviation(where="git", problem=problem))
 
     session_id = ""
 
@@ -193,10 +193,10 @@ class SidecarExecutor:
         more = [Deviation(where="notes", problem=f"{left_out} more were made")] if left_out else []
         gate = self._enclosure.gate if self._enclosure is not None else None
         refused = [Deviation(where="network", problem=why) for why in gate.refused.values()] if gate else []
-        told = self._enclosure.told if self._enclosure is not None else None
+        warning = self._enclosure.warning if self._enclosure is not None else None
         exceeded = self._peer.child.exceeded("")
-        said = [one for one in (told.message if told is not None else "", exceeded) if one]
-        about = [Deviation(where="sandbox", problem=one) for one in said]
+        problems = [one for one in (warning.message if warning is not None else "", exceeded) if one]
+        about = [Deviation(where="sandbox", problem=one) for one in problems]
         return [*self._peer.notes, *more, *refused, *about, *self._taking_out]
 
     @property

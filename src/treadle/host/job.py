@@ -82,8 +82,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     receipts: str | None = None
     """Where its receipt belongs, if not in the store of the one who recovers it."""
     walls: Walls | None = None
-    kept: dict[str, Enforced] | None = None
-    """As in `Observed`, once they are known."""
+    enforced: dict[str, Enforced] | None = msgspec.field(name="kept", default=None)
+    """`Observed.kept`, once it is known."""
 
 
 def runs_directory() -> str:

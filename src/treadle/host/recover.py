@@ -62,14 +62,14 @@ def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning, *, a
             continue
         if receipt is not None:
             done.append(receipt)
-    new = _not_said(failed)
+    new = _newly_failed(failed)
     for directory, why in failed.items():
         if again or directory in new:
             warn(f"what was left in {directory} cannot be recovered: {why}")
     return Recovered(receipts=done, failed=failed)
 
 
-def _not_said(failed: dict[str, str]) -> set[str]:
+def _newly_failed(failed: dict[str, str]) -> set[str]:
     """The directories that did not fail before for this reason; from now on they did."""
     place = os.path.join(state_dir(), NOT_RECOVERED)
     try:
@@ -90,7 +90,7 @@ def _directories() -> Iterator[str]:
             yield directory
 
 
-class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
+class RetainedRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of a finished run: a workspace with work in it, its patch, events too long for the receipt."""
 
     run_id: str
@@ -109,7 +109,7 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
         remove_tree(self.directory)
 
 
-def kept_runs() -> dict[str, KeptRun]:
+def retained_runs() -> dict[str, RetainedRun]:
     found = {}
     for directory in _directories():
         files = sorted(set(os.listdir(directory)) - {"lock", RECORD, STORE, SNAPSHOTS})
@@ -119,7 +119,9 @@ def kept_runs() -> dict[str, KeptRun]:
                 place, newer = read_record(directory), False
             except StorageError:
                 place, newer = None, True
-            found[name] = KeptRun(run_id=name, directory=directory, files=tuple(files), workspace=place, newer=newer)
+            found[name] = RetainedRun(
+                run_id=name, directory=directory, files=tuple(files), workspace=place, newer=newer
+            )
     return found
 
 
@@ -133,7 +135,7 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
     if record.receipts is not None:
         store = store.at(record.receipts)
     observed = Observed(record.run_id, record.order, record.backend, record.started)
-    observed.walls, observed.kept = record.walls, record.kept
+    observed.walls, observed.kept = record.walls, record.enforced
     workspace = open_workspace(directory)
     known = store.has(record.run_id)  # true: it died after its receipt was stored, which may not have been copied yet
     ready = None if known else _pending(directory)

@@ -151,7 +151,7 @@ class HostRun:
             out_path=os.path.abspath(self.job.out_path) if self.job.out_path else None,
             receipts=os.path.abspath(self._store.directory),
             walls=self.observed.walls,
-            kept=self.observed.kept,
+            enforced=self.observed.kept,
         )
         write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
 
@@ -259,7 +259,7 @@ class HostRun:
         if self.job.check is not None:
             await asyncio.to_thread(self._workspace.remember_refs)
         self._cage = self._made_cage(self._workspace, order)
-        self.observed.notes += [Deviation(where="sandbox", problem=one) for one in self._cage.unkept()]
+        self.observed.notes += [Deviation(where="sandbox", problem=one) for one in self._cage.unenforced()]
         self._executor = self._made_executor(self._cage)
         self.observed.walls = self._stated(self._cage, self._executor)
         self._record()
@@ -323,7 +323,7 @@ class HostRun:
             )
         self._check_stopped()
         assert self._cage is not None
-        observed.kept = self._cage.kept(guards=executor.guards, ours=self._ours)
+        observed.kept = self._cage.enforced(guards=executor.guards, ours=self._ours)
         observed.walls = self._stated(self._cage, executor)
         self._record()
         self._asked = executor.guards
@@ -480,9 +480,9 @@ class HostRun:
             observed.patch_path = os.path.join(self.directory, "patch.diff")
             write_atomic(observed.patch_path, found.patch)
         if observed.final is not None and observed.final.receipt.artifacts:
-            kept = os.path.join(self.directory, "artifacts")
+            artifacts = os.path.join(self.directory, "artifacts")
             claimed = observed.final.receipt.artifacts
-            observed.artifacts = await asyncio.to_thread(collect, claimed, workspace.root, kept)
+            observed.artifacts = await asyncio.to_thread(collect, claimed, workspace.root, artifacts)
         supervisor = RunSupervisor(observed.order, asked=self._asked)
         wrong = supervisor.judge(found.changes, (*(found.hidden or ()), *self._taken_out))
         observed.stopped = observed.stopped or wrong

@@ -104,8 +104,8 @@ class RunSupervisor:
 
     def _spend(self, ext: dict[str, Any]) -> None:
         """Totals so far, as some sidecars report them: in `ext.usage`, or in a usage event of their own."""
-        for told in (ext.get("usage"), ext.get("unknown_event")):
-            cost = told.get("estimated_cost_usd") if isinstance(told, dict) else None
+        for usage in (ext.get("usage"), ext.get("unknown_event")):
+            cost = usage.get("estimated_cost_usd") if isinstance(usage, dict) else None
             if isinstance(cost, int | float) and not isinstance(cost, bool):
                 self.cost = max(self.cost or 0.0, float(cost))
 

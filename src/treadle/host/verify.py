@@ -50,5 +50,5 @@ async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
     walls = cage.inside()
     if walls is None:
         raise WorkspaceError("its commits are not in the branch, because it was not confined")
-    said = await bundle_inside(walls, workspace.root, ["HEAD", f"^{place.start}"])
-    return await asyncio.to_thread(workspace.take_commits, said)
+    bundle = await bundle_inside(walls, workspace.root, ["HEAD", f"^{place.start}"])
+    return await asyncio.to_thread(workspace.take_commits, bundle)

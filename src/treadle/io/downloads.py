@@ -23,7 +23,7 @@ MOST_TRIES = 5
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes that have arrived, and the total if it is known."""
-Told = Callable[[int], None]
+Written = Callable[[int], None]
 
 
 def partial(path: str) -> str:
@@ -66,7 +66,7 @@ def _go_on(client: httpx2.Client, url: str, path: str, had: int, progress: Progr
         append(path, response.iter_bytes(), at=had if resumed else 0, progress=lambda size: progress(size, total))
 
 
-def append(path: str, pieces: Iterable[bytes], *, at: int, progress: Told) -> None:
+def append(path: str, pieces: Iterable[bytes], *, at: int, progress: Written) -> None:
     """Write the pieces from byte `at` on; anything that was there is dropped."""
     place = partial(path)
     try:

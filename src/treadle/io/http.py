@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CHUNK = 64 * 1024
 LARGEST_HEAD = 100 * 1024
-KEPT_SECONDS = 30.0
+REUSE_SECONDS = 30.0
 """How long an idle connection may be reused: many services close one that is idle for a minute."""
 UNPACKED = 1024 * 1024
 """How many bytes of a compressed chunk are unpacked at a time."""
@@ -166,27 +166,27 @@ class HttpConnection:
         self._writer = writer
         self._idle = idle
         self._since = time.monotonic()
-        self._kept = self._heard = False
+        self._reused = self._heard = False
         """Whether it has served a request before, and whether anything came for this one."""
         self._ended: h11.EndOfMessage | None = None
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
 
     async def ask(self, method: str, parts: SplitResult, headers: Mapping[str, str], body: bytes) -> Response:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        said = {"host": _host(parts), **{name.lower(): value for name, value in headers.items()}}
+        fields = {"host": _host(parts), **{name.lower(): value for name, value in headers.items()}}
         if parts.username is not None:
-            said.setdefault("authorization", _basic(parts))
+            fields.setdefault("authorization", _basic(parts))
         if body:
-            said["content-length"] = str(len(body))
+            fields["content-length"] = str(len(body))
         if self.proxy is not None:
             path = f"{parts.scheme}://{_host(parts)}{path}"
             if self.proxy.username is not None:
-                said["proxy-authorization"] = _basic(self.proxy)
+                fields["proxy-authorization"] = _basic(self.proxy)
         try:
-            await self._send(h11.Request(method=method, target=path, headers=list(said.items())), body)
+            await self._send(h11.Request(method=method, target=path, headers=list(fields.items())), body)
             return Response(self, await self._head())
         except BrokenAnswer as error:
-            if self._kept and not self._heard:
+            if self._reused and not self._heard:
                 raise StaleConnection(str(error)) from error
             raise
 
@@ -236,13 +236,13 @@ class HttpConnection:
 
     def fresh(self) -> bool:
         """Whether the connection is probably still open."""
-        return time.monotonic() < self._since + KEPT_SECONDS and not self._reader.at_eof()
+        return time.monotonic() < self._since + REUSE_SECONDS and not self._reader.at_eof()
 
     def reusable(self) -> bool:
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
-        self._ended, self._kept, self._heard = None, True, False
+        self._ended, self._reused, self._heard = None, True, False
         self._since = time.monotonic()
         return True
 

@@ -15,22 +15,22 @@ from treadle.io.streams import Stream
 WRITE_TIMEOUT = 30.0
 
 Received = TypeVar("Received", covariant=True)
-Said = TypeVar("Said", contravariant=True)
+Sent = TypeVar("Sent", contravariant=True)
 
 
-class WireConnection(Protocol[Received, Said]):
+class WireConnection(Protocol[Received, Sent]):
     """What the `Connection` of a `wire` module provides."""
 
     def receive(self, data: bytes) -> Sequence[Received]: ...
-    def send(self, message: Said) -> bytes: ...
+    def send(self, message: Sent) -> bytes: ...
     def end(self) -> Sequence[Received]: ...
 
 
-class Link(Generic[Received, Said]):
+class Link(Generic[Received, Sent]):
     """Iterate to receive messages until the peer ends; `send` from as many tasks as you like."""
 
     def __init__(
-        self, stream: Stream, wire: WireConnection[Received, Said], *, write_timeout: float | None = WRITE_TIMEOUT
+        self, stream: Stream, wire: WireConnection[Received, Sent], *, write_timeout: float | None = WRITE_TIMEOUT
     ) -> None:
         self.stream = stream
         self.wire = wire
@@ -59,7 +59,7 @@ class Link(Generic[Received, Said]):
         self.ended = True
         return self.wire.end()
 
-    async def send(self, *messages: Said) -> None:
+    async def send(self, *messages: Sent) -> None:
         """Returns when the system has taken everything. Raises `PeerStalled` if the peer reads nothing for too long.
 
         The stream is closed then, because a message may be half-written.

@@ -42,7 +42,7 @@ from treadle.errors import (
     RemoteProtocolError,
     TreadleError,
 )
-from treadle.io.link import WRITE_TIMEOUT, Link, Received, Said, WireConnection
+from treadle.io.link import WRITE_TIMEOUT, Link, Received, Sent, WireConnection
 from treadle.io.process.child import Child
 from treadle.io.sandbox.proxy import Reaching
 from treadle.io.sandbox.start import start
@@ -80,14 +80,14 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """Between asking its processes to end and killing them."""
 
 
-class Peer(Generic[Received, Said]):
+class Peer(Generic[Received, Sent]):
     """A process and the conversation with it. One task may receive; any number of tasks may send."""
 
     CLOSED: type[RemoteError] = RemoteProtocolError
     """The error for a program that closes its output and goes on running."""
 
     def __init__(
-        self, child: Child, wire: WireConnection[Received, Said], *, name: str, patience: Patience | None = None
+        self, child: Child, wire: WireConnection[Received, Sent], *, name: str, patience: Patience | None = None
     ) -> None:
         self.child = child
         self.name = name
@@ -118,7 +118,7 @@ class Peer(Generic[Received, Said]):
     async def start(
         cls,
         argv: Sequence[str],
-        wire: WireConnection[Received, Said],
+        wire: WireConnection[Received, Sent],
         *,
         name: str,
         env: Mapping[str, str],
@@ -145,7 +145,7 @@ class Peer(Generic[Received, Said]):
 
     # Sending and receiving...
 
-    async def say(self, *messages: Said) -> None:
+    async def say(self, *messages: Sent) -> None:
         """Returns when the system has taken everything. If cancelled, a message may be left half-written."""
         try:
             await self.link.send(*messages)

@@ -26,10 +26,12 @@ class CallFailed(RemoteError):
     """The other end answered a call with an error."""
 
     def __init__(self, method: str, refused: RpcRefused) -> None:
-        told = refused.data if isinstance(refused.data, str) else ""
+        detail = refused.data if isinstance(refused.data, str) else ""
         if isinstance(refused.data, dict):
-            told = next((str(refused.data[key]) for key in ("details", "detail", "message") if key in refused.data), "")
-        more = f": {told}" if told and told not in refused.message else ""
+            detail = next(
+                (str(refused.data[key]) for key in ("details", "detail", "message") if key in refused.data), ""
+            )
+        more = f": {detail}" if detail and detail not in refused.message else ""
         super().__init__(f"{refused.message}{more}", details={"method": method, "code": refused.code})
         self.method = method
         self.rpc_code = refused.code

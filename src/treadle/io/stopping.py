@@ -35,11 +35,11 @@ def heeding(word: Event) -> Iterator[None]:
         _word.reset(before)
 
 
-def may_be_told() -> bool:
+def can_be_stopped() -> bool:
     return _word.get() is not None
 
 
-def told() -> Callable[[], bool]:
+def stop_requested() -> Callable[[], bool]:
     """A function that tells whether we were told to stop, for another thread to call."""
     word = _word.get()
     return word.is_set if word is not None else lambda: False
@@ -47,7 +47,7 @@ def told() -> Callable[[], bool]:
 
 def check() -> None:
     """Raises Cancelled when we were told to stop."""
-    if told()():
+    if stop_requested()():
         raise Cancelled("it was stopped")
 
 

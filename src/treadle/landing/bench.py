@@ -90,12 +90,12 @@ class Bench:
 
     def keep(self, order: str, commit: str, bundle: tuple[bytes, str], base: str) -> None:
         """Bring an order's change into the store, every object hashed on the way."""
-        kept = f"refs/train/{order}"
-        if self.store.ref(kept) == commit:
+        ref = f"refs/train/{order}"
+        if self.store.ref(ref) == commit:
             return
         if base and lacks(self.user, [base]):
             raise WorkspaceError(f"{self.user.top} has no {base[:12]}, which {order} starts from", hint="git fetch")
-        found = self.store.take_bundle(*bundle, kept)
+        found = self.store.take_bundle(*bundle, ref)
         if found != commit:
             raise WorkspaceError(f"the bundle of {order} has {found[:12]} and not {commit[:12]}")
 
@@ -160,8 +160,8 @@ class Bench:
         if re.search(rb"^\+<{7} ", patch, re.M) and re.search(rb"^\+>{7} ", patch, re.M):
             return "it adds conflict markers"
         reason = obeyed(self.user)
-        if told := next((f"{path}, which {why}" for path in sorted(_paths(deltas)) if (why := reason(path))), ""):
-            return f"it changes {told}: merge it by hand"
+        if named := next((f"{path}, which {why}" for path in sorted(_paths(deltas)) if (why := reason(path))), ""):
+            return f"it changes {named}: merge it by hand"
         if change.anyway:
             return ""
         retry = "treadle fleet merge" if self.by_hand else "treadle land retry"

@@ -82,16 +82,16 @@ def origin(path: str, line: int, revision: str = "") -> LineOrigin:
     if number > len(committed):
         raise NotFound(f"{name} has {len(committed)} lines", hint="give the number of one of them")
     text = committed[number - 1].decode("utf-8", "replace").rstrip("\r\n")
-    there, said, work = _arrived(user, start, name, number)
+    there, recorded, work = _arrived(user, start, name, number)
     fields = user.run("log", "-1", "--no-show-signature", "--format=%ct%x00%an%x00%s", there.commit).stdout
     at, author, subject = fields.decode("utf-8", "replace").split("\0")
     found = LineOrigin(
         file=name, line=line, text=text, commit=there.commit, at=float(at), author=author, subject=subject.strip()
     )
-    if not said.orders:
+    if not recorded.orders:
         return found
-    own = _own_order(user, there.commit, work, said)
-    return msgspec.structs.replace(found, tree=said.tree, work=work, **msgspec.structs.asdict(own))
+    own = _own_order(user, there.commit, work, recorded)
+    return msgspec.structs.replace(found, tree=recorded.tree, work=work, **msgspec.structs.asdict(own))
 
 
 class _Place(NamedTuple):
@@ -109,10 +109,10 @@ def _arrived(user: UserRepository, start: str, name: str, line: int) -> tuple[_P
     first = place = _blamed(user, _Place(start, name, line), "--first-parent")
     for _ in range(MERGES):
         message = user.run("log", "-1", "--no-show-signature", "--format=%B", place.commit).stdout
-        said = trailers.read(message.decode("utf-8", "replace"))
+        recorded = trailers.read(message.decode("utf-8", "replace"))
         side = next((each for each in _parents(user, place.commit) if _has(user, each, work)), None)
-        if said.orders or side is None:
-            return (place, said, work) if said.orders else (first, CommitTrailers(), work)
+        if recorded.orders or side is None:
+            return (place, recorded, work) if recorded.orders else (first, CommitTrailers(), work)
         now, then = _content(user, place.commit, place.name), _content(user, side, place.name)
         try:
             number = _committed_line(then, b"".join(now), place.line, place.name)
@@ -167,18 +167,18 @@ def _blamed(user: UserRepository, place: _Place, *how: str) -> _Place:
     return _Place(head[1], named[1], int(head[2]))
 
 
-def _own_order(user: UserRepository, car: str, work: str, said: CommitTrailers) -> OrderTrailers:
+def _own_order(user: UserRepository, car: str, work: str, recorded: CommitTrailers) -> OrderTrailers:
     """The order of a car whose work has this commit. A line that only the merge made belongs to all of them."""
     parents = _parents(user, car)
-    if len(said.orders) == 1 or len(parents) != len(said.orders):
-        return said.orders[0]
-    for order, parent in zip(said.orders, parents, strict=True):
+    if len(recorded.orders) == 1 or len(parents) != len(recorded.orders):
+        return recorded.orders[0]
+    for order, parent in zip(recorded.orders, parents, strict=True):
         if _has(user, parent, work):
             return order
-    return OrderTrailers(order=", ".join(each.order for each in said.orders))
+    return OrderTrailers(order=", ".join(each.order for each in recorded.orders))
 
 
-async def told(bus: Bus, found: LineOrigin) -> LineOrigin:
+async def with_fleet_records(bus: Bus, found: LineOrigin) -> LineOrigin:
     """With what the fleet knows: what was asked for, for how much, and whether it recorded this landing."""
     proofs = await bus.named([f"landed.{found.order}.*"]) if found.order else {}
     records = [msgspec.json.decode(entry.value, type=LandedRecord) for entry in proofs.values()]

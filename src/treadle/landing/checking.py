@@ -29,8 +29,8 @@ async def check(bus: Bus, bench: Bench, name: str, record: TrainRecord, car: Car
             if order.result.get("verified") is not None or order.state == "failed":
                 break
         ok = order.result.get("verified") is True
-        said = str(order.result.get("says") or "") or order.why
-        return Check(command=record.verify, exit_code=0 if ok else 1, output_tail=said)
+        output = str(order.result.get("says") or "") or order.why
+        return Check(command=record.verify, exit_code=0 if ok else 1, output_tail=output)
     finally:
         await asyncio.to_thread(bench.take_back, car.commit)
 

@@ -33,7 +33,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
 
-class DriverSeat:
+class DriverLease:
     def __init__(self, bus: Bus, train: str, overdue: float = OVERDUE_SECONDS) -> None:
         self._bus, self._key, self._overdue = bus, f"drives.{train}", overdue
         self._revision, self._renewed = 0, 0.0
@@ -88,13 +88,13 @@ class DriverSeat:
             self._revision = 0
 
 
-def told(before: TrainRecord, after: TrainRecord) -> list[str]:
+def happened_between(before: TrainRecord, after: TrainRecord) -> list[str]:
     """What another process has done in between, in words."""
     out = {each.order for each in after.left_out}
     here = {each.order for each in after.queue}
-    said = [f"landed   {each.order}" for each in before.queue if each.order not in out and each.order not in here]
-    said += [f"left out {each.order}: {each.why}" for each in after.left_out if each not in before.left_out]
+    lines = [f"landed   {each.order}" for each in before.queue if each.order not in out and each.order not in here]
+    lines += [f"left out {each.order}: {each.why}" for each in after.left_out if each not in before.left_out]
     known = {each.by for each in before.back}
-    return said + [
+    return lines + [
         f"back     {each.first} as {each.by}: {each.why}" for each in after.back if each.by and each.by not in known
     ]

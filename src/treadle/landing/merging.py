@@ -97,7 +97,7 @@ async def _merge_one(
             await passenger.run(lambda found: found.paused is not None or not found.queue)
         except WorkspaceError as error:
             return MergeStep(order=order.id, why=str(error))
-        return await asyncio.to_thread(passenger.told, order.id, change.commit)
+        return await asyncio.to_thread(passenger.outcome, order.id, change.commit)
 
 
 class Passenger(Train):
@@ -118,7 +118,7 @@ class Passenger(Train):
         finally:
             await self._keep_checks([])
 
-    def told(self, order: str, work: str) -> MergeStep:
+    def outcome(self, order: str, work: str) -> MergeStep:
         """What became of it."""
         if self.landed_as:
             behind = f"the files of {', '.join(self._behind)} were changed meanwhile and are behind the branch"
@@ -129,8 +129,8 @@ class Passenger(Train):
         if out.kind == "there":
             return MergeStep(order=order, merged=True, commit=work, why="it is on the branch already")
         if out.kind == "red":
-            said = out.output.splitlines()[-1:] or [""]
-            why = f"{self.record.verify} fails with it, so the branch was left as it is: {said[0]}"
+            last = out.output.splitlines()[-1:] or [""]
+            why = f"{self.record.verify} fails with it, so the branch was left as it is: {last[0]}"
             return MergeStep(order=order, why=why)
         if out.kind == "conflict":
             found = self.bench.store.merge(self.record.tip, work)

@@ -190,7 +190,7 @@ def judged(train: TrainRecord, commit: str, green: bool, now: float, output: str
     """A check has ended. It says something about this commit only."""
     train = replace(train, checks=train.checks + 1)
 
-    def said(car: Car) -> Car:
+    def marked(car: Car) -> Car:
         if car.commit != commit or car.verdict:
             return car
         return replace(
@@ -199,7 +199,7 @@ def judged(train: TrainRecord, commit: str, green: bool, now: float, output: str
 
     passed = [car for car in (*train.row, *train.apart) if green and car.commit == commit and car.reds > 0]
     train = _counted_flaky(train, passed)
-    train = replace(train, row=tuple(map(said, train.row)), apart=tuple(map(said, train.apart)))
+    train = replace(train, row=tuple(map(marked, train.row)), apart=tuple(map(marked, train.apart)))
     return settled(train, now)
 
 
@@ -311,12 +311,12 @@ def recovered(train: TrainRecord, tip: str, contains: Mapping[str, bool], now: f
 
 def _in_one_row(train: TrainRecord) -> TrainRecord:
     """Only the cars that still build on each other, from the tip on."""
-    kept: list[Car] = []
+    row: list[Car] = []
     for car in train.row:
-        if car.on != (kept[-1].commit if kept else train.tip):
+        if car.on != (row[-1].commit if row else train.tip):
             break
-        kept.append(car)
-    return replace(train, row=tuple(kept))
+        row.append(car)
+    return replace(train, row=tuple(row))
 
 
 def _marked(train: TrainRecord, orders: Iterable[str], alone: str) -> TrainRecord:

@@ -94,8 +94,8 @@ def sent(train: TrainRecord, entry: ReturnedChange, to: Helper, by: str, tip: st
 
 def unhelped(train: TrainRecord, entry: ReturnedChange, order: str, commit: str, why: str) -> TrainRecord:
     """The helper has ended without work that could be queued; what it did change is where the next one begins."""
-    told = (*entry.told, f"{entry.to} ({order}): {why}")
-    made = replace(entry, order=order, commit=commit or entry.commit, by="", told=told)
+    tried = (*entry.told, f"{entry.to} ({order}): {why}")
+    made = replace(entry, order=order, commit=commit or entry.commit, by="", told=tried)
     if commit:
         made = replace(made, base=entry.tip)
     return _changed(train, entry, made)
@@ -127,8 +127,8 @@ def taken_up(train: TrainRecord, change: QueuedChange) -> tuple[TrainRecord, Que
     """A change that is queued: is it the work of a helper, then it takes the place of what was sent back."""
     for entry in train.back:
         if entry.by == change.order:
-            told = (*entry.told, f"{entry.to} ({change.order}) changed it")
-            known = {"base": entry.tip, "first": entry.first, "tries": entry.tries, "at": entry.at, "told": told}
+            tried = (*entry.told, f"{entry.to} ({change.order}) changed it")
+            known = {"base": entry.tip, "first": entry.first, "tries": entry.tries, "at": entry.at, "told": tried}
             return closed(train, entry), replace(change, files=entry.files, **known)
         if change.order in (entry.order, entry.first):
             return closed(train, entry), change
@@ -217,8 +217,8 @@ def for_person(
     if sides:
         parts += _sides(sides, intents, entry.first, SCREEN // 3)
     else:
-        said = "There it was said" if entry.forge else f"The check, `{verify}`, said"
-        parts.append(f"{said}:\n{entry.output[-SCREEN // 2 :] or '(nothing)'}")
+        who = "There it was said" if entry.forge else f"The check, `{verify}`, said"
+        parts.append(f"{who}:\n{entry.output[-SCREEN // 2 :] or '(nothing)'}")
     parts.append(f"{_ALLOWED[then]} Deny: it is left out; its work is kept.")
     return "\n\n".join(parts)
 
@@ -251,7 +251,9 @@ def _done(entry: ReturnedChange, verify: str) -> str:
 
 
 def _landed(intents: Mapping[str, str]) -> str:
-    return "What landed since it was begun:\n" + "\n".join(f"- {said}" for said in intents.values()) if intents else ""
+    return (
+        "What landed since it was begun:\n" + "\n".join(f"- {intent}" for intent in intents.values()) if intents else ""
+    )
 
 
 def _sides(sides: Sequence[FileSides], intents: Mapping[str, str], order: str, most: int = SCREEN) -> list[str]:

@@ -157,8 +157,8 @@ class SendingBack:
             order = await client.get_order(self.bus, name)
         except NotFound:
             return name
-        kept = order.result.get("capsule")
-        decision = str(kept.get("decision") or "") if isinstance(kept, dict) else ""
+        capsule = order.result.get("capsule")
+        decision = str(capsule.get("decision") or "") if isinstance(capsule, dict) else ""
         return f"{name}: {order.title}" + (f" ({decision})" if decision else "")
 
     # ... and back
@@ -193,7 +193,7 @@ class SendingBack:
         found = await asyncio.to_thread(sides.decisions, self.bench.store, entry.tip, entry.commit, commit)
         what = "; ".join(f"{each.path} hunk {each.hunk}: {each.took}" for each in found) or "no hunk was left to decide"
         await client.note_result(
-            self.bus, order.id, f"decided {what}"[:1000], {"decisions": sides.told(found)}, by=TRAIN
+            self.bus, order.id, f"decided {what}"[:1000], {"decisions": sides.as_data(found)}, by=TRAIN
         )
 
 

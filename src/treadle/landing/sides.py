@@ -141,5 +141,5 @@ def _took(ours: bytes, theirs: bytes, text: bytes) -> str:
     return "the order's" if has[1] else "neither as it was"
 
 
-def told(found: Sequence[HunkDecision]) -> list[dict[str, object]]:
+def as_data(found: Sequence[HunkDecision]) -> list[dict[str, object]]:
     return [msgspec.to_builtins(each) for each in found]

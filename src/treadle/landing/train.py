@@ -24,7 +24,7 @@ from treadle.fleet.orders import encode
 from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import checking, driving, queue, returned
 from treadle.landing.bench import Bench, BuiltCar
-from treadle.landing.driving import DriverSeat
+from treadle.landing.driving import DriverLease
 from treadle.landing.forge.interface import ForgeRed, NotYet
 from treadle.landing.queue import BuildCar, CheckCar, LandCar
 from treadle.landing.sending import SendingBack, bring, change_of
@@ -182,18 +182,18 @@ class Train:
 
     async def run(self, until: Callable[[TrainRecord], bool]) -> TrainRecord:
         """Work until `until` is true of the record; while another process works on this train, watch it."""
-        seat = DriverSeat(self.bus, self.name)
+        lease = DriverLease(self.bus, self.name)
         try:
             while True:
                 try:
-                    drives = await seat.taken()
+                    drives = await lease.taken()
                     before = self.record
                     self.record, self.revision = await load(self.bus, self.name)
                     if drives and await self._step():
                         continue
                     if not drives:
                         await self._keep_checks([])
-                        for line in driving.told(before, self.record):
+                        for line in driving.happened_between(before, self.record):
                             self.say(line)
                     if until(self.record):
                         return self.record
@@ -201,7 +201,7 @@ class Train:
                 except Stale:
                     continue  # another changed the record: read and decide again
         finally:
-            await seat.leave()
+            await lease.leave()
             await self._keep_checks([])
 
     async def _wait(self) -> None:
@@ -267,8 +267,8 @@ class Train:
                 self.record, self.revision, record = newer, revision, merged
         for out in record.left_out:
             if out not in self.record.left_out and out.kind != "there":
-                said = out.output.splitlines()[-1:]
-                self.say(f"left out {out.order}: {out.why}{f': {said[0]}' if said else ''}")
+                last = out.output.splitlines()[-1:]
+                self.say(f"left out {out.order}: {out.why}{f': {last[0]}' if last else ''}")
                 if out.kind not in ("red", "conflict"):  # those go to who can help
                     what = f"did not land on {self.record.branch}: {out.why}"
                     await client.note_result(self.bus, out.order, what, {"not_landed": out.why}, by="train")

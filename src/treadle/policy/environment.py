@@ -100,14 +100,14 @@ def given(environ: Mapping[str, str]) -> dict[str, str]:
 def inherited(environ: Mapping[str, str], more: Iterable[str] = ()) -> tuple[dict[str, str], list[str]]:
     """The environment less secrets, and the names of what was left out. `more` are names that pass nevertheless."""
     more, seen = tuple(more), Redactor()
-    kept, left = {}, []
+    passed, left = {}, []
     for name, value in environ.items():
         secret = is_secret_name(name) or next(seen.found(value[:_LOOKED_AT]), None) is not None
         if secret and name not in more or name in KEYS:
             left.append(name)
         else:
-            kept[name] = value
-    return kept, sorted(left)
+            passed[name] = value
+    return passed, sorted(left)
 
 
 def _among(name: str, patterns: tuple[str, ...]) -> bool:

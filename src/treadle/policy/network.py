@@ -69,9 +69,9 @@ def shown(name: str, port: int) -> str:
     return name if port in (80, 443) else f"{name}:{port}"
 
 
-def offline(said: str, hosts: tuple[str, ...] = ()) -> str:
+def offline(output: str, hosts: tuple[str, ...] = ()) -> str:
     """Why a program that printed this reached nothing, and how a person allows it; empty if it is not about that."""
-    if not any(sign in said for sign in OFFLINE):
+    if not any(sign in output for sign in OFFLINE):
         return ""
     return f"commands have no network here, not even that of this machine. {allowing(hosts)}"
 

@@ -115,7 +115,7 @@ class RuleSet:
         """Absolute patterns of the files that deny rules keep from being read, for a sandbox to hide."""
         return self._denied("read", "readfile", "grep", "glob", "*")
 
-    def kept_patterns(self) -> list[str]:
+    def protected_patterns(self) -> list[str]:
         """Absolute patterns of the files that deny rules keep from being changed."""
         return self._denied(*_WRITING, "*")
 

@@ -258,10 +258,10 @@ class _Walk:
                 yield from self.inside(child, depth + 1)
 
     def surplus(self, redirect: Node) -> list[Word]:
-        kept = [child for child in redirect.children if child.type in _WORDS]
+        parts = [child for child in redirect.children if child.type in _WORDS]
         if redirect.type == "file_redirect":
-            return self.words(kept)[1:]
-        return self.words(kept) if redirect.type == "heredoc_redirect" else self.words(kept)[1:]
+            return self.words(parts)[1:]
+        return self.words(parts) if redirect.type == "heredoc_redirect" else self.words(parts)[1:]
 
     def redirection(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
         yield from self.inside(node, depth)

@@ -92,8 +92,8 @@ class A2aServer:
             header = request.headers.get(VERSION_HEADER, "") or request.query_params.get(VERSION_HEADER, "")
             version = version_of(header)
             if version is None:
-                told = f"version {header[:20]!r} is not spoken here, but {' and '.join(VERSIONS)}"
-                raise Fault(VERSION_NOT_SUPPORTED, told)
+                problem = f"version {header[:20]!r} is not spoken here, but {' and '.join(VERSIONS)}"
+                raise Fault(VERSION_NOT_SUPPORTED, problem)
             device = request.scope["device"]
             result = await self._door.call("" if device is None else device.id, version, method, params)
             if isinstance(result, AsyncGenerator):

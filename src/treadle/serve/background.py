@@ -61,9 +61,9 @@ def _listening() -> tuple["Listening", str]:
     from treadle.serve.listening import PORT, Listening
 
     path = os.path.join(directory(), "port")
-    kept = (read_if_there(path) or b"").decode(errors="replace").strip()
-    before = int(kept) if kept.isascii() and kept.isdigit() and int(kept) < 65536 else PORT
-    usual, problem = "before" if kept else "usual", ""
+    saved = (read_if_there(path) or b"").decode(errors="replace").strip()
+    before = int(saved) if saved.isascii() and saved.isdigit() and int(saved) < 65536 else PORT
+    usual, problem = "before" if saved else "usual", ""
     for port in dict.fromkeys((before, PORT, 0)):
         try:
             found = Listening(port=port)

@@ -100,8 +100,8 @@ def _listed(headers: Headers, name: str) -> list[str]:
 
 def failure(error: errors.TreadleError) -> Response:
     status = error.status if isinstance(error, RequestRefused) else status_of(error)
-    said = error.envelope()
-    response = _problem(status, said["code"], said["message"], error)
+    problem = error.envelope()
+    response = _problem(status, problem["code"], problem["message"], error)
     if error.retry_after_ms is not None or status == 503:
         response.headers["retry-after"] = str(max(1, (error.retry_after_ms or 1000) // 1000))
     if status == 401:

@@ -52,8 +52,8 @@ def ensure(names: Iterable[str]) -> LocalAuthority:
     here = private_dir(os.path.join(directory(), "ca"))
     wanted = sorted(names)
     ca_path, ca_key_path = os.path.join(here, "authority.pem"), os.path.join(here, "authority-key.pem")
-    kept = read_if_there(ca_path)
-    if kept is None or not _is_for(x509.load_pem_x509_certificate(kept), wanted):
+    stored = read_if_there(ca_path)
+    if stored is None or not _is_for(x509.load_pem_x509_certificate(stored), wanted):
         made, key = _authority(wanted)
         write_atomic(ca_key_path, _pem(key))
         write_atomic(ca_path, made.public_bytes(serialization.Encoding.PEM))

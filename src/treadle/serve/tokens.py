@@ -117,22 +117,22 @@ class Tokens:
         if self._seen is None or self._seen[0] != mark:
             data = read_if_there(self.path)
             try:
-                kept = TokenFile() if data is None else msgspec.json.decode(data, type=TokenFile)
+                stored = TokenFile() if data is None else msgspec.json.decode(data, type=TokenFile)
             except msgspec.MsgspecError as error:
                 raise StorageError(
                     f"{self.path} is damaged: {error}", hint="remove it: all devices sign in anew"
                 ) from None
-            if kept.format == 1:
-                kept = replace(kept, format=FORMAT, devices=())
-            if kept.format != FORMAT:
-                raise StorageError(f"{self.path} has format {kept.format}, and this program knows {FORMAT}")
-            self._seen = (mark, kept)
+            if stored.format == 1:
+                stored = replace(stored, format=FORMAT, devices=())
+            if stored.format != FORMAT:
+                raise StorageError(f"{self.path} has format {stored.format}, and this program knows {FORMAT}")
+            self._seen = (mark, stored)
         return self._seen[1]
 
     def _change(self, change: Callable[[TokenFile], tuple[TokenFile, T]]) -> T:
         with locked(f"{self.path}.lock"):
-            kept, result = change(self.read())
-            write_atomic(self.path, msgspec.json.encode(kept))
+            stored, result = change(self.read())
+            write_atomic(self.path, msgspec.json.encode(stored))
             self._seen = None
         return result
 
@@ -150,7 +150,7 @@ class Tokens:
         device = Device(
             id=secrets.token_hex(4), name=name, right=right, created=time.time(), sha256=_hash(secret), proof=proof
         )
-        self._change(lambda kept: (replace(kept, devices=(*kept.devices, device)), None))
+        self._change(lambda stored: (replace(stored, devices=(*stored.devices, device)), None))
         return device
 
     def link(self, name: str, right: Right, seconds: float = LINK_SECONDS) -> str:
@@ -159,7 +159,7 @@ class Tokens:
             raise ConfigError(f"{right!r} is no right", hint="watch, answer or all")
         code = secrets.token_urlsafe(24)
         made = OneTimeLink(sha256=_hash(code), name=name, right=right, expires=time.time() + seconds)
-        self._change(lambda kept: (replace(kept, links=(*_living(kept.links), made)), None))
+        self._change(lambda stored: (replace(stored, links=(*_living(stored.links), made)), None))
         return code
 
     def exchange(self, code: str, agent: str = "") -> tuple[Device, str, str] | None:
@@ -168,10 +168,10 @@ class Tokens:
         if not any(hmac.compare_digest(link.sha256, wanted) for link in _living(self.read().links)):
             return None  # a guess costs neither a lock nor a write
 
-        def take(kept: TokenFile) -> tuple[TokenFile, OneTimeLink | None]:
-            links = _living(kept.links)
+        def take(stored: TokenFile) -> tuple[TokenFile, OneTimeLink | None]:
+            links = _living(stored.links)
             found = next((link for link in links if hmac.compare_digest(link.sha256, wanted)), None)
-            return replace(kept, links=tuple(link for link in links if link is not found)), found
+            return replace(stored, links=tuple(link for link in links if link is not found)), found
 
         link = self._change(take)
         return None if link is None else self.make_page(link.name or _program(agent), link.right)
@@ -194,27 +194,29 @@ class Tokens:
         return None
 
     def _note_use(self, device: Device) -> None:
-        def note(kept: TokenFile) -> tuple[TokenFile, None]:
-            devices = tuple(replace(each, used=time.time()) if each.id == device.id else each for each in kept.devices)
-            return replace(kept, devices=devices), None
+        def note(stored: TokenFile) -> tuple[TokenFile, None]:
+            devices = tuple(
+                replace(each, used=time.time()) if each.id == device.id else each for each in stored.devices
+            )
+            return replace(stored, devices=devices), None
 
         self._change(note)
 
     def revoke(self, name: str) -> Device:
         """Revoke a device's token, by its id or name."""
 
-        def remove(kept: TokenFile) -> tuple[TokenFile, Device]:
-            found = [each for each in kept.devices if name in (each.id, each.name)]
+        def remove(stored: TokenFile) -> tuple[TokenFile, Device]:
+            found = [each for each in stored.devices if name in (each.id, each.name)]
             if len(found) != 1:
                 raise NotFound(f"{len(found) or 'no'} devices are called {name!r}", hint="`treadle serve --devices`")
-            return replace(kept, devices=tuple(each for each in kept.devices if each is not found[0])), found[0]
+            return replace(stored, devices=tuple(each for each in stored.devices if each is not found[0])), found[0]
 
         return self._change(remove)
 
     def set_push(self, device: str, subscription: PushSubscription | None) -> None:
         """Note where a device receives messages while the page is closed. One browser is one device."""
 
-        def note(kept: TokenFile) -> tuple[TokenFile, None]:
+        def note(stored: TokenFile) -> tuple[TokenFile, None]:
             same = None if subscription is None else subscription.endpoint
             devices = tuple(
                 replace(each, push=subscription)
@@ -222,9 +224,9 @@ class Tokens:
                 else replace(each, push=None)
                 if each.push is not None and each.push.endpoint == same
                 else each
-                for each in kept.devices
+                for each in stored.devices
             )
-            return replace(kept, devices=devices), None
+            return replace(stored, devices=devices), None
 
         self._change(note)
 
@@ -241,7 +243,7 @@ class Tokens:
             created=now,
             expires=now + min(seconds, SHARE_MAX),
         )
-        self._change(lambda kept: (replace(kept, shared=(*_living(kept.shared), made)), None))
+        self._change(lambda stored: (replace(stored, shared=(*_living(stored.shared), made)), None))
         return made, code
 
     def shares(self) -> tuple[SharedTerminal, ...]:
@@ -255,11 +257,11 @@ class Tokens:
     def unshare(self, name: str) -> SharedTerminal:
         """Revoke a link to a terminal, by its id."""
 
-        def remove(kept: TokenFile) -> tuple[TokenFile, SharedTerminal]:
-            found = next((each for each in kept.shared if each.id == name), None)
+        def remove(stored: TokenFile) -> tuple[TokenFile, SharedTerminal]:
+            found = next((each for each in stored.shared if each.id == name), None)
             if found is None:
                 raise NotFound(f"no terminal is shared by {name!r}", hint="`treadle share --list`")
-            return replace(kept, shared=tuple(each for each in kept.shared if each is not found)), found
+            return replace(stored, shared=tuple(each for each in stored.shared if each is not found)), found
 
         return self._change(remove)
 
@@ -275,9 +277,9 @@ class Tokens:
     def use(self, signature: str, expires: float) -> bool:
         """Mark a signed link as used. False when it was used before."""
 
-        def note(kept: TokenFile) -> tuple[TokenFile, bool]:
-            living = {each: until for each, until in kept.answered.items() if until > time.time()}
-            return replace(kept, answered={**living, signature: expires}), signature not in living
+        def note(stored: TokenFile) -> tuple[TokenFile, bool]:
+            living = {each: until for each, until in stored.answered.items() if until > time.time()}
+            return replace(stored, answered={**living, signature: expires}), signature not in living
 
         return self._change(note)
 
@@ -285,13 +287,13 @@ class Tokens:
         """The key that signs links and notices; made when it is first needed."""
         if not self.read().key:
             fresh = secrets.token_hex(32)
-            self._change(lambda kept: (replace(kept, key=kept.key or fresh), None))
+            self._change(lambda stored: (replace(stored, key=stored.key or fresh), None))
         return bytes.fromhex(self.read().key)
 
     def push_key(self, fresh: str) -> str:
         """The key that signs messages to browsers: the stored one, else this fresh one."""
         return self.read().push_key or self._change(
-            lambda kept: (replace(kept, push_key=kept.push_key or fresh), kept.push_key or fresh)
+            lambda stored: (replace(stored, push_key=stored.push_key or fresh), stored.push_key or fresh)
         )
 
 

@@ -226,7 +226,7 @@ def check(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> None:
             require(name, levels, ability.name)
 
 
-def not_kept(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> list[str]:
+def gaps(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> list[str]:
     """What the session asks for, the agent does not do, and is not worth a refusal: for warnings."""
     return [f"{name} {ability.refusal}" for ability in _missing(levels, spec) if not ability.binding]
 
@@ -241,10 +241,10 @@ def instead_of_changed(name: str, answer: Answer) -> Answer:
     """The denial that takes the place of an approval with another input, with the words for the model."""
     changed = dumps(answer.changed_args)
     changed = changed if len(changed) <= WORDS else f"{changed[:WORDS]}..."
-    said = f" They added: {answer.text}" if answer.text else ""
+    added = f" They added: {answer.text}" if answer.text else ""
     return Answer(
         decision="deny",
         text=f"This call did not run. It was approved only with another input, and {name} cannot change the input of a "
-        f"call. To do what was approved, make a new call with exactly this input: {changed}{said}",
+        f"call. To do what was approved, make a new call with exactly this input: {changed}{added}",
         by=answer.by,
     )

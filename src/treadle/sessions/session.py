@@ -37,7 +37,7 @@ from treadle.io.within import within
 from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, EventReader, Prompt, Session, TurnId
 from treadle.sessions import abilities
 from treadle.sessions.log import EventLog
-from treadle.sessions.told import told
+from treadle.sessions.log_lines import log_line
 from treadle.wire.common.jsontext import repaired
 
 log = logging.getLogger(__name__)
@@ -222,8 +222,8 @@ class BaseSession(ABC):
             return msgspec.structs.replace(answer, changed_args=None)
         if abilities.can(self._info.capabilities, "changed_input"):
             return answer
-        told = f"{self._info.name} {abilities.ABILITIES['changed_input'].refusal}, so {asked.name or 'it'} was denied"
-        self.emit(Warned(message=f"{told}; the approved input is in the denial", code="changed_input"))
+        limit = f"{self._info.name} {abilities.ABILITIES['changed_input'].refusal}, so {asked.name or 'it'} was denied"
+        self.emit(Warned(message=f"{limit}; the approved input is in the denial", code="changed_input"))
         return abilities.instead_of_changed(self._info.name, answer)
 
     async def interrupt(self, target: str, reason: str = "") -> None:
@@ -278,7 +278,7 @@ class BaseSession(ABC):
         """Put an event into the log, unless the session has closed: no one would read it then."""
         if type(event) in (ToolStarted, ToolEnded, TaskChanged):
             self._note_stoppable(event)
-        if log.isEnabledFor(logging.INFO) and (line := told(event)) is not None:
+        if log.isEnabledFor(logging.INFO) and (line := log_line(event)) is not None:
             at = turn if turn is not None else (self._current.id if self._current else "")
             log.info("%s: %s", self._info.name, line, extra={"session": self._id, "turn": at})
         if not self._log.closed:

@@ -63,17 +63,17 @@ class Evidence:
 class Verdict:
     """The state, where it was seen, and in which words."""
 
-    __slots__ = ("message", "said", "source", "state", "sure")
+    __slots__ = ("message", "words", "source", "state", "sure")
 
-    def __init__(self, state: str, source: str, said: str, message: str = "", sure: bool = True) -> None:
+    def __init__(self, state: str, source: str, words: str, message: str = "", sure: bool = True) -> None:
         self.state = state
         self.source = source
-        self.said = said
+        self.words = words
         self.message = message
         self.sure = sure  # False when only the absence of a sign suggests it
 
     def __repr__(self) -> str:
-        return f"Verdict({self.state}, {self.source}: {self.said!r})"
+        return f"Verdict({self.state}, {self.source}: {self.words!r})"
 
 
 class Regions:
@@ -180,7 +180,7 @@ def judge(detector: Detector, evidence: Evidence) -> Verdict:
     regions = Regions(detector, evidence)
     verdict = next(_answers(detector, evidence, regions))
     if verdict.state in KINDS and evidence.quiet >= STALE:
-        return Verdict(UNKNOWN, verdict.source, f"{verdict.said}, but nothing has moved for {STALE // 1000} s")
+        return Verdict(UNKNOWN, verdict.source, f"{verdict.words}, but nothing has moved for {STALE // 1000} s")
     return verdict
 
 
@@ -188,28 +188,28 @@ def _answers(detector: Detector, evidence: Evidence, regions: Regions) -> Iterat
     report = evidence.report
     yield from _seen(detector, regions, table.DIALOG, (table.PERMISSION, table.QUESTION, table.STARTING))
     if report and report.state == "blocked":
-        yield Verdict(asked(report), report.source, report.said, report.message)
+        yield Verdict(asked(report), report.source, report.words, report.message)
     yield from _seen(detector, regions, table.TITLE, (table.PERMISSION, table.QUESTION))
     if not regions.has_box:
         yield from _without_box(detector, evidence, regions)
     if report and report.state == "working":
-        yield _working(detector, regions, report.source, report.said, report.message)
+        yield _working(detector, regions, report.source, report.words, report.message)
     for where in (table.FOOTER, table.STATUS, table.TURN, table.TITLE, table.PROGRESS):
         if report and where in (table.TITLE, table.PROGRESS):
             break  # a report is better evidence than a title
         for found in _seen(detector, regions, where, (table.WORKING,)):
-            yield _working(detector, regions, found.source, found.said)
+            yield _working(detector, regions, found.source, found.words)
     if report and report.state == "error":
         seen = next(_seen(detector, regions, table.LAST, (table.ERROR,)), None)
-        yield Verdict(table.ERROR, report.source, report.said, report.message or (seen.said if seen else ""))
+        yield Verdict(table.ERROR, report.source, report.words, report.message or (seen.words if seen else ""))
     if not (report and report.state == "done"):
         for where in (table.STATUS, table.LAST, table.TURN):
-            yield from _seen(detector, regions, where, (table.ERROR,), told=True)
+            yield from _seen(detector, regions, where, (table.ERROR,), with_message=True)
     yield from _at_rest(detector, evidence, regions)
 
 
 def _seen(
-    detector: Detector, regions: Regions, where: str, states: tuple[str, ...], told: bool = False
+    detector: Detector, regions: Regions, where: str, states: tuple[str, ...], with_message: bool = False
 ) -> Iterator[Verdict]:
     for sign in detector.signs:
         if sign.where == where and sign.state in states:
@@ -218,23 +218,23 @@ def _seen(
             found = regions.find(sign)
             if found is not None:
                 source = "title" if where == table.TITLE else "progress" if where == table.PROGRESS else "screen"
-                yield Verdict(sign.state, source, found, found if told or where == table.DIALOG else "")
+                yield Verdict(sign.state, source, found, found if with_message or where == table.DIALOG else "")
 
 
-def _working(detector: Detector, regions: Regions, source: str, said: str, message: str = "") -> Verdict:
+def _working(detector: Detector, regions: Regions, source: str, words: str, message: str = "") -> Verdict:
     for sign in detector.signs:
         if sign.state in KINDS and regions.find(sign) is not None:
-            return Verdict(sign.state, source, said, message)
-    return Verdict(table.THINKING, source, said, message)
+            return Verdict(sign.state, source, words, message)
+    return Verdict(table.THINKING, source, words, message)
 
 
 def _without_box(detector: Detector, evidence: Evidence, regions: Regions) -> Iterator[Verdict]:
     report = evidence.report
     if report and report.state in ("working", "error"):
         state = table.THINKING if report.state == "working" else table.ERROR
-        yield Verdict(state, report.source, report.said, report.message)
+        yield Verdict(state, report.source, report.words, report.message)
     elif report and report.state in ("idle", "done"):
-        yield Verdict(table.IDLE, report.source, report.said, report.message)
+        yield Verdict(table.IDLE, report.source, report.words, report.message)
     blank = not any(evidence.lines)
     if not evidence.box_seen and (blank or evidence.age < FIRST_SCREEN):
         yield Verdict(table.STARTING, "screen", "nothing is drawn yet" if blank else "no input box is drawn yet")
@@ -242,16 +242,16 @@ def _without_box(detector: Detector, evidence: Evidence, regions: Regions) -> It
         yield Verdict(table.THINKING, "screen", "the screen is blank: it is about to be drawn anew")
     for where in (table.TITLE, table.DIALOG):
         for found in _seen(detector, regions, where, (table.WORKING,)):
-            yield _working(detector, regions, found.source, found.said)
+            yield _working(detector, regions, found.source, found.words)
     yield Verdict(UNKNOWN, "screen", "there is no input box, and no dialog that is known")
 
 
 def _at_rest(detector: Detector, evidence: Evidence, regions: Regions) -> Iterator[Verdict]:
     report = evidence.report
     if report and report.state in ("idle", "done"):
-        yield Verdict(table.IDLE, report.source, report.said, report.message)
+        yield Verdict(table.IDLE, report.source, report.words, report.message)
     for found in _seen(detector, regions, table.TITLE, (table.IDLE,)):
-        yield Verdict(table.IDLE, found.source, found.said)
+        yield Verdict(table.IDLE, found.source, found.words)
     if detector.ready and not detector.ready.search(regions.text[table.FOOTER]):
         yield Verdict(table.STARTING, "screen", "the input box is drawn, but there is no session behind it yet")
     yield Verdict(table.IDLE, "screen", "an input box, and no sign of work", sure=False)
@@ -265,13 +265,13 @@ def asked(report: Report) -> str:
 def by_report(report: Report, quiet: int) -> Verdict:
     """The state of a program without a table, from its own report."""
     if report.state == "blocked":
-        return Verdict(asked(report), report.source, report.said, report.message)
+        return Verdict(asked(report), report.source, report.words, report.message)
     if report.state == "working":
         if quiet >= STALE:
-            return Verdict(UNKNOWN, report.source, f"{report.said}, but nothing has moved for {STALE // 1000} s")
-        return Verdict(table.THINKING, report.source, report.said, report.message)
+            return Verdict(UNKNOWN, report.source, f"{report.words}, but nothing has moved for {STALE // 1000} s")
+        return Verdict(table.THINKING, report.source, report.words, report.message)
     state = table.ERROR if report.state == "error" else table.IDLE
-    return Verdict(state, report.source, report.said, report.message)
+    return Verdict(state, report.source, report.words, report.message)
 
 
 def explain(detector: Detector, evidence: Evidence) -> dict[str, Any]:

@@ -39,9 +39,9 @@ def launch(settings: TerminalSettings, *, leaving: bool = False) -> Place:
     os.close(tell)
     os.close(lock.fd)
     with opened(heard) as pipe:
-        said = pipe.read().decode(errors="replace").strip()
-    if said != "ok":
-        raise TreadleError(f"session {settings.id} did not start: {said or 'its supervisor died'}")
+        answer = pipe.read().decode(errors="replace").strip()
+    if answer != "ok":
+        raise TreadleError(f"session {settings.id} did not start: {answer or 'its supervisor died'}")
     return place
 
 

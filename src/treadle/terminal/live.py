@@ -77,19 +77,19 @@ class LiveScreen:
         return made[0]
 
     def _connect(self) -> tuple[Screen, Client | None]:
-        told = story(self.place)
-        screen = told.screen()
+        past = story(self.place)
+        screen = past.screen()
         try:
             client = Client(self.place.sock)
         except NotFound:  # it has ended: this is its last screen
             self.ended = self.ended or 0
             return screen, None
         try:
-            if told.end is None:
+            if past.end is None:
                 raise Unsupported(f"the supervisor of {self.place.id} has only the plain protocol")
             wants = wire.READ_ONLY | wire.WANT_GAPS | wire.WANT_SIZES | wire.WANT_STATES | wire.FROM
             self.state = client.detail()["state"]
-            client.hello(wants, told.end)
+            client.hello(wants, past.end)
             client.subscribe()
         except BaseException:
             _let_go(screen, client)

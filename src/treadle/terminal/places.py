@@ -9,7 +9,7 @@ from treadle.io.files import read_at_most
 TITLE = "treadle: terminal "
 """How `ps` shows a supervisor; its id follows."""
 ID_MAX = 100
-STRANGER, BUSY = 2.0, 30.0
+FOREIGN, BUSY = 2.0, 30.0
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -50,7 +50,7 @@ class Place:
     def patience(self) -> float:
         """How many seconds to wait for an answer that the plain protocol does not have. A supervisor that keeps a
         summary is ours, and only slow."""
-        return BUSY if os.path.exists(self.summary) else STRANGER
+        return BUSY if os.path.exists(self.summary) else FOREIGN
 
     def pids(self) -> tuple[int, int]:
         """The pids of supervisor and child from the pid file; 0 for one that is missing or not a number."""

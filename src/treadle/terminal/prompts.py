@@ -77,7 +77,7 @@ class QueuedPrompt:
         self.tries = 0
         self.cleared = 0  # how often the keys were pressed that clear a line
         self.obstacle = ""  # what it waits for
-        self.told: tuple[str, str] = ("", "")
+        self.reported: tuple[str, str] = ("", "")
         self.submission: submission.Submission | None = None
 
     @property
@@ -334,9 +334,9 @@ class Prompts:
 
     def _tell(self, prompt: QueuedPrompt, why: str = "", state: dict[str, Any] | None = None) -> None:
         """Tell the sender, once."""
-        if prompt.told == (prompt.stage, why):
+        if prompt.reported == (prompt.stage, why):
             return
-        prompt.told = (prompt.stage, why)
+        prompt.reported = (prompt.stage, why)
         if prompt.client is None:
             return
         body: dict[str, Any] = {"number": prompt.number, "stage": prompt.stage, "why": why or None}

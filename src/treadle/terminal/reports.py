@@ -13,12 +13,12 @@ TASKS_MAX = 256
 class Report:
     """A program's report on what it is doing."""
 
-    __slots__ = ("app", "at", "kind", "message", "said", "source", "state")
+    __slots__ = ("app", "at", "kind", "message", "words", "source", "state")
 
-    def __init__(self, source: str, state: str, said: str, at: int) -> None:
+    def __init__(self, source: str, state: str, words: str, at: int) -> None:
         self.source = source
         self.state = state
-        self.said = said
+        self.words = words
         self.at = at
         self.app = ""
         self.kind = ""
@@ -108,12 +108,12 @@ def _read_json(text: str, now: int) -> Report | None:
         return None
 
 
-def _report(state: str, kind: str, message: str, said: str, now: int) -> Report | None:
+def _report(state: str, kind: str, message: str, words: str, now: int) -> Report | None:
     if state in ("permission", "question", "auth"):
         state, kind = "blocked", state
     if state not in STATES:
         return None
-    report = Report("state file", state, said[:200], now)
+    report = Report("state file", state, words[:200], now)
     report.kind, report.message = kind, message
     return report
 

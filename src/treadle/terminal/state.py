@@ -219,7 +219,7 @@ class Watch:
 
         if may_follow(self._accepted.state, verdict.state):
             return verdict
-        return Verdict(UNKNOWN, verdict.source, f"{verdict.said}: {verdict.state} after {self._accepted.state}")
+        return Verdict(UNKNOWN, verdict.source, f"{verdict.words}: {verdict.state} after {self._accepted.state}")
 
     def _hold(self, verdict: Verdict) -> int:
         """How long a new state must be seen. Reported states, and work that has begun, count at once."""
@@ -394,7 +394,7 @@ class Watch:
             "done": bool(verdict.state == "idle" and report and report.state == "done"),
             "settling": self._accepted.candidate is not None or self._answering(verdict, now) or self._slow(verdict),
             "hint": self._wire.hint(now) if verdict.state == UNKNOWN else None,
-            "why": {"source": verdict.source, "said": verdict.said},
+            "why": {"source": verdict.source, "said": verdict.words},
             "tasks": len(self._announced.tasks),
             "turns": self.turns,
         }
@@ -406,13 +406,13 @@ class Watch:
         verdict, announced = self._current(now), self._announced
         found: dict[str, Any] = {
             "state": verdict.state,
-            "why": {"source": verdict.source, "said": verdict.said},
+            "why": {"source": verdict.source, "said": verdict.words},
             "agent": self.agent.name,
             "known_by": self.agent.by or None,
             "table": detectors.files()[self.agent.name] if self.agent.name else None,
             "unreadable": detectors.unreadable,
             "title": announced.title,
-            "report": announced.report.said if announced.report else None,
+            "report": announced.report.words if announced.report else None,
             "progress": announced.progress or None,
             "quiet_ms": now - self._at.output,
             "rhythm": self._wire.hint(now),
@@ -434,8 +434,8 @@ class Watch:
         lines = self.view.lines()
         if self.agent.detector:
             lines = judge.Regions(self.agent.detector, judge.Evidence(lines)).text["last"].split("\n")
-        said = (line.strip()[:200] for line in reversed(lines) if any(letter.isalnum() for letter in line))
-        return next(said, "")
+        shown = (line.strip()[:200] for line in reversed(lines) if any(letter.isalnum() for letter in line))
+        return next(shown, "")
 
     def next_change(self, now: int, watched: bool = True) -> int | None:
         """When to look again if nothing happens; None when nothing can change by itself.

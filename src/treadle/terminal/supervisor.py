@@ -104,7 +104,7 @@ class Supervisor:
             env=child_environment(settings, os.environ),
             cwd=settings.workdir,
             terminal=self.pty.slave,
-            kept=[self.lock.fd],
+            inherited=[self.lock.fd],
             afterwards=aftermath.program(self.place, settings.log_file or self.place.log, settings.command),
         )
         os.close(self.pty.slave)

@@ -211,7 +211,7 @@ class CheckoutChange:
 
     def index_lines(self) -> tuple[bytes, bytes]:
         """The changed entries for `git update-index`, and the paths of those that stay out of the checkout."""
-        lines, kept = [], []
+        lines, skipped = [], []
         for delta in self.deltas:
             path = os.fsencode(delta.change.path)
             known = delta.new or delta.old
@@ -220,8 +220,8 @@ class CheckoutChange:
                 lines.append(b"0 %s\t%s\0" % (b"0" * len(known.blob), path))
             else:
                 lines.append(b"%s %s 0\t%s\0" % (known.mode.encode(), known.blob.encode(), path))
-                kept += [path + b"\0"] if delta.change.path in self.skipped else []
-        return b"".join(lines), b"".join(kept)
+                skipped += [path + b"\0"] if delta.change.path in self.skipped else []
+        return b"".join(lines), b"".join(skipped)
 
 
 def _few(paths: list[str]) -> str:

@@ -28,7 +28,7 @@ def lacks(user: UserRepository, ids: Sequence[str]) -> list[str]:
         )
         asked = "".join(f"{one}\n" for one in ids).encode()
         answers = store.git("cat-file", "--batch-check=%(objectname)", stdin=asked, lent=True).stdout
-    return [one for one, said in zip(ids, answers.decode().splitlines(), strict=True) if said.endswith(" missing")]
+    return [one for one, answer in zip(ids, answers.decode().splitlines(), strict=True) if answer.endswith(" missing")]
 
 
 def receive(user: UserRepository, pack: bytes, wanted: Sequence[str]) -> None:

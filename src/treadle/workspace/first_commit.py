@@ -19,9 +19,9 @@ def first_commit(place: str, files: Mapping[str, bytes], message: str) -> str:
     user = UserRepository.at(place)
     if user is None:
         raise WorkspaceError(f"git made no repository in {place}")
-    said = message.encode()
+    text = message.encode()
     parts = [b"commit %s\ncommitter %s %d +0000\n" % (user.head().encode(), WHO.encode(), time.time())]
-    parts.append(b"data %d\n%s\n" % (len(said), said))
+    parts.append(b"data %d\n%s\n" % (len(text), text))
     for name, data in files.items():
         write(os.path.join(place, name), data)
         parts.append(b"M 100644 inline %s\ndata %d\n%s\n" % (name.encode(), len(data), data))

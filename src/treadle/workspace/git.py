@@ -36,8 +36,8 @@ OPTIONS = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Our environment, without the variables that would point git at another repository, and without the directories
     on PATH in which an agent may have put a program that is called git."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {**kept, "PATH": path_outside(), **_ENVIRONMENT, **(more or {})}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {**inherited, "PATH": path_outside(), **_ENVIRONMENT, **(more or {})}
 
 
 def create(*arguments: str, cwd: str, timeout: float = TIMEOUT) -> None:

@@ -21,7 +21,7 @@ from treadle.io.opening import write
 from treadle.io.sandbox.places import is_under
 from treadle.session import Mount
 from treadle.workspace import private_git, staging
-from treadle.workspace.kept_base import forget, keep
+from treadle.workspace.base_refs import forget, keep
 from treadle.workspace.listing import BadListing, read_listing, ref_files
 from treadle.workspace.obeyed import settings_files
 from treadle.workspace.takeover import GIT, LIST, ROOM, Inside, Takeover

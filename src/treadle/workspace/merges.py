@@ -70,11 +70,11 @@ def _merge_attributes(text: str, folder: str) -> Iterator[str]:
     """The lines of a `.gitattributes` that say how to merge, for a file at the top."""
     for line in text.splitlines():
         pattern, *words = line.split()[:20] or [""]
-        kept = [word for word in words if word.partition("=")[0] in _ATTRIBUTES]
-        if kept and not pattern.startswith(("#", "[", '"')):
+        attributes = [word for word in words if word.partition("=")[0] in _ATTRIBUTES]
+        if attributes and not pattern.startswith(("#", "[", '"')):
             if folder:
                 pattern = f"{folder}/{pattern.lstrip('/')}" if "/" in pattern.rstrip("/") else f"{folder}/**/{pattern}"
-            yield f"{pattern} {' '.join(kept)}\n"
+            yield f"{pattern} {' '.join(attributes)}\n"
 
 
 def kinds(messages: str) -> dict[str, str]:

@@ -39,7 +39,14 @@ _FETCH = (
 _PUSH = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 _TRUSTED = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "fetch.fsckObjects", "GIT_CONFIG_VALUE_0": "false"}
 """What people have in their history is theirs, also where an old git made it; what agents made is checked elsewhere."""
-_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_ASKPASS")
+_INHERITED = (
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH",
+    "GIT_ASKPASS",
+)
 """Variables of git's that belong to the one who started us, and say how they sign in."""
 _STALE = ("stale info", "fetch first", "non-fast-forward", "needs force")
 _BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "failed to lock")
@@ -106,16 +113,16 @@ class RemoteBranch:
         return done.stdout.decode().strip()
 
     def _fetch(self) -> str:
-        kept = "refs/fetched/tip"
-        self._ask("fetch", *_FETCH, "--end-of-options", self.remote.address, f"+{self.there}:{kept}")
-        found = self.store.ref(kept)
+        ref = "refs/fetched/tip"
+        self._ask("fetch", *_FETCH, "--end-of-options", self.remote.address, f"+{self.there}:{ref}")
+        found = self.store.ref(ref)
         if found is None:
             raise WorkspaceError(f"{self.branch} of {self.remote.name} is not a commit")
-        self._give(kept)
+        self._give(ref)
         self.user.run("update-ref", "-m", "treadle: fetch", self.here, found)
         return found
 
-    def _give(self, kept: str) -> None:
+    def _give(self, ref: str) -> None:
         """Give the repository what a ref of the store has. git hashes each object."""
         refs = self.user.refs()
         heads = [
@@ -123,10 +130,10 @@ class RemoteBranch:
         ]
         without = [self._known(), *(at for at in heads if not at.startswith("ref: "))]
         without = list(dict.fromkeys(filter(None, without)))[:KNOWN_MAX]
-        if self.store.git("rev-list", "-1", kept, *(f"^{at}" for at in without), lent=True).stdout.strip():
+        if self.store.git("rev-list", "-1", ref, *(f"^{at}" for at in without), lent=True).stdout.strip():
             with scratch.directory("bundle") as directory:
                 path = os.path.join(directory, "fetched.bundle")
-                write(path, self.store.bundle(kept, without=without))
+                write(path, self.store.bundle(ref, without=without))
                 self.user.run("bundle", "unbundle", path, timeout=LONG)
 
     def move(self, old: str, new: str) -> None:
@@ -136,10 +143,10 @@ class RemoteBranch:
 
     def push(self, commit: str, ref: str, *, lease: str | None = None) -> None:
         """Push a commit of the store. With `lease`, only if the ref is there now; empty: only if there is none."""
-        kept = f"refs/pushed/{commit}"
-        self.store.set_ref(kept, commit)
+        ours = f"refs/pushed/{commit}"
+        self.store.set_ref(ours, commit)
         force = "--force" if lease is None else f"--force-with-lease={ref}:{lease}"
-        words = ("push", *_PUSH, force, "--end-of-options", self.remote.pushed, f"{kept}:{ref}")
+        words = ("push", *_PUSH, force, "--end-of-options", self.remote.pushed, f"{ours}:{ref}")
         for number in range(1, TRIES + 1):
             done = self._run(*words)
             why = _refusal(done)
@@ -151,9 +158,11 @@ class RemoteBranch:
                 time.sleep(PAUSE * number)  # another push at the same moment, or a lock that stays
                 continue
             if why:
-                said = _told(done)
+                output = _hooks_output(done)
                 branch = ref.removeprefix("refs/heads/")
-                raise PushRefused(f"{self.remote.name} refuses to move {branch}: {why}{f' ({said})' if said else ''}")
+                raise PushRefused(
+                    f"{self.remote.name} refuses to move {branch}: {why}{f' ({output})' if output else ''}"
+                )
             raise WorkspaceError(f"{self.remote.name} could not be pushed to: {self._complaint(done)}")
 
     def delete(self, branch: str) -> None:
@@ -163,7 +172,7 @@ class RemoteBranch:
     # Running git...
 
     def _run(self, *words: str) -> Finished:
-        given = {name: value for name in _KEPT if (value := os.environ.get(name))}
+        given = {name: value for name in _INHERITED if (value := os.environ.get(name))}
         env = {**FETCHING, "SSH_ASKPASS_REQUIRE": "never", **_TRUSTED, **given}
         return self.store.git(*words, lent=True, env=env, check=False, timeout=LONG, persons=True)
 
@@ -181,10 +190,10 @@ class RemoteBranch:
 
     def _complaint(self, done: Finished) -> str:
         """What git said, without a password that the address may have."""
-        said = done.complaint or f"exit code {done.code}"
+        text = done.complaint or f"exit code {done.code}"
         for address in (self.remote.address, self.remote.pushed):
-            said = said.replace(address, shown(address))
-        return " ".join(said.split())[-600:]
+            text = text.replace(address, shown(address))
+        return " ".join(text.split())[-600:]
 
 
 def shown(address: str) -> str:
@@ -209,7 +218,7 @@ def _refusal(done: Finished) -> str:
     return ""
 
 
-def _told(done: Finished) -> str:
+def _hooks_output(done: Finished) -> str:
     """What the other side's hooks said."""
     lines = [line[len("remote:") :].strip() for line in done.complaint.splitlines() if line.startswith("remote:")]
     return " ".join(filter(None, lines))[:500]

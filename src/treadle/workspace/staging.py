@@ -69,10 +69,10 @@ class LockNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldIndex:
-    def __init__(self, user: UserRepository, directory: str, note: str, kept: LockNote) -> None:
+    def __init__(self, user: UserRepository, directory: str, note: str, lock_note: LockNote) -> None:
         self._user = user
         self._note = note
-        self._kept = kept
+        self._lock_note = lock_note
         self._keep()
         self._copy = os.path.join(directory, "index")
         self._index = os.path.realpath(user.file("index"))
@@ -118,7 +118,7 @@ class HeldIndex:
         self._keep(beside=os.fsencode(self._beside), head=os.fsencode(head), refs=moved)
 
     def _keep(self, **known: Any) -> None:
-        write_atomic(self._note, msgspec.json.encode(msgspec.structs.replace(self._kept, **known)), sync=False)
+        write_atomic(self._note, msgspec.json.encode(msgspec.structs.replace(self._lock_note, **known)), sync=False)
 
     def _write_beside(self) -> None:
         self._beside = f"{self._index}.{secrets.token_hex(8)}"
@@ -184,13 +184,13 @@ def release(user: UserRepository, note: str) -> bool:
     committed, switched or staged.
     """
     data = read_if_there(note)
-    kept = msgspec.json.decode(data, type=LockNote) if data else None
-    lock, beside = (os.fsdecode(kept.lock), os.fsdecode(kept.beside)) if kept is not None else ("", "")
-    if kept is None or read_if_there(lock) != kept.mark:
+    lock_note = msgspec.json.decode(data, type=LockNote) if data else None
+    lock, beside = (os.fsdecode(lock_note.lock), os.fsdecode(lock_note.beside)) if lock_note is not None else ("", "")
+    if lock_note is None or read_if_there(lock) != lock_note.mark:
         return False
-    now = user.refs() if kept.head else {}
-    if kept.head and all(now.get(os.fsdecode(name)) == at.decode() for name, at in kept.refs):
-        user.set_head(os.fsdecode(kept.head), "treadle: after a kill")
+    now = user.refs() if lock_note.head else {}
+    if lock_note.head and all(now.get(os.fsdecode(name)) == at.decode() for name, at in lock_note.refs):
+        user.set_head(os.fsdecode(lock_note.head), "treadle: after a kill")
         if beside and os.path.exists(beside):
             opening.rename(beside, lock.removesuffix(".lock"))
     if beside and os.path.exists(beside):

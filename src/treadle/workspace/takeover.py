@@ -57,7 +57,7 @@ TAKEN = ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/")
 BASE = "base"
 """What both repositories had when they were last the same: HEAD, then a line for each ref. The index is a file of its
 own."""
-SAID = 64 << 10
+MESSAGE_MAX = 64 << 10
 """Bytes of a message of an unfinished merge that are taken over."""
 PLAIN = {
     "MERGE_HEAD": ("merge", "git merge --abort"),
@@ -75,7 +75,7 @@ class Takeover:
         self.directory = directory
         self.private = os.path.join(directory, "git")
         self._base_index = os.path.join(directory, "base-index")
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
         self.head = ""
         self.refs: dict[str, str] = {}
         self._entries: staging.Entries = {}
@@ -238,8 +238,8 @@ class Takeover:
             reason = reason or self._update({name: (at, self.refs.get(name))})
             if not reason:
                 self.refs[name] = at
-            elif f"{name} {at}" not in self._told:
-                self._told.add(f"{name} {at}")
+            elif f"{name} {at}" not in self._noted:
+                self._noted.add(f"{name} {at}")
                 notes += self._keep(at, f"{_short(name)} of your repository was not moved ({reason})")
         if self.refs != before:
             self._keep_refs()
@@ -283,7 +283,7 @@ class Takeover:
         """While the index is still held, so that no git sees one without the other."""
         if not found.unfinished:
             return
-        message = found.heads.get("MERGE_MSG", b"")[:SAID].replace(b"\0", b"")
+        message = found.heads.get("MERGE_MSG", b"")[:MESSAGE_MAX].replace(b"\0", b"")
         if message:
             write_atomic(self.user.file("MERGE_MSG"), message)
         for name in PLAIN:
@@ -354,18 +354,18 @@ class Takeover:
         notes: list[str] = []
         for commit in found.stashes:
             name = f"refs/treadle/stash/{self.name}/{commit[:12]}"
-            if name in self._told:
+            if name in self._noted:
                 continue
             await self._fetch([commit], inside)
             if not await asyncio.to_thread(self._update, {name: (commit, None)}):
-                self._told.add(name)
+                self._noted.add(name)
                 notes.append(f"the agent stashed changes; they are kept as {name} (git stash apply {name})")
         return notes
 
     def _once(self, note: str) -> list[str]:
-        if note in self._told:
+        if note in self._noted:
             return []
-        self._told.add(note)
+        self._noted.add(note)
         return [note]
 
 

@@ -23,12 +23,12 @@ from treadle.io.process.programs import distrust
 from treadle.io.removing import remove_tree
 from treadle.policy.protected import is_protected
 from treadle.workspace import private_git
+from treadle.workspace.base_refs import forget, keep
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
 from treadle.workspace.checkouts import enclosing, uncommitted
 from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
 from treadle.workspace.exchange import give
 from treadle.workspace.git_names import is_git
-from treadle.workspace.kept_base import forget, keep
 from treadle.workspace.look import (
     MISSING,
     Look,

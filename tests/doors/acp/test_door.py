@@ -18,11 +18,11 @@ from treadle.io.streams import pair
 from treadle.session import (
     AgentInfo,
     Change,
-    KeptSession,
     ModelMenu,
     OfferedModel,
     Reasoning,
     SessionSpec,
+    StoredSession,
     Toolset,
 )
 from treadle.sessions.session import Turn
@@ -37,8 +37,8 @@ class Keeper(ScriptedAgent):
     async def probe(self) -> AgentInfo:
         return AgentInfo(name="keeper", capabilities={"resume": "native", "fork": "emulated", "images": "native"})
 
-    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
-        return [KeptSession(id=f"s{number}", cwd=cwd or "/", updated=60.0 * number) for number in range(150)]
+    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
+        return [StoredSession(id=f"s{number}", cwd=cwd or "/", updated=60.0 * number) for number in range(150)]
 
 
 class Unable(Keeper):

@@ -14,7 +14,7 @@ from treadle.events import Asked, TextDelta, ToolStarted, Usage, Warned
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.streams import pair
-from treadle.session import AgentInfo, Change, KeptSession, ModelMenu, OfferedModel, Prompt, SessionSpec
+from treadle.session import AgentInfo, Change, ModelMenu, OfferedModel, Prompt, SessionSpec, StoredSession
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 from treadle.wire.codex.connection import Connection
 from treadle.wire.common.rpc import RpcCall, RpcNotice
@@ -279,9 +279,9 @@ class Keeper(ScriptedAgent):
     async def probe(self) -> AgentInfo:
         return AgentInfo(name="keeper")
 
-    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
         words = ("one", "two", "three")
-        return [KeptSession(id=f"s{at}", cwd=self._cwd, title=f"number {word}") for at, word in enumerate(words)]
+        return [StoredSession(id=f"s{at}", cwd=self._cwd, title=f"number {word}") for at, word in enumerate(words)]
 
     async def open(self, spec: SessionSpec) -> ScriptedSession:
         if spec.start.resume == "gone":

@@ -44,8 +44,8 @@ def test_keys_of_other_services_are_not_passed_on() -> None:
 async def test_the_sessions_that_it_keeps_are_listed_without_opening_one(tmp_path: Path) -> None:
     kept = [{"sessionId": "a", "cwd": "/w", "title": "T"}]
     lines = [*greeting(sessionCapabilities={"list": {}}), heard("session/list", "l"), returns("l", {"sessions": kept})]
-    assert [one.id for one in await agent(tmp_path, lines).kept(str(tmp_path))] == ["a"]
-    assert await agent(tmp_path, greeting()).kept(str(tmp_path)) == []
+    assert [one.id for one in await agent(tmp_path, lines).stored_sessions(str(tmp_path))] == ["a"]
+    assert await agent(tmp_path, greeting()).stored_sessions(str(tmp_path)) == []
 
 
 async def test_a_demanded_sandbox_holds_the_agent_itself(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.io.process import table
-from treadle.io.process.registry import kept_trees
+from treadle.io.process.registry import keeper_trees
 from treadle.session import Limits, Prompt, Rules, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.testing import bad_sidecar
@@ -137,10 +137,10 @@ async def test_one_that_ignores_the_interrupt_is_ended(tmp_path: Path) -> None:
     async for event in reader:
         if isinstance(event, Message):
             break
-    [tree] = kept_trees()
+    [tree] = keeper_trees()
     assert tree.running
     await session.interrupt(number, "enough")
-    assert kept_trees() == [] and table.look(tree.pid) is None
+    assert keeper_trees() == [] and table.look(tree.pid) is None
     await session.close()
     [ended] = [event async for event in session.events() if isinstance(event, TurnEnded)]
     assert (ended.turn, ended.outcome) == (number, "interrupted")

@@ -1,4 +1,4 @@
-from treadle.drivers.worker.init import TOOLS, init_config, not_kept
+from treadle.drivers.worker.init import TOOLS, init_config, not_enforced
 from treadle.session import Decision, Guards, Limits, Rules, SessionSpec
 from treadle.wire.worker.messages import PermissionRules, SessionBudget
 
@@ -39,6 +39,6 @@ def test_what_a_worker_does_not_promise_is_named() -> None:
         rules=Rules(deny=("Bash",)),
         guards=Guards(judge=lambda access: Decision(verdict="allow")),
     )
-    assert len(not_kept(spec, frozenset())) == 3
-    assert not_kept(spec, frozenset({"approval_mode", "permissions"})) == ["the guard of this session"]
-    assert not_kept(SessionSpec(cwd="/x", mode=None), frozenset()) == []
+    assert len(not_enforced(spec, frozenset())) == 3
+    assert not_enforced(spec, frozenset({"approval_mode", "permissions"})) == ["the guard of this session"]
+    assert not_enforced(SessionSpec(cwd="/x", mode=None), frozenset()) == []

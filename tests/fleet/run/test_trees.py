@@ -191,7 +191,7 @@ def test_a_kept_worktree_of_the_release_before_is_removed_with_its_entry(reposit
     directory.mkdir()
     git(repository, "worktree", "add", "-q", "--detach", str(directory / "work"))
     old = trees.WorkTree(root=str(directory / "work"), top=str(directory / "work"), source=str(repository))
-    trees.remove_kept(str(directory), old)
+    trees.remove_leftovers(str(directory), old)
     assert not (directory / "work").exists() and len(git(repository, "worktree", "list").splitlines()) == 1
     assert os.listdir(directory) == []
 

@@ -10,7 +10,7 @@ from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import DONE, model, says, work
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.schedule.liveness import LOOPS, judged, stuck, told
+from treadle.fleet.schedule.liveness import LOOPS, as_lines, judged, stuck
 from treadle.wire.fleet.messages import RunActivity, TreeSeen, Wait, Why
 from treadle.wire.fleet.states import State
 
@@ -42,7 +42,7 @@ def found(state: State = "running", heard: float = 0.1, more: dict[str, Any] | N
 )
 def test_each_state_has_its_verdict(given: Why, verdict: str) -> None:
     assert judged(given, NOW).verdict == verdict
-    assert any(verdict in line for line in told(judged(given, NOW)))
+    assert any(verdict in line for line in as_lines(judged(given, NOW)))
 
 
 def test_the_evidence_is_told_with_its_age() -> None:
@@ -59,7 +59,7 @@ def test_what_waits_for_a_person_is_never_stuck() -> None:
 def test_what_is_no_run_is_left_as_it_is() -> None:
     waiting = Why(state="queued", waits=Wait(kind="slot", text="all are taken"), place=3, nodes=["n1: full"])
     assert judged(waiting) is waiting
-    assert told(waiting) == [
+    assert as_lines(waiting) == [
         "state     queued",
         "waits     all are taken (slot)",
         "place     3 in line",

@@ -14,7 +14,7 @@ from tests.terminal.support import until
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import table
 from treadle.io.process.detached import detach
-from treadle.io.process.registry import Kept, kept_trees
+from treadle.io.process.registry import KeeperTree, keeper_trees
 
 STARTER = """
 import json, sys
@@ -23,10 +23,10 @@ print(detach(json.loads(sys.argv[1]), cwd=sys.argv[2], ready=True))
 """
 
 
-def hostile(*modes: str) -> Kept:
+def hostile(*modes: str) -> KeeperTree:
     """A detached hostile tree that is set up, as `treadle ps` lists it."""
     pid = detach([sys.executable, "-I", "-S", SELF, *modes], cwd="/", ready=True)
-    [kept] = [kept for kept in kept_trees() if kept.pid == pid]
+    [kept] = [kept for kept in keeper_trees() if kept.pid == pid]
     return kept
 
 
@@ -35,7 +35,7 @@ def test_it_outlives_its_starter_in_its_own_session_and_directory(tmp_path: Path
     pid = int(subprocess.check_output([sys.executable, "-c", STARTER, script, str(tmp_path)]))
     found = table.look(pid)
     assert found is not None and (tmp_path / "there").read_text().split() == [str(tmp_path), str(pid)]
-    [kept] = kept_trees()
+    [kept] = keeper_trees()
     assert (kept.pid, kept.owner, found.parent) == (pid, kept.keeper, kept.reaper)
     os.kill(kept.reaper, signal.SIGTERM)
     assert await_none_left(mark) == []

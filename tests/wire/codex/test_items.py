@@ -1,7 +1,7 @@
 """Threads, turns and items have every field that the schema requires."""
 
 from treadle.events import ErrorInfo, Usage
-from treadle.session import KeptSession, ModelMenu, OfferedModel
+from treadle.session import ModelMenu, OfferedModel, StoredSession
 from treadle.wire.codex import items
 
 
@@ -29,7 +29,7 @@ def test_the_model_in_use_is_the_default_also_when_it_is_not_listed() -> None:
 
 
 def test_a_thread_that_is_only_listed_has_no_turns() -> None:
-    kept = KeptSession(id="t", cwd="/w", title="hello", updated=5.5)
+    kept = StoredSession(id="t", cwd="/w", title="hello", updated=5.5)
     shown = items.thread(kept, status="notLoaded", model=None, version="1")
     assert (shown["preview"], shown["updatedAt"], shown["turns"], shown["status"]) == (
         "hello",

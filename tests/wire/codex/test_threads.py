@@ -1,12 +1,12 @@
 """Codex's lists."""
 
-from treadle.session import KeptSession, OfferedModel
+from treadle.session import OfferedModel, StoredSession
 from treadle.wire.codex.threads import kept_thread, offered_models
 
 
 def test_a_thread_has_the_name_that_it_was_given_or_its_first_prompt() -> None:
     told = {"id": "t", "cwd": "/w", "preview": "hello", "name": None, "updatedAt": 5}
-    assert kept_thread(told) == KeptSession(id="t", cwd="/w", title="hello", updated=5.0)
+    assert kept_thread(told) == StoredSession(id="t", cwd="/w", title="hello", updated=5.0)
     assert kept_thread({**told, "name": "Mine", "updatedAt": None}).title == "Mine"
 
 

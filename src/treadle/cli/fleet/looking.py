@@ -213,7 +213,7 @@ def explain(name: str, as_json: bool) -> None:
     found = liveness.judged(with_order(name, client.why))
     if as_json:
         return show_json(found)
-    for line in liveness.told(found):
+    for line in liveness.as_lines(found):
         click.echo(line)
 
 

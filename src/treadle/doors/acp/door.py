@@ -136,7 +136,7 @@ class AcpDoor(RpcDoor[Served]):
         if not isinstance(self._agent, Keeping):
             raise Fault(METHOD_NOT_FOUND, f"{self._agent.name} keeps no list of its sessions")
         cwd, cursor = params.get("cwd"), params.get("cursor")
-        kept = await self._agent.kept(cwd if isinstance(cwd, str) else None)
+        kept = await self._agent.stored_sessions(cwd if isinstance(cwd, str) else None)
         first = int(cursor) if isinstance(cursor, str) and cursor.isascii() and cursor.isdigit() else 0
         page = kept[first : first + LISTED]
         listed = [

@@ -18,7 +18,7 @@ from treadle.errors import NotFound, TreadleError
 from treadle.io.paths import state_dir
 from treadle.io.rpc import Then
 from treadle.io.streams import Stream
-from treadle.session import Agent, Choosing, Effort, Keeping, KeptSession, ModelMenu, SessionSpec, Start
+from treadle.session import Agent, Choosing, Effort, Keeping, ModelMenu, SessionSpec, Start, StoredSession
 from treadle.sessions.abilities import can
 from treadle.settings import config
 from treadle.wire.codex import items
@@ -148,7 +148,7 @@ class AppServerDoor(RpcDoor[OpenThread]):
 
     async def _place(self, thread: str) -> str:
         """Where a thread was at work. An agent that keeps no list is told the directory by its client."""
-        kept = await self._agent.kept() if isinstance(self._agent, Keeping) else []
+        kept = await self._agent.stored_sessions() if isinstance(self._agent, Keeping) else []
         return next((one.cwd for one in kept if one.id == thread and one.cwd), self._base.cwd)
 
     async def _name(self, thread: str, params: dict[str, Any]) -> None:
@@ -173,10 +173,10 @@ class AppServerDoor(RpcDoor[OpenThread]):
         more = str(first + count) if len(found) > first + count else None
         return {"data": page, "nextCursor": more, "backwardsCursor": None}
 
-    async def _kept(self, cwd: str | None) -> list[KeptSession]:
-        return await self._agent.kept(cwd) if isinstance(self._agent, Keeping) else []
+    async def _kept(self, cwd: str | None) -> list[StoredSession]:
+        return await self._agent.stored_sessions(cwd) if isinstance(self._agent, Keeping) else []
 
-    def _listed(self, one: KeptSession) -> dict[str, Any]:
+    def _listed(self, one: StoredSession) -> dict[str, Any]:
         if (opened := self._sessions.get(one.id)) is not None:
             return opened.view()
         return items.thread(one, status="notLoaded", model=None, version=SPEAKS)

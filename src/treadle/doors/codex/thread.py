@@ -14,7 +14,7 @@ from treadle.doors.diffs import proposed
 from treadle.errors import NotFound, TreadleError
 from treadle.events import Answered, AnyEvent, Asked, TurnEnded, TurnStarted, Usage, Warned
 from treadle.io.rpc import Then
-from treadle.session import Answer, Change, Choosing, KeptSession, Remembering, Session, SessionSpec
+from treadle.session import Answer, Change, Choosing, Remembering, Session, SessionSpec, StoredSession
 from treadle.wire.acp.tools import unified
 from treadle.wire.codex import items
 from treadle.wire.codex.connection import SPEAKS
@@ -58,7 +58,7 @@ class OpenThread:
 
     def view(self, *, turns: bool = False) -> items.Item:
         """The thread as answers give it."""
-        kept = KeptSession(id=self.id, cwd=self._spec.cwd, title=self._title, updated=time.time())
+        kept = StoredSession(id=self.id, cwd=self._spec.cwd, title=self._title, updated=time.time())
         shown = items.thread(kept, status="idle", model=self._model or None, version=SPEAKS)
         shown |= {"ephemeral": not self._spec.start.persist, "status": self._status()}
         return {**shown, "turns": self.turns} if turns else shown

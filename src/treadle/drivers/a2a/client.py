@@ -95,8 +95,8 @@ async def connect(url: str, token: str) -> A2aClient:
     finally:
         await http.aclose()
     if _origin(address.url) != _origin(url):
-        told = f"the card at {url} sends us to {address.url}, which is another server"
-        raise RemoteError(told, hint="name that address if you trust it")
+        problem = f"the card at {url} sends us to {address.url}, which is another server"
+        raise RemoteError(problem, hint="name that address if you trust it")
     return A2aClient(address, headers)
 
 

@@ -51,8 +51,8 @@ class A2aSession(BaseSession):
         self._texts: dict[str, str] = {}
         self._whole: set[str] = set()
         """Artifacts that were reported as messages."""
-        for told in abilities.not_kept(card.name, card.capabilities, spec):
-            self.emit(Warned(message=told, code="not_enforced"))
+        for gap in abilities.gaps(card.name, card.capabilities, spec):
+            self.emit(Warned(message=gap, code="not_enforced"))
         if spec.rules.deny or spec.rules.ask or spec.mode == "plan":
             self.emit(Warned(message=f"{client.address.name} {ELSEWHERE}", code="not_enforced"))
 
@@ -162,18 +162,18 @@ class A2aSession(BaseSession):
         words = (
             status.message.text if status.message is not None else "The agent needs something, and does not say what."
         )
-        told = next((part.data for part in parts if isinstance(part.data, dict) and "question" in part.data), None)
-        options = told.get("options", []) if told is not None else []
+        details = next((part.data for part in parts if isinstance(part.data, dict) and "question" in part.data), None)
+        options = details.get("options", []) if details is not None else []
         asked = Asked(
             request=new_id("ask"),
-            kind="permission" if told is not None and told["question"] == "permission" else "question",
+            kind="permission" if details is not None and details["question"] == "permission" else "question",
             text=words,
-            name=str(told.get("tool") or "") or None if told is not None else None,
-            args=told.get("args") if told is not None else None,
+            name=str(details.get("tool") or "") or None if details is not None else None,
+            args=details.get("args") if details is not None else None,
             options=tuple(map(str, options)) if isinstance(options, list) else (),
             deadline=self.deadline(),
         )
-        return self._answered(await self.ask(asked), structured=told is not None, words=words)
+        return self._answered(await self.ask(asked), structured=details is not None, words=words)
 
     def _answered(self, answer: Answer, *, structured: bool, words: str) -> A2aMessage:
         if structured:
@@ -192,8 +192,8 @@ class A2aSession(BaseSession):
             async with within(CANCEL_SECONDS):
                 await self._client.call("cancel", {"id": self._task})
         except (TreadleError, TimeoutError) as error:
-            told = f"{self._client.address.name} was not told to stop: {error or 'no answer in time'}"
-            self.emit(Warned(message=told, code="cancel_not_heeded"))
+            problem = f"{self._client.address.name} was not told to stop: {error or 'no answer in time'}"
+            self.emit(Warned(message=problem, code="cancel_not_heeded"))
 
     async def _close(self) -> None:
         await self._client.close()

@@ -12,7 +12,7 @@ from treadle.drivers.servers import in_a_file
 from treadle.io.disk import DISK
 from treadle.io.paths import here
 from treadle.policy.rules import RuleSet
-from treadle.session import AgentInfo, KeptSession, SessionSpec
+from treadle.session import AgentInfo, SessionSpec, StoredSession
 from treadle.wire.acp.connection import Connection
 
 
@@ -56,7 +56,7 @@ class AcpAgent(DrivenAgent):
         finally:
             await session.close()
 
-    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
         """The sessions that it lists, requested from a separate process."""
         async with self.greeted(cwd) as session:
-            return await session.kept(cwd)
+            return await session.stored_sessions(cwd)

@@ -63,8 +63,8 @@ class Files:
             raise Fault(-32003, f"not allowed: {error}") from error
         self.written.add(os.path.realpath(path))
         change = unified(path, old or "", content)
-        told = FileChanged(path=path, change="added" if old is None else "modified", diff=change, call=call)
-        self._host.emit(told)
+        event = FileChanged(path=path, change="added" if old is None else "modified", diff=change, call=call)
+        self._host.emit(event)
         return {}
 
     def _path(self, params: dict[str, Any]) -> str:

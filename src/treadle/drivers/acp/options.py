@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from treadle.errors import ConfigError, Unsupported
 from treadle.io.rpc import Rpc
-from treadle.session import KeptSession, ModelMenu, OfferedModel
+from treadle.session import ModelMenu, OfferedModel, StoredSession
 from treadle.wire.acp.servers import transport
 
 KEEPS_TO_ITSELF = ("gemini", "opencode")
@@ -17,10 +17,10 @@ us; the other writes a file itself and then again through us.
 class Setup:
     """The answer to `session/new` and the like. Modes and models come in three forms; some agents use two at once."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self._options = [option for option in _list(told.get("configOptions")) if isinstance(option, dict)]
-        modes, models = _dict(told.get("modes")), _dict(told.get("models"))
-        self.id = _text(told.get("sessionId"))
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self._options = [option for option in _list(answer.get("configOptions")) if isinstance(option, dict)]
+        modes, models = _dict(answer.get("modes")), _dict(answer.get("models"))
+        self.id = _text(answer.get("sessionId"))
         option = self._by_category("mode")
         self.has_modes = bool(modes)
         self.modes = _ids(modes.get("availableModes"), "id") or _ids(_dict(option).get("options"), "value")
@@ -93,25 +93,25 @@ def chosen(offered: Any, allowed: bool) -> dict[str, Any]:
     return {"outcome": {"outcome": "cancelled"}}
 
 
-def listed(told: Any) -> list[KeptSession]:
+def listed(answer: Any) -> list[StoredSession]:
     """The sessions that an agent lists, latest first."""
     found = [
-        KeptSession(
+        StoredSession(
             id=one["sessionId"],
             cwd=_text(one.get("cwd")),
             title=_text(one.get("title")),
             updated=_seconds(one.get("updatedAt")),
         )
-        for one in _list(_dict(told).get("sessions"))
+        for one in _list(_dict(answer).get("sessions"))
         if isinstance(one, dict) and isinstance(one.get("sessionId"), str)
     ]
-    return sorted(found, key=lambda kept: -kept.updated)
+    return sorted(found, key=lambda session: -session.updated)
 
 
-def newest(kept: list[KeptSession], agent: str) -> str:
-    if not kept:
+def newest(sessions: list[StoredSession], agent: str) -> str:
+    if not sessions:
         raise Unsupported(f"{agent} does not say which session of this directory is the newest")
-    return kept[0].id
+    return sessions[0].id
 
 
 def reachable(servers: dict[str, dict[str, Any]], can: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -121,21 +121,21 @@ def reachable(servers: dict[str, dict[str, Any]], can: dict[str, Any]) -> tuple[
     return found, [name for name in servers if name not in found]
 
 
-def _seconds(told: Any) -> float:
+def _seconds(value: Any) -> float:
     try:
-        return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else 0.0
+        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else 0.0
     except ValueError:
         return 0.0
 
 
-def _ids(told: Any, key: str) -> list[str]:
-    return list(_names(told, key))
+def _ids(entries: Any, key: str) -> list[str]:
+    return list(_names(entries, key))
 
 
-def _names(told: Any, key: str) -> dict[str, str]:
+def _names(entries: Any, key: str) -> dict[str, str]:
     """Ids and names, also of options that are in groups."""
     found: dict[str, str] = {}
-    for one in _list(told):
+    for one in _list(entries):
         if isinstance(one, dict) and isinstance(one.get("options"), list):
             found |= _names(one["options"], key)
         elif isinstance(one, dict) and isinstance(one.get(key), str):

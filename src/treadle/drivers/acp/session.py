@@ -32,11 +32,11 @@ from treadle.session import (
     CommandInfo,
     CommandResult,
     Confinement,
-    KeptSession,
     Mode,
     ModelMenu,
     Prompt,
     SessionSpec,
+    StoredSession,
 )
 from treadle.sessions.session import Turn
 from treadle.wire.acp.connection import PROTOCOL_VERSION
@@ -82,7 +82,7 @@ class AcpSession(DrivenSession):
         self._stopping = asyncio.Event()
         self._refused = False  # whether it has said that it ends the turn because a call was denied
         self._instructed = spec.start.resume is not None
-        self._unsaid: list[str] = []
+        self._unsent: list[str] = []
         """Why calls were refused, in a person's words: the protocol has no place for them but the next prompt."""
         self._asking: set[str] = set()  # calls whose permission is being asked
         self._files = Files(self)
@@ -110,7 +110,7 @@ class AcpSession(DrivenSession):
             raise failures.of_call(self._name, error) from error
 
     async def _greet(self) -> None:
-        told = await self._rpc.call(
+        greeting = await self._rpc.call(
             "initialize",
             {
                 "protocolVersion": PROTOCOL_VERSION,
@@ -118,13 +118,13 @@ class AcpSession(DrivenSession):
                 "clientInfo": {"name": "treadle", "title": "Treadle", "version": __version__},
             },
         )
-        told = told if isinstance(told, dict) else {}
-        if (speaks := told.get("protocolVersion")) != PROTOCOL_VERSION:
+        greeting = greeting if isinstance(greeting, dict) else {}
+        if (speaks := greeting.get("protocolVersion")) != PROTOCOL_VERSION:
             raise VersionMismatch(f"{self._name} speaks version {speaks!r} of the protocol, we {PROTOCOL_VERSION}")
-        info: dict[str, Any] = found if isinstance(found := told.get("agentInfo"), dict) else {}
+        info: dict[str, Any] = found if isinstance(found := greeting.get("agentInfo"), dict) else {}
         self._traits = traits_of(str(info.get("name") or ""))
-        self._can = told["agentCapabilities"] if isinstance(told.get("agentCapabilities"), dict) else {}
-        self.methods = signing.offered(told)
+        self._can = greeting["agentCapabilities"] if isinstance(greeting.get("agentCapabilities"), dict) else {}
+        self.methods = signing.offered(greeting)
         self._incoming.meter.span = self._traits.counts
         can = {**self._info.capabilities, "images": options.images(self._can)}
         if self.card.prefix or self.card.untested:
@@ -149,11 +149,11 @@ class AcpSession(DrivenSession):
             params["additionalDirectories"] = list(self.spec.add_dirs)
         start = self.spec.start
         if start.resume is None:
-            told = await self._rpc.call("session/new", params)
+            answer = await self._rpc.call("session/new", params)
         else:
-            params["sessionId"] = start.resume or options.newest(await self.kept(self.spec.cwd), self._name)
-            told = await self._go_on(params, fork=start.fork)
-        self._setup = options.Setup(told if isinstance(told, dict) else {})
+            params["sessionId"] = start.resume or options.newest(await self.stored_sessions(self.spec.cwd), self._name)
+            answer = await self._go_on(params, fork=start.fork)
+        self._setup = options.Setup(answer if isinstance(answer, dict) else {})
         self._id = self._setup.id or str(params.get("sessionId") or "")
         if not self._id:
             raise RemoteError(f"{self._name} opened a session without an id")
@@ -176,12 +176,12 @@ class AcpSession(DrivenSession):
         why = "" if self._traits.loads else ": its session/load destroys the session that it should load"
         raise Unsupported(f"{self._name} cannot go on with an earlier session{why}")
 
-    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
         """The sessions that the agent lists."""
         if not self._offers_session("list"):
             return []
-        told = await self._rpc.call("session/list", {"cwd": cwd} if cwd else {})
-        return options.listed(told)
+        answer = await self._rpc.call("session/list", {"cwd": cwd} if cwd else {})
+        return options.listed(answer)
 
     def _offers_session(self, name: str) -> bool:
         offered = self._can.get("sessionCapabilities")
@@ -201,11 +201,11 @@ class AcpSession(DrivenSession):
 
     def _warn_of_limits(self) -> None:
         if not self._traits.known:
-            told = "itself decides what it asks about; what it does not ask about is not judged"
-            self.emit(Warned(message=f"{self._name} {told}", code="not_enforced"))
+            limit = "itself decides what it asks about; what it does not ask about is not judged"
+            self.emit(Warned(message=f"{self._name} {limit}", code="not_enforced"))
         if self.spec.instructions.system is not None:
-            told = "keeps its own system prompt; ours is put in front of the first prompt"
-            self.emit(Warned(message=f"{self._name} {told}", code="emulated"))
+            limit = "keeps its own system prompt; ours is put in front of the first prompt"
+            self.emit(Warned(message=f"{self._name} {limit}", code="emulated"))
 
     # A turn
 
@@ -219,9 +219,9 @@ class AcpSession(DrivenSession):
         if not self._instructed:
             self._instructed = True
             text = instructed(text, self.spec.instructions.system, self.spec.instructions.append)
-        if self._unsaid and not text.lstrip().startswith("/"):
-            text = "\n\n".join([*self._unsaid, text])
-            self._unsaid.clear()
+        if self._unsent and not text.lstrip().startswith("/"):
+            text = "\n\n".join([*self._unsent, text])
+            self._unsent.clear()
         params = {"sessionId": self._id, "prompt": [text_block(text), *map(image_block, turn.prompt.images)]}
         self._prompting = asyncio.create_task(self._prompt(turn, params), name=f"prompt of {turn.id}")
 
@@ -258,8 +258,8 @@ class AcpSession(DrivenSession):
             self.over(turn.ending("completed", stop_reason="denied"))
         elif stop == "cancelled":
             turn.text = self._incoming.everything
-            told = "the agent cancelled the turn" if not self._stopping.is_set() else "cancelled"
-            self.over(turn.ending("interrupted", failures.cancelled(told), stop_reason="cancelled"))
+            reason = "the agent cancelled the turn" if not self._stopping.is_set() else "cancelled"
+            self.over(turn.ending("interrupted", failures.cancelled(reason), stop_reason="cancelled"))
         else:
             self.over(turn.ending("completed", stop_reason=stop or ""))
 
@@ -353,8 +353,8 @@ class AcpSession(DrivenSession):
             self._tell(self._incoming.start(record))
 
     def _access(self, record: ToolRecord) -> Access:
-        told = self._incoming.access(record)
-        return self.access(told.tool, told.args, told.kind, told.paths, command=told.command, url=told.url)
+        access = self._incoming.access(record)
+        return self.access(access.tool, access.args, access.kind, access.paths, command=access.command, url=access.url)
 
     # What it asks
 
@@ -371,13 +371,13 @@ class AcpSession(DrivenSession):
         raise Fault(METHOD_NOT_FOUND, f"unknown method: {call.method}")  # at once, because one agent waits 2 s for each
 
     async def _permission(self, params: dict[str, Any]) -> dict[str, Any]:
-        told = params.get("toolCall")
-        record = self._incoming.record(told) if isinstance(told, dict) else None
+        call = params.get("toolCall")
+        record = self._incoming.record(call) if isinstance(call, dict) else None
         if record is None:
             raise Fault(INVALID_PARAMS, "a permission is for a tool call with an id")
         self._asking.add(record.call)
         self._tell(self._incoming.flush() if self._work is not None else [])
-        asking = asyncio.create_task(self._permitted(record, told if isinstance(told, dict) else {}))
+        asking = asyncio.create_task(self._permitted(record, call if isinstance(call, dict) else {}))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -390,13 +390,13 @@ class AcpSession(DrivenSession):
                 task.cancel()
             await asyncio.gather(asking, stopping, return_exceptions=True)
 
-    async def _permitted(self, record: ToolRecord, told: dict[str, Any]) -> bool:
+    async def _permitted(self, record: ToolRecord, call: dict[str, Any]) -> bool:
         access = self._access(record)
         decision = self._guard(access)
         # The title is text for a person: a rule that allows it does not prove that this is the command that will run.
         unsure = decision.by == "rule" and not self._traits.title_is_command and self._incoming.from_title(record)
-        text = texts_in(told.get("content"))
-        if told.get("kind") == "switch_mode":
+        text = texts_in(call.get("content"))
+        if call.get("kind") == "switch_mode":
             answer = await self.permit(access, call=record.call, kind="plan", text=text or record.title)
         else:
             text = decision.reason or text
@@ -407,7 +407,7 @@ class AcpSession(DrivenSession):
             return True
         record.denied = True
         if answer.text and answer.by not in OURS:
-            self._unsaid.append(f"About the call {record.title!r} that was refused: {answer.text}")
+            self._unsent.append(f"About the call {record.title!r} that was refused: {answer.text}")
         if record.started:  # it was reported as running before it asked
             self.tool_ended(record.call, f"denied: {answer.text}", ok=False)
         return False
@@ -467,8 +467,8 @@ class AcpSession(DrivenSession):
         if wanted is None or wanted == (self._incoming.mode or self._setup.mode):
             return
         if wanted not in self._setup.modes:
-            told = f"{self._name} no longer has the mode {wanted!r}, so what it does without asking is not judged"
-            self.emit(Warned(message=told, code="not_enforced"))
+            problem = f"{self._name} no longer has the mode {wanted!r}, so what it does without asking is not judged"
+            self.emit(Warned(message=problem, code="not_enforced"))
             return
         if self._setup.has_modes:
             await self._rpc.call("session/set_mode", {"sessionId": self._id, "modeId": wanted})

@@ -33,8 +33,8 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True):
 
 def offered(greeting: Mapping[str, Any]) -> tuple[SignIn, ...]:
     """The methods in the answer to `initialize`."""
-    told = greeting.get("authMethods")
-    return tuple(_method(one) for one in (told if isinstance(told, list) else []) if _has_id(one))
+    methods = greeting.get("authMethods")
+    return tuple(_method(one) for one in (methods if isinstance(methods, list) else []) if _has_id(one))
 
 
 def by_variable(methods: tuple[SignIn, ...], env: Mapping[str, str]) -> SignIn | None:
@@ -67,25 +67,25 @@ def explained(agent: str, error: CallFailed, methods: tuple[SignIn, ...]) -> Exc
     return found
 
 
-def _method(told: dict[str, Any]) -> SignIn:
+def _method(method: dict[str, Any]) -> SignIn:
     """Newer agents say what kind it is and name the variables; others say it in words."""
-    words = " ".join(str(told.get(name) or "") for name in ("name", "description"))
-    named = [one.get("name") for one in told.get("vars") or [] if isinstance(one, dict)]
+    words = " ".join(str(method.get(name) or "") for name in ("name", "description"))
+    named = [one.get("name") for one in method.get("vars") or [] if isinstance(one, dict)]
     named += (
-        [told["varName"]] if isinstance(told.get("varName"), str) else _VARIABLE.findall(words) if not named else []
+        [method["varName"]] if isinstance(method.get("varName"), str) else _VARIABLE.findall(words) if not named else []
     )
     variables = tuple(name for name in dict.fromkeys(named) if isinstance(name, str))
-    arguments = tuple(map(str, told.get("args") or ()))
-    kind: Kind = "terminal" if told.get("type") == "terminal" else "variable" if variables else "agent"
+    arguments = tuple(map(str, method.get("args") or ()))
+    kind: Kind = "terminal" if method.get("type") == "terminal" else "variable" if variables else "agent"
     return SignIn(
-        id=told["id"],
-        name=str(told.get("name") or ""),
-        description=str(told.get("description") or ""),
+        id=method["id"],
+        name=str(method.get("name") or ""),
+        description=str(method.get("description") or ""),
         kind=kind,
         variables=variables if kind == "variable" else (),
         arguments=arguments,
     )
 
 
-def _has_id(told: Any) -> bool:
-    return isinstance(told, dict) and isinstance(told.get("id"), str)
+def _has_id(method: Any) -> bool:
+    return isinstance(method, dict) and isinstance(method.get("id"), str)

@@ -27,7 +27,7 @@ class Terminal:
     def __init__(self, child: Child, limit: int) -> None:
         self.child = child
         self.output = Tail(limit)
-        self.said: Callable[[str], None] | None = None
+        self.on_text: Callable[[str], None] | None = None
         """Called with each piece of output, once it is known which call it belongs to."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.reading = asyncio.create_task(self._read())
@@ -35,14 +35,14 @@ class Terminal:
     async def _read(self) -> None:
         while data := await self.child.stdio.read():
             self.output.feed(data)
-            if self.said is not None and (text := self._decoder.decode(data)):
-                self.said(text)
+            if self.on_text is not None and (text := self._decoder.decode(data)):
+                self.on_text(text)
 
-    def attach(self, said: Callable[[str], None]) -> None:
-        if self.said is None:
-            self.said = said
+    def attach(self, on_text: Callable[[str], None]) -> None:
+        if self.on_text is None:
+            self.on_text = on_text
             if text := self._decoder.decode(self.output.content):
-                said(text)
+                on_text(text)
 
     async def wait(self) -> dict[str, Any]:
         await self.child.wait()
@@ -149,17 +149,17 @@ class Terminals:
 def _output(terminal: Terminal) -> dict[str, Any]:
     text = terminal.output.text
     status = terminal.status()
-    told: dict[str, Any] = {"output": text, "truncated": terminal.output.dropped > 0}
-    return told if status is None else {**told, "exitStatus": status}
+    answer: dict[str, Any] = {"output": text, "truncated": terminal.output.dropped > 0}
+    return answer if status is None else {**answer, "exitStatus": status}
 
 
 def _all_texts(args: Any) -> bool:
     return isinstance(args, list) and all(isinstance(arg, str) for arg in args)
 
 
-def _variables(told: Any) -> dict[str, str]:
+def _variables(entries: Any) -> dict[str, str]:
     return {
         one["name"]: one["value"]
-        for one in (told if isinstance(told, list) else [])
+        for one in (entries if isinstance(entries, list) else [])
         if isinstance(one, dict) and isinstance(one.get("name"), str) and isinstance(one.get("value"), str)
     }

@@ -9,11 +9,11 @@ import uuid
 from typing import Any
 
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.claude.kept import UUID, History, kept
 from treadle.drivers.claude.session import ClaudeSession
+from treadle.drivers.claude.stored import UUID, History, stored_sessions
 from treadle.drivers.claude.tools import claude_name
 from treadle.errors import ConfigError
-from treadle.session import KeptSession, SessionSpec
+from treadle.session import SessionSpec, StoredSession
 from treadle.wire.claude.connection import Connection
 
 WIRE = (
@@ -32,8 +32,8 @@ class ClaudeAgent(DrivenAgent):
         await session.shake_hands()
         return session
 
-    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
-        return await asyncio.to_thread(kept, self.card, self.env({}), cwd)
+    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
+        return await asyncio.to_thread(stored_sessions, self.card, self.env({}), cwd)
 
 
 def _session_choice(spec: SessionSpec) -> tuple[str, list[str]]:

@@ -22,10 +22,10 @@ def subagent(given: Subagent) -> dict[str, Any]:
     return entry
 
 
-def model(told: dict[str, Any]) -> OfferedModel:
+def model(entry: dict[str, Any]) -> OfferedModel:
     """A model of its list. It is chosen by its short name."""
-    value = str(told.get("value") or "")
-    name, about = str(told.get("displayName") or value), str(told.get("description") or "")
+    value = str(entry.get("value") or "")
+    name, about = str(entry.get("displayName") or value), str(entry.get("description") or "")
     return OfferedModel(id=value, name=name, description=about)
 
 
@@ -34,10 +34,12 @@ def server(entry: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in entry.items() if name != "disabled"}, "type": transport(entry)}
 
 
-def response_text(told: Any) -> str:
+def response_text(response: Any) -> str:
     """A tool's result as text, for a person's hook: each tool has another form."""
-    if isinstance(told, str):
-        return told
-    if isinstance(told, dict) and isinstance(told.get("stdout"), str):
-        return "\n".join(part for part in (told["stdout"], told.get("stderr")) if isinstance(part, str) and part)
-    return msgspec.json.encode(told).decode() if told is not None else ""
+    if isinstance(response, str):
+        return response
+    if isinstance(response, dict) and isinstance(response.get("stdout"), str):
+        return "\n".join(
+            part for part in (response["stdout"], response.get("stderr")) if isinstance(part, str) and part
+        )
+    return msgspec.json.encode(response).decode() if response is not None else ""

@@ -64,24 +64,24 @@ class ToolGate:
 
     async def _about_to_run(self, record: ControlRequest) -> None:
         """Our rules and the program say yes or no, or that a person must be asked."""
-        host, told = self._host, record.request.get("input") or {}
-        name, args = str(told.get("tool_name")), told.get("tool_input")
-        id = str(told.get("tool_use_id") or record.request.get("tool_use_id"))
+        host, hook_input = self._host, record.request.get("input") or {}
+        name, args = str(hook_input.get("tool_name")), hook_input.get("tool_input")
+        id = str(hook_input.get("tool_use_id") or record.request.get("tool_use_id"))
         # The hook may be called before the message with the call has come, so that does not say whose call it is.
-        call = host.calls.setdefault(id, Call(name, args, host.starter_of(told.get("agent_id"))))
+        call = host.calls.setdefault(id, Call(name, args, host.starter_of(hook_input.get("agent_id"))))
         hook = await judged(host.spec.program, use_of(name, args, host.about(name, args), id))
         if hook.args is not None:
             call.args = args = hook.args
-        said: dict[str, Any] = {"hookEventName": "PreToolUse"}
+        output: dict[str, Any] = {"hookEventName": "PreToolUse"}
         if name not in questions.ASKING or hook.decision == "deny":
             decision = self._decided(id, name, call, hook)
-            said["permissionDecision"] = decision.verdict
-            said["permissionDecisionReason"] = decision.reason or "the rules of this session allow it"
+            output["permissionDecision"] = decision.verdict
+            output["permissionDecisionReason"] = decision.reason or "the rules of this session allow it"
         if hook.args is not None:
-            said["updatedInput"] = args
+            output["updatedInput"] = args
         if hook.context:
-            said["additionalContext"] = hook.context
-        await self._control.reply(record, {"hookSpecificOutput": said} if len(said) > 1 else {})
+            output["additionalContext"] = hook.context
+        await self._control.reply(record, {"hookSpecificOutput": output} if len(output) > 1 else {})
 
     def _decided(self, id: str, name: str, call: Call, hook: HookVerdict) -> Decision:
         """What rules or the hook forbid is forbidden; what the hook allows needs no question."""
@@ -124,19 +124,23 @@ class ToolGate:
 
     async def _has_run(self, record: ControlRequest) -> None:
         """What the program's hook adds goes to the model."""
-        told = record.request.get("input") or {}
-        name, args, event = str(told.get("tool_name")), told.get("tool_input"), str(told.get("hook_event_name"))
+        hook_input = record.request.get("input") or {}
+        name, args, event = (
+            str(hook_input.get("tool_name")),
+            hook_input.get("tool_input"),
+            str(hook_input.get("hook_event_name")),
+        )
         ok = event == "PostToolUse"
         after, added = self._host.spec.program.post_tool, None
         if after is not None:
-            text = forms.response_text(told.get("tool_response") if ok else told.get("error"))
-            call = str(told.get("tool_use_id") or "")
+            text = forms.response_text(hook_input.get("tool_response") if ok else hook_input.get("error"))
+            call = str(hook_input.get("tool_use_id") or "")
             added = await after(use_of(name, args, self._host.about(name, args), call), text, ok)
         verdict = added if isinstance(added, HookVerdict) else HookVerdict(context=added or "")
-        said: dict[str, Any] = {"additionalContext": verdict.context} if verdict.context else {}
+        output: dict[str, Any] = {"additionalContext": verdict.context} if verdict.context else {}
         if verdict.result is not None and ok:
-            said["updatedMCPToolOutput" if name.startswith("mcp__") else "updatedToolOutput"] = verdict.result
-        await self._control.reply(record, {"hookSpecificOutput": {"hookEventName": event, **said}} if said else {})
+            output["updatedMCPToolOutput" if name.startswith("mcp__") else "updatedToolOutput"] = verdict.result
+        await self._control.reply(record, {"hookSpecificOutput": {"hookEventName": event, **output}} if output else {})
 
     async def _own_tool(self, record: ControlRequest) -> None:
         asked = record.request

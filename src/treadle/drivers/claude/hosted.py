@@ -67,8 +67,8 @@ async def _called(tools: dict[str, OwnTool], params: dict[str, Any]) -> dict[str
     if not isinstance(name, str) or name not in tools:
         raise Fault(INVALID_PARAMS, f"there is no tool {name!r}")
     try:
-        said = await tools[name].call(arguments if isinstance(arguments, dict) else {})
-        shown = ShownResult(text=said) if isinstance(said, str) else said
+        result = await tools[name].call(arguments if isinstance(arguments, dict) else {})
+        shown = ShownResult(text=result) if isinstance(result, str) else result
         images = [image_block(data) for data in shown.images]
         return {"content": [{"type": "text", "text": shown.text}, *images], "isError": False}
     except TreadleError as error:

@@ -16,7 +16,7 @@ from treadle.drivers.claude import forms
 from treadle.drivers.claude.control import ControlRequests
 from treadle.drivers.claude.gate import Call, GatedSession, ToolGate
 from treadle.drivers.claude.hosted import HostedTools
-from treadle.drivers.claude.kept import History
+from treadle.drivers.claude.stored import History
 from treadle.errors import LineTooLong, LocalError, RemoteError, TreadleError, Violation
 from treadle.events import (
     CommandRun,
@@ -86,7 +86,7 @@ class ClaudeSession(GatedSession):
         self._around_tools = ToolGate(self, self._control, self._hosted)
         self.calls: dict[str, Call] = {}
         self._tasks = reading.ClaudeTasks()
-        self._commands_told: list[CommandInfo] = []
+        self._offered_commands: list[CommandInfo] = []
         self._totals: dict[str, Any] | None = None if spec.start.resume is not None else {}
         """Its totals by model at the last result; None when they began before us."""
         self._prompt_id = ""
@@ -114,12 +114,12 @@ class ClaudeSession(GatedSession):
         if self.spec.instructions.skills is not None:
             wanted["skills"] = list(self.spec.instructions.skills)
         async with self.peer.handshake("did not answer the initialize"):
-            told = await self._control.request(wanted)
+            greeting = await self._control.request(wanted)
             await self._offer_servers()
-        if not isinstance(told, dict):
-            told = {}
-        commands = [each for each in told.get("commands") or [] if isinstance(each, dict)]
-        self._commands_told = [
+        if not isinstance(greeting, dict):
+            greeting = {}
+        commands = [each for each in greeting.get("commands") or [] if isinstance(each, dict)]
+        self._offered_commands = [
             CommandInfo(
                 name=str(each.get("name")),
                 description=str(each.get("description") or ""),
@@ -127,16 +127,16 @@ class ClaudeSession(GatedSession):
             )
             for each in commands
         ]
-        account = told["account"] if isinstance(told.get("account"), dict) else {}
-        offered = [each for each in told.get("models") or [] if isinstance(each, dict)]
+        account = greeting["account"] if isinstance(greeting.get("account"), dict) else {}
+        offered = [each for each in greeting.get("models") or [] if isinstance(each, dict)]
         models = [str(each.get("resolvedModel")) for each in offered]
         self._models = tuple(map(forms.model, offered))
         self._info = msgspec.structs.replace(
             self._info,
-            version=str(told.get("claude_code_version") or ""),
+            version=str(greeting.get("claude_code_version") or ""),
             models=(self.spec.model,) if self.spec.model else tuple(models[:1]),
             key_source=str(account.get("apiKeySource") or account.get("tokenSource") or ""),
-            subagents=tuple(str(each.get("name")) for each in told.get("agents") or [] if isinstance(each, dict)),
+            subagents=tuple(str(each.get("name")) for each in greeting.get("agents") or [] if isinstance(each, dict)),
         )
         self.warn_of_drift()
 
@@ -152,11 +152,11 @@ class ClaudeSession(GatedSession):
         if not (servers := {**given, **self._hosted.servers()}):
             return
         try:
-            told = await self._control.request({"subtype": "mcp_set_servers", "servers": servers})
+            answer = await self._control.request({"subtype": "mcp_set_servers", "servers": servers})
         except RemoteError as error:
             self.emit(Warned(message=f"{', '.join(servers)} cannot be used: {error}", code="not_used"))
             return
-        errors = told.get("errors") if isinstance(told, dict) else None
+        errors = answer.get("errors") if isinstance(answer, dict) else None
         for name, why in (errors if isinstance(errors, dict) else {}).items():
             self.emit(Warned(message=f"the MCP server {name} cannot be used: {why}", code="not_used"))
 
@@ -189,11 +189,11 @@ class ClaudeSession(GatedSession):
             return
         self._begun = False
         self._prompt_id = str(uuid.uuid4())
-        said: Any = turn.prompt.text
+        content: Any = turn.prompt.text
         if turn.prompt.images:
-            text = [{"type": "text", "text": said}] if said.strip() else []  # the service refuses an empty block
-            said = [*text, *map(image_block, turn.prompt.images)]
-        message = {"role": "user", "content": said}
+            text = [{"type": "text", "text": content}] if content.strip() else []  # the service refuses an empty block
+            content = [*text, *map(image_block, turn.prompt.images)]
+        message = {"role": "user", "content": content}
         await self.peer.say(User(message=message, uuid=self._prompt_id, client_composed=turn.prompt.verbatim))
 
     async def _stop(self, turn: Turn) -> None:
@@ -326,8 +326,8 @@ class ClaudeSession(GatedSession):
                 self._init(record)
             case "api_retry":
                 status = record.error_status
-                told = f"{record.error or 'the service failed'}" + (f" (status {status})" if status else "")
-                info = ErrorInfo(code="provider_error", message=told, retryable=True)
+                problem = f"{record.error or 'the service failed'}" + (f" (status {status})" if status else "")
+                info = ErrorInfo(code="provider_error", message=problem, retryable=True)
                 self.emit(Retrying(attempt=record.attempt, delay_ms=int(record.retry_delay_ms), error=info))
             case "permission_denied":
                 call = self.calls.get(record.tool_use_id or "")
@@ -431,11 +431,11 @@ class ClaudeSession(GatedSession):
     # Commands, model and mode
 
     def commands(self) -> list[CommandInfo]:
-        return self._commands_told
+        return self._offered_commands
 
     async def _command(self, name: str, args: str) -> CommandResult | None:
         """Its own slash commands are prompts that it understands."""
-        if name not in {each.name for each in self._commands_told}:
+        if name not in {each.name for each in self._offered_commands}:
             return None
         turn = await self.prompt(Prompt(text=f"/{name} {args}".rstrip()))
         return CommandResult(message="", turn=turn)

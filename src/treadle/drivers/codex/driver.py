@@ -5,7 +5,7 @@ from treadle.drivers.codex.exec import ExecSession
 from treadle.drivers.codex.session import CodexSession
 from treadle.errors import PeerExited
 from treadle.io.paths import here
-from treadle.session import KeptSession, SessionSpec
+from treadle.session import SessionSpec, StoredSession
 from treadle.wire.codex.connection import Connection
 
 
@@ -21,13 +21,13 @@ class CodexAgent(DrivenAgent):
             return ExecSession(self.card, spec, self.launch, env, self.patience)
         return session
 
-    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
         """The threads that it lists, requested from a separate process."""
         spec = SessionSpec(cwd=cwd or here())
         peer = await self.start(list(self.launch.argv), Connection("host"), spec, self.env({}))
         session = CodexSession(self.card, spec, peer, self.launch.options)
         try:
             await session.greet()
-            return await session.kept(cwd)
+            return await session.stored_sessions(cwd)
         finally:
             await session.close()

@@ -54,10 +54,10 @@ class ExecSession(BaseSession):
         self._counted = not self._thread
         self._open: dict[str, str] = {}
         """Running tools: call and name."""
-        told = (
+        warning = (
             "this codex has no app-server and is driven by `codex exec`: it asks no one, and the rules do not bind it"
         )
-        for each in (told, *abilities.not_kept(card.name, info.capabilities, spec)):
+        for each in (warning, *abilities.gaps(card.name, info.capabilities, spec)):
             self.emit(Warned(message=each, code="not_enforced"))
 
     def _argv(self) -> list[str]:
@@ -128,12 +128,12 @@ class ExecSession(BaseSession):
                         done = True
                         self._used(record.get("usage") or {})
                     case "turn.failed" | "error":
-                        told = record.get("error") or record
-                        error = ErrorInfo(code="provider_error", message=str(told.get("message")))
+                        details = record.get("error") or record
+                        error = ErrorInfo(code="provider_error", message=str(details.get("message")))
             await self.room()
 
-    def _used(self, told: dict[str, Any]) -> None:
-        now = as_usage(told)
+    def _used(self, usage: dict[str, Any]) -> None:
+        now = as_usage(usage)
         if self._counted:
             since = {name: (count or 0) - (self._before.get(name) or 0) for name, count in now.items()}
             self.emit(reading.usage(since, self._spec.model or ""))

@@ -29,7 +29,7 @@ from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import within
 from treadle.policy.guess import access_of
-from treadle.session import Access, Answer, Change, KeptSession, Mode, ModelMenu, SessionSpec
+from treadle.session import Access, Answer, Change, Mode, ModelMenu, SessionSpec, StoredSession
 from treadle.sessions.session import Turn
 from treadle.wire.codex import events as reading
 from treadle.wire.codex.history import past
@@ -52,7 +52,7 @@ HELD_SECONDS = 0.3
 class CodexSession(DrivenSession):
     def __init__(self, card: Card, spec: SessionSpec, peer: Peer[Any, Any], options: dict[str, Any]) -> None:
         super().__init__(spec.start.resume or "", card, spec, peer)
-        self._rpc = Rpc(peer.say, answer=self._answer_call, notice=self._told)
+        self._rpc = Rpc(peer.say, answer=self._answer_call, notice=self._on_notice)
         self._options = options
         self._thread = ""
         self._turn_id = ""
@@ -75,7 +75,7 @@ class CodexSession(DrivenSession):
 
     async def shake_hands(self) -> None:
         async with self.peer.handshake("did not answer the initialize"):
-            told = await self._greet()
+            greeting = await self._greet()
             opened = await self._open_thread()
         thread = opened.get("thread") if isinstance(opened, dict) else None
         if not isinstance(thread, dict) or not isinstance(thread.get("id"), str):
@@ -83,7 +83,7 @@ class CodexSession(DrivenSession):
         self._thread = self._id = thread["id"]
         self._turns = thread.get("turns")
         self._model = str(opened.get("model") or self._model)
-        agent = str(told.get("userAgent") or "") if isinstance(told, dict) else ""
+        agent = str(greeting.get("userAgent") or "") if isinstance(greeting, dict) else ""
         self._info = msgspec.structs.replace(
             self._info,
             version=version_of(agent.partition("/")[2]),
@@ -99,15 +99,15 @@ class CodexSession(DrivenSession):
 
     async def _greet(self) -> Any:
         about = {"name": "treadle", "title": "Treadle", "version": __version__}
-        told = await self._rpc.call("initialize", {"clientInfo": about, "capabilities": {"experimentalApi": True}})
+        greeting = await self._rpc.call("initialize", {"clientInfo": about, "capabilities": {"experimentalApi": True}})
         await self._rpc.tell("initialized", {})
-        return told
+        return greeting
 
-    async def kept(self, cwd: str | None) -> list[KeptSession]:
+    async def stored_sessions(self, cwd: str | None) -> list[StoredSession]:
         """The threads that it lists, latest first."""
         params: dict[str, Any] = {"limit": LISTED, "sortKey": "updated_at", "modelProviders": [], "sourceKinds": KINDS}
-        told = await self._rpc.call("thread/list", {**params, **({"cwd": cwd} if cwd else {})})
-        threads = told.get("data") if isinstance(told, dict) else None
+        answer = await self._rpc.call("thread/list", {**params, **({"cwd": cwd} if cwd else {})})
+        threads = answer.get("data") if isinstance(answer, dict) else None
         return [kept_thread(one) for one in threads or [] if isinstance(one, dict) and one.get("id")]
 
     def history(self) -> list[Event]:
@@ -116,10 +116,10 @@ class CodexSession(DrivenSession):
     async def menu(self) -> ModelMenu:
         try:
             async with within(MODELS_SECONDS):
-                told = await self._rpc.call("model/list", {})
+                answer = await self._rpc.call("model/list", {})
         except TimeoutError:
             raise RemoteError("codex did not list its models") from None
-        data = told.get("data") if isinstance(told, dict) else None
+        data = answer.get("data") if isinstance(answer, dict) else None
         return ModelMenu(current=self._model, offered=tuple(offered_models(data)))
 
     async def _open_thread(self) -> Any:
@@ -160,25 +160,25 @@ class CodexSession(DrivenSession):
         return chosen if chosen in POLICY else SANDBOX.get(self.spec.mode, "workspace-write")
 
     async def _newest(self) -> str:
-        told = await self._rpc.call("thread/list", {"limit": 1, "cwd": self.spec.cwd})
-        threads = told.get("data") if isinstance(told, dict) else None
+        answer = await self._rpc.call("thread/list", {"limit": 1, "cwd": self.spec.cwd})
+        threads = answer.get("data") if isinstance(answer, dict) else None
         if not threads or not isinstance(threads[0], dict):
             raise NotFound("codex has no session of this directory", hint="start one without --continue")
         return str(threads[0].get("id"))
 
     def _warn_of_gaps(self) -> None:
         if self.spec.rules.deny or self.spec.rules.ask or self.spec.guards.judge is not None:
-            told = "codex runs commands that it takes for harmless (ls, cat, echo) without asking"
+            gap = "codex runs commands that it takes for harmless (ls, cat, echo) without asking"
             more = "the rules bind what it asks about, and its sandbox the rest"
-            self.emit(Warned(message=f"{told}; {more}", code="not_enforced"))
+            self.emit(Warned(message=f"{gap}; {more}", code="not_enforced"))
 
     async def account(self) -> str | None:
-        told = await self._rpc.call("account/read", {})
-        if not isinstance(told, dict):
+        answer = await self._rpc.call("account/read", {})
+        if not isinstance(answer, dict):
             return None
-        if isinstance(account := told.get("account"), dict):
+        if isinstance(account := answer.get("account"), dict):
             return str(account.get("type") or "account")
-        return "" if told.get("requiresOpenaiAuth") else "a provider of its settings"
+        return "" if answer.get("requiresOpenaiAuth") else "a provider of its settings"
 
     def _part(self, error: TreadleError) -> None:
         super()._part(error)
@@ -192,12 +192,12 @@ class CodexSession(DrivenSession):
         self._streamed.clear()
         self._turn_id = ""
         images = [{"type": "image", "url": data_url(data)} for data in turn.prompt.images]
-        said = [{"type": "text", "text": turn.prompt.text}, *images]
-        params: dict[str, Any] = {"threadId": self._thread, "input": said}
+        content = [{"type": "text", "text": turn.prompt.text}, *images]
+        params: dict[str, Any] = {"threadId": self._thread, "input": content}
         if self.spec.model:
             params["model"] = self.spec.model
-        told = await self._rpc.call("turn/start", params)
-        self._turn_id = self._turn_id or str(told["turn"]["id"])
+        answer = await self._rpc.call("turn/start", params)
+        self._turn_id = self._turn_id or str(answer["turn"]["id"])
 
     async def _stop(self, turn: Turn) -> None:
         await self._rpc.close()
@@ -209,10 +209,10 @@ class CodexSession(DrivenSession):
     async def _steer(self, turn: Turn, text: str) -> bool:
         if not self._turn_id:
             return False
-        said = [{"type": "text", "text": text}]
+        content = [{"type": "text", "text": text}]
         try:
             await self._rpc.call(
-                "turn/steer", {"threadId": self._thread, "expectedTurnId": self._turn_id, "input": said}
+                "turn/steer", {"threadId": self._thread, "expectedTurnId": self._turn_id, "input": content}
             )
         except CallFailed:
             return False
@@ -221,7 +221,7 @@ class CodexSession(DrivenSession):
     def _hear(self, message: RpcMessage) -> None:
         self._rpc.take([message])
 
-    def _told(self, notice: RpcNotice) -> None:
+    def _on_notice(self, notice: RpcNotice) -> None:
         params = notice.params
         thread = params.get("threadId", self._thread)
         parent = self._children.get(thread)
@@ -245,9 +245,9 @@ class CodexSession(DrivenSession):
             case "thread/tokenUsage/updated" if parent is not None:
                 self.spend(reading.usage(params["tokenUsage"]["last"], self._model))
             case _ if parent is None:
-                self._told_of_turn(notice.method, params)
+                self._on_turn_notice(notice.method, params)
 
-    def _told_of_turn(self, method: str, params: dict[str, Any]) -> None:
+    def _on_turn_notice(self, method: str, params: dict[str, Any]) -> None:
         match method:
             case "rawResponseItem/completed":
                 self._raw_item(params["item"])
@@ -445,8 +445,8 @@ class CodexSession(DrivenSession):
             answer: Answer = await self.permit(
                 access, call=str(params.get("itemId")), text=text, kind="question", options=labels
             )
-            said = [answer.text] if answer.decision == "allow" and answer.text else []
-            answers[str(question.get("id"))] = {"answers": said}
+            texts = [answer.text] if answer.decision == "allow" and answer.text else []
+            answers[str(question.get("id"))] = {"answers": texts}
         return answers
 
     # Model and mode

@@ -63,8 +63,8 @@ class PiSession(DrivenSession):
             self._info = msgspec.structs.replace(self._info, models=(f"{model.get('provider')}/{model.get('id')}",))
 
     async def account(self) -> str | None:
-        told = await self._request("get_available_models")
-        models = told.get("models") if isinstance(told, dict) else None
+        answer = await self._request("get_available_models")
+        models = answer.get("models") if isinstance(answer, dict) else None
         providers = {str(each.get("provider")) for each in models or [] if isinstance(each, dict)}
         return ", ".join(sorted(providers))
 
@@ -104,41 +104,41 @@ class PiSession(DrivenSession):
             return False
         return True
 
-    def _hear(self, said: PiMessage) -> None:
-        match said.type:
+    def _hear(self, message: PiMessage) -> None:
+        match message.type:
             case "message_update":
-                piece = said.assistantMessageEvent
+                piece = message.assistantMessageEvent
                 if piece is not None and piece.delta:
                     if piece.type == "text_delta":
                         self.emit(TextDelta(text=piece.delta))
                     elif piece.type == "thinking_delta":
                         self.emit(ThinkingDelta(text=piece.delta))
             case "response":
-                self._answered(said)
+                self._answered(message)
             case "extension_ui_request":
-                self.job(self._asked(said))
+                self.job(self._asked(message))
             case "agent_start":
                 self._begun = True
             case "message_end":
-                self._message(said.message)
+                self._message(message.message)
             case "tool_execution_start":
-                self._calls[said.toolCallId] = said.toolName, said.args
+                self._calls[message.toolCallId] = message.toolName, message.args
             case "tool_execution_update":
-                self._output(said)
+                self._output(message)
             case "tool_execution_end":
-                self._tool_ended(said)
+                self._tool_ended(message)
             case "agent_end":
                 self._ended()
             case "auto_retry_start":
                 self._retried = True
-                info = reading.error_info(said.errorMessage or "")
-                self.emit(Retrying(attempt=said.attempt, delay_ms=said.delayMs, error=info))
-            case "compaction_end" if isinstance(said.result, dict):
-                before = said.result.get("tokensBefore")
-                summary = str(said.result.get("summary") or "")
+                info = reading.error_info(message.errorMessage or "")
+                self.emit(Retrying(attempt=message.attempt, delay_ms=message.delayMs, error=info))
+            case "compaction_end" if isinstance(message.result, dict):
+                before = message.result.get("tokensBefore")
+                summary = str(message.result.get("summary") or "")
                 self.emit(ContextCompacted(tokens_before=before or 0, tokens_after=0, summary=summary))
             case "extension_error":
-                self.emit(Warned(message=f"an extension of pi failed: {said.error}", code="agent"))
+                self.emit(Warned(message=f"an extension of pi failed: {message.error}", code="agent"))
 
     def _message(self, message: Any) -> None:
         if not isinstance(message, dict) or message.get("role") != "assistant":
@@ -170,14 +170,14 @@ class PiSession(DrivenSession):
         if not self._retried and self._work is not None:
             self.over(self._work.turn.ending("failed", reading.error_info(message)))
 
-    def _answered(self, said: PiMessage) -> None:
-        waiting = self._waiting.get(said.id or "")
+    def _answered(self, message: PiMessage) -> None:
+        waiting = self._waiting.get(message.id or "")
         if waiting is None or waiting.done():
             return
-        if said.success:
-            waiting.set_result(said.data)
+        if message.success:
+            waiting.set_result(message.data)
         else:
-            waiting.set_exception(RemoteError(f"pi refused {said.command}: {said.error or 'it gave no reason'}"))
+            waiting.set_exception(RemoteError(f"pi refused {message.command}: {message.error or 'it gave no reason'}"))
 
     # Tools
 
@@ -186,19 +186,19 @@ class PiSession(DrivenSession):
         kind = reading.KINDS.get(name, guessed.kind)
         return self.access(name, args, kind, guessed.paths, command=guessed.command, url=guessed.url)
 
-    async def _asked(self, said: PiMessage) -> None:
-        if said.type != QUESTION or said.method not in ("input", "confirm", "select", "editor"):
+    async def _asked(self, message: PiMessage) -> None:
+        if message.type != QUESTION or message.method not in ("input", "confirm", "select", "editor"):
             return
         answer: dict[str, Any] | None = None
-        if said.title == f"{MARK}instructions":
+        if message.title == f"{MARK}instructions":
             given = self.spec.instructions
             answer = {name: text for name, text in (("system", given.system), ("append", given.append)) if text}
-        elif said.title == f"{MARK}tool":
-            answer = await self._judge(msgspec.json.decode(said.placeholder or "{}"))
+        elif message.title == f"{MARK}tool":
+            answer = await self._judge(msgspec.json.decode(message.placeholder or "{}"))
         if answer is None:  # an extension of the person's own asks, and there is no one to show its dialog to
-            await self.peer.say(Command(type=ANSWER, id=said.id or "", cancelled=True))
+            await self.peer.say(Command(type=ANSWER, id=message.id or "", cancelled=True))
         else:
-            await self.peer.say(Command(type=ANSWER, id=said.id or "", value=msgspec.json.encode(answer).decode()))
+            await self.peer.say(Command(type=ANSWER, id=message.id or "", value=msgspec.json.encode(answer).decode()))
 
     async def _judge(self, asked: dict[str, Any]) -> dict[str, Any]:
         call, name, args = str(asked.get("call")), str(asked.get("tool")), asked.get("input")
@@ -213,27 +213,27 @@ class PiSession(DrivenSession):
         self.tool_started(call, name, access)
         return {"allow": True} if changed is None else {"allow": True, "input": changed}
 
-    def _output(self, said: PiMessage) -> None:
+    def _output(self, message: PiMessage) -> None:
         """It sends the whole output each time; only what is new is passed on."""
-        text, before = reading.text_of(said.partialResult), self._outputs.get(said.toolCallId, "")
-        if said.toolCallId in self._tools and text.startswith(before) and len(text) > len(before):
-            self._outputs[said.toolCallId] = text
-            self.emit(ToolOutput(call=said.toolCallId, text=text[len(before) :]))
+        text, before = reading.text_of(message.partialResult), self._outputs.get(message.toolCallId, "")
+        if message.toolCallId in self._tools and text.startswith(before) and len(text) > len(before):
+            self._outputs[message.toolCallId] = text
+            self.emit(ToolOutput(call=message.toolCallId, text=text[len(before) :]))
 
-    def _tool_ended(self, said: PiMessage) -> None:
-        call = said.toolCallId
-        name, args = self._calls.pop(call, (said.toolName, said.args))
+    def _tool_ended(self, message: PiMessage) -> None:
+        call = message.toolCallId
+        name, args = self._calls.pop(call, (message.toolName, message.args))
         self._outputs.pop(call, None)
         if call in self._denied:
             return
-        access, text = self._about(name, args), reading.text_of(said.result)
+        access, text = self._about(name, args), reading.text_of(message.result)
         self.tool_started(call, name, access)
         if name == "bash" and access.command is not None:
-            code = None if said.isError else 0
+            code = None if message.isError else 0
             self.emit(CommandRun(command=access.command, exit_code=code, output=text, call=call))
-        elif access.kind == "write" and not said.isError and access.paths:
-            self.emit(self._change(call, access, said.result))
-        self.tool_ended(call, text, not said.isError)
+        elif access.kind == "write" and not message.isError and access.paths:
+            self.emit(self._change(call, access, message.result))
+        self.tool_ended(call, text, not message.isError)
 
     def _change(self, call: str, access: Access, result: Any) -> FileChanged:
         existed = self._existed.pop(call, True)

@@ -130,8 +130,8 @@ class SidecarSession(BaseSession):
         self._peer: SidecarPeer | None = peer
         self._spent = Totals()
         self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
-        for told in abilities.not_kept(agent.name, CARDS[0].capabilities, spec):
-            self.emit(Warned(message=told, code="not_enforced"))
+        for gap in abilities.gaps(agent.name, CARDS[0].capabilities, spec):
+            self.emit(Warned(message=gap, code="not_enforced"))
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         peer = await self._ready()
@@ -176,12 +176,12 @@ class SidecarSession(BaseSession):
         order = work_order(self._spec, turn.prompt.text)
         incoming = SidecarIncoming(access_of)
         denied: TreadleError | None = None
-        told = failed = False
+        usage_reported = failed = False
         try:
             async for events in peer.run(order, str(uuid.uuid4())):
                 for made in [made for event in events for made in incoming.translate(event)]:
                     self._note(turn, made)
-                    told = told or isinstance(made, Usage)
+                    usage_reported = usage_reported or isinstance(made, Usage)
                     failed = failed or isinstance(made, Failed)
                     stopping = self._forbidden(made) or self._too_much(made)
                     if stopping is not None and denied is None:
@@ -195,7 +195,7 @@ class SidecarSession(BaseSession):
             self.emit(Warned(message=str(note), code="tolerated"))
         if denied is not None:
             raise denied
-        return self._finished(peer, turn, told=told, failed=failed)
+        return self._finished(peer, turn, usage_reported=usage_reported, failed=failed)
 
     def _note(self, turn: Turn, event: Event) -> None:
         if isinstance(event, Message):
@@ -219,11 +219,11 @@ class SidecarSession(BaseSession):
         decision = self._guard(access)
         return Denied(decision.reason) if decision.verdict == "deny" else None
 
-    def _finished(self, peer: SidecarPeer, turn: Turn, *, told: bool, failed: bool) -> TurnEnded:
+    def _finished(self, peer: SidecarPeer, turn: Turn, *, usage_reported: bool, failed: bool) -> TurnEnded:
         assert peer.final is not None
         receipt = peer.final.receipt
         used = receipt.usage
-        if not told and (used.input_tokens is not None or used.output_tokens is not None):
+        if not usage_reported and (used.input_tokens is not None or used.output_tokens is not None):
             counted = Usage(
                 input_tokens=used.input_tokens or 0,
                 output_tokens=used.output_tokens or 0,

@@ -101,9 +101,9 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
 
     async def _explained(self, error: RemoteProtocolError) -> RemoteProtocolError:
         """The error with the end of stderr, where a program that fails to start usually says why."""
-        said = (await self.child.last_words(0.2)).strip()
-        if said and error.hint is None:
-            error.hint = f"its last words: {said[-500:]}"
+        words = (await self.child.last_words(0.2)).strip()
+        if words and error.hint is None:
+            error.hint = f"its last words: {words[-500:]}"
         return error
 
     async def parted(self) -> TreadleError:

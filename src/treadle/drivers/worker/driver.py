@@ -20,7 +20,7 @@ from treadle.drivers.card import Card, Level
 from treadle.drivers.confined import decided, enclosure, is_sealed, started, watched
 from treadle.drivers.launch import Launch
 from treadle.drivers.worker import CARDS
-from treadle.drivers.worker.init import not_kept
+from treadle.drivers.worker.init import not_enforced
 from treadle.drivers.worker.peer import WorkerPeer
 from treadle.errors import ConfigError, LimitReached, MaxIterations, RemoteError, TimedOut
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, ToolStarted, TurnEnded, Usage, Warned
@@ -129,19 +129,19 @@ def _a_few_heartbeats(env: Mapping[str, str]) -> float:
     return 4 * max(interval, HEARTBEAT_MS) / 1000
 
 
-def _strings(told: Any) -> tuple[str, ...]:
-    return tuple(item for item in told if isinstance(item, str)) if isinstance(told, list) else ()
+def _strings(value: Any) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
 class WorkerSession(BaseSession):
     def __init__(self, name: str, spec: SessionSpec, worker: WorkerPeer, opened: InitOk) -> None:
-        told = opened.capabilities or {}
-        self._extensions = frozenset(_strings(told.get("extensions")))
+        capabilities = opened.capabilities or {}
+        self._extensions = frozenset(_strings(capabilities.get("extensions")))
         info = AgentInfo(
             name=name,
             version=opened.protocol_version or "",
             models=(spec.model,) if spec.model else (),
-            tools=_strings(told.get("enabled_tools")) or spec.tools.offered or (),
+            tools=_strings(capabilities.get("enabled_tools")) or spec.tools.offered or (),
             capabilities={**CARDS[0].capabilities, **_extended(self._extensions)},
             sealed=is_sealed(worker),
         )
@@ -150,15 +150,15 @@ class WorkerSession(BaseSession):
         self._worker = worker
         self._spent = Totals()
         self._sent: Send | None = None
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._failed = False
         self._blind = False
         """Whether it was reported that a limit cannot be enforced."""
         self._waiting: dict[str, asyncio.Future[bool]] = {}
         self._questions_out: set[asyncio.Task[None]] = set()
-        for limit in not_kept(spec, self._extensions):
+        for limit in not_enforced(spec, self._extensions):
             self.emit(Warned(message=f"{name} does not promise to keep {limit}", code="not_enforced"))
-        for gap in abilities.not_kept(name, info.capabilities, spec):
+        for gap in abilities.gaps(name, info.capabilities, spec):
             self.emit(Warned(message=gap, code="not_enforced"))
 
     async def _close(self) -> None:
@@ -174,7 +174,7 @@ class WorkerSession(BaseSession):
 
     async def _whole_turn(self, turn: Turn) -> TurnEnded:
         send = Send(id=new_id("send"), message=turn.prompt.text)
-        self._said, self._failed = [], False
+        self._texts, self._failed = [], False
         counted = self._spent.calls
         incoming = WorkerIncoming(send.id, access_of)
         seconds = self._spec.limits.max_seconds
@@ -193,7 +193,7 @@ class WorkerSession(BaseSession):
             self._sent = None
             for question in self._questions_out:
                 question.cancel()
-            turn.text = turn.text or "".join(self._said)
+            turn.text = turn.text or "".join(self._texts)
         if result.usage is not None and self._spent.calls == counted:
             self._count(turn, result.usage)
         return self._outcome(turn, result)
@@ -226,7 +226,7 @@ class WorkerSession(BaseSession):
 
     def _pass_on(self, event: Event, turn: Turn, send: Send, incoming: WorkerIncoming, limited: bool) -> None:
         if type(event) is TextDelta:
-            self._said.append(event.text)
+            self._texts.append(event.text)
             self.emit(event)
             return
         match event:
@@ -273,7 +273,7 @@ class WorkerSession(BaseSession):
             await worker.end()
 
     def _outcome(self, turn: Turn, result: SendResult) -> TurnEnded:
-        turn.text = result.response or "".join(self._said)
+        turn.text = result.response or "".join(self._texts)
         turn.iterations = result.iterations or turn.iterations
         self._warn_of_unreported()
         if result.status == "ok":

@@ -40,7 +40,7 @@ def init_config(spec: SessionSpec) -> InitConfig:
     )
 
 
-def not_kept(spec: SessionSpec, extensions: frozenset[str]) -> list[str]:
+def not_enforced(spec: SessionSpec, extensions: frozenset[str]) -> list[str]:
     """What was asked for and the worker has not promised. Limits are not here: we enforce those ourselves."""
     limits = {
         "the approval mode": spec.mode is not None and "approval_mode" not in extensions,

@@ -28,8 +28,8 @@ class WorkerPeer(Peer[Any, AnyRequest]):
                 if isinstance(item, InitOk):
                     return item
                 if isinstance(item, SendResult):
-                    said = item.error.message if item.error else "no reason given"
-                    raise await self.blame(RemoteError, f"refused to start a session: {said}")
+                    reason = item.error.message if item.error else "no reason given"
+                    raise await self.blame(RemoteError, f"refused to start a session: {reason}")
                 await self.wrong(item)
 
     async def _accepted(self, answer: InitOk, version: str) -> InitOk:

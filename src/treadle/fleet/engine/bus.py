@@ -379,15 +379,15 @@ class Bus:
             if done.done() or limit.expired():
                 return
             limit.reschedule(loop.time() + patience)  # a part of the answer: it is only slow
-            said = headers.get("Description", "")
-            if status == "404" and "multi_last" in request and said != _NONE:
-                done.set_exception(_BrokenOff(f"the engine could not read what it had found: {said}"))
+            description = headers.get("Description", "")
+            if status == "404" and "multi_last" in request and description != _NONE:
+                done.set_exception(_BrokenOff(f"the engine could not read what it had found: {description}"))
             elif status in ("204", "404"):
                 done.set_result(None)
             elif status == "413":
                 done.set_exception(_TooMany("more keys match than the engine reads at once"))
             elif status:
-                done.set_exception(StorageError(f"the engine refused to read: {said or status}"))
+                done.set_exception(StorageError(f"the engine refused to read: {description or status}"))
             elif not headers.get("KV-Operation") and not headers.get("Nats-Marker-Reason"):
                 key = headers["Nats-Subject"].removeprefix(PREFIX)
                 found.append(Entry(key, message.data, int(headers["Nats-Sequence"])))

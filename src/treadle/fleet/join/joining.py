@@ -43,13 +43,13 @@ async def join(
     try:
         role = f"worker:{given.name}"
         settings = node.NodeSettings(name=given.name, slots=slots, labels=labels, role=role, schedule=False)
-        kept = await asyncio.to_thread(services.start_node, settings) if service else ""
-        if not kept:
+        unit = await asyncio.to_thread(services.start_node, settings) if service else ""
+        if not unit:
             up.start_node(settings)
         await up.await_scheduler(bus, given.name)
     finally:
         await bus.close()
-    return given.name, kept or "a process of its own"
+    return given.name, unit or "a process of its own"
 
 
 async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:

@@ -94,8 +94,8 @@ def add(
         say(f"tunnel  {machine.where} port {port} leads to the engine here")
     words = ["--service", "--patience=60", "--slots", str(slots), *(f"--label={label}" for label in labels)]
     script = f'PATH="$HOME/{bringing.PLACE}/bin:$PATH"; treadle fleet join - {shlex.join(words)} 2>&1'
-    told = machine.run(script, stdin=invitations.invite(name, url=address, may=may).encode() + b"\n")
-    say(told.strip().splitlines()[-1] if told.strip() else f"{name} has joined")
+    output = machine.run(script, stdin=invitations.invite(name, url=address, may=may).encode() + b"\n")
+    say(output.strip().splitlines()[-1] if output.strip() else f"{name} has joined")
     return name
 
 

@@ -121,8 +121,8 @@ class Checkpoints:
 
     def look(self, event: AnyEvent) -> None:
         if isinstance(event, ToolStarted):
-            said = f"{event.name} {event.command or ' '.join(event.paths)}".strip()
-            self._done = [*self._done, self._attempt.redactor.text(said)[:200]][-DONE_MAX:]
+            action = f"{event.name} {event.command or ' '.join(event.paths)}".strip()
+            self._done = [*self._done, self._attempt.redactor.text(action)[:200]][-DONE_MAX:]
         elif isinstance(event, Message) and event.text.strip():
             self._words = self._attempt.redactor.text(event.text)[-2000:]
         if isinstance(event, ToolEnded | TurnEnded | Message):

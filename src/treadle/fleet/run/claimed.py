@@ -49,7 +49,7 @@ class Claimed:
             if decided.verdict == "deny" or access.kind != "write":
                 return decided
             held = self.holders(self._inside(access.paths))
-            return Decision(verdict="deny", reason=_said(held), by="claim") if held else decided
+            return Decision(verdict="deny", reason=_description(held), by="claim") if held else decided
 
         return judge
 
@@ -63,7 +63,7 @@ class Claimed:
         def check() -> None:
             held = self.holders(self._dirty() - before)
             if held:
-                raise Denied(f"the command changed what it may not: {_said(held)}", hint="put it back")
+                raise Denied(f"the command changed what it may not: {_description(held)}", hint="put it back")
 
         return check
 
@@ -71,10 +71,10 @@ class Claimed:
         """What differs from the start. Only looked at where another order holds something."""
         return self._differing() if self.others else set()
 
-    def collisions(self, told: Mapping[str, Any]) -> str:
+    def collisions(self, reported: Mapping[str, Any]) -> str:
         """New findings of the radar in words for the agent; empty when there is nothing new."""
         new = []
-        for order, files in told.items():
+        for order, files in reported.items():
             mark = (order, tuple(files))
             if mark not in self._warned:
                 self._warned.add(mark)
@@ -87,6 +87,6 @@ class Claimed:
         )
 
 
-def _said(held: Mapping[str, list[str]]) -> str:
-    told = [f"{', '.join(paths[:LISTED])} is claimed by order {order}" for order, paths in held.items()]
-    return "; ".join(told)
+def _description(held: Mapping[str, list[str]]) -> str:
+    claims = [f"{', '.join(paths[:LISTED])} is claimed by order {order}" for order, paths in held.items()]
+    return "; ".join(claims)

@@ -49,8 +49,8 @@ async def prepare(attempt: RunningAttempt, source: str) -> Before:
         if (found := await _from_this_machine(attempt, order, number, source)) is not None:
             return found
         key = await attempt.session_key(order)
-        if (kept := await fetch(attempt.bus, node, order, number, key)) is not None:
-            return await _from_store(attempt, kept, source)
+        if (checkpoint := await fetch(attempt.bus, node, order, number, key)) is not None:
+            return await _from_store(attempt, checkpoint, source)
     tree = await asyncio.to_thread(attempt.prepare, source)
     return Before(how="brief" if attempt.earlier else "", tree=tree)
 
@@ -107,37 +107,37 @@ def _inside(pid: int, place: str) -> bool:
     return cwd == place or cwd.startswith(place + "/")
 
 
-async def _from_store(attempt: RunningAttempt, kept: Checkpoint, source: str) -> Before:
+async def _from_store(attempt: RunningAttempt, checkpoint: Checkpoint, source: str) -> Before:
     """Take it from the object store."""
     spec = attempt.spec
-    left = trees.Left(head=kept.head or kept.start, commit=kept.commit, start=kept.start)
-    restored = bool(kept.commit) and kept.start == (spec.base or kept.start)
+    left = trees.Left(head=checkpoint.head or checkpoint.start, commit=checkpoint.commit, start=checkpoint.start)
+    restored = bool(checkpoint.commit) and checkpoint.start == (spec.base or checkpoint.start)
     try:
-        tree = await asyncio.to_thread(attempt.prepare, source, "", left if restored else None, kept.bundle)
+        tree = await asyncio.to_thread(attempt.prepare, source, "", left if restored else None, checkpoint.bundle)
     except (WorkspaceError, StorageError):
         if not restored:
             raise
         restored = False
         tree = await asyncio.to_thread(attempt.prepare, source)
-    goes_on = bool(kept.session) and kept.agent == spec.agent and attempt.can_resume
+    goes_on = bool(checkpoint.session) and checkpoint.agent == spec.agent and attempt.can_resume
     # A session that remembers changes which are not there would build on nothing.
-    if goes_on and (restored or kept.commit in ("", kept.start) or bool(spec.continues)):
-        goes_on = await asyncio.to_thread(transcripts.put_back, kept.files, spec.agent, tree.root, os.environ)
+    if goes_on and (restored or checkpoint.commit in ("", checkpoint.start) or bool(spec.continues)):
+        goes_on = await asyncio.to_thread(transcripts.put_back, checkpoint.files, spec.agent, tree.root, os.environ)
     else:
         goes_on = False
     return Before(
         how="session" if goes_on else "brief",
-        session=kept.session,
+        session=checkpoint.session,
         fork=attempt.can_fork,
-        cwd=kept.cwd,
-        words=kept.words,
-        done=kept.done,
+        cwd=checkpoint.cwd,
+        words=checkpoint.words,
+        done=checkpoint.done,
         restored=restored,
         tree=tree,
     )
 
 
-def told(attempt: RunningAttempt, before: Before, brief: str) -> str:
+def first_message(attempt: RunningAttempt, before: Before, brief: str) -> str:
     """The first message to the agent: the task, or how to continue from what was done before."""
     spec = attempt.spec
     failed, lost = _not_verified(attempt), _ends(attempt)
@@ -147,8 +147,8 @@ def told(attempt: RunningAttempt, before: Before, brief: str) -> str:
     parts = [spec.task, brief] if brief else [spec.task]
     if spec.comments:
         where = "its files are as that left them" if spec.base else "its files may be as that left them"
-        said = spec.comments if spec.by == TRAIN else f"A reviewer says:\n\n{spec.comments}"
-        parts.append(f"This was done before, and {where}. {said}")
+        review = spec.comments if spec.by == TRAIN else f"A reviewer says:\n\n{spec.comments}"
+        parts.append(f"This was done before, and {where}. {review}")
     if failed:
         parts.append(f"This was done before. {files} {failed}")
     elif lost:
@@ -193,6 +193,6 @@ def _not_verified(attempt: RunningAttempt) -> str:
     last = attempt.earlier[-1] if attempt.earlier else None
     if last is None or last.fault != "verify":
         return ""
-    said = f"It printed, the last of it:\n\n{last.output.strip()}" if last.output.strip() else "It printed nothing."
+    printed = f"It printed, the last of it:\n\n{last.output.strip()}" if last.output.strip() else "It printed nothing."
     check = f"The work was checked with `{attempt.spec.verify}`, which failed."
-    return f"{check} {said}\n\nFix what is wrong, so that the check passes."
+    return f"{check} {printed}\n\nFix what is wrong, so that the check passes."

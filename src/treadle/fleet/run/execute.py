@@ -138,17 +138,17 @@ class Execution:
         self.checkpoints.look(event)
         self.typed.look(event)
         if isinstance(event, ToolStarted):
-            told = self.attempt.redactor.text(f"{event.name} {event.command or ' '.join(event.paths)}".strip())[:200]
-            self._tools[event.call] = told
+            action = self.attempt.redactor.text(f"{event.name} {event.command or ' '.join(event.paths)}".strip())[:200]
+            self._tools[event.call] = action
             call = f"{event.name} {event.command} {event.args!r}"
             self._repeats = self._repeats + 1 if call == self._last_call else 1
             self._last_call = call
-            self._do(told)
+            self._do(action)
         elif isinstance(event, ToolEnded):
             self._tools.pop(event.call, None)
             self._do("model")
         elif isinstance(event, Usage):
-            await self.meter.told(event)
+            await self.meter.count(event)
         elif isinstance(event, TurnEnded):
             self._last_turn = event
             await self.messages.turn_ended()
@@ -262,7 +262,7 @@ class Execution:
             self._do("a terminal")
             self.checkpoints.opened("terminal")
             self.checkpoints.start()
-            words = continuing.told(self.attempt, self.before, self.brief)
+            words = continuing.first_message(self.attempt, self.before, self.brief)
             ended = await interactive.run(self.attempt, words, self.seen_in_terminal, self.questions)
             await self.keep_result(ended.result)
             return replace(ended, result=self.result, used=self.used, approvals=self.questions.given)
@@ -312,7 +312,7 @@ class Execution:
         from treadle.workspace.prepared import WorkspaceMode
 
         assert self.attempt.tree is not None
-        words = [continuing.told(self.attempt, self.before, self.brief), await self.questions.before()]
+        words = [continuing.first_message(self.attempt, self.before, self.brief), await self.questions.before()]
         order = make_order(
             "\n\n".join(filter(None, words)),
             self.attempt.root,
@@ -390,11 +390,11 @@ class Execution:
         if problem := await self.keep_finished(result):
             return Ended(outcome="failed", why=problem, reason="storage_error", fault="ours", used=self.used)
         text = encode_receipt(receipt)
-        kept: Any = msgspec.Raw(text)
+        stored: Any = msgspec.Raw(text)
         if len(text) > RECEIPT_MAX:
             name = self.attempt.object_name("receipt")
             await objects.put(self.attempt.bus, name, self.attempt.redacted(text))
-            kept = {"object": name}
+            stored = {"object": name}
         cancelled = self.attempt.stopped is not None and self.attempt.stopped.code == "cancelled"
         state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"
         failure = reasons.not_verified(self.spec.verify) if verified is False else ""
@@ -411,7 +411,7 @@ class Execution:
             output=output[-OUTPUT_MAX:],
             used=self.used,
             result=self.result,
-            receipt=kept,
+            receipt=stored,
             approvals=self.questions.given,
         )
 
@@ -437,8 +437,8 @@ class Execution:
             title = f"{self.attempt.job.order.title}\n\nOrder {self.spec.id}, attempt {self.attempt.job.attempt}."
             await self.checkpoints.keep()
             left = await asyncio.to_thread(taker.commit, await taker.head(), title)
-            told, patch = await asyncio.to_thread(taker.result, left)
-            self.result |= told
+            fields, patch = await asyncio.to_thread(taker.result, left)
+            self.result |= fields
             self._compare_with_claims()
             if left.commit != taker.tree.start:
                 await self._store_result(patch, await asyncio.to_thread(taker.bundle, left.commit))
@@ -473,11 +473,11 @@ class Execution:
             tree, taker = self.attempt.tree, self.attempt.taker
             await asyncio.to_thread(trees.settle, tree, taker, self.spec.id, self.result, counted=counted)
             if counted and self.attempt.tree.source:
-                kept = self.result.get("capsule") or {}
-                await asyncio.to_thread(frugal.leave, self.spec, self.attempt.tree.source, kept, self.used)
+                capsule = self.result.get("capsule") or {}
+                await asyncio.to_thread(frugal.leave, self.spec, self.attempt.tree.source, capsule, self.used)
         self.attempt.locks.close()
 
 
 def _last_words(receipt: Receipt) -> str:
-    said = [event.text for event in receipt.trace if isinstance(event, AssistantSaid)]
-    return said[-1][-2000:] if said else ""
+    texts = [event.text for event in receipt.trace if isinstance(event, AssistantSaid)]
+    return texts[-1][-2000:] if texts else ""

@@ -45,29 +45,29 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
     options = ["--foreground", "--id", place.id, "--workdir", attempt.root, "--linger", "0"]
     record = os.path.join(attempt.directory, "terminal.cast")
     argv = terminals.treadle("run", *options, "--record", record, "--", *command(spec.agent))
-    kept = await terminals.start(argv, place)
+    terminal = await terminals.start(argv, place)
     try:
         await _type(place, words)
         watching = asyncio.create_task(_watch(seen, place.sock, TerminalQuestions(questions, place.sock)))
         stopping = asyncio.create_task(attempt.stopping.wait())
-        ending = asyncio.create_task(kept.wait())
+        ending = asyncio.create_task(terminal.wait())
         await asyncio.wait({stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
         for task in (watching, stopping, ending):
             task.cancel()
         await asyncio.gather(watching, stopping, ending, return_exceptions=True)
     finally:
-        await kept.stop()
+        await terminal.stop()
     stopped = attempt.stopped
     check = await _check(attempt) if spec.verify and stopped is None else None
-    result = {"verified": None if check is None else check.ok, "exit_code": kept.exit_code, "terminal": True}
+    result = {"verified": None if check is None else check.ok, "exit_code": terminal.exit_code, "terminal": True}
     if stopped is not None:
         outcome, why, reason = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped), stopped.code
     elif check is not None and not check.ok:
         why = reasons.not_verified(spec.verify)
         output = check.output_tail[-OUTPUT_MAX:]
         return Ended(outcome="failed", why=why, reason=VERIFY, fault="verify", output=output, result=result)
-    elif kept.exit_code:
-        outcome, why, reason = "failed", f"the program ended with code {kept.exit_code}", "agent_failed"
+    elif terminal.exit_code:
+        outcome, why, reason = "failed", f"the program ended with code {terminal.exit_code}", "agent_failed"
     else:
         outcome, why, reason = "done", "", ""
     return Ended(outcome=outcome, why=why, reason=reason, result=result)

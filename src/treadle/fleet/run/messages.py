@@ -45,30 +45,30 @@ class Messages:
             while True:
                 for message in await pull.next(30.0):
                     key = message.subject.removeprefix("$KV.fleet.")
-                    if message.data and (said := read_as(SayRecord, message.data, key)).state == "queued":
-                        await self._give(key, said, message.metadata.sequence.stream)
+                    if message.data and (record := read_as(SayRecord, message.data, key)).state == "queued":
+                        await self._give(key, record, message.metadata.sequence.stream)
         except TreadleError:
             pass  # nothing more can be said to it
         finally:
             await pull.close()
 
-    async def _give(self, key: str, said: SayRecord, revision: int) -> None:
-        bus, text, when = self._attempt.bus, said.text, said.when
+    async def _give(self, key: str, record: SayRecord, revision: int) -> None:
+        bus, text, when = self._attempt.bus, record.text, record.when
         if when == "turn":
             return  # it is read when the turn has ended, and can be changed until then
-        taken = await self._take(key, said, revision)
+        taken = await self._take(key, record, revision)
         if taken is None:
             return
         try:
             done = when != "now" and await self._steer(text) or await self._say_next(text, now=when == "now")
-            became = replace(taken, state="in turn") if done else replace(said, when="turn")  # no turn to tell yet
+            became = replace(taken, state="in turn") if done else replace(record, when="turn")  # no turn to tell yet
         except Unsupported as error:
             became = replace(taken, state="refused", why=str(error))
         await bus.put(key, encode(became))
 
-    async def _take(self, key: str, said: SayRecord, revision: int) -> SayRecord | None:
+    async def _take(self, key: str, record: SayRecord, revision: int) -> SayRecord | None:
         """Mark it before giving it to the agent: what the agent has heard can no longer be changed."""
-        taken = replace(said, state="delivered", attempt=self._attempt.job.attempt, delivered=time.time())
+        taken = replace(record, state="delivered", attempt=self._attempt.job.attempt, delivered=time.time())
         try:
             await self._attempt.bus.put(key, encode(taken), expect=revision)
         except Stale:
@@ -80,9 +80,9 @@ class Messages:
         bus, name = self._attempt.bus, self._attempt.spec.id
         try:
             for key, entry in sorted((await bus.named([f"say.{name}.*"])).items()):
-                said: SayRecord = read_as(SayRecord, entry.value, key)
-                taken = await self._take(key, said, entry.revision) if said.state == "queued" else None
-                if taken is not None and await self._say_next(said.text, now=False):
+                record: SayRecord = read_as(SayRecord, entry.value, key)
+                taken = await self._take(key, record, entry.revision) if record.state == "queued" else None
+                if taken is not None and await self._say_next(record.text, now=False):
                     await bus.put(key, encode(replace(taken, state="in turn")))
         except TreadleError:
             pass  # the engine is away: this was the last turn

@@ -25,7 +25,7 @@ class Meter:
         self._marks: list[Used] = []
         """What the session had used when the run began, and before its last call."""
 
-    async def told(self, event: Usage) -> None:
+    async def count(self, event: Usage) -> None:
         self.used = self.used.plus(
             Used(
                 input_tokens=event.input_tokens,

@@ -69,8 +69,8 @@ class Questions:
             pass  # the agent no longer waits for it
 
     def _note(self, text: str, tool: str | None, command: str | None, answer: Answer) -> None:
-        told = {"text": text, "tool": tool, "command": command, "decision": answer.decision}
-        self.given.append({**told, "by": answer.by, "said": answer.text, "at": time.time()})
+        asked = {"text": text, "tool": tool, "command": command, "decision": answer.decision}
+        self.given.append({**asked, "by": answer.by, "said": answer.text, "at": time.time()})
 
     async def settle(self, content: AgentQuestion) -> Answer:
         """Ask people something that is no event of a session. Cancelled when it is over without their answer."""
@@ -168,10 +168,10 @@ class Questions:
         if not given.stands:
             return ""
         what = asked.command or asked.text or asked.tool
-        said = f" with the words: {given.text}" if given.text else ""
+        words = f" with the words: {given.text}" if given.text else ""
         if given.decision == "allow":
-            return f"You had asked for permission: {what}. It was given{said}. Do it now if it is still needed."
-        return f"You had asked for permission: {what}. It was refused{said}. Do without it."
+            return f"You had asked for permission: {what}. It was given{words}. Do it now if it is still needed."
+        return f"You had asked for permission: {what}. It was refused{words}. Do without it."
 
     async def _park(self) -> None:
         """Give the slot back when no one answers for a while; the session continues when someone has."""

@@ -108,7 +108,7 @@ class Runner:
         self.attempt.may_go_on.set()
         self.execution.kill()
 
-    async def _told(self, subject: str, data: bytes) -> bytes | None:
+    async def _on_message(self, subject: str, data: bytes) -> bytes | None:
         """`fleet.tell.NODE.ORDER`: what cannot wait for the next beat."""
         instruction: AnyInstruction = read_message(subject, data)
         match instruction:
@@ -134,7 +134,7 @@ class Runner:
     # The run...
 
     async def run(self) -> None:
-        told = await self.bus.serve(f"fleet.tell.{self.job.node}.{self.job.spec.id}", self._told)
+        subscription = await self.bus.serve(f"fleet.tell.{self.job.node}.{self.job.spec.id}", self._on_message)
         await self.attempt.report(AttemptStarted)
         beating = asyncio.create_task(self._beat())
         try:
@@ -144,7 +144,7 @@ class Runner:
         finally:
             await tasks.end([beating])
             with contextlib.suppress(Exception):
-                await told.unsubscribe()
+                await subscription.unsubscribe()
 
     def leave(self) -> None:
         """Give the order back, so that another runner continues it."""

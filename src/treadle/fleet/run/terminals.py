@@ -135,11 +135,11 @@ class OrderTerminals:
             return log.warning("a client had the engine send something on %s: refused", message.subject)
         try:
             order = message.subject.rpartition(".")[2]
-            said = await self._do(order, read_message(message.subject, message.data))
+            answer = await self._do(order, read_message(message.subject, message.data))
         except (TreadleError, OSError, ValueError) as error:
-            said = TerminalAnswer(error=str(error) or "it failed")
+            answer = TerminalAnswer(error=str(error) or "it failed")
         try:
-            await message.respond(encode(said))
+            await message.respond(encode(answer))
         except Exception:  # the one who asked is gone, or the engine is
             log.debug("no one hears the answer about a terminal")
 

@@ -19,8 +19,8 @@ from treadle.io.opening import opened
 from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
 from treadle.workspace import checkouts, exchange, private_git, remotes, taking
+from treadle.workspace.base_refs import forget, keep
 from treadle.workspace.copied import bring_files, files_under
-from treadle.workspace.kept_base import forget, keep
 from treadle.workspace.look import Look
 from treadle.workspace.prepared import Origin
 from treadle.workspace.store import LONG, Store, lending
@@ -200,11 +200,11 @@ class WorkTaker:
         """What the agent has committed, brought into the store: a descendant of the start, or the start itself."""
         import asyncio
 
-        said = await asyncio.to_thread(_said_head, self.tree.top)
-        if said in (self.tree.start, ""):
+        mark = await asyncio.to_thread(_head_mark, self.tree.top)
+        if mark in (self.tree.start, ""):
             return self.tree.start
-        if said != self._taken[0]:
-            self._taken = (said, await self._commits())
+        if mark != self._taken[0]:
+            self._taken = (mark, await self._commits())
         return self._taken[1]
 
     async def _commits(self) -> str:
@@ -254,7 +254,7 @@ class WorkTaker:
         after = self._tree(left.commit)
         deltas = self.store.deltas(self._start, after)
         stat = self.store.git("diff-tree", "--shortstat", "--find-renames", self._start, after).stdout.decode().strip()
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "base": self.tree.start,
             "commit": left.commit,
             "tree": after,
@@ -263,11 +263,11 @@ class WorkTaker:
             "stat": stat,
         }
         if odd := [f"{one.path}: {one.note}" for one in (self._look.oddities if self._look is not None else ())]:
-            told["odd"] = odd[:CHANGED_MAX]
-        return told, self.store.patch(self._start, after)[:PATCH_MAX]
+            fields["odd"] = odd[:CHANGED_MAX]
+        return fields, self.store.patch(self._start, after)[:PATCH_MAX]
 
 
-def _said_head(top: str) -> str:
+def _head_mark(top: str) -> str:
     """What the agent's git directory says is checked out, in words that change when it does. Read as data."""
     try:
         text = _small(top, "HEAD")
@@ -300,7 +300,7 @@ def settle(tree: WorkTree, taker: WorkTaker | None, order: str, result: Mapping[
     with contextlib.suppress(TreadleError):
         if counted and result.get("commit"):
             _name_branch(tree, taker, branch_name(order), str(result["commit"]))
-        elif not counted and (taker.dirty() or _said_head(tree.top) != tree.start):
+        elif not counted and (taker.dirty() or _head_mark(tree.top) != tree.start):
             return
         remove_tree(tree.top)
         remove_tree(tree.store)
@@ -318,7 +318,7 @@ def _name_branch(tree: WorkTree, taker: WorkTaker, branch: str, commit: str) -> 
     user.run("update-ref", "-m", "treadle: the order is done", ref, commit, old or "0" * len(commit))
 
 
-def remove_kept(directory: str, tree: WorkTree) -> None:
+def remove_leftovers(directory: str, tree: WorkTree) -> None:
     """Remove what an ended attempt has left in its directory; also a `git worktree` of release 0.1."""
     remove_tree(os.path.join(directory, "work"))
     remove_tree(os.path.join(directory, "store"))

@@ -216,8 +216,8 @@ class Book:
         """The runner's final report on its attempt."""
         outcome, why, used = report.outcome, report.why, report.used
         names = ("outcome", "why", "reason", "used", "resumed", "fault", "output")
-        told = {name: getattr(report, name) for name in names}
-        attempts = self._last_attempt(row, ended=self.wall(), **told)
+        fields = {name: getattr(report, name) for name in names}
+        attempts = self._last_attempt(row, ended=self.wall(), **fields)
         self.spend(row, used)
         total = row.order.used.plus(used)
         self.change(row, attempts=attempts, used=total, counted=Used())

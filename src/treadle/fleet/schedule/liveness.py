@@ -82,7 +82,7 @@ def _evidence(found: Why, activity: RunActivity, problem: str, now: float) -> li
     return [*facts, found.over_budget] if found.over_budget else facts
 
 
-def told(found: Why) -> list[str]:
+def as_lines(found: Why) -> list[str]:
     """The same for a person, one line for each fact."""
     lines = [f"state     {found.state}" + (f": {found.why}" if found.why else "")]
     if found.waits:

@@ -44,8 +44,8 @@ async def apply(book: Book, cleaning: Cleaning, request: AnyRequest) -> None:
             book.change_control(drained=with_entry(control.drained, request.node, None))
         case BudgetRequest():
             old = control.budgets.get(request.scope, Budget())
-            told = {name: getattr(request, name) for name in ("usd", "tokens", "share")}
-            new = replace(old, **{name: value for name, value in told.items() if value is not UNSET})
+            given = {name: getattr(request, name) for name in ("usd", "tokens", "share")}
+            new = replace(old, **{name: value for name, value in given.items() if value is not UNSET})
             book.change_control(budgets=with_entry(control.budgets, request.scope, new))
         case LimitRequest():
             book.change_control(limits=with_entry(control.limits, request.scope, request.most))

@@ -174,12 +174,12 @@ class Scheduler:
         try:
             while True:
                 self.wake.clear()
-                specs, said = [await pull.ready() for pull in inputs]
-                if not specs and not said:
+                specs, asked = [await pull.ready() for pull in inputs]
+                if not specs and not asked:
                     await self._wait()
-                    specs, said = [await pull.ready() for pull in inputs]
-                given = [*specs, *said]
-                await self._take(specs, said)
+                    specs, asked = [await pull.ready() for pull in inputs]
+                given = [*specs, *asked]
+                await self._take(specs, asked)
                 now = time.monotonic()
                 if now - ticked > self.lease / 8:
                     # Where our process stood still, what the runners said meanwhile is read first.
@@ -278,12 +278,12 @@ class Scheduler:
 
     # What comes in...
 
-    async def _take(self, specs: list[Msg], said: list[Msg]) -> None:
+    async def _take(self, specs: list[Msg], asked: list[Msg]) -> None:
         for message in specs:
             if message.headers and message.headers.get("KV-Operation"):
                 continue
             await self._take_spec(message)
-        for message in said:
+        for message in asked:
             try:
                 heard = read_message(message.subject, message.data)
                 if isinstance(heard, RunReport):

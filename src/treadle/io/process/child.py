@@ -139,7 +139,7 @@ class Child:
         self.tail = Tail()
         self.beside: list[Callable[[], None]] = []
         """Functions that close what else belongs to it."""
-        self.exceeded: Callable[[str], str] = lambda said: ""
+        self.exceeded: Callable[[str], str] = lambda output: ""
         """Which limit it came up to, in words, by what it printed and otherwise; empty if none."""
         self._reading_tail: asyncio.Task[None] | None = None
         self._changed = Waiting()

@@ -45,7 +45,7 @@ async def _tell(child: Child, message: bytes) -> None:
 
 async def _hear(child: Child) -> str:
     """The beginning of its stdout; the rest is read, so that it can continue, and dropped."""
-    kept = b""
+    output = b""
     while data := await child.stdio.read():
-        kept += data[: OUTPUT_CAP - len(kept)]
-    return kept.decode(errors="replace")
+        output += data[: OUTPUT_CAP - len(output)]
+    return output.decode(errors="replace")

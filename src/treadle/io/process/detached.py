@@ -31,18 +31,18 @@ def detach(
     With `ready`, wait until it calls `say_ready` or writes anything to its stdout. If it ends before that, it could not
     start, and the last line of its log says why. Blocks; raises as `tree.spawn` does.
     """
-    heard, told = os.pipe()
+    heard, report = os.pipe()
     try:
-        pid = _start(argv, env, cwd, told, log, fds)
-        os.close(told)
-        told = -1
+        pid = _start(argv, env, cwd, report, log, fds)
+        os.close(report)
+        report = -1
         if ready and not os.read(heard, 1):
             raise LocalError(f"{argv[0]} ended before it was at work: {_last_line(log) or 'it left no word'}")
         return pid
     finally:
         os.close(heard)
-        if told >= 0:
-            os.close(told)
+        if report >= 0:
+            os.close(report)
 
 
 _DAEMON = """
@@ -104,5 +104,5 @@ def _last_line(path: str | None) -> str:
     if path is None:
         return ""
     lines, torn = files.read_lines(path)
-    said = [line for line in (*lines, torn) if line.strip()]
-    return said[-1].decode(errors="replace").removeprefix("treadle: ")[:500] if said else ""
+    filled = [line for line in (*lines, torn) if line.strip()]
+    return filled[-1].decode(errors="replace").removeprefix("treadle: ")[:500] if filled else ""

@@ -230,7 +230,7 @@ class WaitingReaper:
         env: Mapping[str, str],
         cwd: str,
         terminal: int,
-        kept: Sequence[int] = (),
+        inherited: Sequence[int] = (),
         afterwards: Sequence[str] = (),
     ) -> Tree:
         """Start a command on a terminal: a pty's slave side becomes its standard streams and controlling terminal.
@@ -239,10 +239,10 @@ class WaitingReaper:
         descriptors `kept` as 3, 4 and so on, and the pids that had to be killed as its last argument. If the reaper is
         killed, its processes become our children: reap with `waitpid(-1)`, and see `strays.py`.
         """
-        message = {**request(argv, env, cwd, True), "kept": len(kept)}
+        message = {**request(argv, env, cwd, True), "kept": len(inherited)}
         message["afterwards"] = [os.fsencode(part) for part in afterwards]
         body = frame(reaper.START, marshal.dumps(message))
-        sent = socket.send_fds(self._control, [body], [terminal, *kept])
+        sent = socket.send_fds(self._control, [body], [terminal, *inherited])
         if sent < len(body):
             self._control.sendall(body[sent:])
         held = Tree(self._control, list(argv))

@@ -76,9 +76,9 @@ def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> NoReturn:
     raise failure
 
 
-def close_all_but(kept: list[int]) -> None:
+def close_all_but(inherited: list[int]) -> None:
     for name in os.listdir("/dev/fd"):
-        if int(name) not in kept:
+        if int(name) not in inherited:
             try:
                 os.close(int(name))
             except OSError:

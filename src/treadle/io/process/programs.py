@@ -65,13 +65,13 @@ def path_outside() -> str:
     An activated environment of a project is often first on PATH, and a program that works on what agents have made
     must not be one that they have made.
     """
-    kept, distrusted = [], tuple(_distrusted)  # other threads add to it
+    trusted, distrusted = [], tuple(_distrusted)  # other threads add to it
     for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
         real = os.path.realpath(place)
         inside = any(_is_under(real, one) for one in distrusted) or _checkout_around(real) is not None
         if os.path.isabs(place) and not inside:
-            kept.append(place)
-    return os.pathsep.join(kept)
+            trusted.append(place)
+    return os.pathsep.join(trusted)
 
 
 def _checkout_around(place: str) -> str | None:
@@ -196,13 +196,13 @@ def reading_program(
         given.write(stdin)
         given.seek(0)
         process = _started(argv, cwd, env, given, subprocess.DEVNULL)
-    ended, told, timeout = threading.Event(), stopping.told(), stopping.at_most(timeout)
+    ended, stopped, timeout = threading.Event(), stopping.stop_requested(), stopping.at_most(timeout)
 
     def look() -> None:
         left = timeout
         while not ended.wait(LOOK_SECONDS):
             left -= LOOK_SECONDS
-            if told() or left <= 0:
+            if stopped() or left <= 0:
                 _kill(process)
                 return
 
@@ -221,27 +221,27 @@ def reading_program(
 
 
 def _hear(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes]:
-    if not stopping.may_be_told():
+    if not stopping.can_be_stopped():
         return process.communicate(stdin, timeout)
     import threading
 
     ended = threading.Event()
 
-    def look(told: Callable[[], bool]) -> None:
+    def look(stopped: Callable[[], bool]) -> None:
         while not ended.wait(LOOK_SECONDS):
-            if told():
+            if stopped():
                 _kill(process)
                 return
 
-    looking = threading.Thread(target=look, args=(stopping.told(),), daemon=True)
+    looking = threading.Thread(target=look, args=(stopping.stop_requested(),), daemon=True)
     looking.start()
     try:
-        said = process.communicate(stdin, timeout)
+        output = process.communicate(stdin, timeout)
     finally:
         ended.set()
         looking.join()
     stopping.check()
-    return said
+    return output
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -91,7 +91,7 @@ def live(
     request: dict[str, Any],
     owner: int,
     stdio: list[int],
-    kept: Sequence[int] = (),
+    inherited: Sequence[int] = (),
     orders: Sequence[tuple[int, bytes]] = (),
     *,
     signals_held: bool = True,
@@ -105,7 +105,7 @@ def live(
     """
     code = 1
     try:
-        launch.close_all_but([0, 1, 2, owner, *stdio, *kept])
+        launch.close_all_but([0, 1, 2, owner, *stdio, *inherited])
         reaper = Reaper(owner, outlives=request["detached"])
         mark(b"treadle-reaper", parent=keeper)
         if signals_held:
@@ -118,7 +118,7 @@ def live(
             if _library:
                 _library[0].prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)  # a parent that is still dying would end us with it
             signals.reset()
-            for target, fd in enumerate(kept, 3):  # ascending: each is at its target number or above it
+            for target, fd in enumerate(inherited, 3):  # ascending: each is at its target number or above it
                 os.dup2(fd, target)
             killed = b",".join(b"%d" % pid for pid, _ in reaper.killed)
             os.execve(request["afterwards"][0], [*request["afterwards"], killed], request["env"])

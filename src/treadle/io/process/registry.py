@@ -17,7 +17,7 @@ from treadle.io.process.reaper import leave_note
 FORMAT = b"1"
 
 
-class Kept:
+class KeeperTree:
     """One tree. `pid` is the command itself, which may have ended before those it started."""
 
     __slots__ = ("command", "keeper", "owner", "pid", "processes", "started", "reaper")
@@ -49,7 +49,7 @@ def note(owner: int, keeper: int, pid: int, command: Sequence[str]) -> str:
     return path if leave_note(os.fsencode(path), owner, keeper, keeper, pid, map(os.fsencode, command)) else ""
 
 
-def kept_trees() -> list[Kept]:
+def keeper_trees() -> list[KeeperTree]:
     """All trees, oldest first."""
     directory = os.path.join(paths.state_dir(), "keepers")
     try:
@@ -57,11 +57,11 @@ def kept_trees() -> list[Kept]:
     except FileNotFoundError:
         return []
     running = table.processes()
-    found = [kept for name in names if (kept := _read(os.path.join(directory, name), int(name), running))]
-    return sorted(found, key=lambda kept: (kept.started, kept.reaper))
+    found = [tree for name in names if (tree := _read(os.path.join(directory, name), int(name), running))]
+    return sorted(found, key=lambda tree: (tree.started, tree.reaper))
 
 
-def _read(path: str, reaper: int, running: list[table.Process]) -> Kept | None:
+def _read(path: str, reaper: int, running: list[table.Process]) -> KeeperTree | None:
     try:
         with open(path, "rb") as file:
             fields = file.read().split(b"\0")
@@ -69,14 +69,14 @@ def _read(path: str, reaper: int, running: list[table.Process]) -> Kept | None:
         return None  # its tree has just ended
     if fields[0] != FORMAT:
         return None  # of another version, or being written right now
-    kept = Kept(fields, table.descendants(reaper, running)) if len(fields) > 7 else None
-    if kept is None or not _alive(reaper, int(fields[4])):
+    tree = KeeperTree(fields, table.descendants(reaper, running)) if len(fields) > 7 else None
+    if tree is None or not _alive(reaper, int(fields[4])):
         try:
             os.unlink(path)
         except OSError:
             pass
         return None
-    return kept
+    return tree
 
 
 def _alive(reaper: int, start: int) -> bool:

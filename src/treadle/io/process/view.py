@@ -131,5 +131,5 @@ def _check(library: Any, result: int, path: bytes = b"") -> None:
         import ctypes
 
         number = ctypes.get_errno() or errno.EINVAL
-        said = os.strerror(number)
-        raise OSError(number, f"{said} ({path.decode(errors='replace')})" if path else said)
+        reason = os.strerror(number)
+        raise OSError(number, f"{reason} ({path.decode(errors='replace')})" if path else reason)

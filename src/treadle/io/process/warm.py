@@ -231,11 +231,11 @@ def _connect_to_copy(
     if control is None:
         return None
     try:
-        said = control.recv(1 + PID_BYTES)
-        if said[:1] == READY:
+        answer = control.recv(1 + PID_BYTES)
+        if answer[:1] == READY:
             control.settimeout(None)
             _ask(control, (module, function, arguments), fds, bond)
-            return control, int.from_bytes(said[1:], "big")
+            return control, int.from_bytes(answer[1:], "big")
     except OSError:
         pass
     control.close()

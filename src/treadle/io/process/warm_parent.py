@@ -229,8 +229,8 @@ def _follow_caller(control: socket.socket) -> None:
     from threading import Thread
 
     def listen() -> None:
-        while said := control.recv(64):
-            for number in said:
+        while received := control.recv(64):
+            for number in received:
                 os.kill(os.getpid(), number)
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -206,10 +206,10 @@ def _protected(read_only: tuple[str, ...], write: list[str]) -> list[str]:
     return found
 
 
-def _pins(write: list[str], kept: list[str]) -> list[str]:
+def _pins(write: list[str], protected: list[str]) -> list[str]:
     """The directories between a writable place and something protected in it: a mount point cannot be renamed away."""
     found = set()
-    for path in kept:
+    for path in protected:
         for base in write:
             parent = os.path.dirname(path)
             while places.is_under(parent, base) and parent != base:

@@ -66,10 +66,10 @@ def command(confinement: Confinement) -> list[str]:
     return [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock", json.dumps(plan)]
 
 
-def _granted(place: str, kept: list[str]) -> list[str]:
+def _granted(place: str, protected: list[str]) -> list[str]:
     """What can be written in `place` without writing to what is kept in it. Landlock grants whole directories only, so
     beside something kept each name that exists is granted, and no new one can be made."""
-    inside = [one for one in kept if places.is_under(one, place)]
+    inside = [one for one in protected if places.is_under(one, place)]
     if not inside or os.path.islink(place):
         return [] if os.path.islink(place) else [place]
     if place in inside:

@@ -124,10 +124,10 @@ class BoundedProgram:
         watching = asyncio.create_task(self._watch(child), name="disk space") if self._watches else None
         child.beside += [self.close, *([watching.cancel] if watching is not None else [])]  # type: ignore[list-item]
 
-    def exceeded(self, said: str) -> str:
+    def exceeded(self, output: str) -> str:
         """Which limit it came up to, in words; empty if none. `said`: what it printed."""
         found = self._stopped or self._last or (self._group.exceeded() if self._group is not None else "")
-        if not found and self._processes and NO_FORK.search(said):
+        if not found and self._processes and NO_FORK.search(output):
             found = f"commands may have at most {self._processes} processes and threads at once"
         return found
 
@@ -155,8 +155,8 @@ class BoundedProgram:
     def _written(self, child: Child) -> tuple[str, float]:
         limit = self._limits.disk or 0
         count = sum(written(one.pid) for one in child.tree.processes())
-        told = f"stopped: it had written {shown(count)}, more than {shown(limit)}" if count > limit else ""
-        return told, min(max((limit - count) / SPEED, SHORTEST), LONGEST)
+        why = f"stopped: it had written {shown(count)}, more than {shown(limit)}" if count > limit else ""
+        return why, min(max((limit - count) / SPEED, SHORTEST), LONGEST)
 
     def _left(self) -> tuple[str, float]:
         pause = LONGEST

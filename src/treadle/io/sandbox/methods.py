@@ -111,11 +111,11 @@ def _tried(argv: list[str], mounts: bubblewrap.Mounts) -> tuple[int, str]:
     from treadle.io.process import tree
 
     view = mounts.view.plan() if mounts.view is not None else None
-    with tempfile.TemporaryFile() as said:
-        with tree.spawn(argv, env={"PATH": os.defpath}, cwd="/", stderr=said.fileno(), view=view) as tried:
+    with tempfile.TemporaryFile() as errors:
+        with tree.spawn(argv, env={"PATH": os.defpath}, cwd="/", stderr=errors.fileno(), view=view) as tried:
             code = tried.wait(PROBE_SECONDS)
-        said.seek(0)
-        return code, said.read()[-2000:].decode("utf-8", "replace").strip()
+        errors.seek(0)
+        return code, errors.read()[-2000:].decode("utf-8", "replace").strip()
 
 
 def _explained(complaint: str) -> str:

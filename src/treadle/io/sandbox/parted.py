@@ -139,7 +139,7 @@ def _unescaped(path: str) -> str:
 
 
 _found: dict[tuple[str, ...], SpecialFiles] = {}
-KEPT = 16
+CACHED = 16
 """How many sets of places are remembered, so that the next command there need not look at everything again."""
 
 
@@ -148,7 +148,7 @@ def left_inside(write: Sequence[str]) -> list[str]:
     roots = tuple(place for place in write if not any(places.is_under(place, one) for one in write if one != place))
     known = _found.pop(roots, None) or SpecialFiles(roots)
     _found[roots] = known
-    if len(_found) > KEPT:
+    if len(_found) > CACHED:
         del _found[next(iter(_found))]
     return [path for path in known.find() if _is_in_use(path)]
 

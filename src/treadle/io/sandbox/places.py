@@ -138,11 +138,11 @@ def credentials(given: Sequence[str], workspaces: Sequence[str]) -> list[str]:
     return [one for path in dict.fromkeys(found) for one in _rest(path, given, [*given, *workspaces])]
 
 
-def _rest(path: str, given: Sequence[str], kept: Sequence[str]) -> list[str]:
+def _rest(path: str, given: Sequence[str], protected: Sequence[str]) -> list[str]:
     real = os.path.realpath(path)
     if not os.path.exists(real) or is_under(path, *given) or is_under(real, *given):
         return []
-    if not any(is_under(one, path, real) for one in kept):
+    if not any(is_under(one, path, real) for one in protected):
         return [path]
     inside = os.listdir(real) if os.path.isdir(real) else []
-    return [one for name in inside for one in _rest(os.path.join(path, name), given, kept)]
+    return [one for name in inside for one in _rest(os.path.join(path, name), given, protected)]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from treadle.io import pinned
 
-KEPT_FILES, KEPT_BYTES = 500, 1 << 20
+SAVED_FILES, SAVED_BYTES = 500, 1 << 20
 """How many files are kept, and how much of each; what is beyond that is only looked for by name."""
 
 
@@ -25,7 +25,7 @@ class ProtectedNames:
         self.absent: list[str] = []
         self.links: dict[str, str] = {}
         paths = [*paths]
-        self.held = dict(itertools.islice(_contents(paths), KEPT_FILES)) if keep else {}
+        self.held = dict(itertools.islice(_contents(paths), SAVED_FILES)) if keep else {}
         for path in paths:
             if not os.path.lexists(path):
                 self.absent.append(path)
@@ -68,8 +68,8 @@ def _content(path: str) -> tuple[bytes, int] | None:
     """What is in this file, and its permissions; None for anything else, and for what is too large to keep."""
     try:
         with open(pinned.open_file(path), "rb") as file:
-            data = file.read(KEPT_BYTES + 1)
-            return (data, stat.S_IMODE(os.fstat(file.fileno()).st_mode)) if len(data) <= KEPT_BYTES else None
+            data = file.read(SAVED_BYTES + 1)
+            return (data, stat.S_IMODE(os.fstat(file.fileno()).st_mode)) if len(data) <= SAVED_BYTES else None
     except OSError:
         return None
 

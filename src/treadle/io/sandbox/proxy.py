@@ -73,8 +73,8 @@ class Proxy(Passage):
             await self._serve(reader, writer)
         except FAILURES as why:
             with contextlib.suppress(OSError):
-                said = f"treadle: {why or 'no answer in time'}\n".encode()
-                writer.write(FORBIDDEN % len(said) + said)
+                body = f"treadle: {why or 'no answer in time'}\n".encode()
+                writer.write(FORBIDDEN % len(body) + body)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(SECONDS):
@@ -157,5 +157,7 @@ def _first_line(head: bytes) -> tuple[str, str, bytes]:
 def _origin_form(head: bytes, method: str, path: str, first: bytes) -> bytes:
     """The head of a request as the server expects it, for one request only: the next might be for another host."""
     lines = head[len(first) + 2 :].split(b"\r\n")
-    kept = [line for line in lines if line and not line.lower().startswith((b"proxy-", b"connection:", b"keep-alive:"))]
-    return b"\r\n".join([f"{method} {path} HTTP/1.1".encode("latin-1"), *kept, b"Connection: close", b"", b""])
+    headers = [
+        line for line in lines if line and not line.lower().startswith((b"proxy-", b"connection:", b"keep-alive:"))
+    ]
+    return b"\r\n".join([f"{method} {path} HTTP/1.1".encode("latin-1"), *headers, b"Connection: close", b"", b""])

@@ -54,15 +54,15 @@ def _asked(group: str) -> FoundHosts:
     return FoundHosts((), f"{group} is in the list, but {tool} {why}: name the hosts of its registry instead")
 
 
-def _said(*argv: str) -> str:
+def _output(*argv: str) -> str:
     """What a tool of the person's prints, started where no project's settings apply."""
     return run_program(argv, cwd="/", timeout=SECONDS).stdout.decode(errors="replace")
 
 
 def _npm() -> list[str]:
     """Its registry, and those of scopes."""
-    said = _said("npm", "config", "list", "--json", "--loglevel=silent", "--no-update-notifier")
-    settings = msgspec.json.decode(said, type=dict[str, Any])
+    output = _output("npm", "config", "list", "--json", "--loglevel=silent", "--no-update-notifier")
+    settings = msgspec.json.decode(output, type=dict[str, Any])
     return [str(value) for name, value in settings.items() if name == "registry" or name.endswith(":registry")]
 
 
@@ -70,12 +70,12 @@ def _pypi() -> list[str]:
     """The indexes of pip and the places of files that their pages link to, here for the package pip; those of uv."""
     urls = _uv()
     try:
-        said = _said("pip", "--no-input", "--disable-pip-version-check", "index", "versions", "pip", "-vv")
+        output = _output("pip", "--no-input", "--disable-pip-version-check", "index", "versions", "pip", "-vv")
     except NotFound:
         if not urls:
             raise
         return urls
-    return [*urls, *_LINK.findall(said)]
+    return [*urls, *_LINK.findall(output)]
 
 
 def _uv() -> list[str]:
@@ -88,7 +88,7 @@ def _uv() -> list[str]:
 
 
 def _go() -> list[str]:
-    proxies, _, sums = _said("go", "env", "GOPROXY", "GOSUMDB").partition("\n")
+    proxies, _, sums = _output("go", "env", "GOPROXY", "GOSUMDB").partition("\n")
     words = sums.split()
     return [*re.split("[,|]", proxies.strip()), *words[1:], *(f"https://{word}" for word in words[:1] if word != "off")]
 

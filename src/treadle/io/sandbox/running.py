@@ -29,15 +29,15 @@ class RunningSandbox:
                 if self._helper is None:
                     self._helper = await self._start()
                 await self._helper.stdio.write(asked + b"\n")
-                said = b""
-                while not said.endswith(b"\n"):
+                answer = b""
+                while not answer.endswith(b"\n"):
                     more = await self._helper.stdio.read()
                     if not more:
                         raise LocalError(f"the sandbox cannot be changed: {await self._helper.last_words()}")
-                    said += more
+                    answer += more
         except TimeoutError as error:
             raise TimedOut(f"the sandbox was not changed within {ANSWER_SECONDS:g} s") from error
-        return dict(msgspec.json.decode(said)["failed"])
+        return dict(msgspec.json.decode(answer)["failed"])
 
     async def _start(self) -> Child:
         with open(f"/proc/{self._wrapper.pid}/task/{self._wrapper.pid}/children", encoding="ascii") as file:

@@ -21,8 +21,8 @@ def check(first: int, mounts: Mounts) -> None:
     here = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     there = os.open(f"/proc/{first}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        kept = [place for place in mounts.inside(mounts.read_only) if not is_under(place, *mounts.hidden)]
-        for place in [*mounts.write, *mounts.pins, *kept]:
+        protected = [place for place in mounts.inside(mounts.read_only) if not is_under(place, *mounts.hidden)]
+        for place in [*mounts.write, *mounts.pins, *protected]:
             if not is_under(place, *mounts.hidden) and _identity(here, place) != _identity(there, place):
                 raise _moved(place)
         for shown in mounts.shown:
@@ -30,7 +30,7 @@ def check(first: int, mounts: Mounts) -> None:
                 raise _moved(shown.target)
             if not shown.write and not _is_read_only(there, shown.target):
                 raise _moved(shown.target)
-        for place in kept:
+        for place in protected:
             if not _is_read_only(there, place):
                 raise _moved(place)
         for place in mounts.inside(mounts.hidden):
@@ -42,8 +42,8 @@ def check(first: int, mounts: Mounts) -> None:
 
 
 def _moved(place: str) -> LocalError:
-    said = f"the sandbox does not hold: {place} was moved while it was made"
-    return LocalError(said, hint="try again; something else is at work in this directory")
+    problem = f"the sandbox does not hold: {place} was moved while it was made"
+    return LocalError(problem, hint="try again; something else is at work in this directory")
 
 
 def _open(root: int, place: str) -> int:

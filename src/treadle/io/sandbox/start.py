@@ -206,13 +206,13 @@ async def _handshake(
     loop.add_reader(ready, hear)
     try:
         async with within(READY_SECONDS):
-            said = await heard
+            answer = await heard
     except TimeoutError:
-        said = b""
+        answer = b""
     finally:
         loop.remove_reader(ready)
     started.tree.update()
-    if said != b"r" or started.tree.exit_code is not None or started.tree.ended:
+    if answer != b"r" or started.tree.exit_code is not None or started.tree.ended:
         failure = _Vanished if wrapped.mounts is not None and wrapped.mounts.vanished() else LocalError
         raise failure(f"the sandbox could not be made: {await _complaint(started)}", hint="see treadle doctor")
     left: list[Callable[[], None]] = []
@@ -265,11 +265,11 @@ def _status(pid: int) -> dict[str, str]:
 async def _complaint(started: Child) -> str:
     """What the wrapper printed before it gave up, wherever its stderr went."""
     await started.stop(0)
-    said = await started.last_words()
-    if not said.strip():
+    words = await started.last_words()
+    if not words.strip():
         try:
             async with within(1.0):
-                said = (await started.stdio.read()).decode(errors="replace")
+                words = (await started.stdio.read()).decode(errors="replace")
         except (TimeoutError, OSError, LocalError):
             pass
-    return said.strip()[-500:] or f"it ended with {started.exit_code}"
+    return words.strip()[-500:] or f"it ended with {started.exit_code}"

@@ -60,7 +60,7 @@ class ForgeApi:
         finally:
             await client.aclose()
         if not 200 <= status < 300:
-            raise ForgeRefused(f"{self.host} answers {status} to {method}: {_said(answer)}")
+            raise ForgeRefused(f"{self.host} answers {status} to {method}: {_reason(answer)}")
         try:
             return msgspec.json.decode(answer, type=kind) if kind is not None else None
         except msgspec.MsgspecError as error:
@@ -85,12 +85,12 @@ def repository_of(address: str) -> tuple[str, str]:
     raise ConfigError("the remote's address names no OWNER/NAME of a forge", hint="give them: --forge KIND:OWNER/NAME")
 
 
-def _said(answer: bytes) -> str:
+def _reason(answer: bytes) -> str:
     """The forge's own words, with those of its details."""
     try:
         tree = msgspec.json.decode(answer)
         more = [str(each.get("message", "")) for each in tree.get("errors") or () if isinstance(each, dict)]
-        said = tree.get("message") or tree["error"]
-        return "; ".join(filter(None, [said if isinstance(said, str) else str(said), *more]))[:500]
+        message = tree.get("message") or tree["error"]
+        return "; ".join(filter(None, [message if isinstance(message, str) else str(message), *more]))[:500]
     except (msgspec.MsgspecError, KeyError, AttributeError, TypeError):
         return answer[:200].decode("utf-8", "replace")

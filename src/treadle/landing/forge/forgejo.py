@@ -179,9 +179,9 @@ def _request(pull: _ForgejoPull) -> LandingRequest:
     )
 
 
-def _state(said: str) -> CheckState:
+def _state(status: str) -> CheckState:
     states: dict[str, CheckState] = {"success": "green", "skipped": "green", "pending": "pending", "": "pending"}
-    return states.get(said, "red")
+    return states.get(status, "red")
 
 
 def _name(user: _ForgejoUser | None) -> str:

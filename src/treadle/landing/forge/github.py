@@ -137,12 +137,12 @@ class GitHub:
         combined = await self.api.get(f"/commits/{commit}/status?per_page={PAGE}", _Statuses)
         found = []
         for run in runs.check_runs:
-            said = " ".join(filter(None, (run.output.title, run.output.summary)))
-            found.append(ForgeCheck(name=run.name, state=_run_state(run), url=run.html_url or "", text=said[:1000]))
+            text = " ".join(filter(None, (run.output.title, run.output.summary)))
+            found.append(ForgeCheck(name=run.name, state=_run_state(run), url=run.html_url or "", text=text[:1000]))
         for status in combined.statuses:
             state: CheckState = {"success": "green", "pending": "pending"}.get(status.state, "red")  # type: ignore[assignment]
-            url, said = status.target_url or "", status.description or ""
-            found.append(ForgeCheck(name=status.context, state=state, url=url, text=said))
+            url, text = status.target_url or "", status.description or ""
+            found.append(ForgeCheck(name=status.context, state=state, url=url, text=text))
         return found
 
     async def reviews(self, number: int, commit: str) -> ForgeReviews:

@@ -64,12 +64,12 @@ class TerminalTalk:
 
     def look(self) -> None:
         """Bring the agent's last message up to date."""
-        said = since(self._before, self.lines(), self._words)
+        answer = since(self._before, self.lines(), self._words)
         last = self.messages[-1]
         if last.role == "user":
-            self.messages.append(AgentMessage(id=last.id + 1, role="agent", content=said, time=_now()))
-        elif said != last.content and (said or not self._before):
-            last.content, last.time = said, _now()
+            self.messages.append(AgentMessage(id=last.id + 1, role="agent", content=answer, time=_now()))
+        elif answer != last.content and (answer or not self._before):
+            last.content, last.time = answer, _now()
 
     def lines(self) -> list[str]:
         """The rows of the screen above the agent's input box."""
@@ -80,7 +80,7 @@ class TerminalTalk:
         box = find_box(detector.box, lines) if detector is not None else None
         return [line.rstrip() for line in (lines[: box[0]] if box else lines)]
 
-    def said(self, text: str, before: list[str]) -> None:
+    def sent(self, text: str, before: list[str]) -> None:
         """A message of a user was taken; the screen was `before` it."""
         number = self.messages[-1].id + 1
         self.messages.append(AgentMessage(id=number, role="user", content=text, time=_now()))
@@ -193,7 +193,7 @@ async def _message(site: Site, talk: TerminalTalk, request: Request) -> Response
         else:
             before = talk.lines()
             await asyncio.to_thread(submit)
-            talk.said(given.content, before)
+            talk.sent(given.content, before)
     return _json({"ok": True})
 
 

@@ -41,22 +41,24 @@ async def event_page(
 ) -> EventPage:
     forward = after is not None and before is None
     chunks = await asyncio.to_thread(index.chunks, order, before=before, after=after or 0, most=count)
-    kept, number = [], 0
+    chosen, number = [], 0
     for chunk in chunks if forward else reversed(chunks):
-        kept.append(chunk)
+        chosen.append(chunk)
         number += max(1, chunk.count)
         if number >= count:
             break
-    kept.sort(key=lambda chunk: chunk.seq)
+    chosen.sort(key=lambda chunk: chunk.seq)
     total = await asyncio.to_thread(index.event_count, order)
-    if not kept:
+    if not chosen:
         return EventPage(events=[], before=None, after=after or 0, total=total)
-    bodies = await asyncio.gather(*(_body(bus, chunk.seq) for chunk in kept))
+    bodies = await asyncio.gather(*(_body(bus, chunk.seq) for chunk in chosen))
     shown: list[Shown] = []
-    for chunk, body in zip(kept, bodies, strict=True):
+    for chunk, body in zip(chosen, bodies, strict=True):
         shown += unpacked(chunk.seq, chunk.attempt, body)
-    earlier = await asyncio.to_thread(index.chunks, order, before=kept[0].seq, most=1)
-    return EventPage(events=condensed(shown), before=kept[0].seq if earlier else None, after=kept[-1].seq, total=total)
+    earlier = await asyncio.to_thread(index.chunks, order, before=chosen[0].seq, most=1)
+    return EventPage(
+        events=condensed(shown), before=chosen[0].seq if earlier else None, after=chosen[-1].seq, total=total
+    )
 
 
 async def one_event(bus: Bus, order: str, seq: int, n: int) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def _shortened(value: Any, name: str, cut: dict[str, int], depth: int = 0) -> An
 
 def condensed(events: list[Shown]) -> list[Shown]:
     """The events without pieces of texts that follow whole, and with neighbouring pieces joined."""
-    kept: list[Shown] = []
+    rows: list[Shown] = []
     whole: set[tuple[int, str, str]] = set()
     for each in reversed(events):
         kind = each.event.get("type", "")
@@ -124,8 +126,8 @@ def condensed(events: list[Shown]) -> list[Shown]:
         elif kind not in (*DELTAS, "usage"):
             whole.discard((key[0], key[1], "text"))
             whole.discard((key[0], key[1], "thinking"))
-        kept.append(each)
-    return joined(kept[::-1])
+        rows.append(each)
+    return joined(rows[::-1])
 
 
 def joined(events: list[Shown]) -> list[Shown]:

@@ -43,10 +43,10 @@ class TerminalFinder:
         name = place_of(order, what).id
         bus = self.fleet.require_bus()
         async with self._opening:
-            kept = await client.get_order(bus, order)
-            node = kept.node or (kept.attempts[-1].node if kept.attempts else "")
+            found = await client.get_order(bus, order)
+            node = found.node or (found.attempts[-1].node if found.attempts else "")
             if not node:
-                raise NotFound(f"the order {order} was on no node yet: it is {kept.state}")
+                raise NotFound(f"the order {order} was on no node yet: it is {found.state}")
             carried = Carried(bus, node, order, what, by)
             try:
                 await carried.try_once()

@@ -76,7 +76,7 @@ class MessageShown(SayRecord, frozen=True, kw_only=True):
 
 
 async def messages_shown(bus: Bus, name: str) -> list[MessageShown]:
-    return [MessageShown(**asdict(said), key=key) for key, said in await client.messages(bus, name)]
+    return [MessageShown(**asdict(record), key=key) for key, record in await client.messages(bus, name)]
 
 
 class OrderDetail(msgspec.Struct, frozen=True, kw_only=True):

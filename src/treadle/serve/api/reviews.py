@@ -17,7 +17,7 @@ from treadle.landing.merging import Merging
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
 from treadle.serve.colours import ShownChanges, shown
 
-MERGES_KEPT = 50
+MERGES_MAX = 50
 
 
 @call("GET", "/orders/{id}/diff", returns=bytes)
@@ -90,7 +90,7 @@ async def start_merge(asking: Asking) -> Merging:
         started=time.time(),
     )
     asking.site.merges[made.id] = made
-    while len(asking.site.merges) > MERGES_KEPT:
+    while len(asking.site.merges) > MERGES_MAX:
         del asking.site.merges[next(iter(asking.site.merges))]
     asking.site.start_task(_merge(asking, made))
     return made

@@ -109,8 +109,8 @@ async def type_into_terminal(asking: Asking) -> Done:
                 return client.input(b"".join(KEYS.get(key) or key.encode() for key in given.keys))
             refused = typing.type_text(client, client.detail(), given.text.encode(), given.enter, given.anyway)
             if refused is not None:
-                said = refused["state"].get("message") or ""
-                raise LocalError(f"{place.id} is in the state {refused['why']!r}: nothing was typed. {said}".strip())
+                message = refused["state"].get("message") or ""
+                raise LocalError(f"{place.id} is in the state {refused['why']!r}: nothing was typed. {message}".strip())
 
     try:
         await asyncio.to_thread(work)

@@ -44,7 +44,7 @@ class Feed:
         """Called with order, sequence, attempt and body of each message of the event stream."""
         self.caught_up = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._told = 0
+        self._sent = 0
         self._later: deque[tuple[str, int, bytes]] = deque()
         """Messages of the event stream that watchers were told of and that are not in the index yet."""
         self._come = asyncio.Event()
@@ -55,8 +55,8 @@ class Feed:
 
     async def indexed(self) -> None:
         """Wait until all events are in the index that watchers have been told of by now."""
-        told = self._told
-        while self._later and self._later[0][1] <= told:
+        sent = self._sent
+        while self._later and self._later[0][1] <= sent:
             await self._taken.wait()
 
     async def close(self) -> None:
@@ -104,7 +104,7 @@ class Feed:
                     continue
                 plain = [(each.subject, each.metadata.sequence.stream, each.data) for each in messages]
                 self._later.extend(plain)
-                self._told = plain[-1][1]
+                self._sent = plain[-1][1]
                 if self.on_events:
                     for subject, seq, data in plain:
                         self._tell(subject, seq, data)

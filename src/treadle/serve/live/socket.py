@@ -129,7 +129,7 @@ class Tab:
             due = [topic for topic in self.topics.values() if self._is_due(topic, now)]
             for topic in sorted(due, key=lambda each: each.sent_at):
                 topic.dirty, topic.sent_at = False, now
-                made = await topics.said(topic)
+                made = await topics.message_of(topic)
                 if made is not None and self.topics.get(topic.name) is topic:
                     await self._send({"t": topic.name, **made})
                 await self._urgent()

@@ -418,7 +418,7 @@ def make(site: Site, tab: Follower, name: str, params: dict[str, Any]) -> Topic 
     return kind(site, tab, name, params) if kind is not None else None
 
 
-async def said(topic: Topic) -> dict[str, Any] | None:
+async def message_of(topic: Topic) -> dict[str, Any] | None:
     """The topic's message, or its error as a message: a topic that fails does not take others with it."""
     try:
         return await topic.message()

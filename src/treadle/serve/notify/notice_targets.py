@@ -119,7 +119,7 @@ async def _slack(url: str, notice: Notice) -> None:
 async def _telegram(bot: str, chat: str, notice: Notice) -> TakeBack:
     buttons = [[{"text": word, "url": link} for word, link in notice.buttons()]]
     text = f"{notice.title}\n\n{notice.cut()}"
-    said = await _post_json(
+    answer = await _post_json(
         f"{bot}/sendMessage",
         {
             "chat_id": chat,
@@ -128,7 +128,7 @@ async def _telegram(bot: str, chat: str, notice: Notice) -> TakeBack:
             "link_preview_options": {"is_disabled": True},
         },
     )
-    message = said["result"]["message_id"]
+    message = answer["result"]["message_id"]
 
     async def take_back(words: str) -> None:
         changed = {"chat_id": chat, "message_id": message, "text": f"{text}\n\n{words}"}

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 TRIES = 6
 FIRST_PAUSE = 1.0
-TOLD_MAX = 10_000
+SENT_MAX = 10_000
 NEWS_SECONDS = 600.0
 """Changes older than this are not news: a server that has just started notifies no one about them."""
 
@@ -42,17 +42,17 @@ class Notices:
     def __init__(self, site: Site, targets: tuple[str, ...]) -> None:
         self.site = site
         self.targets = tuple(notice_targets.parse(target) for target in targets)
-        self._told: dict[str, list[Callable[[str], Awaitable[None]]]] = {}
+        self._sent: dict[str, list[Callable[[str], Awaitable[None]]]] = {}
         """Each cause that was announced, with the functions that take the notices back."""
 
     def on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
         for entry in entries:
             kind, _, key = entry.key.partition(".")
-            if kind == "ask" and entry.value and key not in self._told:
+            if kind == "ask" and entry.value and key not in self._sent:
                 ask: AskRecord = read_as(AskRecord, entry.value, entry.key)
                 if ask.deadline > time.time():
                     self._tell(self._of_ask(key, ask))
-            elif kind == "answer" and entry.value and key in self._told:
+            elif kind == "answer" and entry.value and key in self._sent:
                 answer: AnswerRecord = read_answer(entry.value, entry.key)
                 if answer.stands:
                     self._take_back(key, f"{answer.by} answered: {answer.decision}")
@@ -60,17 +60,17 @@ class Notices:
                 self._look_at_train(key, read_train(entry.value))
         for row in rows:
             key = f"{row.id}.{row.needs}.{row.attempt}"
-            if row.needs in ("failed", "review") and row.changed > time.time() - NEWS_SECONDS and key not in self._told:
+            if row.needs in ("failed", "review") and row.changed > time.time() - NEWS_SECONDS and key not in self._sent:
                 self._tell(self._of_row(key, row))
 
     def _look_at_train(self, name: str, record: TrainRecord) -> None:
         """A train that stopped by itself needs a person; one that a person paused does not."""
         note, key = record.paused, f"train.{name}"
         if note is None or note.by != "train":
-            if self._told.get(key):
+            if self._sent.get(key):
                 self._take_back(key, f"the train of {record.branch} goes on")
-            self._told.pop(key, None)
-        elif key not in self._told and note.at > time.time() - NEWS_SECONDS:
+            self._sent.pop(key, None)
+        elif key not in self._sent and note.at > time.time() - NEWS_SECONDS:
             self._tell(
                 Notice(
                     key=key,
@@ -113,9 +113,9 @@ class Notices:
         )
 
     def _tell(self, notice: Notice) -> None:
-        self._told[notice.key] = []
-        while len(self._told) > TOLD_MAX:
-            del self._told[next(iter(self._told))]
+        self._sent[notice.key] = []
+        while len(self._sent) > SENT_MAX:
+            del self._sent[next(iter(self._sent))]
         for send in self.targets:
             self.site.start_task(self._deliver(notice, partial(send, notice, self.site.tokens.key())))
         for device in self.site.tokens.read().devices:
@@ -135,7 +135,7 @@ class Notices:
                 pause *= 2
                 continue
             if take_back is not None:
-                self._told.get(notice.key, []).append(take_back)
+                self._sent.get(notice.key, []).append(take_back)
             return
 
     def _answered(self, key: str) -> bool:
@@ -143,7 +143,7 @@ class Notices:
         return found is not None and found[1] is not None
 
     def _take_back(self, key: str, words: str) -> None:
-        told, self._told[key] = self._told[key], []
+        sent, self._sent[key] = self._sent[key], []
 
         async def later(take_back: Callable[[str], Awaitable[None]]) -> None:
             try:
@@ -151,7 +151,7 @@ class Notices:
             except Exception as error:  # it stays where it is, and its links say that it was answered
                 log.info("a notice could not be taken back: %s", type(error).__name__)
 
-        for take_back in told:
+        for take_back in sent:
             self.site.start_task(later(take_back))
 
     async def _push(self, device: Device, notice: Notice) -> Callable[[str], Awaitable[None]]:

@@ -60,7 +60,7 @@ def tested(detector: Detector, path: str) -> list[tuple[str, str, str]]:
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"{path}: moment {number} is not one: {error}") from error
         verdict = judge(detector, evidence)
-        results.append((_general(label), _general(verdict.state), f"{verdict.source}: {verdict.said}"))
+        results.append((_general(label), _general(verdict.state), f"{verdict.source}: {verdict.words}"))
     return results
 
 

@@ -3,7 +3,7 @@
 from typing import Any, TypeAlias
 
 from treadle.events import ErrorInfo, FileChanged, Usage
-from treadle.session import KeptSession, ModelMenu
+from treadle.session import ModelMenu, StoredSession
 from treadle.wire.codex.exec_records import server_and_tool
 
 Item: TypeAlias = dict[str, Any]
@@ -103,7 +103,7 @@ def turn(id: str, status: str, *, items: list[Item] | None = None, error: ErrorI
     }
 
 
-def thread(kept: KeptSession, *, status: str, model: str | None, version: str, ephemeral: bool = False) -> Item:
+def thread(kept: StoredSession, *, status: str, model: str | None, version: str, ephemeral: bool = False) -> Item:
     at = int(kept.updated)
     nothing = ("forkedFromId", "parentThreadId", "section", "sectionEnteredAt", "projectId", "reasoningEffort", "path")
     unknown = ("originator", "threadSource", "agentNickname", "agentRole", "gitInfo", "name")

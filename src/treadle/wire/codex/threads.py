@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from treadle.session import KeptSession, OfferedModel
+from treadle.session import OfferedModel, StoredSession
 
 
-def kept_thread(told: dict[str, Any]) -> KeptSession:
+def kept_thread(told: dict[str, Any]) -> StoredSession:
     updated = told.get("updatedAt")
-    return KeptSession(
+    return StoredSession(
         id=str(told.get("id")),
         cwd=str(told.get("cwd") or ""),
         title=str(told.get("name") or told.get("preview") or ""),

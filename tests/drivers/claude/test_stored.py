@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.drivers.test_contract import replayed
 from treadle.drivers.card import cards
-from treadle.drivers.claude import kept as keeping
-from treadle.drivers.claude.kept import History, kept
+from treadle.drivers.claude import stored
+from treadle.drivers.claude.stored import History, stored_sessions
 from treadle.drivers.places import filled, place_of
 from treadle.events import TurnStarted
 from treadle.session import SessionSpec
@@ -41,8 +41,11 @@ def test_sessions_of_a_directory_or_all_are_listed_latest_first(tmp_path: Path) 
     keep(tmp_path, here, "", ID.replace("9", "7"))
     keep(tmp_path, here, "a subagent", "agent-1")
     keep(tmp_path, there, "elsewhere", ID.replace("9", "6"))
-    assert [(one.title, one.cwd) for one in kept(CARD, environ, str(here))] == [("new", str(here)), ("old", str(here))]
-    assert {one.title for one in kept(CARD, environ, None)} == {"new", "old", "elsewhere"}
+    assert [(one.title, one.cwd) for one in stored_sessions(CARD, environ, str(here))] == [
+        ("new", str(here)),
+        ("old", str(here)),
+    ]
+    assert {one.title for one in stored_sessions(CARD, environ, None)} == {"new", "old", "elsewhere"}
 
 
 async def test_a_resumed_session_has_its_history_and_its_models(tmp_path: Path) -> None:
@@ -60,6 +63,6 @@ async def test_a_resumed_session_has_its_history_and_its_models(tmp_path: Path) 
 
 def test_a_session_that_is_too_long_is_not_read(tmp_path: Path) -> None:
     path = keep(tmp_path, tmp_path, "before")
-    os.truncate(path, keeping.LONGEST + 1)
+    os.truncate(path, stored.LONGEST + 1)
     history = History(CARD, {"CLAUDE_CONFIG_DIR": str(tmp_path)}, ID, str(tmp_path))
     assert history.too_long and history.events() == []

@@ -12,7 +12,7 @@ from treadle.events import Event
 from treadle.io.files import read_at_most
 from treadle.io.reading import read_ends
 from treadle.policy.guess import access_of
-from treadle.session import KeptSession
+from treadle.session import StoredSession
 from treadle.wire.claude.history import past, title
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
@@ -42,7 +42,7 @@ class History:
         return past(read_at_most(self._path, self._size), access_of)
 
 
-def kept(card: Card, environ: Mapping[str, str], cwd: str | None) -> list[KeptSession]:
+def stored_sessions(card: Card, environ: Mapping[str, str], cwd: str | None) -> list[StoredSession]:
     pattern = place_of(card, environ).replace("{id}", "*")
     pattern = pattern.replace("{cwd}", "*") if cwd is None else filled(pattern, "", cwd)
     files = [(os.path.getmtime(path), path) for path in glob.glob(pattern, include_hidden=True) if _is_session(path)]
@@ -53,7 +53,7 @@ def kept(card: Card, environ: Mapping[str, str], cwd: str | None) -> list[KeptSe
         except StorageError:
             continue  # it was removed meanwhile
         if named:  # a session without a prompt cannot be resumed
-            found.append(KeptSession(id=_id(path), cwd=place or cwd or "", title=named, updated=updated))
+            found.append(StoredSession(id=_id(path), cwd=place or cwd or "", title=named, updated=updated))
     return found
 
 

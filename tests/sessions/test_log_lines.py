@@ -4,7 +4,7 @@ import msgspec
 
 from treadle import events
 from treadle.events import Answered, Asked, ErrorInfo, Failed, Retrying, ToolDenied, ToolEnded, ToolStarted, TurnEnded
-from treadle.sessions.told import told
+from treadle.sessions.log_lines import log_line
 
 SECRET = "what was said"
 
@@ -12,22 +12,24 @@ SECRET = "what was said"
 def test_who_decided_what_is_in_one_line() -> None:
     error = ErrorInfo(code="rate_limited", message="slow down")
     lines = {
-        told(ToolStarted(call="c", name="bash", args={"command": SECRET})): "tool bash started, call c",
-        told(ToolEnded(call="c", name="bash", ok=False, result=SECRET)): "tool call c failed",
-        told(ToolDenied(call="c", name="bash", reason="x", by="mode")): "tool bash denied by mode: x",
-        told(Answered(request="r", decision="deny", text=SECRET, by="ana")): "answered r: deny by ana",
-        told(Retrying(attempt=2, delay_ms=50, error=error)): ("try 2 failed, next in 50 ms: rate_limited slow down"),
-        told(Failed(error=error)): "failed: rate_limited slow down",
-        told(TurnEnded(turn="t", outcome="failed", text=SECRET, error=error)): (
+        log_line(ToolStarted(call="c", name="bash", args={"command": SECRET})): "tool bash started, call c",
+        log_line(ToolEnded(call="c", name="bash", ok=False, result=SECRET)): "tool call c failed",
+        log_line(ToolDenied(call="c", name="bash", reason="x", by="mode")): "tool bash denied by mode: x",
+        log_line(Answered(request="r", decision="deny", text=SECRET, by="ana")): "answered r: deny by ana",
+        log_line(Retrying(attempt=2, delay_ms=50, error=error)): (
+            "try 2 failed, next in 50 ms: rate_limited slow down"
+        ),
+        log_line(Failed(error=error)): "failed: rate_limited slow down",
+        log_line(TurnEnded(turn="t", outcome="failed", text=SECRET, error=error)): (
             "turn ended as failed: rate_limited slow down"
         ),
-        told(TurnEnded(turn="t", outcome="completed", text=SECRET)): "turn ended as completed",
+        log_line(TurnEnded(turn="t", outcome="completed", text=SECRET)): "turn ended as completed",
     }
     assert list(lines) == list(lines.values())
 
 
 def test_a_question_is_told_without_its_words() -> None:
-    line = told(Asked(request="r", kind="permission", text=SECRET, name="bash", command=SECRET))
+    line = log_line(Asked(request="r", kind="permission", text=SECRET, name="bash", command=SECRET))
     assert line is not None and SECRET not in line and "asked r (permission) about bash" in line
 
 
@@ -40,4 +42,4 @@ def test_no_event_tells_what_was_said() -> None:
             event = msgspec.convert({"type": kind.__struct_config__.tag, **fields}, kind)
         except msgspec.ValidationError:
             continue  # it needs more than words
-        assert SECRET not in str(told(event)), kind
+        assert SECRET not in str(log_line(event)), kind

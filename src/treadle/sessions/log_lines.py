@@ -20,7 +20,7 @@ from treadle.events import (
 )
 
 
-def told(event: Event) -> str | None:
+def log_line(event: Event) -> str | None:
     """One line, or None for events that would only fill the log, such as text."""
     match event:
         case TurnStarted():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.checkouts import checkout, git
-from treadle.workspace.kept_base import forget, keep
+from treadle.workspace.base_refs import forget, keep
 from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.workspace import WorkspaceMode, prepare
 
