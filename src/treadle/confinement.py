@@ -55,7 +55,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     read_only: tuple[str, ...] = ()
     """Files and directories below those that may not be changed."""
     held: tuple[tuple[str, str], ...] = ()
-    """Those of them that others hold, each with who, why and until when, so that this can be told."""
+    """Those of them that others hold, each with who, why and until when, so that this can be shown."""
     mounts: tuple[Mount, ...] = ()
     """What is shown in another place, such as a private git directory over that of the workspace."""
     hidden: tuple[str, ...] = ()

@@ -81,7 +81,7 @@ def test_our_own_agent_can_be_confined_to_its_workspace(
         *("host", "run", "--task", "x", "--agent", "native", "--sandbox", "--model", f"scripted:{script}"), cwd=source
     )
     if methods.available().method is None:  # nothing to confine it with: it must not run
-        assert done.returncode and "--sandbox cannot be kept" in done.stdout, done.stdout + done.stderr
+        assert done.returncode and "--sandbox cannot be enforced" in done.stdout, done.stdout + done.stderr
     else:
         assert done.returncode == 0 and "A  inside.txt" in done.stdout, done.stdout + done.stderr
     assert not out.exists()

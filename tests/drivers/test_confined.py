@@ -65,7 +65,7 @@ async def test_a_program_that_is_driven_can_write_in_its_workspace_only(tmp_path
     spec = spec_in(tmp_path / "w", tmp_path / "out", mode="full-auto", confinement=asked)
     if not can:
         if use == "on":
-            with pytest.raises(ConfigError, match="cannot be kept"):
+            with pytest.raises(ConfigError, match="cannot be enforced"):
                 await played(prefix, spec)
         return
     await played(prefix, spec)
@@ -103,7 +103,7 @@ def test_the_settings_of_a_person_decide_before_the_mode(tmp_path: Path, wish: b
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(f"sandbox = {str(wish).lower()}\n")
     if wish and not can:
-        with pytest.raises(ConfigError, match="cannot be kept"):
+        with pytest.raises(ConfigError, match="cannot be enforced"):
             decided(SessionSpec(cwd=str(tmp_path), mode="suggest"), os.environ)
         return
     for mode in ("suggest", "full-auto"):

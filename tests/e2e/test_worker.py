@@ -312,7 +312,7 @@ def test_a_sandboxed_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
     )
     if available().method is None:  # nothing to confine it with: it must not run
         refused = treadle("worker", "--sandbox")
-        assert refused.returncode and "--sandbox cannot be kept" in refused.stderr and refused.stdout == ""
+        assert refused.returncode and "--sandbox cannot be enforced" in refused.stderr and refused.stdout == ""
         return
     with WorkerProcess(tmp_path / "inside", {"TMPDIR": str(tmp_path / "inside")}, command) as worker:
         worker.ask(init("scripted:model.toml"), SEND)

@@ -56,7 +56,7 @@ async def test_nothing_that_an_agent_left_is_run_by_us(
     assert canaries(tmp_path) == set()
     assert (tmp_path / "ended").exists()
     if mode == "pass_through" and name.startswith("git-"):  # it has taken the person's objects away with `.git`
-        assert receipt.outcome == "failed" and "cannot be told" in str(more(receipt)["end"]["message"])
+        assert receipt.outcome == "failed" and "cannot be determined" in str(more(receipt)["end"]["message"])
         return
     assert receipt.outcome == "complete" and "work.txt" in (receipt.verification.git_status or "")
     assert Path(repository.top, "a.txt").read_text() == "two\n"

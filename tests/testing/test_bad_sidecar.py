@@ -96,7 +96,7 @@ TAKEN: dict[str, str | None] = {
     "blank_line": None,
     "unknown_message": "progress: unknown kind of message",
     "pong_that_was_not_asked_for": "pong: no one asked for it",
-    "hello_again": "hello: said again",
+    "hello_again": "hello: sent again",
     "unknown_event": "event.event: unknown event type 'usage'",
     "unknown_error_code": "event.event.error_code",
     "half_a_surrogate_pair": "line: half a surrogate pair was replaced",

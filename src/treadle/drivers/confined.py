@@ -56,7 +56,7 @@ class Enclosure(Confining):
         self._followed: FollowedClaims | None = None
         self.gate = HostGate(name, spec.confinement.hosts) if spec.confinement.network == "off" else None
         self.warning: Warned | None = None
-        """What a person should know about its network, said with the first turn."""
+        """What a person should know about its network, shown with the first turn."""
         behind = known(argv)
         own = _own_places((*writes, *(behind.writes if behind is not None else ())), env)
         shown = [place for words in (argv, *programs(spec)) for place in places.shown(words, env)]

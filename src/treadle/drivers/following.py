@@ -30,7 +30,7 @@ class FollowedClaims:
 
     async def news(self) -> list[str]:
         """What a person should know since the last time."""
-        async with self._looking:  # what the program has already noticed is told, too
+        async with self._looking:  # what the program has already noticed is reported, too
             news, self._news = self._news, []
         return news
 
@@ -41,7 +41,7 @@ class FollowedClaims:
                 await self.look()
         except (TreadleError, OSError) as error:
             log.info("claims are not followed any more: %s", error)
-            self._news.append(f"what others claim from now on is not kept from this agent: {error}")
+            self._news.append(f"what others claim from now on is not protected from this agent: {error}")
 
     async def look(self) -> None:
         async with self._looking:
@@ -51,7 +51,7 @@ class FollowedClaims:
             new = [path for path in held if path not in self._held]
             failed = await self._sandbox.change(new, [path for path in self._held if path not in held])
             self._news += [f"read-only for this agent from now on: {held[path]}" for path in new if path not in failed]
-            self._news += [f"{path} is not kept from this agent: {why}" for path, why in failed.items()]
+            self._news += [f"{path} is not protected from this agent: {why}" for path, why in failed.items()]
             self._held = dict(held)
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ class HostGate:
 
     @contextmanager
     def turn(self, emit: Callable[[Event], None], session: BaseSession | None) -> Iterator[None]:
-        """Within this, refusals are told, and asked about where `session` has a person."""
+        """Within this, refusals are reported, and asked about where `session` has a person."""
 
         async def ask(host: str, port: int) -> bool:
             if session is None or not is_host(host):

@@ -236,7 +236,7 @@ class DrivenSession(BaseSession):
     def _warn_of_unmetered(self) -> None:
         """A program that we do not know may declare that it counts, and report nothing."""
         if missing := unmetered(self.spec.limits, self._spent):
-            message = f"{self.card.name} reported no {missing} in this turn, so that limit was not kept"
+            message = f"{self.card.name} reported no {missing} in this turn, so that limit was not enforced"
             self.emit(Warned(message=message, code="not_enforced"))
 
     async def _whole_turn(self, work: Work) -> TurnEnded:

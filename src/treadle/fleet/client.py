@@ -187,7 +187,7 @@ Asking = Callable[[AskRecord], None]
 async def wait(
     bus: Bus, name: str, timeout: float | None = None, asking: Asking | None = None, *, or_asks: bool = False
 ) -> Order:
-    """Wait until the order has ended, or asks; also while the engine is away. `asking` is told each question."""
+    """Wait until the order has ended, or asks; also while the engine is away. `asking` is called with each question."""
     announced: set[str] = set()
     try:
         async with asyncio.timeout(timeout):
@@ -396,7 +396,7 @@ async def approvals(bus: Bus) -> list[AskRecord]:
 async def answer(
     bus: Bus, name: str, decision: str, *, number: int | None = None, text: str = "", scope: str = "once", by: str = ""
 ) -> None:
-    """Answer what an order asks. A second answer is refused and told who gave the first."""
+    """Answer what an order asks. A second answer is refused, with who gave the first."""
     order = await get_order(bus, name)
     key = f"{name}.{number}" if number is not None else order.open_ask
     if not key:
@@ -460,7 +460,7 @@ async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -
             return f"{name}.{number}"
         except Stale:
             continue
-    raise LocalError(f"the order {name} has been told too much")
+    raise LocalError(f"the order {name} has too many messages waiting")
 
 
 async def deaf_agent(bus: Bus, name: str) -> str:

@@ -78,7 +78,7 @@ class ConnectedFleet:
         return await client.approvals(self._bus)
 
     async def answer(self, order: str, decision: Decision, *, text: str = "") -> None:
-        """Answer what an order asks. A second answer is refused, and told who gave the first."""
+        """Answer what an order asks. A second answer is refused, with who gave the first."""
         name = await client.resolve(self._bus, order)
         await client.answer(self._bus, name, decision, text=text, by=client.me())
 

@@ -9,7 +9,7 @@
     retry_on = ["verify"]
 
 What the submitter says beats the template, which beats the project. The file comes with a cloned repository: until a
-person trusts it (`treadle trust`), only what narrows an order counts, and what does not is said.
+person trusts it (`treadle trust`), only what narrows an order counts, and what does not is reported.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _check(table: Any, where: str) -> None:
     if not isinstance(table, dict):
         raise ConfigError(f"{where} is not a table")
     if wrong := sorted(name for name in table if name in NOT_HERE or name in OURS):
-        raise ConfigError(f"{where}: `{wrong[0]}` is said with each order - at `$.{wrong[0]}`")
+        raise ConfigError(f"{where}: `{wrong[0]}` is given with each order - at `$.{wrong[0]}`")
     read_request({"task": "x", **table}, where)
 
 

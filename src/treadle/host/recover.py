@@ -44,7 +44,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning, *, again: bool = True) -> Recovered:
     """Finish all runs whose control plane is gone. Those that still run are left alone.
 
-    What cannot be finished is tried and said again, unless `again` is false and it failed before for the same reason.
+    What cannot be finished is tried and reported again, unless `again` is false and it failed before for the same
+    reason.
     """
     done: list[Receipt] = []
     failed: dict[str, str] = {}

@@ -372,7 +372,7 @@ class HostRun:
         try:
             observed.order_path = self._store.keep_order(self.job.order, redactor_of(self.job.order))
         except (TreadleError, ValueError) as error:
-            observed.notes.append(Deviation(where="order", problem=f"not kept: {error}"))
+            observed.notes.append(Deviation(where="order", problem=f"not stored: {error}"))
 
     def _stated(self, cage: Cage, executor: Executor) -> Walls | None:
         covers = "commands" if self._ours else executor.covers
@@ -472,7 +472,9 @@ class HostRun:
             found = observed.difference = await asyncio.to_thread(workspace.difference)
         except Exception as error:
             # It is not known what was done, so it cannot be called complete.
-            observed.stopped = observed.stopped or Denied(f"what was changed cannot be told: {describe_error(error)}")
+            observed.stopped = observed.stopped or Denied(
+                f"it cannot be determined what was changed: {describe_error(error)}"
+            )
             raise
         if found.unread:
             observed.notes.append(Deviation(where="workspace", problem=f"not looked at: {found.unread}"))

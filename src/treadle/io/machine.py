@@ -7,7 +7,7 @@ from treadle.io.reading import read
 
 
 class MachineLook:
-    """Looks now and then. How busy the processors are is told of the time since the look before."""
+    """Looks now and then. How busy the processors are is measured over the time since the look before."""
 
     def __init__(self) -> None:
         self._busy, self._all = _processor_times()

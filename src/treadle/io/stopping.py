@@ -40,13 +40,13 @@ def can_be_stopped() -> bool:
 
 
 def stop_requested() -> Callable[[], bool]:
-    """A function that tells whether we were told to stop, for another thread to call."""
+    """A function that says whether we were asked to stop, for another thread to call."""
     word = _word.get()
     return word.is_set if word is not None else lambda: False
 
 
 def check() -> None:
-    """Raises Cancelled when we were told to stop."""
+    """Raises Cancelled when we were asked to stop."""
     if stop_requested()():
         raise Cancelled("it was stopped")
 

@@ -1,7 +1,7 @@
 """Which order a line came from, read from the branch's own line of commits and from what the fleet keeps of the order.
 
 git says in which commit of the branch a line arrived; a commit of the train names its orders. Where it has several, the
-order is the one whose work the line is in. Blocks; only `told` asks the fleet.
+order is the one whose work the line is in. Blocks; only `with_fleet_records` asks the fleet.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`fleet merge`: a train with one passenger, driven by who asked for it and kept nowhere.
+"""`fleet merge`: a train with one passenger, driven by who asked for it and stored nowhere.
 
 It is built, checked and landed as a train does it, so the branch moves only to what was checked, and nothing is ever
 taken back. It waits behind no other, sends nothing back, and without a check it lands what merges cleanly. Killed, it
 has merged or it has not; which of the two is read from the branch when it is asked for again. The proof of the landing
-is kept as a train's is, so that `land revert` knows it.
+is stored as a train's is, so that `land revert` knows it.
 """
 
 import asyncio
@@ -138,7 +138,7 @@ class Passenger(Train):
             return MergeStep(order=order, why=why, conflicts=found.conflicts, kinds=merges.kinds(found.messages))
         return MergeStep(order=order, why=out.why)
 
-    # What is different from a train that is kept...
+    # What is different from a train that is stored...
 
     async def _store(self, record: TrainRecord, *more: Write) -> None:
         self.record = record
@@ -190,7 +190,9 @@ class Passenger(Train):
                     await self.bus.batch(await self._proofs(0, order, intent, self.bench.user.top))
 
     async def _check(self, car: Car) -> Check:
-        await asyncio.to_thread(self.bench.look, car.on, car.commit)  # what is in the way is told before a long check
+        await asyncio.to_thread(
+            self.bench.look, car.on, car.commit
+        )  # what is in the way is reported before a long check
         if not self.record.verify:
             return Check(command="", exit_code=0, output_tail="")
         return await super()._check(car)

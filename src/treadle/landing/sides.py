@@ -43,7 +43,7 @@ class HelpStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HunkDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """Which side of a conflict a result has: measured, not said."""
+    """Which side of a conflict a result has: measured, not claimed."""
 
     path: str
     hunk: int

@@ -27,7 +27,7 @@ class Ability(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Callable[[SessionSpec], bool] | None = None
     """Whether a session that is about to be opened asks for it."""
     nevertheless: str = ""
-    """Why a session that asks for it is opened, with a warning that says what is not kept; empty: it is refused."""
+    """Why a session that asks for it is opened, with a warning that says what is not enforced; empty: it is refused."""
 
     @property
     def binding(self) -> bool:
@@ -198,7 +198,7 @@ _ALL = (
     Ability(
         name="iterations",
         what="model calls are counted, so that they can be limited",
-        refusal="does not count its model calls, so a limit on them is not kept",
+        refusal="does not count its model calls, so a limit on them is not enforced",
         hint=_SECONDS,
         wanted=lambda spec: spec.limits.max_iterations is not None,
         nevertheless="it is set as a precaution, also for all agents at once; limits of time, tokens and cost bind",

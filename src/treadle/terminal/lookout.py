@@ -1,4 +1,4 @@
-"""When to check the program's state, and who is told: clients, the summary for lists, and the person's command."""
+"""When to check the program's state, and who is informed: clients, the summary for lists, and the person's command."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Lookout:
         self._output_since = session.watch.stale and self.loop.has("look")
         before = session.watch.accepted
         answers = session.watch.output(data, now_ms(), session.clients.leader is not None)
-        if session.watch.accepted != before:  # as by a report: the others are told now, and not at some later look
+        if session.watch.accepted != before:  # as by a report: the others are informed now, and not at some later look
             self._output_since = False
             self.loop.at("look", time.monotonic(), self.look)
         elif not self._output_since:
@@ -94,7 +94,7 @@ class Lookout:
         """Check what the program is doing, and tell those who want to know."""
         session = self.session
         detail = session.state()
-        self._sum_up(detail)  # before anybody is told, because they may then look at the list
+        self._sum_up(detail)  # before it is announced, because clients may then look at the list
         if session.clients.want_states:
             session.clients.tell_state(detail)
         if detail["name"] in WAITING and self._notified != (detail["name"], detail["message"]):

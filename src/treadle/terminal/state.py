@@ -360,7 +360,7 @@ class Watch:
         if self._at.died is None:
             self._wire.settle(self._accepted, now)
 
-    # What is told...
+    # What is reported...
 
     def state(self, now: int) -> tuple[int, int]:
         """The state's byte on the wire, and since when."""

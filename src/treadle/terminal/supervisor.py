@@ -398,11 +398,11 @@ class Supervisor:
             "sizes": self.sizes,
         }
         if self.lock.replaced:
-            return self.log("warn", "exit record not kept", reason="another terminal has this id by now")
+            return self.log("warn", "exit record not saved", reason="another terminal has this id by now")
         try:
             keep_exit(self.place.exit, record, self.history)
         except StorageError as error:
-            self.log("error", "exit record not kept", reason=str(error))
+            self.log("error", "exit record not saved", reason=str(error))
 
     def _linger_over(self) -> None:
         if not self.ending:

@@ -165,7 +165,7 @@ async def test_a_limit_on_what_a_sidecar_does_not_report_is_warned_of(tmp_path: 
     events = await turn(scripted("reports_no_usage"), tmp_path, limits=Limits(max_tokens=6, max_cost_usd=1.0))
     assert events[-1].outcome == "completed"  # type: ignore[union-attr]
     [warned] = [each for each in of(Warned, events) if each.code == "not_enforced"]
-    assert "reported no tokens and no costs in this turn, so that limit was not kept" in warned.message
+    assert "reported no tokens and no costs in this turn, so that limit was not enforced" in warned.message
 
 
 @pytest.mark.parametrize("act", ["calls_a_denied_tool", "calls_a_denied_tool_and_goes_on"])

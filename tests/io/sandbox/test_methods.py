@@ -53,7 +53,7 @@ def test_with_neither_method_nothing_is_confined_and_what_is_demanded_is_refused
     assert said["problems"][0] == "bubblewrap: there is no program bwrap" and said["problems"][1].startswith("landlock")
     assert said["auto"] == [False] * 6 and said["off"] is False
     assert said["on"].startswith(
-        "--sandbox cannot be kept on this machine: bubblewrap: there is no program bwrap; land"
+        "--sandbox cannot be enforced on this machine: bubblewrap: there is no program bwrap; land"
     )
     assert "install bubblewrap" in said["on"]
 
@@ -71,7 +71,7 @@ if landlock.problem() is None:
         said = ask(PATH=NOWHERE)
         assert said["method"] == "landlock" and said["cannot"] == list(landlock.CANNOT) and not said["network"]
         assert said["auto"] == [False, False, True, True, False, False] and said["on"] is True and said["off"] is False
-        assert said["offline"].startswith("the network cannot be kept off on this machine: bubblewrap: there is no")
+        assert said["offline"].startswith("the network cannot be cut off on this machine: bubblewrap: there is no")
 
 
 def test_by_default_the_two_modes_that_ask_little_are_confined() -> None:

@@ -235,7 +235,7 @@ class SidecarSession(BaseSession):
             if (error := self._too_much(counted)) is not None:
                 raise error
         if missing := unmetered(self._spec.limits, self._spent):
-            message = f"{self._agent.name} reported no {missing} in this turn, so that limit was not kept"
+            message = f"{self._agent.name} reported no {missing} in this turn, so that limit was not enforced"
             self.emit(Warned(message=message, code="not_enforced"))
         if receipt.outcome == "failed":
             raise PeerFatal("the sidecar says that the run failed" + ("; see its errors above" if failed else ""))

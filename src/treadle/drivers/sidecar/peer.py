@@ -90,7 +90,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
 
     async def await_hello(self) -> SidecarHello:
         """Its hello, which must be its first line, in time, and of a version that fits ours."""
-        async with self.handshake("said no hello", hint="does it write its hello at once, and flush it?"):
+        async with self.handshake("sent no hello", hint="does it write its hello at once, and flush it?"):
             first = (await self.hear()).popleft()
             if isinstance(first, RemoteProtocolError):
                 raise await self._explained(first)
@@ -165,7 +165,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
                 if not self._live.ponged(message.seq):
                     self.notes.append(Deviation(where="pong", problem="no one asked for it", value=message.seq))
             case SidecarHello():
-                self.notes.append(Deviation(where="hello", problem="said again"))
+                self.notes.append(Deviation(where="hello", problem="sent again"))
             case UnknownEnvelope():
                 pass  # the wire has noted it
         return self.failure is not None

@@ -298,7 +298,7 @@ class WorkerSession(BaseSession):
         if (blind or unpriced) and not self._blind:
             self._blind = True
             what = "usage: a limit on tokens or money" if blind else "cost: a limit on money"
-            self.emit(Warned(message=f"{self._worker.name} reports no {what} cannot be kept", code="not_enforced"))
+            self.emit(Warned(message=f"{self._worker.name} reports no {what} cannot be enforced", code="not_enforced"))
 
     # Questions and steering
 

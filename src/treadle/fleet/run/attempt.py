@@ -133,9 +133,9 @@ class RunningAttempt:
 
     def redacted(self, data: bytes) -> bytes:
         """JSON without secrets; unchanged to the byte where there are none."""
-        given = {"told": msgspec.json.decode(data)}
+        given = {"body": msgspec.json.decode(data)}
         clean = next(RedactedEvents(self.redactor).clean(given))
-        return data if clean == given else encode(clean["told"])
+        return data if clean == given else encode(clean["body"])
 
 
 def _known_here() -> list[str]:

@@ -423,7 +423,7 @@ class Execution:
                 await self.keep_result(dict(result))
                 return ""
             except TreadleError as error:
-                log.warning("the result is not kept yet: %s", error)
+                log.warning("the result is not stored yet: %s", error)
                 if not left or self.attempt.superseded.is_set():
                     return f"the agent has finished, but we could not keep its work (our fault): {error}"
                 await asyncio.sleep(KEEP_SECONDS)

@@ -248,7 +248,7 @@ class WorkTaker:
             return self.store.bundle(ref, without=[self.tree.start])
 
     def result(self, left: Left) -> tuple[dict[str, object], bytes]:
-        """What is told of the work, and the difference as text."""
+        """What is reported of the work, and the difference as text."""
         if left.commit == self.tree.start:
             return {"base": self.tree.start, "files": 0}, b""
         after = self._tree(left.commit)

@@ -66,7 +66,9 @@ def tool(kind: str) -> OwnTool:
             raise ToolError(f"This was not accepted: {error}. Call {TOOL} again with all of it.") from None
         return "Accepted. You are done; say so in one sentence."
 
-    what = f"Gives your answer ({kind}), which is checked; call it once, when you are done. What is wrong is told."
+    what = (
+        f"Gives your answer ({kind}), which is checked; call it once, when you are done. Mistakes in it are reported."
+    )
     return OwnTool(name=TOOL, description=what, parameters=schema_of(kind), call=call)
 
 

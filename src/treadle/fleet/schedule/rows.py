@@ -1,4 +1,4 @@
-"""What the scheduler's book holds: orders that have not ended, nodes, and what must be written and said."""
+"""What the scheduler's book holds: orders that have not ended, nodes, and what must be written and sent."""
 
 from typing import NamedTuple
 

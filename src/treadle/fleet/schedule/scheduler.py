@@ -2,7 +2,7 @@
 
 It holds a lease: a key that expires unless it is renewed. Every batch that it writes renews the lease on condition
 that it still holds it, so a scheduler that slept through its own replacement can write nothing. It knows all orders
-that have not ended; its decisions are stored before anybody is told. Whatever goes wrong, it steps down and starts
+that have not ended; its decisions are stored before they are sent. Whatever goes wrong, it steps down and starts
 over from what is stored.
 """
 

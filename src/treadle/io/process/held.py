@@ -236,10 +236,10 @@ class WaitingReaper:
         """Start a command on a terminal: a pty's slave side becomes its standard streams and controlling terminal.
 
         If this process dies first, the reaper ends the tree and then executes the program `afterwards`, which gets the
-        descriptors `kept` as 3, 4 and so on, and the pids that had to be killed as its last argument. If the reaper is
-        killed, its processes become our children: reap with `waitpid(-1)`, and see `strays.py`.
+        descriptors `inherited` as 3, 4 and so on, and the pids that had to be killed as its last argument. If the
+        reaper is killed, its processes become our children: reap with `waitpid(-1)`, and see `strays.py`.
         """
-        message = {**request(argv, env, cwd, True), "kept": len(inherited)}
+        message = request(argv, env, cwd, True)
         message["afterwards"] = [os.fsencode(part) for part in afterwards]
         body = frame(reaper.START, marshal.dumps(message))
         sent = socket.send_fds(self._control, [body], [terminal, *inherited])
@@ -278,7 +278,6 @@ def request(argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None,
         "fds": 0,
         "patient": False,
         "detached": False,
-        "kept": 0,
         "afterwards": [],
         "view": None,
     }

@@ -1,9 +1,9 @@
 """What a forked child does before it executes a command. The parent learns through a pipe whether that worked.
 
-errors, told = os.pipe()
+errors, report = os.pipe()
 if os.fork() == 0:
-    become(request, stdio, told)
-os.close(told)
+    become(request, stdio, report)
+os.close(report)
 failure = why_not(errors)       # None when the command runs
 """
 

@@ -98,7 +98,7 @@ def live(
 ) -> NoReturn:
     """The main function of a reaper, in the process forked for it.
 
-    `kept` are descriptors for the program that runs afterwards, `orders` what the owner has already sent.
+    `inherited` are descriptors for the program that runs afterwards, `orders` what the owner has already sent.
 
     A crash exits with 1, and the keeper then ends what was below. If the keeper is gone at the end, a program may run
     that cleans up after it; the pids that had to be killed are its last argument.

@@ -67,8 +67,8 @@ def command(confinement: Confinement) -> list[str]:
 
 
 def _granted(place: str, protected: list[str]) -> list[str]:
-    """What can be written in `place` without writing to what is kept in it. Landlock grants whole directories only, so
-    beside something kept each name that exists is granted, and no new one can be made."""
+    """What can be written in `place` without writing to what is protected in it. Landlock grants whole directories
+    only, so beside something protected each name that exists is granted, and no new one can be made."""
     inside = [one for one in protected if places.is_under(one, place)]
     if not inside or os.path.islink(place):
         return [] if os.path.islink(place) else [place]

@@ -125,7 +125,7 @@ class BoundedProgram:
         child.beside += [self.close, *([watching.cancel] if watching is not None else [])]  # type: ignore[list-item]
 
     def exceeded(self, output: str) -> str:
-        """Which limit it came up to, in words; empty if none. `said`: what it printed."""
+        """Which limit it came up to, in words; empty if none. `output`: what it printed."""
         found = self._stopped or self._last or (self._group.exceeded() if self._group is not None else "")
         if not found and self._processes and NO_FORK.search(output):
             found = f"commands may have at most {self._processes} processes and threads at once"

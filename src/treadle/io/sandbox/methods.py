@@ -71,12 +71,12 @@ def wanted(confinement: Confinement, mode: Mode | None) -> bool:
         return found.method is not None
     if found.method is None:
         raise ConfigError(
-            "--sandbox cannot be kept on this machine: " + "; ".join(found.problems),
+            "--sandbox cannot be enforced on this machine: " + "; ".join(found.problems),
             hint="install bubblewrap (bwrap) or use a kernel with Landlock, or run without --sandbox",
         )
     if confinement.network == "off" and not found.network:
         raise ConfigError(
-            "the network cannot be kept off on this machine: " + "; ".join(found.problems),
+            "the network cannot be cut off on this machine: " + "; ".join(found.problems),
             hint="install bubblewrap (bwrap), or run with --network on",
         )
     return True

@@ -41,7 +41,7 @@ class Passage:
             writer.close()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection; what fails in it is told there."""
+        """One connection; what fails in it is reported there."""
         raise NotImplementedError
 
 

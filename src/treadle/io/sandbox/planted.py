@@ -3,7 +3,7 @@
 A path that does not exist cannot be bound read-only, and neither can a link. So we look afterwards: a protected file
 that a command made is moved aside, where a person can find it, before anything outside the sandbox can act on it, and
 a link that it changed is restored. Where the sandbox has no mounts at all (Landlock), the same is done for files that
-were there: what they held is kept until the command has ended.
+were there: what they held is saved until the command has ended.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from treadle.io import pinned
 
 SAVED_FILES, SAVED_BYTES = 500, 1 << 20
-"""How many files are kept, and how much of each; what is beyond that is only looked for by name."""
+"""How many files are saved, and how much of each; what is beyond that is only looked for by name."""
 
 
 class ProtectedNames:

@@ -27,7 +27,7 @@ class NewAnswer(RequestBody, frozen=True, kw_only=True):
 
 @call("POST", "/orders/{id}/answer", right="answer", body=NewAnswer)
 async def answer_order(asking: Asking) -> Done:
-    """Answer what an order asks. A second answer is refused (409) and told who gave the first."""
+    """Answer what an order asks. A second answer is refused (409), with who gave the first."""
     given: NewAnswer = asking.body
     await client.answer(
         asking.bus,

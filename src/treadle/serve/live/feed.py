@@ -1,7 +1,7 @@
 """Reads both streams of the engine once for all: into the index, and to the watchers.
 
 Further watchers cost neither the engine nor a run anything. Changes are in the index when watchers hear of them.
-Events, of which there may be very many, are told at once; who then looks them up waits until they are `indexed`.
+Events, of which there may be very many, are announced at once; who then looks them up waits until they are `indexed`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ BATCH = 1000
 FEW = 64
 """Up to this many changes are indexed on the event loop itself; more of them in a thread."""
 MUCH = 256 * 1024
-"""The same for events, in bytes. Few are indexed here, after they were told: a thread would compete with those."""
+"""The same for events, in bytes. Few are indexed here, after they were announced: a thread would compete with those."""
 AHEAD = 2000
 """By how many messages watchers may be ahead of the index."""
 
@@ -119,7 +119,7 @@ class Feed:
             await self._come.wait()
             self._come.clear()
             while self._later:
-                await asyncio.sleep(0)  # who was told comes first
+                await asyncio.sleep(0)  # those who watch come first
                 much = sum(len(data) for _, _, data in self._later) > MUCH
                 some = list(self._later) if much else [self._later[0]]
                 await self._take_in(self.index.take_events, some, here=not much)
@@ -138,5 +138,5 @@ class Feed:
         try:
             return take(given) if here else await asyncio.to_thread(take, given)
         except TreadleError:
-            log.exception("what the engine told could not be taken into the index")
+            log.exception("what the engine sent could not be taken into the index")
             return []
