@@ -472,9 +472,7 @@ class HostRun:
             found = observed.difference = await asyncio.to_thread(workspace.difference)
         except Exception as error:
             # It is not known what was done, so it cannot be called complete.
-            observed.stopped = observed.stopped or Denied(
-                f"it cannot be determined what was changed: {describe_error(error)}"
-            )
+            observed.stopped = observed.stopped or Denied(f"the changes cannot be determined: {describe_error(error)}")
             raise
         if found.unread:
             observed.notes.append(Deviation(where="workspace", problem=f"not looked at: {found.unread}"))

@@ -18,9 +18,9 @@ import os, pty, sys, time
 from treadle.io.process import held
 waiting = held.fork_reaper()
 master, slave = os.openpty()
-kept = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
 tree = waiting.start(
-    ["sh", "-c", sys.argv[2]], env=dict(os.environ), cwd="/", terminal=slave, kept=[kept],
+    ["sh", "-c", sys.argv[2]], env=dict(os.environ), cwd="/", terminal=slave, inherited=[file],
     afterwards=["/bin/sh", "-c", 'echo "killed: $1" >&3', "sh"],
 )
 os.close(slave)
