@@ -182,7 +182,7 @@ soak-terminals: setup
 soak-fleet: setup
 	$(if $(MINUTES),SOAK_SECONDS=$$(( $(MINUTES) * 60 )) SOAK_ORDERS=$$(( $(MINUTES) * 6 ))) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_fleet.py tests/soak/test_outcomes.py
 
-# 300 orders, or ORDERS=N, land while the train, nodes, runners and engine are killed and a person pushes; ends within 27 minutes, or MINUTES=N,
+# 300 orders, or ORDERS=N, land while the train, nodes, runners and engine are killed and a person pushes; ends within 36 minutes, or MINUTES=N,
 # and accounts for every order; prints its figures beside the serial policy and a simulation.
 .PHONY: soak-train
 soak-train: setup
