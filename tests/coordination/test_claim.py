@@ -107,3 +107,7 @@ def test_whatever_another_tool_writes_into_a_claim_it_can_be_listed(fields: dict
     assert found.listed().startswith(f"  {ANN}  task ")
     assert found.as_json()["expires_at"] and found.mode in ("shared", "exclusive")
     Held([found]).overlaps([Surface("src/**")])
+
+
+def test_a_fence_is_a_whole_number_and_true_is_none() -> None:
+    assert (claim("a", fence=7).fence, claim("a", fence=True).fence, claim("a", fence="7").fence) == (7, 0, 0)

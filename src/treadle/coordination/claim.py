@@ -32,7 +32,7 @@ class Claim:
         self.haid: str = fields["haid"]
         self.task = one_line(str(fields.get("task_ref", "")))
         self.texts: list[str] = fields["claimed_surfaces"]
-        self.fence = fields["fence"] if isinstance(fields.get("fence"), int) else 0
+        self.fence = fields["fence"] if type(fields.get("fence")) is int else 0
         self.path = path
         self._top = top
         self._now = now

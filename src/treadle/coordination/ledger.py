@@ -123,7 +123,7 @@ class Ledger:
         rows = []
         for name in [role] if role else sorted(known):
             measured, base = totals.tokens(name), known.get(name)
-            if not isinstance(base, int) or base <= 0:
+            if type(base) is not int or base <= 0:
                 base = None
             percent = None if base is None else change_percent(base, measured)
             rows.append({"role": name, "baseline": base, "measured": measured, "percent": percent})

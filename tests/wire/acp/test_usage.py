@@ -23,7 +23,9 @@ def test_cached_tokens_are_not_counted_twice_whichever_way_they_are_told() -> No
     assert buckets(read_counts(COPILOT)) == (130, 25, 50, 0)
 
 
-@pytest.mark.parametrize("told", [None, 3, {}, {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}])
+@pytest.mark.parametrize(
+    "told", [None, 3, {}, {"inputTokens": True}, {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}]
+)
 def test_no_counts_are_no_usage(told: Any) -> None:
     assert read_counts(told) is None
 
@@ -74,7 +76,10 @@ def test_money_is_what_the_session_cost_more_than_before() -> None:
     assert meter.turn({"usage": CLAUDE})[0].cost_usd == 0.25
 
 
-@pytest.mark.parametrize("told", [None, {"amount": 1, "currency": "EUR"}, {"amount": "1", "currency": "USD"}])
+@pytest.mark.parametrize(
+    "told",
+    [None, {"amount": 1, "currency": "EUR"}, {"amount": "1", "currency": "USD"}, {"amount": True, "currency": "USD"}],
+)
 def test_money_that_is_not_told_in_dollars_is_unknown(told: Any) -> None:
     meter = UsageMeter("turn")
     meter.cost(told)

@@ -37,6 +37,13 @@ def test_a_cost_that_began_before_us_is_unknown() -> None:
     assert (usage.model, usage.prompt_tokens, usage.output_tokens, usage.cost_usd) == ("opus", 16, 2, None)
 
 
+def test_true_is_neither_a_count_nor_a_cost() -> None:
+    (usage,) = usages(
+        result(model_usage_since_last_result={"opus": {**MODEL, "outputTokens": True, "costUSD": True}}), {}
+    )
+    assert (usage.input_tokens, usage.output_tokens, usage.cost_usd) == (300, 0, None)
+
+
 def test_nothing_used_is_no_usage() -> None:
     assert usages(result(model_usage_since_last_result={}), {}) == []
     assert usages(result(usage={"input_tokens": 0}), None) == []

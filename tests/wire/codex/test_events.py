@@ -72,6 +72,7 @@ def test_the_input_that_was_cached_is_counted_once() -> None:
     assert (used.input_tokens, used.cache_read_tokens, used.cache_write_tokens, used.output_tokens) == (100, 50, 30, 25)
     assert used.cost_usd is None
     assert usage({"inputTokens": "many"}, "m").prompt_tokens == 0
+    assert usage({"inputTokens": True, "outputTokens": True}, "m").output_tokens == 0
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ def test_without_tools_it_has_all_and_turns_are_a_number_or_unbounded() -> None:
     found = subagent("a", {"prompt": "p", "tools": [], "maxTurns": 3})
     assert found.tools is None and found.max_turns == 3
     assert subagent("a", {"prompt": "p", "maxTurns": "3"}).max_turns is None
+    assert subagent("a", {"prompt": "p", "maxTurns": True}).max_turns is None
 
 
 @pytest.mark.parametrize("entry", [None, [], {}, {"prompt": 1}, {"description": "d"}])

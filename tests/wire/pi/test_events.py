@@ -19,9 +19,11 @@ def test_a_reply_has_text_thoughts_and_usage() -> None:
     assert used is not None
     assert (used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens) == (130, 25, 50, 5)
     assert used.cost_usd == 0.25
+    odd = usage({"usage": {"input": 1, "output": True}})
+    assert odd is not None and odd.output_tokens == 0
 
 
-@pytest.mark.parametrize("cost", [None, {}, {"total": 0}, {"total": "free"}])
+@pytest.mark.parametrize("cost", [None, {}, {"total": 0}, {"total": "free"}, {"total": True}])
 def test_a_price_that_it_does_not_know_is_unknown_and_not_free(cost: Any) -> None:
     used = usage({"usage": {"input": 1, "output": 1, "cost": cost}})
     assert used is not None and used.cost_usd is None

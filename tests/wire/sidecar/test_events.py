@@ -109,6 +109,9 @@ def test_a_usage_event_of_a_foreign_kind_is_usage() -> None:
     strange = {"type": "usage", "input_tokens": 3, "output_tokens": True, "estimated_cost_usd": 1}
     (usage,) = incoming(WarningGiven(ts=T, message="unknown", ext={"unknown_event": strange}))
     assert usage == ours.Usage(input_tokens=3, cost_usd=1.0)
+    strange = {"type": "usage", "input_tokens": 3, "estimated_cost_usd": True}
+    (usage,) = incoming(WarningGiven(ts=T, message="unknown", ext={"unknown_event": strange}))
+    assert usage == ours.Usage(input_tokens=3, cost_usd=None)
 
 
 def test_a_peers_own_code_is_the_better_one() -> None:

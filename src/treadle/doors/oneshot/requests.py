@@ -202,7 +202,7 @@ class HostRequests:
 
 
 def _count(tokens: Any) -> int | None:
-    return tokens if isinstance(tokens, int) and tokens >= 0 else None
+    return tokens if type(tokens) is int and tokens >= 0 else None  # true is no number
 
 
 def _tools_of(server: str, tools: Iterable[str]) -> list[str]:

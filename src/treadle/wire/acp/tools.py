@@ -153,7 +153,7 @@ class ToolRecord:
             metadata.get("exit") if isinstance(metadata, dict) else None,
             terminal.get("exit_code") if isinstance(terminal, dict) else None,
         ):
-            if isinstance(value, int) and not isinstance(value, bool):
+            if type(value) is int:
                 return value
         return None
 

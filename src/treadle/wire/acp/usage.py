@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from treadle.events import Usage
+from treadle.wire.common.numbers import amount
 
 Span: TypeAlias = Literal["turn", "step", "session", "none"]
 _FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
@@ -67,15 +68,16 @@ class UsageMeter:
 
     def cost(self, told: Any) -> None:
         """`cost` of a usage_update: money spent over the whole session."""
-        if isinstance(told, dict) and isinstance(told.get("amount"), int | float) and told.get("currency") == "USD":
-            self._cost = float(told["amount"])
+        if isinstance(told, dict) and told.get("currency") == "USD":
+            spent = amount(told.get("amount"))
+            self._cost = self._cost if spent is None else spent
 
     def step(self, told: Any, duration_ms: Any = 0) -> Usage | None:
         """The usage of one model call, reported during the turn."""
         usage = read_counts(told, self.model)
         if usage is not None:
             self._stepwise = True
-            if isinstance(duration_ms, int):
+            if type(duration_ms) is int:
                 usage = _with(usage, duration_ms=duration_ms)
         return usage
 
@@ -133,6 +135,6 @@ def _with(usage: Usage, **fields: Any) -> Usage:
 def _number(told: dict[str, Any], *names: str) -> int:
     for name in names:
         value = told.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if type(value) is int and value >= 0:
             return value
     return 0

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from treadle.events import ErrorInfo, Event, FileChanged, Outcome, Task, TaskChanged, TaskStatus, Usage
 from treadle.wire.claude.records import ClaudeResult, System
+from treadle.wire.common.numbers import amount, count
 
 _EXIT = re.compile(r"\AExit code (\d+)\b")
 _LIMITED = {"error_max_turns": "max_iterations", "error_max_budget_usd": "budget_exceeded"}
@@ -22,8 +23,8 @@ def usages(result: ClaudeResult, before: dict[str, Any] | None) -> list[Usage]:
     if before is not None and result.modelUsage:
         return _by_model(result.modelUsage, before)
     used = result.usage
-    counts = {name: _count(used.get(f"{name}_tokens")) for name in ("input", "output")}
-    read, write = _count(used.get("cache_read_input_tokens")), _count(used.get("cache_creation_input_tokens"))
+    counts = {name: count(used.get(f"{name}_tokens")) for name in ("input", "output")}
+    read, write = count(used.get("cache_read_input_tokens")), count(used.get("cache_creation_input_tokens"))
     if not any([*counts.values(), read, write]):
         return []
     model = next(iter(result.modelUsage), "") if len(result.modelUsage) == 1 else ""
@@ -42,14 +43,14 @@ def context_window(result: ClaudeResult, model: str) -> int | None:
     """How many tokens a conversation with this model may have, if it says so."""
     told = result.modelUsage.get(model)
     window = told.get("contextWindow") if isinstance(told, dict) else None
-    return window if isinstance(window, int) and window > 0 else None
+    return count(window) or None
 
 
 def _by_model(now: dict[str, Any], before: dict[str, Any]) -> list[Usage]:
     found = []
     for model, used in now.items():
         past = before.get(model) or {}
-        cost = used.get("costUSD")
+        cost = amount(used.get("costUSD"))
         usage = Usage(
             model=model,
             input_tokens=_increase(used, past, "inputTokens"),
@@ -57,7 +58,7 @@ def _by_model(now: dict[str, Any], before: dict[str, Any]) -> list[Usage]:
             cache_read_tokens=_increase(used, past, "cacheReadInputTokens"),
             cache_write_tokens=_increase(used, past, "cacheCreationInputTokens"),
             reasoning_tokens=_increase(used, past, "thinkingTokens"),
-            cost_usd=max(0.0, cost - (past.get("costUSD") or 0.0)) if isinstance(cost, int | float) else None,
+            cost_usd=None if cost is None else max(0.0, cost - (amount(past.get("costUSD")) or 0.0)),
         )
         if usage.prompt_tokens or usage.output_tokens:
             found.append(usage)
@@ -65,11 +66,7 @@ def _by_model(now: dict[str, Any], before: dict[str, Any]) -> list[Usage]:
 
 
 def _increase(now: dict[str, Any], before: dict[str, Any], name: str) -> int:
-    return max(0, _count(now.get(name)) - _count(before.get(name)))
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    return max(0, count(now.get(name)) - count(before.get(name)))
 
 
 def ending(result: ClaudeResult, stopped: bool) -> tuple[Outcome, ErrorInfo | None]:

@@ -4,6 +4,7 @@ import shlex
 from typing import Any, Literal
 
 from treadle.events import ErrorInfo, FileChanged, ToolKind, Usage
+from treadle.wire.common.numbers import count
 
 _SHELLS = ("bash", "sh", "zsh")
 _CHANGES: dict[str, Literal["added", "modified", "deleted"]] = {"add": "added", "delete": "deleted"}
@@ -113,18 +114,17 @@ def _text_of(told: Any) -> str:
 def usage(told: dict[str, Any], model: str) -> Usage:
     """The usage of one model call. `inputTokens` includes cached tokens; Codex reports no cost anywhere."""
 
-    def count(name: str) -> int:
-        value = told.get(name)
-        return value if isinstance(value, int) else 0
+    def counted(name: str) -> int:
+        return count(told.get(name))
 
-    read, write = count("cachedInputTokens"), count("cacheWriteInputTokens")
+    read, write = counted("cachedInputTokens"), counted("cacheWriteInputTokens")
     return Usage(
         model=model,
-        input_tokens=max(0, count("inputTokens") - read - write),
-        output_tokens=count("outputTokens"),
+        input_tokens=max(0, counted("inputTokens") - read - write),
+        output_tokens=counted("outputTokens"),
         cache_read_tokens=read,
         cache_write_tokens=write,
-        reasoning_tokens=count("reasoningOutputTokens"),
+        reasoning_tokens=counted("reasoningOutputTokens"),
     )
 
 

@@ -24,7 +24,7 @@ def subagent(name: str, entry: Any) -> Subagent:
         tools=tools or None,
         denied=_names(entry.get("disallowedTools")),
         model=None if model in (None, "inherit") else str(model),
-        max_turns=entry.get("maxTurns") if isinstance(entry.get("maxTurns"), int) else None,
+        max_turns=entry.get("maxTurns") if type(entry.get("maxTurns")) is int else None,
     )
 
 

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from treadle.events import ErrorInfo, ToolKind, Usage
+from treadle.wire.common.numbers import amount, count
 
 KINDS: dict[str, ToolKind] = {
     "bash": "execute",
@@ -33,19 +34,15 @@ def usage(message: dict[str, Any]) -> Usage | None:
     if not isinstance(used, dict):
         return None
 
-    def count(name: str) -> int:
-        value = used.get(name)
-        return value if isinstance(value, int) else 0
-
     cost = used.get("cost")
     total = cost.get("total") if isinstance(cost, dict) else None
     found = Usage(
         model=str(message.get("model") or ""),
-        input_tokens=count("input"),
-        output_tokens=count("output"),
-        cache_read_tokens=count("cacheRead"),
-        cache_write_tokens=count("cacheWrite"),
-        cost_usd=float(total) if isinstance(total, int | float) and total > 0 else None,
+        input_tokens=count(used.get("input")),
+        output_tokens=count(used.get("output")),
+        cache_read_tokens=count(used.get("cacheRead")),
+        cache_write_tokens=count(used.get("cacheWrite")),
+        cost_usd=amount(total) or None,
     )
     return found if found.prompt_tokens or found.output_tokens else None
 

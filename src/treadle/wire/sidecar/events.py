@@ -9,6 +9,7 @@ from msgspec import UNSET
 from treadle import events as ours
 from treadle.session import Access
 from treadle.wire.common.jsontext import repaired
+from treadle.wire.common.numbers import amount
 from treadle.wire.sidecar.receipts import (
     ERROR_CODES,
     AnyAgentEvent,
@@ -246,7 +247,6 @@ def _usage(ext: Any) -> list[ours.Event]:
     counts: dict[str, Any] = {
         name: value
         for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-        if isinstance(value := told.get(name), int) and not isinstance(value, bool) and value >= 0
+        if type(value := told.get(name)) is int and value >= 0
     }
-    cost = told.get("estimated_cost_usd")
-    return [ours.Usage(**counts, cost_usd=float(cost) if isinstance(cost, int | float) else None)]
+    return [ours.Usage(**counts, cost_usd=amount(told.get("estimated_cost_usd")))]
