@@ -48,7 +48,7 @@ def main() -> None:
 
 
 async def _flood(name: str) -> None:
-    from tests.drivers.test_contract import replayed
+    from tests.drivers.test_session import replayed
 
     from treadle.drivers.card import cards
     from treadle.events import TextDelta, TurnEnded

@@ -17,11 +17,16 @@ LISTS = {
     "Claude's TypeScript SDK": ("tests/live/test_claude_sdk.py",),
     "scripts as people publish them": ("tests/e2e/test_scripts.py", "tests/e2e/test_prompt_tool.py"),
     "clients of workers": (
-        *("tests/e2e/test_worker.py", "tests/e2e/test_worker_driver.py", "tests/e2e/test_worker_examples.py"),
+        *("tests/cli/test_worker_entry.py", "tests/e2e/test_worker_driver.py", "tests/e2e/test_worker_examples.py"),
         "tests/doors/worker/test_fixtures.py",
     ),
     "one-shot events and exit codes": (
-        *("tests/e2e/test_oneshot.py", "tests/doors/oneshot/test_run.py", "tests/doors/oneshot/test_headless.py"),
+        *(
+            "tests/cli/test_oneshot.py",
+            "tests/doors/oneshot/test_run.py",
+            "tests/doors/oneshot/test_verbose.py",
+            "tests/doors/oneshot/test_headless.py",
+        ),
         "tests/doors/oneshot/test_compared.py",
     ),
     "faults of model services": ("tests/agent/providers/test_hostile.py", "tests/agent/providers/test_failures.py"),

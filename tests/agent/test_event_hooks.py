@@ -6,54 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.agent.hooked import LS, judging, verdict
 from treadle.agent.event_hooks import EventHooks
-from treadle.agent.hook_runs import run
-from treadle.errors import Unsupported
 from treadle.events import CommandRun, FileChanged
 from treadle.session import HookVerdict, Use
-from treadle.settings.claude import CommandHook, parse
-
-ENV = {"PATH": "/usr/bin:/bin"}
-LS = Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")
-
-
-async def answer(tmp_path: Path, command: str, event: str = "PreToolUse", **more: Any) -> tuple[Any, list[str]]:
-    warnings: list[str] = []
-    hook = CommandHook(event=event, matcher="", command=command, **more)
-    return await run(
-        hook, {"hook_event_name": event}, str(tmp_path), warnings.append, {"PATH": "/usr/bin:/bin"}
-    ), warnings
-
-
-@pytest.mark.parametrize(
-    ("command", "event", "said"),
-    [
-        ("true", "PreToolUse", {}),
-        ("""echo '{"decision": "approve"}'""", "PreToolUse", {"decision": "approve"}),
-        ("echo looks fine", "PreToolUse", {}),
-        ("echo it rains", "UserPromptSubmit", {"hookSpecificOutput": {"additionalContext": "it rains"}}),
-        ("echo no >&2; exit 2", "PreToolUse", {"decision": "block", "reason": "no"}),
-        ("exit 2", "PreToolUse", {"decision": "block", "reason": "blocked by the hook exit 2"}),
-        ("echo '[1]'", "PreToolUse", {}),
-        ("cat", "Stop", {"hook_event_name": "Stop"}),
-        ('echo "{\\"decision\\": \\"$CLAUDE_PROJECT_DIR\\"}"', "Stop", None),
-    ],
-)
-async def test_an_answer(tmp_path: Path, command: str, event: str, said: Any) -> None:
-    expected = {"decision": str(tmp_path)} if said is None else said
-    assert await answer(tmp_path, command, event) == (expected, [])
-
-
-async def test_another_failure_is_a_warning_and_blocks_nothing(tmp_path: Path) -> None:
-    said, [warning] = await answer(tmp_path, "echo oh >&2; exit 3")
-    assert said == {} and "failed with exit code 3: oh" in warning
-
-
-async def test_what_cannot_be_asked_blocks(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match="took more than"):
-        await answer(tmp_path, "exec sleep 1000", timeout=0.01)
-    with pytest.raises(Unsupported, match="could not run"):
-        await answer(tmp_path / "gone", "true")
+from treadle.settings.claude import parse
 
 
 async def test_they_are_asked_beside_those_of_a_host_for_the_tools_that_they_name(tmp_path: Path) -> None:
@@ -67,67 +24,15 @@ async def test_they_are_asked_beside_those_of_a_host_for_the_tools_that_they_nam
     assert not (tmp_path / "edited").exists()
 
 
-def judging(tmp_path: Path, entry: dict[str, Any], event: str = "PreToolUse", **more: Any) -> EventHooks:
-    read = parse({"hooks": {event: [{"hooks": [entry]}]}}, "x", "/")
-    assert not read.missed and not read.not_run
-    return EventHooks(str(tmp_path), read.hooks, env=ENV, **more)
-
-
-async def verdict(hooks: EventHooks, use: Use = LS) -> Any:
-    judge = hooks.program().pre_tool
-    assert judge is not None
-    return await judge(use)
-
-
-async def test_with_args_a_program_is_started_without_a_shell(tmp_path: Path) -> None:
-    entry = {"command": "/usr/bin/touch", "args": ["a $(b)", "${CLAUDE_PROJECT_DIR}/c"]}
-    await verdict(judging(tmp_path, entry))
-    assert {path.name for path in tmp_path.iterdir()} == {"a $(b)", "c"}
-
-
-@pytest.mark.parametrize(("command", "blocked"), [("git push -f", True), ("ls && git push", True), ("ls", False)])
-async def test_a_condition_is_a_permission_rule(tmp_path: Path, command: str, blocked: bool) -> None:
-    hooks = judging(tmp_path, {"command": "echo no >&2; exit 2", "if": "Bash(git push *)"})
-    use = Use(tool="bash", args={"command": command}, kind="execute", command=command)
-    assert await verdict(hooks, use) == ("no" if blocked else None)
-
-
 async def test_a_hook_that_runs_once_is_gone_afterwards(tmp_path: Path) -> None:
     hooks = judging(tmp_path, {"command": "echo no >&2; exit 2", "once": True})
     assert [await verdict(hooks), await verdict(hooks)] == ["no", None]
-
-
-async def test_a_hook_whose_failure_must_block_blocks(tmp_path: Path) -> None:
-    said = await verdict(judging(tmp_path, {"command": "exit 1", "onFailure": "block"}))
-    assert "failed with exit code 1" in said
 
 
 async def test_a_hook_in_the_background_is_not_waited_for_and_ends_with_the_session(tmp_path: Path) -> None:
     hooks = judging(tmp_path, {"command": "echo no >&2; exec sleep 1000", "async": True})
     assert await verdict(hooks) is None
     await hooks.ended("other")
-
-
-@pytest.mark.parametrize(
-    ("answer", "blocked"),
-    [
-        ('{"ok": true, "reason": "fine"}', None),
-        ('```json\n{"ok": false, "reason": "not so"}\n```', "not so"),
-        ("well", "got no yes or no"),
-    ],
-)
-async def test_a_question_to_a_model_decides(tmp_path: Path, answer: str, blocked: str | None) -> None:
-    asked: list[tuple[str, str]] = []
-
-    async def judge(instructions: str, question: str, model: str) -> str:
-        asked.append((question, model))
-        return answer
-
-    entry = {"type": "prompt", "prompt": "is it fine? $ARGUMENTS", "model": "haiku"}
-    said = await verdict(judging(tmp_path, entry, judge=judge))
-    assert said is None if blocked is None else blocked in said
-    [(question, model)] = asked
-    assert question.startswith('is it fine? {"cwd"') and '"command":"ls"' in question and model == "haiku"
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tests.fleet.conftest import fleet as fleet
 from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import git
-from tests.fleet.test_merging import Finished
-from tests.fleet.test_merging import finished as finished
+from tests.landing.test_merging import Finished
+from tests.landing.test_merging import finished as finished
 from treadle.cli.root import treadle
 from treadle.errors import NotFound
 from treadle.fleet.engine.bus import Bus

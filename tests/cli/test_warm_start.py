@@ -8,104 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 
-import pytest
-
+from tests.cli.warm_runs import TRACED, Warm, loaded
 from tests.installed import TREADLE
-from tests.scripts import calls, says
 from tests.terminal.support import alive, until
-from tests.warm import kept_warm
-from treadle.cli.warm import AGENT, PRELOAD
 from treadle.io.process import table
-from treadle.io.process import warm as warm_parents
 
 WORKER = str(Path(sys.executable).with_name("treadle-worker"))
-PATIENT = "from treadle.io.process import warm; warm.PATIENCE = {}; "
-"""How long the one who asks waits for a copy; on a busy machine it may need more than the usual two seconds."""
-TRACED = (sys.executable, "-X", "importtime", "-c", "from treadle.cli import main; main()")
-SCRIPT = calls("bash", {"command": "pwd; date +%z; umask; nproc"}, when="surroundings") + says("hello", times="always")
+
+
 SLOW = '[[reply]]\n[[reply.call]]\nname = "bash"\narguments = { command = "echo $$ > pid; exec sleep 300" }\n'
-
-
-class Warm:
-    """A person who has a warm parent."""
-
-    def __init__(self, home: Path, here: Path) -> None:
-        self.here = here
-        self.env = {**os.environ, "TREADLE_WARM": "600", "TREADLE_HOME": str(home)}
-        (here / "s.toml").write_text(SCRIPT)
-
-    def do(self, *command: str, **more: object) -> subprocess.CompletedProcess[str]:
-        more = {"stdin": subprocess.DEVNULL, "env": self.env, "cwd": self.here, **more}
-        if "input" in more:
-            del more["stdin"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)  # type: ignore[call-overload, no-any-return]
-
-    @property
-    def model(self) -> tuple[str, str]:
-        return "--model", f"scripted:{self.here / 's.toml'}"
-
-    def once(self, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
-        return self.do(TREADLE, "-p", *words, *self.model, **more)
-
-    def traced(self, *words: str, patience: float = 50.0) -> subprocess.CompletedProcess[str]:
-        """A run; what the process loads that a person started is on its stderr."""
-        *python, code = TRACED
-        return self.do(*python, PATIENT.format(patience) + code, "-p", *words, *self.model)
-
-    def begin(self, *words: str, script: str) -> subprocess.Popen[str]:
-        (self.here / "slow.toml").write_text(script)
-        command = [TREADLE, "-p", "go", "--model", f"scripted:{self.here / 'slow.toml'}", *words]
-        return subprocess.Popen(
-            [*command, "--permission-mode", "bypassPermissions"],
-            env=self.env, cwd=self.here, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-
-    @cached_property
-    def parent(self) -> int:
-        (pid,) = warm_parents.parents(AGENT).values()
-        return pid
-
-    def copies(self) -> list[int]:
-        return [process.pid for process in table.processes() if process.parent == self.parent]
-
-    def only_copy(self) -> list[int]:
-        """It by itself, or nothing while others of an earlier run still end."""
-        found = self.copies()
-        return found if len(found) == 1 else []
-
-    def tool(self) -> int:
-        """The number of the shell that a run of SLOW has started."""
-        until(lambda: (self.here / "pid").exists() and (self.here / "pid").read_text().endswith("\n"))
-        return int((self.here / "pid").read_text())
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with kept_warm(tmp_path_factory.mktemp("warm")) as place:
-        yield place
-
-
-@pytest.fixture
-def warm(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warm:
-    """One warm parent is enough for all tests that leave it alive."""
-    monkeypatch.setenv("TREADLE_HOME", str(home))
-    monkeypatch.setenv("TREADLE_WARM", "600")
-    warm_parents.begin(AGENT, PRELOAD, 600)
-    return Warm(home, tmp_path)
-
-
-def loaded(done: subprocess.CompletedProcess[str]) -> bool:
-    """Whether the process that a person started had to load an agent."""
-    return "treadle.agent.loop" in done.stderr
-
-
-def test_a_run_starts_from_it_and_whoever_asked_loads_nothing(warm: Warm) -> None:
-    done = warm.traced("hi")
-    assert done.stdout == "hello\n" and not loaded(done)
 
 
 def test_it_is_started_asked_about_and_ended_by_hand(warm: Warm) -> None:
@@ -142,14 +55,6 @@ def test_who_has_other_limits_does_not_get_those_of_the_warm_parent(warm: Warm) 
 
     done = warm.do(*TRACED, "-p", "hi", *warm.model, preexec_fn=limited)
     assert done.stdout == "hello\n" and loaded(done)
-
-
-def test_stdin_errors_and_exit_codes_are_those_of_whoever_starts_it(warm: Warm) -> None:
-    assert warm.once(input="hi from a pipe").stdout == "hello\n"
-    wrong = warm.do(TREADLE, "-p", "hi", "--model", "no-such:model")
-    assert wrong.returncode == 1 and "no-such" in wrong.stderr and wrong.stdout == ""
-    wrong = warm.once("hi", "--no-such-option")
-    assert wrong.returncode == 1 and "no-such-option" in wrong.stderr
 
 
 def test_a_terminal_of_whoever_starts_it_is_written_to(warm: Warm) -> None:
@@ -217,18 +122,6 @@ def test_a_run_goes_on_when_the_warm_parent_is_killed_and_the_next_starts_by_its
     assert done.stdout == "hello\n" and loaded(done)
 
 
-def test_one_that_is_stuck_is_not_waited_for(warm: Warm) -> None:
-    parent = warm.parent
-    os.kill(parent, signal.SIGSTOP)
-    try:
-        done = warm.traced("hi", patience=0.5)
-        assert done.stdout == "hello\n" and loaded(done)
-    finally:
-        os.kill(parent, signal.SIGCONT)
-    done = warm.traced("hi")
-    assert done.stdout == "hello\n" and not loaded(done)
-
-
 def test_two_at_once_are_two_runs(warm: Warm) -> None:
     out: list[str] = []
     threads = [threading.Thread(target=lambda: out.append(warm.once("hi").stdout)) for _ in range(3)]
@@ -257,21 +150,6 @@ def holds(pid: int, word: bytes) -> bool:
                 if word in memory.read(end - start):
                     return True
     return False
-
-
-def test_a_worker_starts_from_it_too(warm: Warm) -> None:
-    _, model = warm.model
-    lines = [
-        {"type": "init", "id": "1", "config": {"model": model, "system_prompt": "", "tools": []}},
-        {"type": "send", "id": "2", "message": "hi"},
-        {"type": "shutdown", "id": "3"},
-    ]
-    said = "".join(json.dumps(line) + "\n" for line in lines)
-    code = PATIENT.format(50) + "import sys; sys.argv = sys.argv[:1]; from treadle.cli.worker_entry import main; main()"
-    done = warm.do(sys.executable, "-X", "importtime", "-c", code, input=said)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [answer["type"] for answer in answers if answer["type"] != "event"] == ["init_ok", "result", "shutdown_ok"]
-    assert answers[-2]["response"] == "hello" and done.returncode == 0 and not loaded(done)
 
 
 def test_one_who_is_confined_is_not_set_free_by_it(warm: Warm) -> None:

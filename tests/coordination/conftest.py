@@ -4,13 +4,15 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from treadle.cli import heimdall as commands
 from treadle.coordination.claims import Claims
+from treadle.coordination.mcp import Server
 from treadle.coordination.origin import SESSION_VARIABLES
 from treadle.coordination.planning import Planning
 
@@ -153,3 +155,19 @@ def _given(stdin: str | bytes) -> bytes:
 
 def _finished(args: list[str], code: int, out: bytes, err: bytes) -> "subprocess.CompletedProcess[str]":
     return subprocess.CompletedProcess(args, code, out.decode(errors="surrogateescape"), err.decode())
+
+
+@pytest.fixture
+def connect(planning: Planning) -> Iterator[Any]:
+    servers: list[Server] = []
+
+    def make(name: str | None = None, extended: bool = False) -> Server:
+        server = Server(planning, extended=extended)
+        servers.append(server)
+        if name:
+            server.handle("initialize", {"clientInfo": {"name": name, "version": "1"}})
+        return server
+
+    yield make
+    for server in servers:
+        server.close()

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tests.drivers.scenarios import NAMED, Scenario, play
-from tests.drivers.test_contract import RECORDED, UNHURRIED, replayed
+from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from treadle.drivers.card import Card
 from treadle.events import AnyEvent, TextDelta, ThinkingDelta
 

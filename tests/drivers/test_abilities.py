@@ -12,7 +12,7 @@ import pytest
 
 from tests.agent.test_images import png
 from tests.drivers.scenarios import NAMED, PATIENCE, Scenario, check_always, play
-from tests.drivers.test_contract import RECORDED, UNHURRIED, replayed
+from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from tests.sessions.test_abilities import WISHES
 from tests.test_docs import ROOT, made
 from treadle.agents import _load, declared

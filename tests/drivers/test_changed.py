@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.drivers.changed import compared
-from tests.drivers.test_contract import HERE
+from tests.drivers.test_session import HERE
 from treadle.drivers.card import cards
 
 OLD = HERE / "codex" / "recordings" / "tool.jsonl"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.drivers.scenarios import NAMED, Played, play
-from tests.drivers.test_contract import RECORDED, UNHURRIED, replayed
+from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from treadle.drivers.card import Card
 from treadle.events import Asked, CommandRun, FileChanged, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage
 from treadle.session import SessionSpec

@@ -8,7 +8,7 @@ import pytest
 
 from tests.agent.pixels import png
 from tests.drivers.scenarios import HELLO
-from tests.drivers.test_contract import HERE, RECORDED, replayed
+from tests.drivers.test_session import HERE, RECORDED, replayed
 from treadle.drivers.card import Card, cards
 from treadle.drivers.worker.driver import WorkerAgent
 from treadle.errors import ToolError, Unsupported

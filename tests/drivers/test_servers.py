@@ -10,7 +10,7 @@ import pytest
 
 from tests.drivers.notes_server import SAID
 from tests.drivers.scenarios import DONE, Scenario, go_through
-from tests.drivers.test_contract import HERE, RECORDED, replayed
+from tests.drivers.test_session import HERE, RECORDED, replayed
 from treadle.drivers.card import Card
 from treadle.drivers.servers import in_a_file, programs, settled
 from treadle.errors import ConfigError, Unsupported

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.drivers.scenarios import DONE, Scenario, play
-from tests.drivers.test_contract import RECORDED, UNHURRIED, replayed
+from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from treadle.drivers.card import Card
 from treadle.events import CommandRun, ToolEnded, ToolStarted, TurnEnded, Usage
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.scenarios import HELLO
-from tests.drivers.test_contract import replayed
+from tests.drivers.test_session import replayed
 from treadle.drivers.card import cards
 from treadle.errors import Unsupported
 from treadle.events import TurnEnded

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.test_contract import replayed
+from tests.drivers.test_session import replayed
 from treadle.drivers.card import cards
 from treadle.drivers.withheld import Withheld
 from treadle.errors import AuthFailed, RemoteError

@@ -4,8 +4,6 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import cycle
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.repositories import git
+from tests.goals.running import answering, carried, placed
 from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.messages import Inbox
@@ -21,31 +20,15 @@ from treadle.coordination.symbols import Symbols
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale
-from treadle.goals import commands, foreman, store
+from treadle.goals import commands, store
 from treadle.goals.deciding import BoardTrain, GoalMove, GoalSeen, SubmitWork, moves
-from treadle.goals.foreman import Foreman, GoalDrive
+from treadle.goals.foreman import GoalDrive
 from treadle.goals.history import replayed
 from treadle.goals.looking import look
-from treadle.landing import conductor, queue, train
-from treadle.landing.conductor import Conductor
+from treadle.landing import queue, train
 from treadle.wire.fleet.train import LeftOut
 from treadle.wire.goal.plan import GoalPlan
-from treadle.wire.goal.records import AnyGoalEvent, GoalOver, GoalRecord, GoalTold, StepBoarded, StepEnded, StepPlaced
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreman, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(conductor, "LOOK_SECONDS", 0.05)
-
-
-@asynccontextmanager
-async def carried(bus: Bus, foremen: int = 1) -> AsyncIterator[None]:
-    riding = [asyncio.create_task(each.ride(bus)) for each in (Conductor(), *(Foreman() for _ in range(foremen)))]
-    try:
-        yield
-    finally:
-        await tasks.end(riding)
+from treadle.wire.goal.records import AnyGoalEvent, GoalOver, GoalTold, StepBoarded, StepEnded, StepPlaced
 
 
 def script(place: Path, name: str, *replies: str) -> str:
@@ -68,15 +51,6 @@ done = "test -e one.txt && test -e two.txt"
 verify = "! grep -rqs bad *.txt"
 mode = "full-auto"
 """
-
-
-async def answering(bus: Bus, decision: str = "allow") -> None:
-    """A person who answers all that is asked, for as long as this runs."""
-    while True:
-        for ask in await client.approvals(bus):
-            if await bus.get(f"answer.{ask.order}.{ask.number}") is None:
-                await client.answer(bus, ask.order, decision, number=ask.number, by="ana")
-        await asyncio.sleep(0.05)
 
 
 async def test_orders_are_placed_when_what_they_need_has_landed_reviewed_sent_back_landed_and_judged(
@@ -417,47 +391,6 @@ accept = ["test -e one.txt"]
     assert (one.reviews, one.reds, len(one.orders)) == (3, 2, 3)
     assert (await client.get_spec(bus, one.order)).verify.count("sh tests/test_one.sh") == 1
     assert replayed(name, await store.history(bus, name)) == record
-
-
-async def placed(bus: Bus, name: str, step: str, times: int) -> GoalRecord:
-    """The goal once the fleet has so many orders of this step. Placing one is no change of the record: it is asked."""
-    async with asyncio.timeout(60):
-        while True:
-            record, _ = await store.load(bus, name)
-            orders = record.steps[step].orders
-            if len(orders) == times and await bus.get(f"spec.{orders[-1]}") is not None:
-                return record
-            await asyncio.sleep(0.02)
-
-
-async def test_people_pause_go_on_say_retry_and_stop(bus: Bus, start_node: Start, repository: Path) -> None:
-    orders = '[[order]]\nid = "o1"\ntask = "t"\nagent = "null:60:60"\nland = false\n'
-    plan = f'goal = "g"\ndone = "false"\nverify = "true"\ngates = ["plan"]\nroles = {{ judge = "none" }}\n{orders}'
-    await start_node(slots=2)
-    async with carried(bus):
-        name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
-        await commands.pause(bus, name, why="lunch", by="ana")
-        assert (await commands.explain(bus, name))[""] == "paused: lunch"
-        await commands.resume(bus, name, by="ana")
-        person = asyncio.create_task(answering(bus))
-        await placed(bus, name, "o1", times=1)
-        await tasks.end([person])
-        await commands.say(bus, name, "be careful", by="ana")
-        await client.cancel(bus, f"{name}-o1", by="ana")
-        async with asyncio.timeout(60):
-            async for record in commands.follow(bus, name):
-                if record.steps["o1"].state == "dropped" and record.questions:
-                    break
-        assert "cancelled by ana" in record.steps["o1"].why and list(record.questions) == ["round:1"]
-    again = await commands.retry(bus, name, "o1", by="ana")
-    assert again.steps["o1"].state == "waiting" and again.told == ("be careful",) and again.questions == {}
-    async with carried(bus):
-        record = await placed(bus, name, "o1", times=2)
-        assert "be careful" in (await client.get_spec(bus, record.steps["o1"].order)).task
-        await commands.stop(bus, name, why="enough", by="ana")
-        order = await client.wait(bus, record.steps["o1"].order, 60)
-    record, _ = await store.load(bus, name)
-    assert record.state == "stopped" and record.why == "stopped by ana: enough" and order.state == "cancelled"
 
 
 async def test_an_order_whose_limit_no_longer_fits_is_asked_about_and_goes_on_with_more(

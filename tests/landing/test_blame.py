@@ -1,30 +1,21 @@
 """A line says which order it came from: also of several in one commit, and also after the fleet has forgotten it."""
 
 import asyncio
-import json
 from pathlib import Path
 
-import msgspec
 import pytest
-from click.testing import CliRunner
 
 from tests.fleet.repositories import git
-from tests.fleet.test_merging import Finished
-from tests.landing.test_train import proof, run
-from treadle.cli.root import treadle
+from tests.landing.blamed import costing
+from tests.landing.test_merging import Finished
+from tests.landing.test_train import proof
+from tests.landing.trains import run
 from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import encode
 from treadle.fleet.run.continuing import TRAIN
 from treadle.landing import blame
-from treadle.wire.fleet.records import OrderReceipt, Used
-
-
-async def costing(bus: Bus, name: str, used: Used) -> None:
-    order = await client.get_order(bus, name)
-    await bus.put(f"order.{name}", encode(msgspec.structs.replace(order, used=used)))
-    await bus.put(f"receipt.{name}", encode(OrderReceipt(order=name, outcome="done", used=used).sealed()))
+from treadle.wire.fleet.records import Used
 
 
 async def test_the_order_its_goal_agent_cost_and_check_are_known_for_a_line(
@@ -107,24 +98,3 @@ def test_what_is_not_a_line_is_said(repository: Path) -> None:
         blame.origin(str(repository / "a.txt"), 2)
     with pytest.raises(NotFound, match="none.txt is not in"):
         blame.origin(str(repository / "none.txt"), 1)
-
-
-async def test_the_command_says_it_also_without_the_fleet(
-    bus: Bus, finished: Finished, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    one = await finished.order("one", {"new.txt": "x\n"}, project="export")
-    await costing(bus, one, Used(input_tokens=1200, usd=0.25))
-    await run(bus, repository, one)
-
-    async def typed(*words: str) -> str:
-        result = await asyncio.to_thread(CliRunner().invoke, treadle, ["blame", *words])
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    said = await typed(str(repository / "new.txt:1"))
-    assert f"order     {one}" in said and "goal      export" in said and "cost      1.2k 0.25 USD" in said
-    assert json.loads(await typed(str(repository / "a.txt:1"), "--json")).get("order") is None
-    assert "no order: commit" in await typed(str(repository / "a.txt:1"))
-    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "elsewhere"))
-    alone = await typed(str(repository / "new.txt:1"))
-    assert f"order     {one}" in alone and "cost      not known here" in alone and "the fleet was not asked" in alone

@@ -12,9 +12,9 @@ from tests.conftest import need
 from tests.fleet.conftest import Start, await_node
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git
-from tests.fleet.test_merging import Finished
+from tests.landing.test_merging import Finished
 from tests.landing.test_reverting import changes
-from tests.landing.test_train import CHECK, empty
+from tests.landing.trains import CHECK, empty
 from treadle.fleet import client, node, up
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import train

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tests.fleet.test_merging import Finished
-from tests.landing.test_train import CHECK, empty
+from tests.landing.test_merging import Finished
+from tests.landing.trains import CHECK, empty
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import train

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git
-from tests.fleet.test_merging import clean
-from tests.landing.test_train import CHECK, empty, run
+from tests.landing.test_merging import clean
+from tests.landing.trains import CHECK, empty, run
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError, NotFound
 from treadle.fleet import client

@@ -21,7 +21,7 @@ import pytest
 from tests.agent.test_images import png
 from tests.drivers.programs import CACHE, PROGRAMS
 from tests.drivers.scenarios import OTHER, PATIENCE
-from tests.drivers.test_contract import HERE
+from tests.drivers.test_session import HERE
 from tests.installed import TREADLE
 from tests.sessions.test_abilities import WISHES
 from treadle.agents import find_agent

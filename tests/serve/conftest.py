@@ -1,7 +1,7 @@
 """A server of the page and the HTTP interface in the test's own process, on loopback, and clients of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.conftest import start_node as start_node
 from treadle.fleet.engine import places
+from treadle.serve import background, running
 from treadle.serve.listening import Listening
 from treadle.serve.server import WebServer, run
 from treadle.serve.tokens import Right
@@ -140,3 +141,10 @@ async def follow() -> AsyncIterator[Follow]:
             return Follower(socket)
 
         yield start
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[running.ServerNote]:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
+    yield background.start()
+    background.stop()

@@ -1,26 +1,14 @@
 """The page that belongs to a fleet: started once, ended with it, and never in the way of a person's own."""
 
 import os
-import signal
 import socket
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
-import pytest
 
-from tests.installed import TREADLE
 from treadle.io.process import table
 from treadle.serve import background, running
 from treadle.serve.tokens import Tokens, directory
-
-
-@pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[running.ServerNote]:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
-    yield background.start()
-    background.stop()
 
 
 def test_it_answers_when_it_was_started_is_started_once_and_ends(page: running.ServerNote) -> None:
@@ -48,21 +36,3 @@ def test_it_keeps_its_port_or_says_why_it_has_another(page: running.ServerNote) 
         url = background.started_link(said.append)
     assert url is not None and not url.startswith(page.address + "/")
     assert "on another port than before" in said[0] and f":{port}: Address already in use" in said[0]
-
-
-def test_one_of_a_person_takes_its_place_and_is_left_alone(page: running.ServerNote) -> None:
-    argv = [TREADLE, "serve", "--port", "0", "--json"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as mine:
-        try:
-            assert mine.stdout is not None
-            while "url" not in (line := mine.stdout.readline()):
-                assert line, "it ended without a word"
-            found = running.find()
-            assert found is not None and found.pid == mine.pid and table.look(page.pid) is None
-            assert background.start() == found and not background.stop()
-            mine.send_signal(signal.SIGINT)
-            _, said = mine.communicate(timeout=60)
-            assert mine.returncode == 130 and "makes way" in said and "Traceback" not in said
-            assert running.find() is None
-        finally:
-            mine.kill()

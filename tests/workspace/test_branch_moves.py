@@ -1,4 +1,4 @@
-"""Moving a branch together with its checkouts; tests/fleet/test_merging.py has it by the command that does it."""
+"""Moving a branch together with its checkouts; tests/landing/test_merging.py has it by the command that does it."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 """What is not committed in a checkout is counted without git. What stands in the way of changing one is in
-tests/fleet/test_merging.py, by the command that does it."""
+tests/landing/test_merging.py, by the command that does it."""
 
 import os
 from pathlib import Path

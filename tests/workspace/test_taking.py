@@ -28,30 +28,6 @@ from treadle.workspace.store import Store
 from treadle.workspace.taking import take
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.make(str(tmp_path / "store"))
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    place = tmp_path / "root"
-    place.mkdir()
-    (place / "a.txt").write_text("one\n")
-    (place / "deep").mkdir()
-    (place / "deep" / "b.txt").write_text("two\n")
-    return place
-
-
-def age(look: Look) -> Look:
-    """As if the look were long after the files were written, so that their metadata can be trusted."""
-    look.wall += 10**9
-    look.running += 10**9
-    for part in look.parts.values():
-        part.sure = True
-    return look
-
-
 def kinds(look: Look) -> set[tuple[str, str]]:
     return {(one.kind, one.path) for one in look.oddities}
 
@@ -124,43 +100,6 @@ def test_ignored_files_are_those_that_git_ignores(
     git("init", "--quiet", cwd=str(root))
     git("add", "-A", cwd=str(root))
     assert look.tree == git("write-tree", cwd=str(root)).stdout.decode().strip()
-
-
-def test_a_second_look_reads_only_what_changed(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    (root / "c.txt").write_text("three\n")
-    first = age(take(store, str(root)))
-    (root / "a.txt").write_text("1\n")
-    read: list[str] = []
-    real = taking._Taking._read_file
-
-    def seen(self: taking._Taking, fd: int, path: str, name: str) -> object:
-        read.append(path)
-        return real(self, fd, path, name)
-
-    monkeypatch.setattr(taking._Taking, "_read_file", seen)
-    second = take(store, str(root), earlier=first)
-    assert read == ["a.txt"]
-    assert second.tree == take(store, str(root)).tree != first.tree
-
-
-def test_a_file_that_got_its_old_times_back_is_read(root: Path, store: Store) -> None:
-    first = age(take(store, str(root)))
-    old = os.stat(root / "a.txt")
-    (root / "a.txt").write_text("ONE\n")
-    os.utime(root / "a.txt", ns=(old.st_atime_ns, old.st_mtime_ns))
-    assert take(store, str(root), earlier=first).tree != first.tree
-
-
-def test_metadata_are_not_believed_when_they_are_too_fresh_or_the_clock_was_set(root: Path, store: Store) -> None:
-    first = take(store, str(root))
-    metadata = first.seen["a.txt"]
-    (root / "a.txt").write_text("ONE\n")
-    found = os.stat(root / "a.txt")
-    first.seen["a.txt"] = (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-    assert metadata != first.seen["a.txt"]
-    assert take(store, str(root), earlier=first).tree != first.tree, "written within one tick of the first look"
-    first.wall += 3600 * 10**9  # the clock was an hour ahead then
-    assert take(store, str(root), earlier=first).tree != first.tree
 
 
 def test_files_of_the_base_are_taken_although_they_are_ignored(root: Path, store: Store) -> None:
@@ -270,65 +209,3 @@ def test_a_link_in_place_of_a_directory_is_not_followed(root: Path, store: Store
     (root / "deep").symlink_to(secret)
     look = take(store, str(root), base=base)
     assert set(look.files) == {"a.txt", "deep"} and look.files["deep"].is_link
-
-
-def test_ignored_files_and_git_files_that_changed_are_found(root: Path, store: Store) -> None:
-    (root / ".gitignore").write_text("*.log\ncache/\n")
-    (root / "cache").mkdir()
-    for name in ("same.log", "edited.log", "gone.log", "cache/x", "rules.log"):
-        (root / name).write_text("x")
-    (root / ".git").mkdir()
-    (root / ".git" / "config").write_text("")
-
-    def watched(path: str) -> bool:
-        return path == "rules.log"
-
-    before = take(store, str(root), watched=watched)
-    (root / "edited.log").write_text("longer")
-    (root / "gone.log").unlink()
-    (root / "cache" / "new").write_text("")
-    (root / ".git" / "config").write_text("[core]\n")
-    (root / "rules.log").write_text("x")
-    (root / "a.txt").write_text("in the patch\n")
-    after = take(store, str(root), base=before.files, earlier=before, watched=watched)
-    assert hidden_changes(before, after) == [".git/config", "cache/new", "edited.log", "gone.log"]
-    (root / "rules.log").write_text("y")
-    after = take(store, str(root), base=before.files, earlier=before, watched=watched)
-    assert "rules.log" in hidden_changes(before, after)
-
-
-@settings(max_examples=30)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["write", "remove", "rules", "mode", "swap"]),
-            st.sampled_from(["a", "d/a", "d/b.log", "d/e/a", "d/e/b.log", "n/x.log", "n/y"]),
-        ),
-        max_size=6,
-    )
-)
-def test_a_look_that_takes_over_what_did_not_change_is_the_same_as_a_fresh_one(
-    tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[str, str]]
-) -> None:
-    root, store = tmp_path_factory.mktemp("root"), Store.make(str(tmp_path_factory.mktemp("store")))
-    for name in ("a", "d/a", "d/b.log", "d/e/a", "d/e/b.log"):
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(name)
-    (root / ".gitignore").write_text("*.log\n")
-    first = age(take(store, str(root)))
-    for act, name in acts:
-        place = root / name
-        place.parent.mkdir(exist_ok=True, parents=True)
-        if act == "write":
-            place.write_text("changed")
-        elif act == "remove":
-            place.unlink(missing_ok=True)
-        elif act == "rules":
-            (place.parent / ".gitignore").write_text("!b.log\ny\n")
-        elif act == "mode" and place.exists():
-            place.chmod(0o755)
-        elif act == "swap" and place.exists():
-            place.rename(place.parent / "moved")
-    quick, fresh = take(store, str(root), base=first.files, earlier=first), take(store, str(root), base=first.files)
-    assert (quick.tree, quick.files, quick.seen) == (fresh.tree, fresh.files, fresh.seen)
-    assert hidden_changes(first, quick) == hidden_changes(first, fresh)

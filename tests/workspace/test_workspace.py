@@ -9,31 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.repositories import branches, git, make
+from tests.workspace.sources import open_in
 from treadle.errors import WorkspaceError
-from treadle.workspace.prepared import WorkspaceMode
-from treadle.workspace.reopened import open_workspace
-from treadle.workspace.workspace import Workspace, prepare
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    root = Path(make(tmp_path / "source").top)
-    (root / "src").mkdir()
-    (root / "src" / "m.py").write_text("x = 1\n")
-    (root / "notes.md").write_text("n\n")
-    (root / "up").symlink_to("..")
-    (root / "out").symlink_to("/etc/passwd")
-    (root / "sly").symlink_to("src/back/../../etc")
-    (root / "src" / "back").symlink_to("../..")
-    (root / "good").symlink_to("src/m.py")
-    (root / "whole").symlink_to(root / "src" / "m.py")
-    return root
-
-
-def open_in(tmp_path: Path, source: Path, mode: WorkspaceMode = "staged", **more: object) -> Workspace:
-    directory = tmp_path / "run"
-    directory.mkdir()
-    return prepare(mode, str(source), str(directory), name="r1", **more)  # type: ignore[arg-type]
+from treadle.workspace.workspace import prepare
 
 
 def files(root: str) -> set[str]:
@@ -194,30 +172,6 @@ def test_a_subdirectory_of_a_repository_stays_a_subdirectory_in_its_worktree(tmp
     Path(workspace.root, "n.txt").write_text("n")
     assert workspace.apply().written == ("n.txt",)
     assert (Path(repository.top) / "sub" / "n.txt").exists()
-
-
-def test_the_directory_itself_is_watched_and_left_alone(tmp_path: Path, source: Path) -> None:
-    workspace = open_in(tmp_path, source, "pass_through")
-    assert workspace.root == str(source)
-    (source / "notes.md").unlink()
-    assert [(change.kind, change.path) for change in workspace.difference().changes] == [("deleted", "notes.md")]
-    assert workspace.release() is None and source.exists()
-
-
-def test_a_directory_without_a_repository_can_be_watched_too(tmp_path: Path) -> None:
-    plain = tmp_path / "plain"
-    plain.mkdir()
-    workspace = open_in(tmp_path, plain, "pass_through")
-    (plain / "n.txt").write_text("n")
-    assert [change.path for change in workspace.difference().changes] == ["n.txt"]
-
-
-def test_a_workspace_is_found_again_after_a_crash(tmp_path: Path, source: Path) -> None:
-    first = open_in(tmp_path, source)
-    Path(first.root, "new.txt").write_text("n")
-    again = open_workspace(str(tmp_path / "run"))
-    assert again is not None and [change.path for change in again.difference().changes] == ["new.txt"]
-    assert open_workspace(str(tmp_path)) is None
 
 
 def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -10,19 +10,12 @@ from typing import Any
 import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
+from tests.cli.choosing.chosen import once
 from tests.installed import treadle
-from treadle.agent.providers.names import PREFIXES, VENDORS
 from treadle.agent.providers.script import parse
-from treadle.cli import options
-from treadle.io.paths import config_file
-from treadle.settings import config
 from treadle.testing.server import ModelServer
 
 SERVED = parse('model = "loom-1"\n[[reply]]\ntext = "I heard."\ntimes = "always"\n')
-
-
-def once(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return treadle("-p", "hello", *arguments, env=env)
 
 
 async def served(server: ModelServer, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -36,21 +29,6 @@ async def test_in_a_pipe_the_only_thing_found_is_used_and_named(bare: dict[str, 
     assert (
         "using chat:loom-1: the server at" in done.stderr and "`treadle models use chat:loom-1` keeps it" in done.stderr
     )
-
-
-def test_in_a_pipe_an_agent_that_is_installed_is_used_when_there_is_nothing_else(
-    bare: dict[str, str], agent: str
-) -> None:
-    done = once(bare)
-    assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
-    assert f"using {agent}" in done.stderr
-
-
-def test_in_a_pipe_several_are_named_and_none_is_taken(bare: dict[str, str]) -> None:
-    done = once({**bare, "ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "b"})
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = done.stderr.splitlines()
-    assert "anthropic:claude" in line and "openai:gpt" in line and "treadle models use NAME" in line
 
 
 def test_in_a_pipe_nothing_found_is_one_line_or_one_record(bare: dict[str, str]) -> None:
@@ -75,74 +53,6 @@ def test_a_run_that_cannot_begin_is_json_where_json_was_asked_for(
     assert done.stderr.startswith("treadle: ")
 
 
-def test_a_server_that_is_set_but_does_not_answer_is_named(bare: dict[str, str]) -> None:
-    done = once({**bare, "TREADLE_BASE_URL": "http://127.0.0.1:9/v1"})
-    assert done.returncode == 2 and "the server at http://127.0.0.1:9/v1" in done.stderr
-
-
-def test_every_service_with_a_key_has_a_default_model() -> None:
-    assert all(vendor.default for vendor in VENDORS.values() if vendor.key)
-    assert options.PREFIXES == PREFIXES
-
-
-async def test_what_was_chosen_is_remembered_and_a_flag_or_variable_overrides_it(
-    bare: dict[str, str], script: Path, agent: str
-) -> None:
-    done = treadle("models", "use", f"scripted:{script}", env=bare)
-    assert done.returncode == 0 and config_file() in done.stdout
-    done = once(bare)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "I heard.\n", "")
-    assert treadle("models", "use", agent, env=bare).returncode == 0
-    found = config.load(".").settings
-    assert found.agent == agent and found.model == f"scripted:{script}" and agent in found.agents
-    done = once(bare, "--output-format", "json", "--verbose")
-    assert done.returncode == 0, done.stderr
-    assert once({**bare, "TREADLE_AGENT": "nonsense"}).stderr.startswith("treadle: there is no agent 'nonsense'")
-    assert once(bare, "--model", f"scripted:{script}").stdout == "I heard.\n"
-    overridden = once({**bare, "TREADLE_MODEL": "scripted:/nothing"})
-    assert overridden.returncode != 0 and "/nothing" in overridden.stderr
-    both = once({**bare, "TREADLE_MODEL": "scripted:/nothing", "TREADLE_AGENT": agent})
-    assert both.stdout == "I heard.\n"
-    assert treadle("models", "use", "local", env=bare).returncode == 1  # it is not on this machine
-
-
-def test_what_could_be_chosen_is_listed_for_scripts(bare: dict[str, str]) -> None:
-    done = treadle("models", "use", "--json", env={**bare, "ANTHROPIC_API_KEY": "a"})
-    [choice] = json.loads(done.stdout)
-    assert choice["name"].startswith("anthropic:") and "ANTHROPIC_API_KEY" in choice["because"]
-    done = treadle("models", "use", env=bare)
-    assert (done.returncode, done.stdout) == (2, "") and "export ANTHROPIC_API_KEY=" in done.stderr
-
-
-def test_a_short_name_of_a_model_can_be_kept_and_what_is_neither_says_so(bare: dict[str, str], agent: str) -> None:
-    keyed = {**bare, "ANTHROPIC_API_KEY": "a"}
-    for name in ("sonnet", "claude-opus-5"):
-        assert treadle("models", "use", name, env=keyed).returncode == 0
-        assert config.load(".").settings.model == name
-    assert "'sonnet' is a Claude model" in treadle("models", "use", "sonnet", env=bare).stderr
-    said = treadle("models", "use", "nonsense", env=keyed).stderr
-    assert "there is no agent and no known model 'nonsense'" in said and "helper" in said and "anthropic" in said
-    assert config.load(".").settings.model == "claude-opus-5"
-    assert "needs a model" in treadle("models", "use", "native", env=keyed).stderr
-    assert (
-        "TREADLE_MODEL=anthropic" not in (said := treadle("models", env=bare).stderr) and "treadle models use" in said
-    )
-
-
-def test_at_a_terminal_one_of_several_is_picked_with_the_arrows_and_kept(
-    terminal: Callable[..., ChatTerminal], agent: str
-) -> None:
-    chat = terminal(ANTHROPIC_API_KEY="a", OPENAI_API_KEY="b")
-    for shown in ("Which one should Treadle use", "anthropic:claude", "openai:gpt", "helper"):
-        chat.until(shown)
-    chat.keys("\x1b[B\x1b[B\r")
-    chat.until("helper is used from now on")
-    chat.ready()
-    chat.say("are you there")
-    chat.until("I heard")
-    assert config.load(".").settings.agent == agent
-
-
 def test_at_a_terminal_nothing_found_says_what_to_type_and_can_be_left(terminal: Callable[..., ChatTerminal]) -> None:
     chat = terminal()
     seen = chat.until(r"\[l/q\]")
@@ -150,25 +60,6 @@ def test_at_a_terminal_nothing_found_says_what_to_type_and_can_be_left(terminal:
         assert words in seen
     chat.say("q")
     assert chat.ended() == 2
-
-
-@pytest.mark.parametrize(("options", "more"), [([], {}), (["--plain"], {}), (["--plain"], {"OPENAI_API_KEY": "b"})])
-def test_ctrl_c_leaves_the_first_screen(
-    terminal: Callable[..., ChatTerminal], options: list[str], more: dict[str, str]
-) -> None:
-    keys = {**more, "ANTHROPIC_API_KEY": "a"} if more else {}
-    chat = terminal(*options, **keys)
-    chat.until("or nothing to leave" if more else r"\[l/q\]")
-    chat.keys("\x03")
-    assert chat.ended() in (2, 130)
-
-
-def test_without_a_screen_rows_have_numbers(terminal: Callable[..., ChatTerminal], script: Path) -> None:
-    chat = terminal("--plain", OPENAI_API_KEY="b", ANTHROPIC_API_KEY="a")
-    chat.until("or nothing to leave")
-    chat.say("7")
-    chat.say("2")
-    chat.until("openai:gpt-6-sol is used from now on")
 
 
 def test_a_prompt_alone_opens_a_chat_that_begins_with_it(terminal: Callable[..., ChatTerminal], script: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal.test_commands import Shell, shell  # noqa: F401
+from tests.cli.terminal.shells import Shell
 from tests.terminal.support import until
 from treadle.io import paths
 
@@ -22,7 +22,7 @@ first = '>(\\s|$)'
 
 
 @pytest.fixture
-def table(shell: Shell) -> Path:  # noqa: F811
+def table(shell: Shell) -> Path:
     """The table, where the installed command looks for it, and a program of that name."""
     directory = Path(os.path.dirname(paths.config_file())) / "detectors"
     directory.mkdir(parents=True)
@@ -33,7 +33,7 @@ def table(shell: Shell) -> Path:  # noqa: F811
     return directory / "talker.toml"
 
 
-def test_an_agent_is_judged_by_its_users_table(shell: Shell, table: Path) -> None:  # noqa: F811
+def test_an_agent_is_judged_by_its_users_table(shell: Shell, table: Path) -> None:
     shell("run", "--detach", "--id", "t", "--", "./talker")
     shell("wait", "t", "--state", "idle", "--timeout", "50")
     text = shell("explain", "t")
@@ -43,7 +43,7 @@ def test_an_agent_is_judged_by_its_users_table(shell: Shell, table: Path) -> Non
     assert f"talker     yours      {table}" in shell("detectors", "ls")
 
 
-def test_a_labelled_moment_shows_that_a_table_is_wrong(shell: Shell, table: Path) -> None:  # noqa: F811
+def test_a_labelled_moment_shows_that_a_table_is_wrong(shell: Shell, table: Path) -> None:
     assert "no labelled moments" in shell.run("detectors", "test", str(table)).stderr
     shell("run", "--detach", "--id", "t", "--", "./talker")
     until(lambda: "hello" in shell("peek", "t"))
@@ -55,7 +55,7 @@ def test_a_labelled_moment_shows_that_a_table_is_wrong(shell: Shell, table: Path
     assert shell.run("explain", "t", "--record", "sleepy").returncode == 1
 
 
-def test_a_table_that_cannot_be_read_is_told_and_stops_no_other(shell: Shell, table: Path) -> None:  # noqa: F811
+def test_a_table_that_cannot_be_read_is_told_and_stops_no_other(shell: Shell, table: Path) -> None:
     table.write_text(TABLE.replace("first", "frist"))
     done = shell.run("run", "--detach", "--id", "t", "--", "./talker")
     assert done.returncode == 1 and "box.frist is not known" in done.stderr

@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from tests.cli.terminal.test_commands import Shell, shell  # noqa: F401
+from tests.cli.terminal.shells import Shell
 from tests.installed import started
 
 
-def test_a_terminal_is_shared_from_the_directory_that_the_server_shows(shell: Shell, tmp_path: Path) -> None:  # noqa: F811
+def test_a_terminal_is_shared_from_the_directory_that_the_server_shows(shell: Shell, tmp_path: Path) -> None:
     shell("run", "--detach", "--id", "here", "--", "sleep", "100")
     shell("run", "--detach", "--id", "there", "--socket-dir", str(tmp_path / "d"), "--", "sleep", "100")
     with started("serve", "--port", "0", "--json", "--terminals", "d", cwd=tmp_path) as server:

@@ -1,9 +1,13 @@
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cli.terminal.shells import Shell
+from tests.installed import TREADLE, started
+from tests.terminal.support import until
 from treadle.cli.terminal import tail
 from treadle.terminal.places import Place
 
@@ -40,3 +44,40 @@ def test_of_one_that_ended_on_a_full_disk_the_end_may_be_missing_and_that_is_sai
     shown = capfd.readouterr()
     assert shown.out == "all that could be written\n"
     assert "512 bytes could not be written" in shown.err
+
+
+def test_tail_shows_the_last_lines_and_follows_to_the_end(shell: Shell) -> None:
+    shell(
+        "run",
+        "--detach",
+        "--id",
+        "x",
+        "--scrollback-bytes",
+        "64",
+        "--",
+        "sh",
+        "-c",
+        "seq 1 5000; read x; seq 1 3; exit 5",
+    )
+    until(lambda: shell("tail", "x", "--lines", "1") == "5000\n")
+    assert shell("tail", "x", "--lines", "3", "--strip").split() == ["4998", "4999", "5000"]
+    assert len(shell("tail", "x", "-n", "4000").split()) == 4000
+    follower = started("tail", "-f", "x", "-n", "2", stderr=None)
+    assert follower.stdout
+    assert [follower.stdout.readline().strip() for _ in range(2)] == ["4999", "5000"]
+    shell("send", "x", "\\n")
+    assert follower.stdout.read().split() == ["1", "2", "3"]
+    assert follower.wait(50) == 5
+    follower.stdout.close()
+    assert shell("tail", "x", "-n", "1") == "3\n"
+
+
+def test_reading_output_into_a_pipe_that_closes_is_no_error(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "head -c 9000000 /dev/zero")
+    shell("wait", "x", "--exit")
+    reader = subprocess.Popen([TREADLE, "tail", "x"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert reader.stdout and reader.stderr
+    reader.stdout.read(1)
+    reader.stdout.close()
+    assert reader.wait(50) == 141 and reader.stderr.read() == b""
+    reader.stderr.close()

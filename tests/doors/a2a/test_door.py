@@ -1,71 +1,17 @@
 """Conversations and tasks over a scripted agent, without HTTP."""
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.doors.a2a.callers import ASK, Caller, opened, state_of, text_of
 from treadle.doors.a2a import door as doors
-from treadle.doors.a2a.door import A2aDoor
-from treadle.doors.a2a.push import Allowed
 from treadle.errors import ProviderError
-from treadle.events import Asked, Message, TextDelta, ToolStarted, Usage
-from treadle.session import AgentInfo, SessionSpec
+from treadle.events import Message, TextDelta, Usage
 from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.a2a import records
-from treadle.wire.a2a.versions import Version
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
-
-ASK = Asked(request="q", kind="permission", text="May it?", call="c", name="bash", command="rm x")
-
-
-class Caller:
-    def __init__(self, door: A2aDoor, version: Version = "1.0", owner: str = "") -> None:
-        self.door, self.version, self.owner = door, version, owner
-
-    async def call(self, method: str, **params: Any) -> Any:
-        return await asyncio.wait_for(self.door.call(self.owner, self.version, method, params), 60)
-
-    async def send(self, text: str = "Hi.", *, now: bool = False, **message: Any) -> dict[str, Any]:
-        sent = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}], **message}
-        found = await self.call("SendMessage", message=sent, configuration={"returnImmediately": now})
-        task: dict[str, Any] = found["task"]
-        return task
-
-    async def stream(self, method: str = "SendStreamingMessage", **params: Any) -> list[dict[str, Any]]:
-        given = params or {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi."}]}}
-        async with asyncio.timeout(60):
-            return [event async for event in await self.call(method, **given)]
-
-    async def until(self, task: str, state: str) -> dict[str, Any]:
-        async with asyncio.timeout(60):
-            while (found := await self.call("GetTask", id=task))["status"]["state"] != f"TASK_STATE_{state}":
-                await asyncio.sleep(0.005)
-        return dict(found)
-
-
-@asynccontextmanager
-async def opened(
-    agent: ScriptedAgent, cwd: Path, *, able: Sequence[str] = ("resume",), warned: list[str] | None = None
-) -> AsyncIterator[Caller]:
-    info = AgentInfo(name="scripted", capabilities=dict.fromkeys(able, "native"))
-    spec = SessionSpec(cwd=str(cwd), answers=True)
-    door = A2aDoor(agent, info, base=spec, webhooks=Allowed(()), warn=(warned if warned is not None else []).append)
-    try:
-        yield Caller(door)
-    finally:
-        await door.close()
-
-
-def state_of(task: dict[str, Any]) -> str:
-    return str(task["status"]["state"]).removeprefix("TASK_STATE_")
-
-
-def text_of(task: dict[str, Any]) -> list[str]:
-    return [artifact["parts"][0]["text"] for artifact in task.get("artifacts", [])]
 
 
 async def test_a_message_becomes_a_task_that_ends_with_the_answer(tmp_path: Path) -> None:
@@ -79,25 +25,6 @@ async def test_a_message_becomes_a_task_that_ends_with_the_answer(tmp_path: Path
         assert "history" not in await client.call("GetTask", id=task["id"], historyLength=0)
 
 
-async def test_a_stream_begins_with_the_task_appends_its_text_and_closes_when_it_has_ended(tmp_path: Path) -> None:
-    turn = [TextDelta(text="One "), ToolStarted(call="c", name="bash", command="ls"), TextDelta(text="two.")]
-    async with opened(ScriptedAgent([*turn, Message(text="One two.")]), tmp_path) as client:
-        first, *updates = await client.stream()
-        assert "task" in first
-        shown = [each["artifactUpdate"] for each in updates if "artifactUpdate" in each]
-        assert "".join(each["artifact"]["parts"][0]["text"] for each in shown) == "One two."
-        assert [(each["append"], each["lastChunk"]) for each in shown] == [(False, False), (True, False), (True, True)]
-        states = [state_of(each["statusUpdate"]) for each in updates if "statusUpdate" in each]
-        assert states[-1] == "COMPLETED" and set(states[:-1]) == {"WORKING"}
-        said = [each["statusUpdate"]["status"].get("message") for each in updates if "statusUpdate" in each]
-        assert any(message and message["parts"][0]["text"] == "bash: ls" for message in said)
-
-
-async def test_an_answer_that_comes_out_different_replaces_what_was_streamed(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([TextDelta(text="Onetwo"), Message(text="One, two.")]), tmp_path) as client:
-        assert text_of(await client.send()) == ["One, two."]
-
-
 async def test_a_context_is_one_session_and_each_message_in_it_a_task(tmp_path: Path) -> None:
     agent = ScriptedAgent()
     async with opened(agent, tmp_path) as client:
@@ -109,106 +36,6 @@ async def test_a_context_is_one_session_and_each_message_in_it_a_task(tmp_path: 
         listed = await client.call("ListTasks", contextId=first["contextId"])
         assert [task["id"] for task in listed["tasks"]] == [second["id"], first["id"]]
         assert listed["totalSize"] == 2 and listed["nextPageToken"] == "" and "artifacts" not in listed["tasks"][0]
-
-
-async def test_pages_of_tasks_follow_each_other(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent(), tmp_path) as client:
-        made = [(await client.send(str(number)))["id"] for number in range(5)]
-        seen: list[str] = []
-        token = ""
-        for _ in range(3):
-            page = await client.call("ListTasks", pageSize=2, pageToken=token, includeArtifacts=True)
-            seen += [task["id"] for task in page["tasks"]]
-            token = page["nextPageToken"]
-        assert sorted(seen) == sorted(made) and token == ""
-
-
-@pytest.mark.parametrize("reply", ["allow", "Yes", "session", "always"])
-async def test_a_question_makes_the_task_need_input_and_a_reply_goes_on(reply: str, tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([ASK, Message(text="Done.")]), tmp_path) as client:
-        task = await client.send()
-        assert state_of(task) == "INPUT_REQUIRED"
-        text, data = task["status"]["message"]["parts"]
-        assert "May it?" in text["text"] and "rm x" in text["text"]
-        assert data["data"] == {"question": "permission", "request": "q", "tool": "bash", "args": None, "paths": []}
-        done = await client.send(reply, taskId=task["id"])
-        assert (state_of(done), done["id"]) == ("COMPLETED", task["id"])
-        assert [message["role"] for message in done["history"]] == ["ROLE_USER", "ROLE_AGENT", "ROLE_USER"]
-
-
-async def test_a_reply_that_is_no_answer_is_refused_and_the_question_stays(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([ASK]), tmp_path) as client:
-        task = await client.send()
-        for text in ("perhaps", "allow everything", ""):
-            with pytest.raises(Fault) as refused:
-                await client.send(text, taskId=task["id"])
-            assert refused.value.code == INVALID_PARAMS
-        assert state_of(await client.call("GetTask", id=task["id"])) == "INPUT_REQUIRED"
-
-
-async def test_several_questions_are_asked_one_after_the_other(tmp_path: Path) -> None:
-    async def both(session: Any, turn: Any) -> None:
-        second = Asked(request="r", kind="question", text="Which?", options=("red", "blue"))
-        answers = await asyncio.gather(session.ask(ASK), session.ask(second))
-        session.emit(Message(text=" ".join(f"{each.decision}:{each.text}" for each in answers)))
-
-    async with opened(ScriptedAgent([both]), tmp_path) as client:
-        task = await client.send()
-        task = await client.send("deny not now", taskId=task["id"])
-        assert state_of(task) == "INPUT_REQUIRED" and "2. blue" in task["status"]["message"]["parts"][0]["text"]
-        task = await client.send("2", taskId=task["id"])
-        assert text_of(task) == ["deny:not now allow:blue"]
-
-
-async def test_a_stream_ends_when_input_is_needed_and_a_subscription_goes_on(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([ASK, Message(text="Done.")]), tmp_path) as client:
-        events = await client.stream()
-        last = events[-1].get("statusUpdate") or events[-1]["task"]
-        assert state_of(last) == "INPUT_REQUIRED"
-        name = last.get("taskId") or last["id"]
-        following = asyncio.create_task(client.stream("SubscribeToTask", id=name))
-        await client.send("allow", taskId=name)
-        seen = await following
-        assert "task" in seen[0] and state_of(seen[-1].get("statusUpdate") or seen[-1]["task"]) == "COMPLETED"
-
-
-async def test_a_running_task_is_cancelled_and_an_ended_one_is_not(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([asyncio.Event()]), tmp_path) as client:
-        task = await client.send(now=True)
-        assert state_of(await client.call("CancelTask", id=task["id"])) == "CANCELED"
-        with pytest.raises(Fault) as again:
-            await client.call("CancelTask", id=task["id"])
-        assert again.value.code == records.TASK_NOT_CANCELABLE
-        with pytest.raises(Fault) as more:
-            await client.send("More.", taskId=task["id"])
-        assert more.value.code == records.UNSUPPORTED_OPERATION
-        with pytest.raises(Fault):
-            await client.stream("SubscribeToTask", id=task["id"])
-
-
-async def test_words_for_a_working_task_reach_an_agent_that_can_be_given_some(tmp_path: Path) -> None:
-    for cannot in ((), ("steer",)):
-        go = asyncio.Event()
-        agent = ScriptedAgent([go], cannot=cannot)
-        async with opened(agent, tmp_path) as client:
-            task = await client.send(now=True)
-            await client.until(task["id"], "WORKING")
-            if cannot:
-                with pytest.raises(Fault) as refused:
-                    await client.send("More.", taskId=task["id"], now=True)
-                assert refused.value.code == records.UNSUPPORTED_OPERATION
-            else:
-                await client.send("More.", taskId=task["id"], now=True)
-            go.set()
-            await client.until(task["id"], "COMPLETED")
-            assert agent.sessions[0].steered == ([] if cannot else ["More."])
-
-
-async def test_a_turn_that_fails_is_a_failed_task_that_says_why(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([ProviderError("the model is down")]), tmp_path) as client:
-        task = await client.send()
-        assert state_of(task) == "FAILED"
-        assert "the model is down" in task["status"]["message"]["parts"][0]["text"]
 
 
 async def test_why_an_agent_does_not_start_is_the_owners_to_know(tmp_path: Path) -> None:

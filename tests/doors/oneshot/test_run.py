@@ -2,17 +2,14 @@
 
 import asyncio
 import contextlib
-import json
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.doors.oneshot.ran import HELLO, Commanded, Ran, Sink, interrupted, speaks
 from tests.waiting import until
 from treadle.doors.oneshot.run import OneShot
 from treadle.doors.oneshot.schema import SchemaCheck
@@ -32,7 +29,6 @@ from treadle.errors import (
 from treadle.events import (
     AnyEvent,
     FileChanged,
-    ImageFile,
     Message,
     Task,
     TaskChanged,
@@ -45,81 +41,20 @@ from treadle.events import (
     ToolStarted,
     Usage,
 )
-from treadle.session import AgentInfo, CommandInfo, CommandResult, EventReader, Prompt, SessionSpec
+from treadle.session import AgentInfo, CommandResult, EventReader, Prompt, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.testing.sessions import ScriptedSession, Step
 from treadle.wire.common.losses import dropped, emulated
 from treadle.wire.oneshot.records import OutputFormat
 
 FORMATS: list[OutputFormat] = ["text", "json", "stream-json"]
+
+
 SEED_KEYS = ["type", "result", "session_id", "subtype"]
-
-
-class Sink:
-    def __init__(self) -> None:
-        self.data = b""
-        self.writes = 0
-
-    async def write(self, data: bytes) -> None:
-        self.data += data
-        self.writes += 1
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.data.decode().splitlines()]
-
-
-class Commanded(ScriptedSession):
-    """A scripted session that has one command, which the test gives."""
-
-    def __init__(self, *turns: Sequence[Step], command: Callable[..., Any] | None = None, **more: Any) -> None:
-        super().__init__(SessionSpec.of(cwd="/", session_id="s1", **more), list(turns))
-        self.given: list[tuple[str, str]] = []
-        self._does = command
-
-    async def _command(self, name: str, args: str) -> CommandResult | None:
-        self.given.append((name, args))
-        return await self._does(self, args) if self._does else None
-
-
-class Ran:
-    def __init__(self, session: ScriptedSession, output_format: OutputFormat, **more: Any) -> None:
-        self.out, self.err = Sink(), Sink()
-        self.session = session
-        self.runner = OneShot(session, output_format, out=self.out, err=self.err, **more)
-        self.code = -1
-
-    async def go(self, prompt: str = "go") -> "Ran":
-        self.code = await asyncio.wait_for(self.runner.run(prompt), 60)
-        return self
-
-    @property
-    def result(self) -> dict[str, Any]:
-        return self.out.records[-1]
 
 
 async def ran(*steps: Step, output_format: OutputFormat = "json", prompt: str = "go", **more: Any) -> Ran:
     return await Ran(Commanded(steps), output_format, **more).go(prompt)
-
-
-async def interrupted(run: Ran, when: Callable[[Any], bool]) -> None:
-    """Run it, and interrupt it at the first event for which this holds."""
-    task = asyncio.create_task(run.go())
-    async for event in run.session.events():
-        if when(event):
-            await run.runner.interrupt("enough")
-            break
-    await task
-
-
-def speaks(event: Any) -> bool:
-    return isinstance(event, TextDelta)
-
-
-HELLO = (TextDelta(text="Hel"), TextDelta(text="lo"))
-
-
-# Success
 
 
 async def test_text_is_the_answer_and_a_newline() -> None:
@@ -215,9 +150,6 @@ async def test_an_unknown_cost_is_null() -> None:
     assert (await ran(Usage(model="m", input_tokens=5), *HELLO)).result["total_cost_usd"] is None
 
 
-# Failure
-
-
 @pytest.mark.parametrize("output_format", FORMATS)
 async def test_an_error_is_exit_1_with_its_message_where_it_belongs(output_format: OutputFormat) -> None:
     run = await ran(TextDelta(text="par"), ProviderError("401: bad key"), output_format=output_format)
@@ -242,9 +174,6 @@ async def test_a_session_that_refuses_the_prompt_is_exit_1() -> None:
     await session.close()
     run = await Ran(session, "json").go()
     assert run.code == 1 and "closed" in run.result["errors"][0]
-
-
-# Interruption
 
 
 @pytest.mark.parametrize("output_format", FORMATS)
@@ -371,9 +300,6 @@ async def test_interrupted_in_a_tool_the_reason_says_so() -> None:
     assert run.result["terminal_reason"] == "aborted_tools"
 
 
-# Strict exit codes
-
-
 def stopped(reason: str) -> Step:
     """A turn that completes although the model was cut off or would not."""
 
@@ -405,9 +331,6 @@ async def test_strict_exit_of_an_interrupted_run_is_130() -> None:
     run = Ran(Commanded([asyncio.Event()]), "json", strict=True)
     await interrupted(run, lambda event: True)
     assert run.code == 130 and run.result["is_error"] is True
-
-
-# Commands
 
 
 async def test_a_command_gets_the_rest_of_the_text_unchanged_and_no_turn_is_started() -> None:
@@ -566,190 +489,6 @@ async def test_an_empty_prompt_is_an_error_and_no_turn(prompt: str) -> None:
     assert run.code == 1 and run.result["error_code"] == "empty_prompt" and session.events().ready() == []
 
 
-# The lines that are only there when asked for
-
-
-async def test_a_result_with_an_image_has_it_as_a_block_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "i.png").write_bytes(b"hi")
-    images = tuple(
-        ImageFile(path=str(tmp_path / name), media_type="image/png", size=2) for name in ("i.png", "removed.png")
-    )
-    session = Commanded([ToolEnded(call="c1", name="read_file", result="an image", images=images)])
-    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/")).go()
-    [user] = [record for record in run.out.records if record["type"] == "user"]
-    assert user["message"]["content"][0]["content"] == [
-        {"type": "text", "text": "an image"},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
-    ]
-
-
-async def test_verbose_adds_init_assistant_and_user_lines() -> None:
-    steps: list[Step] = [
-        ThinkingDelta(text="hm"),
-        Message(text="hm", kind="thinking", model="m"),
-        *HELLO,
-        Message(text="Hello", model="m"),
-        Usage(model="m"),
-        ToolStarted(call="c1", name="bash", args={"command": "ls"}),
-        ToolEnded(call="c1", name="bash", result="a\nb"),
-        ToolDenied(call="c2", name="bash", reason="no", args={"command": "rm"}),
-    ]
-    session = Commanded(steps)
-    verbose = Verbose(session, cwd="/work", mode="suggest")
-    run = await Ran(session, "stream-json", extra=verbose).go()
-    lines = [record for record in run.out.records if record["type"] != "stream_event"]
-    assert [line["type"] for line in lines] == [
-        "system",
-        "assistant",
-        "assistant",
-        "assistant",
-        "user",
-        "assistant",
-        "system",
-        "user",
-        "result",
-    ]
-    assert lines[0]["subtype"] == "init" and lines[0]["session_id"] == "s1"
-    assert (lines[6]["subtype"], lines[6]["tool_use_id"]) == ("permission_denied", "c2")
-    blocks = [line["message"]["content"][0] for line in lines[1:-1] if "message" in line and line["type"] != "system"]
-    assert [block["type"] for block in blocks] == [
-        "thinking",
-        "text",
-        "tool_use",
-        "tool_result",
-        "tool_use",
-        "tool_result",
-    ]
-    assert blocks[3] == {"tool_use_id": "c1", "type": "tool_result", "content": "a\nb", "is_error": False}
-
-
-async def test_words_that_never_came_as_a_whole_message_are_a_line_too() -> None:
-    steps: list[Step] = [
-        *HELLO,
-        ToolStarted(call="c1", name="bash"),
-        ToolEnded(call="c1", name="bash", result=""),
-        TextDelta(text="By"),
-        asyncio.Event(),
-    ]
-    session = Commanded(steps)
-    run = Ran(session, "stream-json", extra=Verbose(session, cwd="/"))
-    await interrupted(run, lambda event: speaks(event) and event.text == "By")
-    lines = [record["message"]["content"][0] for record in run.out.records if record["type"] in ("assistant", "user")]
-    assert [line.get("text", line["type"]) for line in lines] == ["Hello", "tool_use", "tool_result", "By"]
-
-
-async def test_the_blocks_of_one_reply_share_an_id_and_replies_without_words_have_their_own() -> None:
-    def use(call: str) -> list[Step]:
-        return [ToolStarted(call=call, name="bash"), ToolEnded(call=call, name="bash", result="")]
-
-    steps: list[Step] = [
-        Message(text="hm", kind="thinking"),
-        Message(text="two at once"),
-        Usage(),
-        *use("a"),
-        *use("b"),
-        Usage(),
-        *use("c"),
-        Message(text="done"),
-        Usage(),
-    ]
-    session = Commanded(steps, steps)
-    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/")).go()
-    ids = [record["message"]["id"] for record in run.out.records if record["type"] == "assistant"]
-    assert [ids.index(name) for name in ids] == [0, 0, 0, 0, 4, 5]
-    await run.go()
-    assert len({record["message"]["id"] for record in run.out.records if record["type"] == "assistant"}) == 6
-
-
-async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> None:
-    class Telling(Commanded):
-        about = AgentInfo(
-            name="x",
-            models=("m1",),
-            tools=("bash",),
-            mode="auto-edit",
-            key_source="X_KEY",
-            mcp_servers={"db": "connected", "web": "failed"},
-            subagents=("Explore",),
-        )
-
-        @property
-        def info(self) -> AgentInfo:
-            return self.about
-
-        def commands(self) -> list[CommandInfo]:
-            return [CommandInfo(name="help"), CommandInfo(name="weave", skill=True)]
-
-    session = Telling()
-    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/work")).go()
-    session.about = msgspec.structs.replace(session.about, mode="plan", models=("m2",))
-    await run.go()
-    first, second = (record for record in run.out.records if record["type"] == "system")
-    assert {key: first[key] for key in first if key not in ("uuid", "treadle_version")} == {
-        "type": "system",
-        "subtype": "init",
-        "cwd": "/work",
-        "session_id": "s1",
-        "tools": ["Bash"],
-        "mcp_servers": [{"name": "db", "status": "connected"}, {"name": "web", "status": "failed"}],
-        "model": "m1",
-        "permissionMode": "acceptEdits",
-        "slash_commands": ["help", "weave"],
-        "apiKeySource": "X_KEY",
-        "claude_code_version": "2.1.325",
-        "output_style": "default",
-        "agents": ["Explore"],
-        "skills": ["weave"],
-        "plugins": [],
-        "capabilities": [],
-        "fast_mode_state": "off",
-        "terminal_slash_commands": [],
-    }
-    assert (second["permissionMode"], second["model"]) == ("plan", "m2")
-
-
-async def test_partial_messages_frame_the_deltas_as_the_api_does() -> None:
-    steps: list[Step] = [ThinkingDelta(text="hm"), *HELLO, Message(text="Hello"), Usage(output_tokens=2)]
-    session = Commanded(steps)
-    extra = Verbose(session, cwd="/", lines=False, partial=True)
-    run = await Ran(session, "stream-json", extra=extra).go()
-    assert [record["event"]["type"] for record in run.out.records[:-1]] == [
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-    ]
-
-
-async def test_each_message_is_a_block_of_its_own_among_the_partial_ones() -> None:
-    steps: list[Step] = [*HELLO, Message(text="Hello"), TextDelta(text="more"), Message(text="more"), Usage()]
-    session = Commanded(steps)
-    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", lines=False, partial=True)).go()
-    kinds = [record["event"]["type"] for record in run.out.records[:-1]]
-    assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 2
-
-
-async def test_lines_of_a_subagent_say_whose_they_are() -> None:
-    steps: list[Step] = [
-        ToolDenied(call="c1", name="bash", reason="no", parent="agent_1"),
-        Usage(parent="agent_1"),
-        Message(text="Hello"),
-    ]
-    session = Commanded(steps)
-    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", partial=True)).go()
-    _, *lines, _ = [(record["type"], record.get("parent_tool_use_id")) for record in run.out.records]
-    assert lines == [("assistant", "agent_1"), ("user", "agent_1"), ("assistant", None)]
-
-
-# A final answer of a certain form
-
-
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
@@ -774,9 +513,6 @@ async def test_an_answer_that_never_fits_is_an_error_of_its_own() -> None:
     session = Commanded(*([TextDelta(text="no")] for _ in range(3)))
     run = await Ran(session, "json", check=SchemaCheck(SCHEMA)).go()
     assert run.code == 1 and run.result["error_code"] == "schema_mismatch" and "not JSON" in run.result["errors"][0]
-
-
-# The reader
 
 
 async def test_a_reader_that_goes_away_ends_the_run_with_peer_closed() -> None:
@@ -853,9 +589,6 @@ async def test_a_second_run_begins_to_count_anew() -> None:
     await run.go()
     await run.go()
     assert (run.result["num_turns"], run.result["usage"]["input_tokens"]) == (1, 2)
-
-
-# Whatever the session does
 
 
 STEPS = st.sampled_from(

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.doors.sidecar.test_door import WRITES, order, script
-from tests.drivers.test_contract import replayed
+from tests.drivers.test_session import replayed
 from treadle.agents import find_agent
 from treadle.doors.sidecar.work import AgentWork, as_uuid
 from treadle.drivers.card import cards

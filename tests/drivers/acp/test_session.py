@@ -1,4 +1,4 @@
-"""A session with agents that do what agents do. The whole contract is in tests/drivers/test_contract.py."""
+"""A session with agents that do what agents do. The whole contract is in tests/drivers/test_session.py."""
 
 import asyncio
 from pathlib import Path

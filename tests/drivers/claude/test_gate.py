@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.drivers.claude.test_session import CLAUDE, follow
 from tests.drivers.scenarios import DONE, PATIENCE
-from tests.drivers.test_contract import replayed
+from tests.drivers.test_session import replayed
 from treadle.events import Asked, ToolDenied, ToolEnded, ToolStarted, TurnEnded
 from treadle.session import Answer, HookVerdict, OwnProgram, OwnTool, Rules, SessionSpec, Use
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.drivers.scenarios import DONE, PATIENCE
-from tests.drivers.test_contract import replayed
+from tests.drivers.test_session import replayed
 from treadle.drivers.card import cards
 from treadle.errors import ConfigError
 from treadle.events import Asked, TaskChanged, TextDelta, ToolStarted, TurnEnded, TurnStarted

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from tests.drivers.test_contract import replayed
+from tests.drivers.test_session import replayed
 from treadle.drivers.card import cards
 from treadle.drivers.claude import stored
 from treadle.drivers.claude.stored import History, stored_sessions

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.drivers.scenarios import NAMED, USED, play
-from tests.drivers.test_contract import HERE, replayed
+from tests.drivers.test_session import HERE, replayed
 from treadle.drivers.card import cards
 from treadle.drivers.codex.session import CodexSession
 from treadle.events import Message, TurnStarted, Usage

@@ -1,70 +1,27 @@
 """The driver against real processes: a worker that does whatever the script says."""
 
 import asyncio
-import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.drivers.worker.workers import DELTA, OK, PATIENT, agent, ending, gone, session, turn
 from treadle.drivers.worker.driver import WorkerAgent, WorkerSession, _a_few_heartbeats
 from treadle.errors import (
     ConfigError,
-    NotFound,
-    PeerExited,
-    PeerStalled,
-    RemoteError,
     RemoteProtocolError,
     Unsupported,
-    VersionMismatch,
 )
 from treadle.events import Asked, Event, Failed, TextDelta, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.peer import Patience
 from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
-from treadle.sessions.session import run_turn
 from treadle.sessions.totals import totals
 
-PATIENT = Patience(handshake=60, silence=60, cancel=60, shutdown=60, grace=0.5)
-"""For workers that do their part: a busy machine is not their fault."""
-DELTA = {"event": {"event": "content_delta", "text": "a"}}
 USAGE = {"event": {"event": "usage", "prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}
-OK = {"result": {"status": "ok", "response": "done"}}
-
-
-def agent(script: dict[str, Any], patience: Patience = PATIENT) -> WorkerAgent:
-    return WorkerAgent([sys.executable, "-m", "treadle.testing.faulty_worker", json.dumps(script)], patience=patience)
-
-
-@asynccontextmanager
-async def session(script: dict[str, Any], patience: Patience = PATIENT, **spec: Any) -> AsyncIterator[WorkerSession]:
-    opened = await agent(script, patience).open(SessionSpec.of(**{"cwd": os.getcwd(), "model": "m", **spec}))
-    try:
-        yield opened
-    finally:
-        await asyncio.wait_for(opened.close(), 60)
-
-
-async def turn(opened: WorkerSession, text: str = "hi") -> list[Event]:
-    return [event async for event in run_turn(opened, text)]
-
-
-def ending(events: list[Event]) -> TurnEnded:
-    assert isinstance(events[-1], TurnEnded)
-    assert sum(isinstance(event, TurnEnded) for event in events) == 1
-    return events[-1]
-
-
-def gone(path: Path) -> bool:
-    try:
-        os.kill(int(path.read_text()), 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 async def test_a_prompt_goes_through_and_its_events_come_back() -> None:
@@ -99,13 +56,6 @@ async def test_unknown_events_fields_and_responses_are_taken_as_they_come() -> N
     ]
     [end] = [event for event in events if isinstance(event, ToolEnded)]
     assert end.call == started[1].call
-
-
-async def test_a_late_heartbeat_after_the_result_is_skipped() -> None:
-    beat = {"event": {"event": "heartbeat", "duration_ms": 5}}
-    async with session({"send": [OK, beat]}) as opened:
-        assert ending(await turn(opened)).outcome == "completed"
-        assert ending(await turn(opened)).outcome == "completed"
 
 
 @pytest.mark.parametrize(
@@ -143,9 +93,6 @@ async def test_usage_that_comes_only_with_the_result_counts() -> None:
         assert totals(await turn(opened)).usage.total_tokens == 8
 
 
-# Workers that go wrong...
-
-
 async def test_a_result_without_its_newline_counts() -> None:
     result = '{"type":"result","id":"%s","status":"ok","response":"x","tool_calls_made":[],"iterations":1}'
     code = (
@@ -174,58 +121,6 @@ async def test_capabilities_that_make_no_sense_are_ignored(told: Any) -> None:
 def test_a_command_with_half_a_quote_is_refused() -> None:
     with pytest.raises(ConfigError, match="check its quotes"):
         WorkerAgent("agent 'x")
-
-
-async def test_a_program_that_is_not_there_is_named() -> None:
-    with pytest.raises(NotFound, match="no-such-worker"):
-        await WorkerAgent("no-such-worker --x").open(SessionSpec(cwd=os.getcwd()))
-
-
-@pytest.mark.parametrize(
-    ("script", "error", "says"),
-    [
-        ({"init": [{"stderr": "no key"}, {"exit": 3}]}, PeerExited, "exited with code 3.*no key"),
-        ({"init": [{"exit": 0}]}, PeerExited, "exited with code 0"),
-        ({"init": [{"sleep": 60}]}, PeerStalled, "did not answer the init within 0.5 s"),
-        (
-            {"init": [{"repeat": "forever", "do": [{"raw": '{"type":"gossip"}\n'}, {"sleep": 0.01}]}]},
-            PeerStalled,
-            "did not answer the init within 0.5 s",
-        ),
-        ({"init": [{"stderr": "boom"}, {"raw": "Welcome!\n"}]}, RemoteProtocolError, "Invalid JSON.*boom"),
-        ({"init": [{"raw": "\n"}]}, RemoteProtocolError, "Invalid JSON"),
-        (
-            {"init": [{"say": {"type": "init_ok", "id": "$id", "session_id": "s", "protocol_version": "1.0.0"}}]},
-            VersionMismatch,
-            "speaks version 1.0.0",
-        ),
-        (
-            {"init": [{"result": {"status": "error", "error": {"code": "x", "message": "bad", "retryable": False}}}]},
-            RemoteError,
-            "refused to start a session: bad",
-        ),
-        (
-            {
-                "init": [
-                    {
-                        "say": {
-                            "type": "init_ok",
-                            "id": "$id",
-                            "session_id": "",
-                            "error": {"code": "protocol_version_mismatch", "message": "too old", "retryable": False},
-                        }
-                    }
-                ]
-            },
-            VersionMismatch,
-            "too old",
-        ),
-    ],
-)
-async def test_a_handshake_that_fails_says_why(script: Any, error: type[Exception], says: str) -> None:
-    patience = Patience(handshake=0.5 if "0.5" in says else 60, grace=0.3)
-    with pytest.raises(error, match=f"(?s){says}"):
-        await agent(script, patience).open(SessionSpec(cwd=os.getcwd()))
 
 
 def child_then(path: Path, *steps: Any) -> dict[str, Any]:
@@ -260,13 +155,6 @@ async def test_a_worker_that_breaks_mid_send_ends_the_turn_clearly_and_leaves_no
         assert again is not None and "open a new session" in again.message
 
 
-async def test_a_worker_that_closes_its_output_and_lives_on_is_ended() -> None:
-    patience = Patience(handshake=60, grace=0.3)
-    async with session({"send": [DELTA, {"close": True}, {"sleep": 60}]}, patience) as opened:
-        error = ending(await turn(opened)).error
-    assert error is not None and error.code == "protocol_error" and "closed its output" in error.message
-
-
 async def test_a_flood_of_stderr_does_not_stop_the_worker() -> None:
     flood = {"repeat": 3000, "do": [{"stderr": "x" * 1000}]}
     async with session({"send": [flood, OK]}) as opened:
@@ -290,17 +178,9 @@ async def test_a_flood_of_events_is_read_as_fast_as_the_reader_takes_it() -> Non
     assert sum(isinstance(event, TextDelta) for event in events) == 20_000
 
 
-async def test_a_worker_that_ignores_shutdown_is_ended(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    script = {"shutdown": [{"child": str(pid)}, {"deaf": True}, {"sleep": 60}]}
-    async with session(script, Patience(handshake=60, silence=60, shutdown=5, grace=0.3)) as opened:
-        await turn(opened)
-    assert gone(pid)
-
-
-# Interrupts and limits...
-
 UNTIL_CANCEL = [DELTA, {"await": "cancel"}]
+
+
 CANCELLED = {"result": {"status": "error", "error": {"code": "cancelled", "message": "cancelled", "retryable": False}}}
 
 
@@ -392,8 +272,6 @@ async def test_the_cost_limit_counts_over_the_session() -> None:
         assert ending(await turn(opened)).outcome == "completed"
         assert ending(await turn(opened)).outcome == "limited"
 
-
-# What only some workers can do...
 
 INIT_OK = {"type": "init_ok", "id": "$id", "session_id": "s", "protocol_version": "0.5.0"}
 

@@ -9,10 +9,8 @@ import sys
 import pytest
 
 from tests.io.process.hostile import await_none_left
-from tests.io.process.trees import hostile, output, owner
+from tests.io.process.trees import hostile, owner
 from tests.terminal.support import until
-from treadle.io.process import table
-from treadle.io.process.handle import own
 
 
 def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: str) -> None:
@@ -36,22 +34,6 @@ def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: s
             process.communicate(b"\n")
     finally:
         os.close(held)
-
-
-def test_one_keeper_serves_all_trees_of_a_process(mark: str) -> None:
-    output(["true"])
-    keeper = own.pid
-    output(["true"])
-    assert own.pid == keeper
-    while table.descendants(keeper):
-        pass  # the reapers end a moment after their trees; the test's own timeout bounds this
-
-
-def test_a_keeper_that_was_begun_before_the_first_tree_serves_it(mark: str) -> None:
-    own.begin()
-    keeper = own.pid
-    assert keeper and output(["echo", "served"]) == (b"served\n", 0)
-    assert own.pid == keeper
 
 
 def test_a_keeper_that_is_asked_to_end_ends_its_trees_first(mark: str) -> None:

@@ -1,67 +1,20 @@
 """A warm parent does exactly what the command itself would have done, and nothing depends on it."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import treadle
+from tests.io.process.warmed import ASK, Warm
 from tests.terminal.support import alive, until
-from treadle.io.process import table
-
-ASK = """
-import os, sys
-from treadle.io.process import warm
-warm.PATIENCE = float(os.environ.get("PATIENCE", 50))  # a busy machine may need more than the usual two seconds
-print(warm.run("subprocess", "call", [["sh", "-c", sys.argv[1]]], start=["subprocess"] if sys.argv[2:] else ()))
-"""
-
-
-class Warm:
-    """Callers with a warm parent of their own."""
-
-    def __init__(self, home: Path, source: Path) -> None:
-        self.home = home
-        self.source = source
-
-    def ask(self, script: str, *start: str, seconds: str = "60", **more: object) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "TREADLE_WARM": seconds, "PYTHONPATH": str(self.source), "TOLD": "by me"}
-        command = [sys.executable, "-c", ASK, script, *start]
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, **more)  # type: ignore[call-overload, no-any-return]
-
-    def parents(self) -> list[int]:
-        """The warm parents without their copies, one of which may still be ending after its caller got the answer."""
-        found = {process.pid: process.parent for process in table.processes() if process.name == "treadle-warm"}
-        own = [pid for pid, parent in found.items() if parent not in found]
-        return [pid for pid in own if any(str(self.home) in word for word in table.command_line(pid))]
-
-
-@pytest.fixture
-def warm(state_home: Path) -> Iterator[Warm]:
-    found = Warm(state_home, Path(treadle.__file__).parents[1])
-    yield found
-    for pid in found.parents():
-        os.kill(pid, signal.SIGCONT)
-        os.kill(pid, signal.SIGTERM)
-        until(lambda pid=pid: not alive(pid))
 
 
 def test_without_one_and_unless_told_to_start_it_nothing_is_done(warm: Warm) -> None:
     assert warm.ask("echo done").stdout == "None\n"
     assert warm.parents() == []
-
-
-def test_what_is_asked_is_done_with_the_surroundings_of_who_asks(warm: Warm, tmp_path: Path) -> None:
-    done = warm.ask("pwd; echo $TOLD; umask; cat; exit 3", "start", cwd=tmp_path, umask=0o027, input="typed\n")
-    assert done.stdout.split("\n") == [str(tmp_path), "by me", "0027", "typed", "3", ""]
-    again = warm.ask("echo more; echo wrong >&2", cwd="/")
-    assert again.stdout == "more\n0\n" and again.stderr == "wrong\n"
-    assert len(warm.parents()) == 1
 
 
 def test_whoever_asks_for_none_gets_none(warm: Warm) -> None:
@@ -94,43 +47,9 @@ def test_one_that_does_not_answer_is_not_waited_for_and_does_nothing_later(
     assert not late.exists()
 
 
-def test_it_lets_go_when_its_socket_is_removed_and_nobody_has_asked(warm: Warm) -> None:
-    # On a busy machine it may have ended before it was asked: then the next call starts another.
-    until(lambda: warm.ask("true", "start", seconds="0.5").stdout == "0\n")
-    until(lambda: warm.parents() == [])
-    assert list((warm.home / "treadle" / "warm").glob("*.sock")) == []
-
-
-def test_it_leaves_when_a_file_it_has_loaded_was_changed(warm: Warm, tmp_path: Path) -> None:
-    shutil.copytree(Path(treadle.__file__).parent, tmp_path / "src" / "treadle")
-    warm.source = tmp_path / "src"
-    assert warm.ask("true", "start").stdout == "0\n"
-    (before,) = warm.parents()
-    os.utime(warm.source / "treadle" / "io" / "process" / "warm.py", (1, 1))
-    assert warm.ask("true").stdout == "None\n"
-    until(lambda: not alive(before))
-
-
 def test_of_two_that_start_one_at_once_both_are_served(warm: Warm) -> None:
     env = {**os.environ, "TREADLE_WARM": "60", "PYTHONPATH": str(warm.source)}
     command = [sys.executable, "-c", ASK, "true", "start"]
     both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [each.communicate(timeout=60)[0] for each in both] == ["0\n", "0\n"]
     until(lambda: len(warm.parents()) == 1)
-
-
-SPAWN = """
-import sys
-from treadle.io.process import warm
-warm.PATIENCE = 50
-warm.run("subprocess", "call", [["true"]], start=["subprocess"])
-print(sum(warm.spawn("subprocess", "call", [["sh", "-c", f"echo x >> {sys.argv[1]}"]], []) for _ in range(30)))
-"""
-
-
-def test_what_lives_on_by_itself_is_started_exactly_once(warm: Warm, tmp_path: Path) -> None:
-    env = {**os.environ, "TREADLE_WARM": "60", "PYTHONPATH": str(warm.source)}
-    command = [sys.executable, "-c", SPAWN, str(tmp_path / "lines")]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "30\n", done.stderr
-    until(lambda: (tmp_path / "lines").read_text() == "x\n" * 30)

@@ -2,26 +2,13 @@
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
-
-import msgspec
-import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.serve.conftest import WAIT, Follow, Web
+from tests.serve.live.followed import numbers, write
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.serve.live import topics
-
-
-async def write(bus: Bus, order: str, first: int, count: int, text: str = "") -> None:
-    """Events as a runner writes them, without a runner."""
-    said = [{"type": "message", "text": text or f"{first + number}", "seq": first + number} for number in range(count)]
-    await bus.publish(f"fleet.ev.{order}.1.n1", msgspec.json.encode({"n": first, "events": said}))
-
-
-def numbers(messages: list[dict[str, Any]], topic: str) -> list[int]:
-    return [each["n"] for message in messages if message["t"] == topic for each in message.get("events", ())]
 
 
 async def test_a_run_is_told_from_its_end_and_then_live_without_a_gap(web: Web, bus: Bus, follow: Follow) -> None:
@@ -45,25 +32,6 @@ async def test_a_run_is_told_from_its_end_and_then_live_without_a_gap(web: Web, 
     assert older["events"][-1]["n"] == seen[0] - 1
 
 
-async def test_a_run_that_is_opened_while_events_come_has_no_gap_before_the_index_has_them(
-    web: Web, bus: Bus, follow: Follow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (name,) = await give(bus, spec())
-    index, told = web.server.site.fleet.require_index(), asyncio.Event()
-    feed = web.server.site.fleet.feed
-    assert feed is not None
-    feed.on_events.add(lambda *_: told.set())
-    with index._lock:  # nothing can be taken in
-        await write(bus, name, 1, 100, "x" * 4000)
-        await asyncio.wait_for(told.wait(), WAIT)
-        tab = await follow(web)
-        await tab.sub(f"run:{name}")
-    page = await tab.until(lambda message: message["t"] == f"run:{name}" and message["events"])
-    await write(bus, name, 101, 1)
-    await tab.until(lambda message: 101 in numbers([message], f"run:{name}"))
-    assert page["total"] == 100 and numbers(tab.seen, f"run:{name}")[-2:] == [100, 101]
-
-
 async def test_a_board_that_is_as_it_was_is_not_sent_again(web: Web, bus: Bus) -> None:
     (name,) = await give(bus, spec())
     tab = SimpleNamespace(visible=True, wake=asyncio.Event())
@@ -78,40 +46,6 @@ async def test_a_board_that_is_as_it_was_is_not_sent_again(web: Web, bus: Bus) -
     changed = await topic.message()
     assert changed is not None and changed["counts"] == {"queued": 2} and changed["rows"] == {}
     topic.close()
-
-
-async def test_after_200_cuts_nothing_is_lost_and_nothing_comes_twice(web: Web, bus: Bus, follow: Follow) -> None:
-    (name,) = await give(bus, spec())
-    stop = asyncio.Event()
-    written = 0
-
-    async def go_on() -> None:
-        nonlocal written
-        while not stop.is_set():
-            await write(bus, name, written + 1, 3)
-            written += 3
-            await asyncio.sleep(0.002)
-
-    writing = asyncio.create_task(go_on())
-    seen: list[int] = []
-    after = 0
-    try:
-        for _ in range(200):
-            tab = await follow(web)
-            await tab.sub(f"run:{name}", after=after)
-            message = await tab.until(lambda message: message["t"] == f"run:{name}" and message.get("events"))
-            after = message["after"]
-            seen += [each["n"] for each in message["events"]]
-            await tab.socket.close()
-    finally:
-        stop.set()
-        await writing
-    tab = await follow(web)
-    await tab.sub(f"run:{name}", after=after)
-    while not seen or seen[-1] < written:
-        message = await tab.until(lambda message: message["t"] == f"run:{name}" and message.get("events"))
-        seen += [each["n"] for each in message["events"]]
-    assert seen == list(range(seen[0], written + 1))
 
 
 async def test_long_outputs_are_cut_and_say_how_long_they_are(web: Web, bus: Bus, follow: Follow) -> None:

@@ -1,13 +1,12 @@
-"""A terminal whose program works in a directory of its own, and what a person does with its work."""
+"""`treadle merge`: the work of a terminal with a worktree is brought over or thrown away."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal.test_commands import Shell, shell  # noqa: F401
+from tests.cli.terminal.shells import Shell
 from tests.terminal.support import until
 
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
@@ -18,7 +17,7 @@ def git(directory: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def repository(shell: Shell) -> Path:  # noqa: F811
+def repository(shell: Shell) -> Path:
     git(shell.cwd, "init", "-q", "-b", "main")
     (shell.cwd / "a.txt").write_text("one\ntwo\nthree\n")
     (shell.cwd / ".gitignore").write_text("ignored\n")
@@ -27,7 +26,7 @@ def repository(shell: Shell) -> Path:  # noqa: F811
     return shell.cwd
 
 
-def start(shell: Shell, script: str) -> Path:  # noqa: F811
+def start(shell: Shell, script: str) -> Path:
     """Start it, and give the directory that it works in once the script has run."""
     shell("run", "--worktree", "--detach", "--id", "w", "--", "sh", "-c", f"{script}; touch ignored; exec sleep 100")
     workdir = Path(json.loads(shell("ls", "--json"))[0]["workdir"])
@@ -36,7 +35,7 @@ def start(shell: Shell, script: str) -> Path:  # noqa: F811
 
 
 def test_the_program_works_in_a_copy_and_its_changes_are_shown_and_brought_over(
-    shell: Shell,  # noqa: F811
+    shell: Shell,
     repository: Path,
 ) -> None:
     workdir = start(shell, "echo four >> a.txt; echo new > b.txt")
@@ -54,7 +53,7 @@ def test_the_program_works_in_a_copy_and_its_changes_are_shown_and_brought_over(
     assert "was removed" in shell.run("diff", "w").stderr
 
 
-def test_its_commits_become_a_branch(shell: Shell, repository: Path) -> None:  # noqa: F811
+def test_its_commits_become_a_branch(shell: Shell, repository: Path) -> None:
     commit = "git -c user.name=b -c user.email=b@c commit -qam 'its own' && echo left > left.txt"
     workdir = start(shell, f"echo four >> a.txt; {commit}")
     made = json.loads(shell("merge", "w", "--branch", "--json"))
@@ -64,7 +63,7 @@ def test_its_commits_become_a_branch(shell: Shell, repository: Path) -> None:  #
     assert git(repository, "status", "--porcelain") == "" and workdir.exists()
 
 
-def test_a_conflict_changes_nothing(shell: Shell, repository: Path) -> None:  # noqa: F811
+def test_a_conflict_changes_nothing(shell: Shell, repository: Path) -> None:
     start(shell, "echo theirs > a.txt; echo new > b.txt")
     (repository / "a.txt").write_text("mine\n")
     done = shell.run("merge", "w")
@@ -72,7 +71,7 @@ def test_a_conflict_changes_nothing(shell: Shell, repository: Path) -> None:  # 
     assert (repository / "a.txt").read_text() == "mine\n" and not (repository / "b.txt").exists()
 
 
-def test_work_is_thrown_away_only_when_the_program_has_ended(shell: Shell, repository: Path) -> None:  # noqa: F811
+def test_work_is_thrown_away_only_when_the_program_has_ended(shell: Shell, repository: Path) -> None:
     workdir = start(shell, "echo new > b.txt")
     assert "still runs" in shell.run("merge", "w", "--discard").stderr and workdir.exists()
     shell("kill", "w")
@@ -80,15 +79,7 @@ def test_work_is_thrown_away_only_when_the_program_has_ended(shell: Shell, repos
     assert not workdir.exists() and not (repository / "b.txt").exists()
 
 
-def test_a_terminal_without_a_worktree_has_nothing_to_show(shell: Shell) -> None:  # noqa: F811
-    shell("run", "--detach", "--id", "plain", "--", "sleep", "100")
-    assert "no worktree of its own" in shell.run("diff", "plain").stderr
-    done = shell.run("run", "--worktree", "--detach", "--", "sleep", "100")
-    assert done.returncode == 1 and "not in a git repository" in done.stderr
-    assert not os.path.exists(shell.directory.parent / "worktrees")
-
-
-def test_no_other_terminal_takes_the_id_by_which_the_work_is_found(shell: Shell, repository: Path) -> None:  # noqa: F811
+def test_no_other_terminal_takes_the_id_by_which_the_work_is_found(shell: Shell, repository: Path) -> None:
     workdir = start(shell, "echo new > b.txt")
     shell("kill", "w")
     shell("run", "--detach", "--id", "other", "--", "sleep", "100")

@@ -178,7 +178,7 @@ def test_every_driver_of_a_program_has_recordings() -> None:
 KILLED = """
 import asyncio, sys
 sys.path.insert(0, {root!r})
-from tests.drivers.test_contract import replayed, cards
+from tests.drivers.test_session import replayed, cards
 from treadle.session import Prompt, SessionSpec
 async def main():
     agent = replayed(cards()[{name!r}], "text", "--child", "sleep 1000", "--fault", "hang", "--after", "1")

@@ -1,0 +1,61 @@
+"""`heimdall-ledger-mcp`: who may ask it over HTTP, and what it refuses before it listens."""
+
+import http.client
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.conftest import BIN, Run, here
+
+ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--http", "--port", "70000"), 2, "up to 65535"),
+        (("--http", "--port", "-1"), 2, "up to 65535"),
+        (("--http", "--port", "x"), 2, "up to 65535"),
+        (("--project", "/nowhere"), 2, "no directory /nowhere"),
+        (("extra",), 2, "only options"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_at_once(project: Path, words: tuple[str, ...], code: int, says: str) -> None:
+    done = here("ledger-mcp", *words, cwd=project)
+    assert done.returncode == code and says in done.stderr
+
+
+def test_it_speaks_on_its_streams_and_ends_with_them(heimdall: Run) -> None:
+    done = heimdall("ledger-mcp", stdin=json.dumps(ASK) + "\n")
+    (answer,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and len(answer["result"]["tools"]) == 6
+    more = json.loads(heimdall("ledger-mcp", "--extended", stdin=json.dumps(ASK) + "\n").stdout)
+    assert len(more["result"]["tools"]) > 6
+
+
+def test_over_http_only_who_has_the_token_is_answered(project: Path) -> None:
+    env = {**os.environ, "HEIMDALL_MCP_TOKEN": "s3cret"}
+    argv = [str(BIN / "heimdall-ledger-mcp"), "--http"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=project, env=env) as server:
+        try:
+            assert server.stdout is not None
+            url = server.stdout.readline().removeprefix("listening on ").strip()
+            assert url.startswith("http://127.0.0.1:") and server.stdout.readline() == "token s3cret\n"
+            place, _, path = url.removeprefix("http://").partition("/")
+            for token, status in (("Bearer s3cret", 200), ("Bearer s3cre", 401), ("", 401)):
+                asking = http.client.HTTPConnection(place, timeout=60)
+                headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+                first = {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {},
+                    "clientInfo": {"name": "t", "version": "1"},
+                }
+                body = json.dumps({**ASK, "method": "initialize", "params": first})
+                asking.request("POST", f"/{path}", body, {**headers, "authorization": token} if token else headers)
+                assert asking.getresponse().status == status
+                asking.close()
+        finally:
+            server.terminate()

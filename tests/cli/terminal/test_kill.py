@@ -1,0 +1,82 @@
+"""`treadle kill`: everything that a terminal has started ends, whatever became of its supervisor."""
+
+import json
+import os
+import signal
+
+from tests.cli.terminal.shells import Shell
+from tests.terminal.support import alive, until
+from treadle.io.process import table
+
+
+def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "bash", "--norc", "-i")
+    shell("send", "x", "sleep 61 & sleep 62\\n")
+    until(lambda: "sleep 61" in shell.written("x"))
+    bash = shell.place("x").pids()[1]
+    until(lambda: [job.name for job in table.descendants(bash)] == ["sleep", "sleep"])
+    jobs = [job.pid for job in table.descendants(bash)]
+    text = shell("kill", "x", "--grace", "3")
+    assert text.count("sleep") == 2 and "bash" in text
+    assert not any(map(alive, jobs))
+    shell("run", "--detach", "--id", "y", "--", "sh", "-c", "trap '' TERM HUP; echo deaf; sleep 60")
+    until(lambda: "deaf" in shell.written("y"))
+    report = json.loads(shell("kill", "y", "--grace", "0.1", "--json"))
+    assert report["survivors"] == [] and report["code"] == 137
+
+
+def test_kill_does_without_a_supervisor_that_is_stuck(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "stuck", "--", "sleep", "60")
+    supervisor, child = shell.place("stuck").pids()
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        assert shell("kill", "stuck", "--grace", "1") == f"stuck ended\n  SIGTERM  {child} sleep\n"
+        assert not alive(child)
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    shell("wait", "stuck", "--exit", code=143)
+
+
+def test_kill_ends_several_or_all(shell: Shell) -> None:
+    for name in ("a", "b", "c", "d"):
+        shell("run", "--detach", "--id", name, "--linger", "0", "--", "cat")
+    assert set(json.loads(shell("kill", "a", "b", "--json"))) == {"a", "b"}
+    text = shell("kill", "--all")
+    assert "c ended" in text and "d ended" in text
+    until(lambda: shell("ls") == "No active sessions\n")
+    shell("kill", code=2)
+
+
+def test_kill_sees_everything_though_the_supervisor_is_stuck_and_the_reaper_killed(shell: Shell) -> None:
+    shell(
+        "run", "--detach", "--id", "x", "--", "sh", "-c", "setsid sh -c 'sleep 61 & sleep 62 &' & trap '' HUP TERM; cat"
+    )
+    supervisor, _ = shell.place("x").pids()
+    until(lambda: sum(found.name == "sleep" for found in table.descendants(supervisor)) == 2)
+    sleeps = [found.pid for found in table.descendants(supervisor) if found.name == "sleep"]
+    (reaper,) = [found.pid for found in table.descendants(supervisor) if found.name == "treadle-reaper"]
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(reaper, signal.SIGKILL)
+    done = shell.run("kill", "x", "--grace", "0.2")
+    assert done.returncode == 0 and all(f"{pid} sleep" in done.stdout for pid in sleeps)
+    until(lambda: not any(map(alive, sleeps)))
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: not alive(supervisor))
+
+
+def test_kill_ends_what_is_left_of_one_whose_supervisor_and_reaper_were_killed_at_once(shell: Shell) -> None:
+    """It is known by a variable that it was started with. One without it could not be seen, so exit code 1."""
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "setsid sleep 61 & trap '' HUP TERM; sleep 62")
+    supervisor, _ = shell.place("x").pids()
+    until(lambda: sum(found.name == "sleep" for found in table.descendants(supervisor)) == 2)
+    below = table.descendants(supervisor)
+    (reaper,) = [found.pid for found in below if found.name == "treadle-reaper"]
+    sleeps = [found.pid for found in below if found.name == "sleep"]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in (supervisor, reaper):
+            os.kill(pid, number)
+    until(lambda: not alive(supervisor) and not alive(reaper))
+    done = shell.run("kill", "x", "--grace", "0.2")
+    assert done.returncode == 1 and "all that watched it was killed" in done.stderr
+    assert all(f"{pid} sleep" in done.stdout for pid in sleeps)
+    until(lambda: not any(map(alive, sleeps)))

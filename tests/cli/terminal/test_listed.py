@@ -1,0 +1,20 @@
+"""The terminal commands in the list of all commands."""
+
+import pytest
+from click.testing import CliRunner
+
+from treadle.cli.names import TERMINAL
+from treadle.cli.terminal import listed
+
+
+@pytest.mark.parametrize("name", TERMINAL)
+def test_each_has_its_first_sentence_and_takes_its_words_as_they_are(name: str) -> None:
+    command = getattr(listed, name)
+    assert command.name == name and command.help and "\n" not in command.help
+    done = CliRunner().invoke(command, ["--no-such-option"])
+    assert done.exit_code == 2, "its own parser refuses it"
+
+
+def test_what_is_no_command_is_no_attribute() -> None:
+    with pytest.raises(AttributeError):
+        _ = listed.dance

@@ -1,0 +1,83 @@
+"""`treadle ls`: which terminals there are, and what it puts right when asked."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+from pathlib import Path
+
+from tests.cli.terminal.shells import Shell
+from tests.terminal.support import alive, until
+
+
+def test_ls_lists_the_living_and_with_all_the_dead_and_changes_nothing(shell: Shell) -> None:
+    assert "No sessions yet" in shell("ls")
+    shell("run", "--detach", "--id", "one", "--", "sleep", "60")
+    shell("run", "--detach", "--id", "two", "--linger", "0", "--", "sh", "-c", "exit 3")
+    until(lambda: not os.path.exists(shell.place("two").pid))
+    (shell.directory / "three.pid").write_text("999999999\n999999998")
+    (shell.directory / "notes.txt").touch()
+    before = sorted(os.listdir(shell.directory))
+    text = shell("ls")
+    assert text.startswith("Active sessions:\n  one ") and "two" not in text
+    rows = {row["id"]: row for row in json.loads(shell("ls", "--all", "--json"))}
+    assert (rows["one"]["alive"], rows["two"]["code"], rows["three"]["alive"]) == (True, 3, False)
+    assert "code 3" in shell("ls", "--all")
+    assert sorted(os.listdir(shell.directory)) == before
+
+
+def test_ls_takes_one_that_does_not_answer_for_alive(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "stuck", "--", "sleep", "60")
+    supervisor, child = shell.place("stuck").pids()
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        assert f"unknown     pid {child}, its supervisor does not answer" in shell("ls")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+
+
+def test_a_removed_directory_is_made_anew_at_once_when_the_supervisor_is_signalled(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo here; cat")
+    supervisor, child = shell.place("x").pids()
+    shutil.rmtree(shell.directory)
+    os.kill(supervisor, signal.SIGUSR1)
+    until(lambda: shell.place("x").pids() == (supervisor, child) and os.path.exists(shell.place("x").sock))
+    assert "is already running" in shell.run("run", "--detach", "--id", "x", "--", "cat").stderr
+    assert shell("ls").startswith("Active sessions:\n  x  ")
+    assert "x ended" in shell("kill", "x")
+    assert not alive(supervisor) or until(lambda: not alive(supervisor))
+
+
+def test_a_removed_directory_is_made_anew_when_a_person_asks_for_it(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "cat")
+    shell("run", "--detach", "--id", "y", "--socket-dir", "elsewhere", "--", "cat")
+    there = Path(shell.cwd / "elsewhere" / "y.sock")
+    shutil.rmtree(shell.directory)
+    there.unlink()
+    done = shell.run("ls", "--repair")
+    assert "x.sock: made again" in done.stderr and done.stdout.startswith("Active sessions:\n  x  ")
+    assert "y.sock" not in done.stderr
+    assert "y.sock: made again" in shell.run("ls", "--repair", "--socket-dir", "elsewhere").stderr and there.exists()
+    shell("kill", "y", "--socket-dir", "elsewhere", "--grace", "0")
+
+
+def test_a_removed_socket_is_made_anew_and_nobody_takes_the_terminal_for_dead(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo here; cat")
+    os.unlink(shell.place("x").sock)
+    listed = shell("ls")
+    assert listed.startswith("Active sessions:\n  x  ") and "dead" not in listed
+    assert "is already running" in shell.run("run", "--detach", "--id", "x", "--", "cat").stderr
+    assert "alive:   true" in shell("status", "x")
+    assert "x ended" in shell("kill", "x")
+
+
+def test_a_socket_that_a_crash_has_left_is_named_and_removed_when_asked(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "alive", "--", "cat")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(shell.place("gone").sock)
+    assert shell.place("gone").sock in shell.run("ls").stderr and os.path.exists(shell.place("gone").sock)
+    assert "removed" in shell.run("ls", "--repair").stderr
+    assert not os.path.exists(shell.place("gone").sock) and os.path.exists(shell.place("alive").sock)
+    done = shell.run("ls")
+    assert done.stderr == "" and "alive" in done.stdout

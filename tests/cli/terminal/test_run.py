@@ -1,0 +1,119 @@
+"""`treadle run`: what the program is started with, and who may have started it."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.cli.terminal.shells import Shell, reporting
+from tests.installed import TREADLE
+from tests.terminal.support import until
+
+
+def test_run_detached_prints_the_id_when_the_socket_answers(shell: Shell) -> None:
+    assert shell("run", "--id", "a1", "--detach", "--", "sleep", "60") == "a1\n"
+    lines = dict(line.split(":", 1) for line in shell("status", "a1").splitlines())
+    assert lines["session"].strip() == "a1" and lines["alive"].strip() == "true"
+    assert int(lines["pid"]) == shell.place("a1").pids()[1]
+    assert lines["state"].strip().startswith("starting (")
+
+
+def test_an_id_is_made_from_the_programs_name(shell: Shell) -> None:
+    assert shell("run", "--detach", "sleep", "60") == "sleep\n"
+    assert shell("run", "--detach", "sleep", "60") == "sleep-2\n"
+
+
+def test_options_reach_the_program(shell: Shell, tmp_path: Path) -> None:
+    shell(
+        *("run", "--detach", "--id", "x", "--env", "A=1 2", "--env=B=", "--workdir", str(tmp_path), "--term", "vt100"),
+        *("--cols", "91", "--rows", "17", "--session-env-var", "SID", "--", "sh", "-c"),
+        'echo "$A|$B|$PWD|$TERM|$SID|$(stty size)"',
+    )
+    assert shell("wait", "x", "--exit") == ""
+    assert shell("tail", "x").strip() == f"1 2||{tmp_path}|vt100|x|17 91"
+
+
+def test_in_the_foreground_it_is_the_service_and_says_when_it_is_ready(shell: Shell, tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(str(tmp_path / "notify"))
+        notify.settimeout(50)
+        command = [
+            TREADLE,
+            "run",
+            "--foreground",
+            "--id",
+            "svc",
+            "--linger",
+            "0",
+            "--",
+            "sh",
+            "-c",
+            "trap 'exit 3' TERM; echo $NOTIFY_SOCKET; while :; do sleep 0.05; done",
+        ]
+        env = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        service = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)
+        assert f"READY=1\nMAINPID={service.pid}" in notify.recv(1000).decode()
+        until(lambda: shell("tail", "svc") == "\n")
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(50) == 3
+    assert not os.path.exists(shell.place("svc").pid)
+
+
+def test_the_configuration_file_of_the_protocol_is_read(shell: Shell, tmp_path: Path, state_home: Path) -> None:
+    directory = state_home / ".config" / "heimdall"
+    directory.mkdir(parents=True)
+    (directory / "heimdall.toml").write_text(
+        f'socket_dir = "{shell.directory}"\nsession_env_var = "SID"\n[classifier.claude]\nidle_threshold_ms = 50\n'
+        '[[env]]\nname = "EXTRA"\nvalue = "from file"\n'
+    )
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo $SID $EXTRA; cat")
+    until(lambda: "x from file" in shell.written("x"))
+    shell("run", "--detach", "--id", "y", "--env", "EXTRA=given", "--", "sh", "-c", "echo $EXTRA; cat")
+    until(lambda: "given" in shell.written("y"))
+
+
+def test_a_configuration_that_came_with_a_repository_can_do_no_harm(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "heimdall.toml").write_text(
+        'scrollback_bytes = 100\n[[env]]\nname = "LD_PRELOAD"\nvalue = "/evil.so"\n'
+    )
+    done = shell.run("run", "--detach", "--id", "x", "--", "sh", "-c", 'echo "<$LD_PRELOAD>"; cat')
+    assert "env is ignored" in done.stderr
+    until(lambda: "<>" in shell.written("x"))
+    (tmp_path / "heimdall.toml").write_text('classifier = "psychic"\n')
+    done = shell.run("run", "--detach", "--", "true")
+    assert done.returncode == 1 and "psychic" in done.stderr
+    assert "alive:   true" in shell("status", "x")  # which needs nothing from it
+
+
+def test_detached_sessions_hold_nothing_of_the_launcher_open(shell: Shell) -> None:
+    command = f"{TREADLE} run --detach --id x -- sleep 60 | cat"  # cat ends when no one has its input open any more
+    subprocess.run(command, shell=True, check=True, timeout=50, capture_output=True)
+
+
+def test_a_command_runs_when_a_terminal_starts_to_wait_for_a_person(shell: Shell, tmp_path: Path) -> None:
+    note = 'echo "$TREADLE_ID $TREADLE_STATE $TREADLE_MESSAGE" >> told'
+    program = reporting("working", "blocked:kind=permission:msg=cm0gLXJm", "working", "blocked:kind=question:msg=cmVk")
+    shell("run", "--detach", "--id", "x", "--notify", f"cd {tmp_path}; {note}", "--", "sh", "-c", program)
+    told = tmp_path / "told"
+    shell("send", "x", "\\n")
+    until(lambda: told.exists() and told.read_text() == "x permission rm -rf\n")
+    shell("send", "x", "\\n", "--anyway")
+    shell("wait", "x", "--state", "working", "--timeout", "50")
+    shell("send", "x", "\\n", "--anyway")
+    until(lambda: told.read_text() == "x permission rm -rf\nx question red\n")
+
+
+def test_the_configuration_may_be_named_before_the_command(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(f'socket_dir = "{tmp_path}/elsewhere"\nsession_env_var = "SID"\n')
+    shell("--config", "c.toml", "run", "--id", "x", "--detach", "--", "sh", "-c", "echo =$SID=; cat")
+    until(lambda: "=x=" in shell("--config", "c.toml", "tail", "x"))
+    assert (tmp_path / "elsewhere" / "x.pid").exists()
+    shell("--config", "c.toml", "kill", "x", "--grace", "0")
+
+
+def test_a_program_that_cannot_be_started_fails_the_run(shell: Shell) -> None:
+    done = shell.run("run", "--detach", "--id", "x", "--", "no-such-program")
+    assert done.returncode == 1 and "no-such-program" in done.stderr and "No such file" in done.stderr
+    assert shell.run("run", "--detach", "--id", "", "--", "cat").returncode == 1

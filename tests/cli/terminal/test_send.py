@@ -1,0 +1,189 @@
+"""`treadle send`: what is typed, submitted, queued and refused."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal.shells import Shell, reporting
+from tests.terminal.support import until
+
+
+def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
+    program = 'printf "\\033]7501;state=idle:app=x\\007"; '
+    program += 'while read line; do printf "\\033]7501;state=working:app=x\\007"; sleep 0.2; echo "did $line"; '
+    program += 'printf "\\033]7501;state=done:app=x\\007"; done'
+    shell("run", "--detach", "--id", "agent", "--", "sh", "-c", program)
+    shell("wait", "agent", "--state", "idle", "--timeout", "50")
+    shell("send", "agent", "first", "task", "--enter", "--wait-idle", "--timeout", "50")
+    assert "did first task" in shell("tail", "agent", "--strip")
+    shell("send", "agent", "second\\n")
+    shell("wait", "agent", "--state", "done", "--timeout", "50")
+    until(lambda: "did second" in shell.written("agent"))
+
+
+def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons(shell: Shell) -> None:
+    program = 'printf "\\033]7501;state=blocked:app=x:kind=permission:msg=cm0gLXJm\\007"; cat'
+    shell("run", "--detach", "--id", "agent", "--", "sh", "-c", program)
+    shell("wait", "agent", "--state", "permission", "--timeout", "50")
+    assert shell("wait", "agent", "--state", "idle", "--timeout", "50", code=3) == "permission: rm -rf\n"
+    done = shell.run("send", "agent", "hello", "--enter")
+    assert done.returncode == 3 and "rm -rf" in done.stderr and "--anyway" in done.stderr
+    shell("send", "agent", "hello", code=3)
+    shell("send", "agent", "--enter", code=3)
+    shell("send", "agent", "1")
+    shell("send", "agent", "yes", "--enter", "--anyway")
+    until(lambda: "1yes" in shell.written("agent"))
+
+
+def test_send_takes_a_file_standard_input_and_escapes(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("from a file\n")
+    shell("run", "--detach", "--id", "x", "--", "cat", "-v")
+    shell("send", "x", "--file", str(tmp_path / "text"))
+    shell("send", "x", "--file", "-", stdin="from stdin\n")
+    shell("send", "x", "tab\\tbell\\x01 back\\\\slash\\q\\n")
+    until(lambda: "back\\slash\\q" in shell.written("x"))
+    assert shell("tail", "x").count("from a file") == 2
+    assert "from stdin" in shell("tail", "x")
+    assert shell.run("send", "x").returncode == 2
+
+
+def test_a_program_that_nobody_recognises_is_unknown_and_enter_is_not_pressed_in_it(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo building; cat")
+    until(lambda: "unknown" in shell("status", "x"))
+    done = shell.run("send", "x", "next", "thing", "--enter")
+    assert done.returncode == 3 and "--anyway" in done.stderr and "explain" in done.stderr
+    assert shell.run("send", "x", "next", "thing", "--wait-idle").returncode == 3
+    assert "next" not in shell("tail", "x")
+    shell("send", "x", "only typed")
+    shell("send", "x", "and sent", "--enter", "--anyway")
+    until(lambda: shell.written("x").count("only typedand sent") == 2)
+
+
+def test_a_shell_with_a_prompt_is_idle_and_can_be_worked_with(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--env", "PS1=$ ", "--", "sh", "-i")
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    shell("send", "x", "sleep 0.2; echo su''m", "--wait-idle", "--timeout", "50")
+    assert "sum" in shell("tail", "x")
+
+
+def test_a_prompt_that_starts_no_work_was_not_submitted(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", reporting("idle"))
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
+    done = shell.run("send", "x", "go", "--wait-idle", "--timeout", "50")
+    assert done.returncode == 4 and "not known whether the text was submitted" in done.stderr
+
+
+QUICK = """
+import os, tty
+tty.setraw(0)
+asked, text = [], ""
+while True:
+    lines = ["Claude Code v2.1.325", *asked, "\u2500" * 60, "\u276f " + text, "\u2500" * 60, "  ? for shortcuts"]
+    os.write(1, ("\\x1b[2J\\x1b[H" + "\\r\\n".join(lines)).encode())
+    for letter in os.read(0, 4096).decode():
+        if letter == "\\r":
+            asked, text = ["\u276f " + text, "\u25cf Done."], ""
+        else:
+            text += letter
+"""
+
+
+REPLACEABLE = """
+import os, tty
+tty.setraw(0)
+asked, text, working = [], "", False
+while True:
+    footer = "  esc to interrupt" if working else "  ? for shortcuts"
+    lines = ["Claude Code v2.1.325", *asked, "\u2500" * 60, "\u276f " + text, "\u2500" * 60, footer]
+    os.write(1, ("\\x1b[2J\\x1b[H" + "\\r\\n".join(lines)).encode())
+    for letter in os.read(0, 4096).decode():
+        if letter == "\\r" and text:
+            working = text.startswith("wait")
+            asked, text = [*asked, "\u276f " + text, "\u25cf Done."], ""
+        elif letter == "\\x15":
+            text = ""
+        elif letter >= " ":
+            text += letter
+"""
+
+
+def agent_program(shell: Shell, code: str) -> None:
+    """Run a program that looks like Claude Code and is idle."""
+    program = shell.cwd / "claude"
+    program.write_text(f"#!{sys.executable} -ISu\n{code}")
+    program.chmod(0o700)
+    shell("run", "--detach", "--id", "x", "--", str(program))
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+
+
+def test_a_turn_that_is_over_before_anybody_sees_it_run_was_submitted(shell: Shell) -> None:
+    agent_program(shell, QUICK)
+    shell("send", "x", "tidy up", "--wait-idle", "--timeout", "50")
+
+
+def test_a_text_that_still_stands_in_the_box_after_enter_was_not_submitted(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent_program(shell, QUICK.replace('letter == "\\r"', "False"))
+    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
+    done = shell.run("send", "x", "tidy up", "--enter")
+    assert done.returncode == 4 and "still stands in its input box" in done.stderr
+
+
+def test_an_enter_that_takes_the_input_box_away_is_not_a_success(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    vanish = 'os.write(1, b"\\x1b[2J\\x1b[Hwhat now"); os.read(0, 9)'
+    agent_program(shell, QUICK.replace('asked, text = ["', f'{vanish}; asked, text = ["'))
+    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
+    done = shell.run("send", "x", "tidy up", "--enter")
+    assert done.returncode == 4 and "has vanished" in done.stderr
+
+
+def test_a_text_that_nobody_submitted_is_not_joined_with_the_next_one(shell: Shell) -> None:
+    agent_program(shell, REPLACEABLE)
+    shell("send", "x", "half a thought")
+    until(lambda: "half a thought" in shell.explained("x"))
+    done = shell.run("send", "x", "tidy up", "--enter")
+    assert done.returncode == 3 and "--replace" in done.stderr
+    shell("send", "x", "tidy up", "--wait", "--replace", "--timeout", "50")
+    assert "\u276f tidy up" in shell("peek", "x")
+    shell("send", "x", "another half")
+    until(lambda: "another half" in shell.explained("x"))
+    shell("send", "x", "--wait", "--timeout", "50")  # Enter alone submits what is there
+    assert "\u276f another half" in shell("peek", "x")
+
+
+def test_what_is_queued_is_typed_in_order_one_for_each_turn_and_can_be_cancelled(shell: Shell) -> None:
+    agent_program(shell, REPLACEABLE)
+    shell("send", "x", "wait for it", "--enter")
+    numbers = [shell("send", "x", f"step {step}", "--when-idle").strip() for step in range(3)]
+    row = json.loads(shell("ls", "--json"))[0]
+    assert [prompt["text"] for prompt in row["prompts"]][-3:] == ["step 0", "step 1", "step 2"]
+    assert "3 queued" in shell("ls") and "step 1" in shell("status", "x")
+    enter = shell("send", "x", "", "--enter", "--when-idle").strip()
+    assert f"queued until it is idle: {enter}" in shell("status", "x")
+    shell("send", "x", "--cancel", enter)
+    assert "already" in shell.run("send", "x", "--cancel", "1").stderr
+    shell("send", "x", "--cancel", numbers[1])
+    done = shell.run("send", "x", "pushing in", "--enter")
+    assert done.returncode == 3
+    shell("send", "x", "go on", "--enter", "--anyway")
+    shell("send", "x", "step 3", "--when-idle", "--wait", "--timeout", "50")
+    asked = [line for line in shell("tail", "x").split("\x1b[2J")[-1].splitlines() if line.startswith("\u276f ")]
+    assert asked[-4:] == ["\u276f step 0", "\u276f step 2", "\u276f step 3", "\u276f "]
+    assert json.loads(shell("status", "x", "--json"))["prompts"] == []
+    assert "nothing with the number" in shell.run("send", "x", "--cancel", numbers[2]).stderr
+
+
+def test_a_long_text_is_pasted_whole_or_refused(shell: Shell) -> None:
+    code = "import os, sys, tty; tty.setraw(0); os.write(1, b'\\x1b[?2004h\\x1b]7501;state=idle:app=x\\x07ready')\n"
+    code += "d = b''\nwhile not d.endswith(b'\\r'): d += os.read(0, 65536)\nprint(len(d), d[:6], d[-7:])"
+    shell("run", "--detach", "--id", "x", "--", sys.executable, "-c", code)
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    shell("send", "x", "--file", "-", "--enter", stdin="w" * 20_000)
+    until(lambda: "20013 b'\\x1b[200~' b'\\x1b[201~\\r'" in shell.written("x"))
+    shell("run", "--detach", "--id", "y", "--env", "PS1=$ ", "--", "sh", "-i")
+    shell("wait", "y", "--state", "idle", "--timeout", "50")
+    assert "would be cut" in shell.run("send", "y", "--file", "-", stdin="w" * 5000).stderr

@@ -1,0 +1,74 @@
+"""`treadle status`: what is known of one terminal."""
+
+import json
+import os
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from tests.cli.terminal.shells import Shell
+from treadle.io import files
+from treadle.wire.terminal import frames as wire
+
+
+def test_a_mistyped_id_is_corrected(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "builder", "--", "cat")
+    assert "did you mean builder?" in shell.run("status", "bulider").stderr
+
+
+def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(shell: Shell) -> None:
+    place = shell.place("hm")
+    shell.directory.mkdir(parents=True, mode=0o700, exist_ok=True)
+    ready, stop = threading.Event(), threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        with sock, suppress(ConnectionError):  # the one who asked may have left
+            sock.sendall(b"\0")
+            data = b""
+            while len(data) < 5 and (part := sock.recv(1000)):
+                data += part
+                while len(data) >= 5:
+                    kind, size = data[0], int.from_bytes(data[1:5], "big")
+                    data = data[5 + size :]
+                    if kind == wire.STATUS:
+                        sock.sendall(wire.encode(wire.StatusReply.of(os.getpid(), 7, True, wire.IDLE, 9)))
+                    elif kind == wire.SUBSCRIBE:
+                        sock.sendall(wire.encode(wire.ProgramOutput(b"one\r\ntwo\r\n$ ")))
+
+    def supervise() -> None:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(place.sock)
+            listener.listen()
+            listener.settimeout(0.2)
+            ready.set()
+            while not stop.is_set():
+                try:
+                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+                except TimeoutError:
+                    pass
+
+    thread = threading.Thread(target=supervise)
+    thread.start()
+    ready.wait(50)
+    with files.locked(place.pid):
+        Path(place.pid).write_text(f"{os.getpid()}\n{os.getpid()}")
+        try:
+            with ThreadPoolExecutor(6) as pool:  # each waits two seconds for an answer that does not come
+                status = pool.submit(shell, "status", "hm", "--json")
+                tail = pool.submit(shell, "tail", "hm", "--strip")
+                peek = pool.submit(shell, "peek", "hm")
+                wait = pool.submit(shell, "wait", "hm", "--state", "idle", "--timeout", "50")
+                ls = pool.submit(shell, "ls")
+                send = pool.submit(shell, "send", "hm", "x", "--enter", code=3)
+            assert json.loads(status.result())["state"]["name"] == "idle"
+            assert tail.result() == "one\ntwo\n$ "
+            assert peek.result().splitlines() == ["one", "two", "$"]
+            assert "idle" in ls.result()
+            wait.result()
+            send.result()
+        finally:
+            stop.set()
+            thread.join(50)
+    Path(place.pid).unlink()

@@ -1,0 +1,44 @@
+"""A client's message as a prompt: what is passed on, and what is refused instead of being left out."""
+
+import pytest
+
+from treadle.doors.a2a.content import prompt_of
+from treadle.wire.a2a.records import CONTENT_TYPE_NOT_SUPPORTED, A2aMessage, A2aPart
+from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
+
+PICTURE = A2aPart(raw=b"png", media_type="image/png")
+
+
+def message(*parts: A2aPart) -> A2aMessage:
+    return A2aMessage(id="m", role="user", parts=parts)
+
+
+def test_texts_data_and_files_of_text_are_one_prompt_word_for_word() -> None:
+    notes = A2aPart(raw=b"x = 1", filename="a.toml", media_type="application/toml")
+    made = prompt_of(message(A2aPart(text="/quit @file"), A2aPart(data={"a": 1}), notes), images=False)
+    assert made.text == '/quit @file\n\n{"a":1}\n\na.toml:\nx = 1'
+    assert made.verbatim and made.images == ()
+
+
+def test_a_picture_goes_only_to_an_agent_that_takes_pictures() -> None:
+    made = prompt_of(message(PICTURE), images=True)
+    assert (made.text, made.images) == ("", (b"png",))
+    with pytest.raises(Fault, match="takes no images") as refused:
+        prompt_of(message(A2aPart(text="look"), PICTURE), images=False)
+    assert refused.value.code == CONTENT_TYPE_NOT_SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("part", "code"),
+    [
+        (A2aPart(text=" \n"), INVALID_PARAMS),
+        (A2aPart(url="http://169.254.169.254/latest"), CONTENT_TYPE_NOT_SUPPORTED),
+        (A2aPart(raw=b"MZ", media_type="application/octet-stream"), CONTENT_TYPE_NOT_SUPPORTED),
+        (A2aPart(raw=b"x"), CONTENT_TYPE_NOT_SUPPORTED),
+        (A2aPart(raw=b"\xff", media_type="text/plain", filename="t"), CONTENT_TYPE_NOT_SUPPORTED),
+    ],
+)
+def test_what_the_agent_cannot_be_given_is_refused(part: A2aPart, code: int) -> None:
+    with pytest.raises(Fault) as refused:
+        prompt_of(message(part), images=True)
+    assert refused.value.code == code

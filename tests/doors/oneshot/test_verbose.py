@@ -1,0 +1,199 @@
+"""The lines between the first and the result, in Claude Code's form."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from tests.doors.oneshot.ran import HELLO, Commanded, Ran, interrupted, speaks
+from treadle.doors.oneshot.verbose import Verbose
+from treadle.events import (
+    ImageFile,
+    Message,
+    TextDelta,
+    ThinkingDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    Usage,
+)
+from treadle.session import AgentInfo, CommandInfo
+from treadle.testing.sessions import Step
+
+
+async def test_a_result_with_an_image_has_it_as_a_block_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "i.png").write_bytes(b"hi")
+    images = tuple(
+        ImageFile(path=str(tmp_path / name), media_type="image/png", size=2) for name in ("i.png", "removed.png")
+    )
+    session = Commanded([ToolEnded(call="c1", name="read_file", result="an image", images=images)])
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/")).go()
+    [user] = [record for record in run.out.records if record["type"] == "user"]
+    assert user["message"]["content"][0]["content"] == [
+        {"type": "text", "text": "an image"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+    ]
+
+
+async def test_verbose_adds_init_assistant_and_user_lines() -> None:
+    steps: list[Step] = [
+        ThinkingDelta(text="hm"),
+        Message(text="hm", kind="thinking", model="m"),
+        *HELLO,
+        Message(text="Hello", model="m"),
+        Usage(model="m"),
+        ToolStarted(call="c1", name="bash", args={"command": "ls"}),
+        ToolEnded(call="c1", name="bash", result="a\nb"),
+        ToolDenied(call="c2", name="bash", reason="no", args={"command": "rm"}),
+    ]
+    session = Commanded(steps)
+    verbose = Verbose(session, cwd="/work", mode="suggest")
+    run = await Ran(session, "stream-json", extra=verbose).go()
+    lines = [record for record in run.out.records if record["type"] != "stream_event"]
+    assert [line["type"] for line in lines] == [
+        "system",
+        "assistant",
+        "assistant",
+        "assistant",
+        "user",
+        "assistant",
+        "system",
+        "user",
+        "result",
+    ]
+    assert lines[0]["subtype"] == "init" and lines[0]["session_id"] == "s1"
+    assert (lines[6]["subtype"], lines[6]["tool_use_id"]) == ("permission_denied", "c2")
+    blocks = [line["message"]["content"][0] for line in lines[1:-1] if "message" in line and line["type"] != "system"]
+    assert [block["type"] for block in blocks] == [
+        "thinking",
+        "text",
+        "tool_use",
+        "tool_result",
+        "tool_use",
+        "tool_result",
+    ]
+    assert blocks[3] == {"tool_use_id": "c1", "type": "tool_result", "content": "a\nb", "is_error": False}
+
+
+async def test_words_that_never_came_as_a_whole_message_are_a_line_too() -> None:
+    steps: list[Step] = [
+        *HELLO,
+        ToolStarted(call="c1", name="bash"),
+        ToolEnded(call="c1", name="bash", result=""),
+        TextDelta(text="By"),
+        asyncio.Event(),
+    ]
+    session = Commanded(steps)
+    run = Ran(session, "stream-json", extra=Verbose(session, cwd="/"))
+    await interrupted(run, lambda event: speaks(event) and event.text == "By")
+    lines = [record["message"]["content"][0] for record in run.out.records if record["type"] in ("assistant", "user")]
+    assert [line.get("text", line["type"]) for line in lines] == ["Hello", "tool_use", "tool_result", "By"]
+
+
+async def test_the_blocks_of_one_reply_share_an_id_and_replies_without_words_have_their_own() -> None:
+    def use(call: str) -> list[Step]:
+        return [ToolStarted(call=call, name="bash"), ToolEnded(call=call, name="bash", result="")]
+
+    steps: list[Step] = [
+        Message(text="hm", kind="thinking"),
+        Message(text="two at once"),
+        Usage(),
+        *use("a"),
+        *use("b"),
+        Usage(),
+        *use("c"),
+        Message(text="done"),
+        Usage(),
+    ]
+    session = Commanded(steps, steps)
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/")).go()
+    ids = [record["message"]["id"] for record in run.out.records if record["type"] == "assistant"]
+    assert [ids.index(name) for name in ids] == [0, 0, 0, 0, 4, 5]
+    await run.go()
+    assert len({record["message"]["id"] for record in run.out.records if record["type"] == "assistant"}) == 6
+
+
+async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> None:
+    class Telling(Commanded):
+        about = AgentInfo(
+            name="x",
+            models=("m1",),
+            tools=("bash",),
+            mode="auto-edit",
+            key_source="X_KEY",
+            mcp_servers={"db": "connected", "web": "failed"},
+            subagents=("Explore",),
+        )
+
+        @property
+        def info(self) -> AgentInfo:
+            return self.about
+
+        def commands(self) -> list[CommandInfo]:
+            return [CommandInfo(name="help"), CommandInfo(name="weave", skill=True)]
+
+    session = Telling()
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/work")).go()
+    session.about = msgspec.structs.replace(session.about, mode="plan", models=("m2",))
+    await run.go()
+    first, second = (record for record in run.out.records if record["type"] == "system")
+    assert {key: first[key] for key in first if key not in ("uuid", "treadle_version")} == {
+        "type": "system",
+        "subtype": "init",
+        "cwd": "/work",
+        "session_id": "s1",
+        "tools": ["Bash"],
+        "mcp_servers": [{"name": "db", "status": "connected"}, {"name": "web", "status": "failed"}],
+        "model": "m1",
+        "permissionMode": "acceptEdits",
+        "slash_commands": ["help", "weave"],
+        "apiKeySource": "X_KEY",
+        "claude_code_version": "2.1.325",
+        "output_style": "default",
+        "agents": ["Explore"],
+        "skills": ["weave"],
+        "plugins": [],
+        "capabilities": [],
+        "fast_mode_state": "off",
+        "terminal_slash_commands": [],
+    }
+    assert (second["permissionMode"], second["model"]) == ("plan", "m2")
+
+
+async def test_partial_messages_frame_the_deltas_as_the_api_does() -> None:
+    steps: list[Step] = [ThinkingDelta(text="hm"), *HELLO, Message(text="Hello"), Usage(output_tokens=2)]
+    session = Commanded(steps)
+    extra = Verbose(session, cwd="/", lines=False, partial=True)
+    run = await Ran(session, "stream-json", extra=extra).go()
+    assert [record["event"]["type"] for record in run.out.records[:-1]] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+
+
+async def test_each_message_is_a_block_of_its_own_among_the_partial_ones() -> None:
+    steps: list[Step] = [*HELLO, Message(text="Hello"), TextDelta(text="more"), Message(text="more"), Usage()]
+    session = Commanded(steps)
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", lines=False, partial=True)).go()
+    kinds = [record["event"]["type"] for record in run.out.records[:-1]]
+    assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 2
+
+
+async def test_lines_of_a_subagent_say_whose_they_are() -> None:
+    steps: list[Step] = [
+        ToolDenied(call="c1", name="bash", reason="no", parent="agent_1"),
+        Usage(parent="agent_1"),
+        Message(text="Hello"),
+    ]
+    session = Commanded(steps)
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", partial=True)).go()
+    _, *lines, _ = [(record["type"], record.get("parent_tool_use_id")) for record in run.out.records]
+    assert lines == [("assistant", "agent_1"), ("user", "agent_1"), ("assistant", None)]

@@ -1,0 +1,110 @@
+"""What doors over JSON-RPC share: every call is answered, and a client that leaves costs nothing."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from treadle.doors.rpc import RpcDoor
+from treadle.io.streams import MemoryStream, pair
+from treadle.wire.acp.connection import Connection
+from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+
+
+class Served:
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.turn = asyncio.Event()
+
+    async def cancel(self) -> None:
+        self.seen.append("cancel")
+        self.turn.set()
+
+    async def close(self) -> None:
+        self.seen.append("close")
+
+
+class Door(RpcDoor[Served]):
+    def __init__(self, stream: MemoryStream, warn: Any) -> None:
+        super().__init__(Connection("agent"), stream, warn)
+        self.one = Served()
+        self._sessions["s"] = self.one
+        self._methods = {"initialize": self._first, "session/prompt": self._prompt, "session/new": self._refuse}
+
+    async def _first(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"protocolVersion": 1}
+
+    async def _prompt(self, params: dict[str, Any]) -> dict[str, Any]:
+        await self.one.turn.wait()
+        return {"stopReason": "cancelled"}
+
+    async def _refuse(self, params: dict[str, Any]) -> dict[str, Any]:
+        raise Fault(INVALID_PARAMS, "no such directory")
+
+
+class Client:
+    def __init__(self) -> None:
+        self.stream, ours = pair()
+        self.warnings: list[str] = []
+        self.door = Door(ours, self.warnings.append)
+        self.running = asyncio.create_task(self.door.run())
+        self._rest = b""
+
+    async def say(self, id: int, method: str, **params: Any) -> None:
+        call = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        await self.stream.write(json.dumps(call).encode() + b"\n")
+
+    async def hear(self) -> dict[str, Any]:
+        async with asyncio.timeout(60):
+            while b"\n" not in self._rest:
+                self._rest += await self.stream.read()
+        line, _, self._rest = self._rest.partition(b"\n")
+        return dict(json.loads(line))
+
+    async def call(self, id: int, method: str, **params: Any) -> dict[str, Any]:
+        await self.say(id, method, **params)
+        return await self.hear()
+
+
+@pytest.fixture
+async def client() -> Client:
+    made = Client()
+    assert (await made.call(0, "initialize", protocolVersion=1))["result"] == {"protocolVersion": 1}
+    return made
+
+
+async def test_each_call_is_answered_by_its_method_or_with_why_not(client: Client) -> None:
+    refused = await client.call(1, "session/new", cwd="/nowhere", mcpServers=[])
+    assert refused["error"]["code"] == INVALID_PARAMS and "no such directory" in refused["error"]["message"]
+    unknown = await client.call(2, "session/dance")
+    assert unknown["error"]["code"] == METHOD_NOT_FOUND and "session/dance" in unknown["error"]["message"]
+    client.stream.close_write()
+    assert await asyncio.wait_for(client.running, 60) == 0
+
+
+async def test_one_call_does_not_hold_up_the_next(client: Client) -> None:
+    await client.say(1, "session/prompt", sessionId="s", prompt=[])
+    assert (await client.call(2, "session/dance"))["id"] == 2
+    client.door.one.turn.set()
+    assert (await client.hear())["id"] == 1
+    client.stream.close_write()
+    await asyncio.wait_for(client.running, 60)
+
+
+async def test_when_the_client_asks_nothing_more_turns_are_interrupted_and_their_answers_still_come(
+    client: Client,
+) -> None:
+    await client.say(1, "session/prompt", sessionId="s", prompt=[])
+    client.stream.close_write()
+    answer = await client.hear()
+    assert answer["id"] == 1 and answer["result"]["stopReason"] == "cancelled"
+    assert await asyncio.wait_for(client.running, 60) == 0
+    assert client.door.one.seen == ["cancel", "close"]
+
+
+async def test_when_the_client_is_gone_its_sessions_are_closed(client: Client) -> None:
+    await client.say(1, "session/prompt", sessionId="s", prompt=[])
+    client.stream.close()
+    assert await asyncio.wait_for(client.running, 60) == 0
+    assert client.door.one.seen[-1] == "close"

@@ -1,0 +1,150 @@
+"""Goals in simulated worlds."""
+
+import random
+
+from msgspec.structs import replace
+
+from treadle.goals import deciding
+from treadle.goals.deciding import GoalMove, GoalSeen, OrderSeen, moves
+from treadle.goals.history import applied
+from treadle.wire.fleet.records import Used
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.records import (
+    MET,
+    AcceptanceTried,
+    AnyGoalEvent,
+    DoneChecked,
+    DoneSeen,
+    GoalBegun,
+    GoalRecord,
+    JudgeSaid,
+    PlanChanged,
+    ReviewGiven,
+    RoundBegun,
+    StepPlaced,
+)
+
+ORDERS = (
+    PlannedOrder(id="model", task="t", claims=("rows.py",), accept=("test -e rows.py",)),
+    PlannedOrder(id="look", task="t", land=False),
+    PlannedOrder(id="writer", task="t", after=("model", "look"), claims=("export.py",)),
+    PlannedOrder(id="cli", task="t", after=("model",), claims=("cli.py",), on_red="person"),
+    PlannedOrder(id="bench", task="t", after=("writer",), claims=("export.py", "bench/**"), gates=("order",)),
+)
+
+
+def plan(**fields: object) -> GoalPlan:
+    roles = {"worker": "a", "reviewer": "b", "judge": "c"}
+    return GoalPlan(**{"goal": "g", "done": "true", "order": ORDERS, "gates": ("none",), "roles": roles, **fields})  # type: ignore[arg-type]
+
+
+class World:
+    """A goal with a fleet, a train and people that do whatever the dice say. Each step of it may be the last."""
+
+    def __init__(self, planned: GoalPlan, seed: int, *, kind: bool = False) -> None:
+        self.plan, self.dice, self.kind = planned, random.Random(seed), kind
+        self.now, self.landings = 1.0, 0
+        self.orders: dict[str, OrderSeen] = {}
+        self.events: list[AnyGoalEvent] = []
+        steps = tuple(order.id for order in planned.order)
+        self.record = GoalRecord(id="g1")
+        self.happen(GoalBegun(at=1.0, goal="g", root="/r", branch="main", steps=steps))
+
+    def likely(self, share: float) -> bool:
+        return self.kind or self.dice.random() < share
+
+    def happen(self, *events: AnyGoalEvent) -> None:
+        for event in events:
+            if isinstance(event, StepPlaced):
+                self._check_placed(event)
+            self.record = applied(self.record, event)
+            self.events.append(event)
+
+    def _check_placed(self, event: StepPlaced) -> None:
+        planned = next(order for order in self.plan.order if order.id == event.step)
+        steps = self.record.steps
+        assert all(steps[each].state in MET for each in planned.after), "it builds on what has not landed"
+        assert event.order not in [order for step in steps.values() for order in step.orders]
+        at_work = [each for each in self.plan.order if steps[each.id].state in ("working", "landing", "reviewing")]
+        assert not (planned.id == "bench" and any(each.id == "writer" for each in at_work)), "both claim export.py"
+        budget = self.plan.budget
+        if budget is not None and budget.orders is not None:
+            assert self.record.placed < budget.orders * (1 + self.record.raised)
+
+    def seen(self) -> GoalSeen:
+        names = [step.order for step in self.record.steps.values()] + [
+            step.review for step in self.record.steps.values()
+        ]
+        names += [*self.record.questions.values(), self.record.judge, *self.record.void]
+        found = {name: self.orders.get(name, OrderSeen(stored=False)) for name in names if name}
+        return GoalSeen(now=self.now, tip=f"tip{self.landings}", orders=found)
+
+    def turn(self) -> bool:
+        """Let something happen outside, then do what is decided. False when there is nothing to do."""
+        self.now += 60.0
+        self._outside()
+        for move in moves(self.record, self.plan, self.seen()):
+            self._do(move)
+            return True
+        return False
+
+    def _outside(self) -> None:
+        for name, order in list(self.orders.items()):
+            if not order.ended and self.likely(0.5):
+                done = self.likely(0.8)
+                why = "" if done else "it failed"
+                allow, by = self.likely(0.7), "deadline" if self.dice.random() < 0.1 and not self.kind else "ana"
+                self.orders[name] = replace(
+                    order, ended=True, ok=done, why=why, changed=True, used=Used(input_tokens=10), allow=allow, by=by
+                )
+        for step in self.record.steps.values():
+            order = self.orders.get(step.order)
+            if step.state == "landing" and order is not None and order.rides:
+                if self.likely(0.7):
+                    self.landings += 1
+                    self.orders[step.order] = replace(order, rides=False, landed=f"c{self.landings}")
+                elif self.dice.random() < 0.5:
+                    given_up = self.dice.random() < 0.5
+                    self.orders[step.order] = replace(order, rides=False, left_out="red", given_up=given_up)
+
+    def _do(self, move: GoalMove) -> None:
+        now, dice = self.now, self.dice
+        match move:
+            case deciding.Happened():
+                self.happen(move.event)
+            case deciding.SubmitQuestion():
+                self.orders.setdefault(self.record.questions[move.about], OrderSeen())
+            case deciding.SubmitWork():
+                self.orders.setdefault(self.record.steps[move.step].order, OrderSeen())
+            case deciding.SubmitReview():
+                self.orders.setdefault(self.record.steps[move.step].review, OrderSeen())
+            case deciding.SubmitJudge():
+                self.orders.setdefault(self.record.judge, OrderSeen())
+            case deciding.TakeReview():
+                verdict = "approve" if self.likely(0.6) else dice.choice(["object", "none"])
+                self.happen(ReviewGiven(at=now, step=move.step, verdict=verdict, comments="c"))  # type: ignore[arg-type]
+            case deciding.TakeJudgement():
+                self._judge()
+            case deciding.TryAcceptance():
+                self.happen(AcceptanceTried(at=now, step=move.step, passes=not self.likely(0.8)))
+            case deciding.BoardTrain():
+                order = self.record.steps[move.step].order
+                self.orders[order] = replace(self.orders[order], rides=True)
+            case deciding.RunDone():
+                self.happen(DoneChecked(at=now, seen=DoneSeen(tip=f"tip{self.landings}", ok=self.likely(0.7))))
+            case deciding.CancelOpen():
+                for name in move.orders:
+                    self.orders[name] = replace(self.orders[name], ended=True, cancelled=True)
+
+    def _judge(self) -> None:
+        if self.likely(0.5):
+            return self.happen(JudgeSaid(at=self.now, met=True, why="good"))
+        if self.dice.random() < 0.3:
+            return self.happen(JudgeSaid(at=self.now, met=None, why="nonsense"))
+        if deciding.enough(self.record):
+            return self.happen(JudgeSaid(at=self.now, met=False, why="enough"))
+        more = PlannedOrder(id=f"more{self.record.round}", task="t")
+        self.plan = replace(self.plan, order=(*self.plan.order, more))
+        steps = tuple(order.id for order in self.plan.order)
+        changed = PlanChanged(at=self.now, plan=self.record.plan + 1, steps=steps)
+        self.happen(JudgeSaid(at=self.now, met=False, more=1), changed, RoundBegun(at=self.now))

@@ -1,0 +1,60 @@
+"""Landlock's plan: what may be written, beside something that may not, and no claim that was not tried."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.io.sandbox import landlock
+from treadle.session import Confinement
+
+
+def plan(**fields: Any) -> dict[str, Any]:
+    argv = landlock.command(Confinement(**fields))
+    assert argv[:4] == [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock"]
+    return dict(json.loads(argv[4]))
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    for name in (".git/refs", "src", "lib/.git"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a").touch()
+    (tmp_path / "out").symlink_to("/etc")
+    return tmp_path
+
+
+def test_the_workspace_is_granted_whole_where_nothing_in_it_is_kept(top: Path) -> None:
+    assert str(top) in plan(write=(str(top),))["writable"]
+
+
+def test_beside_a_git_directory_each_name_is_granted_and_neither_it_nor_a_link_out(top: Path) -> None:
+    granted = plan(write=(str(top),), read_only=(str(top / ".git"), str(top / "lib" / ".git")))["writable"]
+    ours = [place for place in granted if place.startswith(str(top))]
+    assert ours == [str(top / "a"), str(top / "src")]
+    assert not [place for place in granted if place in ("/", "/etc", str(top), str(top / "lib"))]
+
+
+def test_what_is_kept_for_other_reasons_does_not_narrow_the_grant(top: Path) -> None:
+    assert str(top) in plan(write=(str(top),), read_only=(str(top / "a"),))["writable"]
+
+
+def test_the_temporary_directory_is_granted_and_our_state_only_if_asked(top: Path, state_home: Path) -> None:
+    state = os.path.realpath(landlock.state_dir())
+    os.makedirs(state, exist_ok=True)
+    assert str(top) in plan(temp=str(top))["writable"] and state not in plan(temp=str(top))["writable"]
+    assert state in plan(temp=str(top), state=str(top))["writable"]
+
+
+def test_a_process_that_can_still_write_outside_does_not_count_as_confined() -> None:
+    code = "from treadle.io.sandbox.landlock import _prove; import os; os.environ['HOME'] = {!r}; _prove(['/', '/etc'])"
+    home = os.path.realpath("/tmp")
+    done = subprocess.run([sys.executable, "-c", code.format(home)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr == f"the sandbox does not hold: {home} can still be written\n"
+    assert not [name for name in os.listdir(home) if name.startswith(".treadle-sandbox-")]
+    nowhere = subprocess.run([sys.executable, "-c", code.format("/proc")], capture_output=True, text=True, timeout=60)
+    assert nowhere.returncode != 0, "a place that fails in another way proves nothing"

@@ -1,0 +1,97 @@
+"""Both sides of a conflict: a helper starts from whole files, and which side a result took is measured."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.repositories import Repository, make
+from treadle.landing import sides
+from treadle.workspace.store import Store
+from treadle.workspace.user_repository import UserRepository
+
+
+class Split:
+    """A branch and a change that both changed a file since they parted."""
+
+    def __init__(self, place: Path) -> None:
+        self.repository: Repository = make(place / "r")
+        self.base = self.repository.commit()
+        self.tip = self.changed("theirs", "one of the branch\n", "b.txt", "Order: first")
+        self.repository.git("checkout", "-q", self.base)
+        self.change = self.changed("ours", "one of the order\n", "c.txt")
+        user = UserRepository.at(self.repository.top)
+        assert user is not None
+        self.store = Store.make(str(place / "store"), lenders=user.object_places())
+
+    def changed(self, word: str, text: str, new: str, *trailers: str) -> str:
+        top = Path(self.repository.top)
+        (top / "a.txt").write_text(text)
+        (top / new).write_text("new\n")
+        self.repository.git("add", "-A")
+        self.repository.git("commit", "-qm", "\n\n".join([word, *trailers]))
+        return self.repository.commit()
+
+    def result(self, text: str) -> str:
+        """A commit in which a helper has written this."""
+        self.repository.git("checkout", "-q", self.tip)
+        Path(self.repository.top, "a.txt").write_text(text)
+        self.repository.git("commit", "-qam", "helped", "--allow-empty")
+        return self.repository.commit()
+
+    def read(self, commit: str) -> dict[str, bytes]:
+        _, files = self.store.borrow_tree(commit)
+        return {path: self.store.blobs([entry.blob])[entry.blob] for path, entry in files.items()}
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Split:
+    return Split(tmp_path)
+
+
+def test_a_helper_starts_from_the_branchs_file_with_both_as_parents_and_no_markers(split: Split) -> None:
+    begun = sides.start(split.store, split.tip, split.change)
+    files = split.read(begun.commit)
+    assert files["a.txt"] == b"one of the branch\n" and {"b.txt", "c.txt"} <= files.keys()
+    assert not [data for data in files.values() if b"<<<<" in data]
+    parents = split.store.git("rev-list", "--parents", "-1", begun.commit, lent=True).stdout.decode().split()[1:]
+    assert parents == [split.tip, split.change] and begun.since == split.base and begun.landed == ("first",)
+    (side,) = begun.sides
+    assert (side.path, side.orders) == ("a.txt", ("first",))
+    assert "+one of the branch" in side.branch and "+one of the order" in side.order
+
+
+@pytest.mark.parametrize(
+    ("text", "took"),
+    [
+        ("one of the branch\n", "the branch's"),
+        ("one of the order\n", "the order's"),
+        ("one of the branch\none of the order\n", "both"),
+        ("something new\n", "neither as it was"),
+    ],
+)
+def test_which_side_a_result_has_is_measured(split: Split, text: str, took: str) -> None:
+    result = split.result(text)
+    assert sides.decisions(split.store, split.tip, split.change, result) == [
+        sides.HunkDecision(path="a.txt", hunk=1, took=took)
+    ]
+
+
+def test_where_nothing_conflicts_there_is_nothing_to_decide(split: Split) -> None:
+    assert sides.decisions(split.store, split.base, split.change, split.change) == []
+    begun = sides.start(split.store, split.base, split.change)
+    assert begun.sides == () and split.read(begun.commit) == split.read(split.change)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "text", "took"),
+    [
+        (b"", b"b\n", b"", "the branch's"),
+        (b"", b"b\n", b"b\n", "the order's"),
+        (b"a\n", b"", b"a\n", "the branch's"),
+        (b"a\n", b"", b"", "neither as it was"),
+    ],
+)
+def test_a_side_that_removed_something_counts_when_it_is_gone(
+    ours: bytes, theirs: bytes, text: bytes, took: str
+) -> None:
+    assert sides._took(ours, theirs, text) == took

@@ -1,0 +1,71 @@
+"""The server that runs: found, and its place taken by another."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.installed import TREADLE
+from treadle.errors import NotFound
+from treadle.io.process import table
+from treadle.serve import background, running
+from treadle.serve.tokens import Tokens
+
+
+def test_one_of_a_person_takes_its_place_and_is_left_alone(page: running.ServerNote) -> None:
+    argv = [TREADLE, "serve", "--port", "0", "--json"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as mine:
+        try:
+            assert mine.stdout is not None
+            while "url" not in (line := mine.stdout.readline()):
+                assert line, "it ended without a word"
+            found = running.find()
+            assert found is not None and found.pid == mine.pid and table.look(page.pid) is None
+            assert background.start() == found and not background.stop()
+            mine.send_signal(signal.SIGINT)
+            _, said = mine.communicate(timeout=60)
+            assert mine.returncode == 130 and "makes way" in said and "Traceback" not in said
+            assert running.find() is None
+        finally:
+            mine.kill()
+
+
+def test_a_note_is_believed_only_while_that_very_process_runs(state_home: Path) -> None:
+    assert running.find() is None
+    with running.noted("http://127.0.0.1:1", "", background=True):
+        note = running.find()
+        assert note is not None and (note.pid, note.background) == (os.getpid(), True)
+        path = Path(running._path())
+        path.write_bytes(msgspec.json.encode(msgspec.structs.replace(note, start=note.start + 1)))
+        assert running.find() is None, "another process has the pid now"
+        path.write_text("{broken")
+        assert running.find() is None
+        path.write_bytes(msgspec.json.encode(note))
+    assert not path.exists()
+
+
+def test_a_server_that_ends_leaves_the_note_of_the_next_one(state_home: Path) -> None:
+    with running.noted("http://127.0.0.1:1", ""):
+        other = msgspec.structs.replace(running.find(), address="http://127.0.0.1:2")  # type: ignore[type-var]
+        Path(running._path()).write_bytes(msgspec.json.encode(other))
+    found = running.find()
+    assert found is not None and found.address == "http://127.0.0.1:2"
+
+
+def test_without_a_server_there_is_no_link(state_home: Path) -> None:
+    with pytest.raises(NotFound, match="no server runs here"):
+        running.link(Tokens(), "all")
+
+
+def test_ending_it_waits_and_ends_no_process_that_only_has_its_pid(state_home: Path) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        found = table.look(process.pid)
+        assert found is not None
+        note = running.ServerNote(pid=process.pid, start=found.start, address="")
+        running.end(msgspec.structs.replace(note, start=note.start + 1))
+        assert process.poll() is None
+        running.end(note)
+        assert process.wait(60) == -signal.SIGTERM

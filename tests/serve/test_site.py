@@ -1,0 +1,48 @@
+"""What all requests share: a device whose token was taken back is cut off, and no other."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from treadle.serve.site import Site
+from treadle.serve.tokens import Tokens
+
+
+class Tab:
+    """A browser's connection, as far as it can be closed."""
+
+    def __init__(self, device: str) -> None:
+        self.scope = {"device": SimpleNamespace(id=device)}
+        self.closed: tuple[int, str] | None = None
+
+    async def close(self, code: int, reason: str) -> None:
+        self.closed = (code, reason)
+
+
+async def test_only_the_tabs_of_that_device_are_closed() -> None:
+    site = Site("http://127.0.0.1:1", "", Tokens())
+    one, two, other = Tab("a"), Tab("a"), Tab("b")
+    site.tabs.update(typed := [one, two, other])  # type: ignore[arg-type]
+    await site.cut_off("a")
+    assert [each.closed for each in typed] == [(4401, "this token was taken back")] * 2 + [None]
+    await site.close()
+
+
+async def test_what_was_started_beside_the_requests_ends_with_it() -> None:
+    site, ended = Site("http://127.0.0.1:1", "", Tokens()), list[Any]()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    site.start_task(work())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        await site.close()
+    assert ended == [True]
+
+
+def test_each_start_of_a_server_is_told_from_the_one_before() -> None:
+    assert Site("", "", Tokens()).boot != Site("", "", Tokens()).boot

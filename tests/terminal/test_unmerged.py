@@ -1,0 +1,51 @@
+"""Work that an ended terminal has left is known by its exit record, and its id is not given away."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import ConfigError
+from treadle.terminal import unmerged
+from treadle.terminal.places import Place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(str(tmp_path), "x")
+
+
+def ended(place: Place, workdir: object) -> None:
+    Path(place.exit).write_text(json.dumps({"format": 1, "id": "x", "code": 0, "workdir": workdir}))
+
+
+def test_the_workspace_is_the_one_that_the_program_worked_in(place: Place, state_home: Path) -> None:
+    deep = Path(unmerged.base()) / "x-1a2b3c" / "repo" / "src"
+    deep.mkdir(parents=True)
+    ended(place, str(deep.resolve()))
+    assert unmerged.left_in(place) == str(Path(unmerged.base()).resolve() / "x-1a2b3c")
+    with pytest.raises(ConfigError, match="has left work") as refused:
+        unmerged.check(place)
+    assert "treadle merge x" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("workdir", ["", None, 3, "/", "/etc", "relative"])
+def test_a_directory_that_is_not_ours_is_no_worktree(place: Place, workdir: object) -> None:
+    ended(place, workdir)
+    assert unmerged.left_in(place) == ""
+    unmerged.check(place)
+
+
+def test_a_name_that_only_begins_like_our_directory_is_not_in_it(place: Place, state_home: Path) -> None:
+    beside = Path(unmerged.base() + "-of-others") / "w"
+    beside.mkdir(parents=True)
+    ended(place, str(beside.resolve()))
+    assert not unmerged.is_own(str(beside.resolve())) and unmerged.left_in(place) == ""
+
+
+def test_one_that_was_brought_over_or_has_no_record_has_left_nothing(place: Place, state_home: Path) -> None:
+    assert unmerged.left_in(place) == ""
+    ended(place, str(Path(unmerged.base()).resolve() / "gone"))
+    assert unmerged.left_in(place) == ""
+    Path(place.exit).write_text("{broken")
+    unmerged.check(place)

@@ -1,0 +1,53 @@
+"""A session's spec: a wrong value is refused where it is given, and the defaults allow least."""
+
+from typing import Any
+
+import pytest
+
+from treadle.errors import ConfigError
+from treadle.session import Answer, Confinement, SessionSpec, parse_mode
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cwd": None},
+        {"model": 3},
+        {"env": [("A", "b")]},
+        {"mode": 1},
+        {"mode": "wild"},
+        {"rules": {"deny": ()}},
+        {"limits": None},
+        {"add_dirs": "/"},
+        {"subagents": []},
+        {"tools": ("bash",)},
+        {"guards": None},
+        {"confinement": "on"},
+        {"start": "s1"},
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_its_name(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(ConfigError) as refused:
+        SessionSpec(**{"cwd": "/", **wrong})
+    assert name in str(refused.value) or "permission mode" in str(refused.value)
+
+
+def test_plain_options_go_to_their_groups() -> None:
+    spec = SessionSpec.of(cwd="/", resume="s1", fork=True, tools=("bash",), denied_tools=("x",), system_prompt="p")
+    assert (spec.start.resume, spec.start.fork, spec.instructions.system) == ("s1", True, "p")
+    assert (spec.tools.offered, spec.tools.denied) == (("bash",), ("x",))
+    with pytest.raises(TypeError):
+        SessionSpec.of(cwd="/", no_such_option=1)
+
+
+def test_by_default_every_step_is_asked_no_one_answers_and_nothing_is_trusted() -> None:
+    spec = SessionSpec(cwd="/")
+    assert (spec.mode, spec.answers, spec.trusted, spec.inherit_env, spec.looks_freely) == ("suggest",) + (False,) * 4
+    assert Confinement().network == "auto" and not Confinement().write
+    assert Answer(decision="allow").scope == "once"
+
+
+@pytest.mark.parametrize(("name", "mode"), [("plan", "plan"), ("PLAN", "plan"), ("acceptEdits", "auto-edit")])
+def test_a_mode_has_names_of_other_programs_too(name: str, mode: str) -> None:
+    assert parse_mode(name) == mode == SessionSpec(cwd="/", mode=name).mode  # type: ignore[arg-type]

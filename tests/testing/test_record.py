@@ -1,0 +1,35 @@
+"""A recorder between a host and an agent: it passes everything on, and writes down what may be kept."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from treadle.testing.record import HIDE, LONG, MANY, shortened
+
+AGENT = """
+import sys
+for line in sys.stdin:
+    sys.stdout.write(line.upper() if "{" not in line else line)
+    sys.stdout.flush()
+sys.exit(3)
+"""
+
+
+def test_both_sides_are_passed_on_and_written_down_without_what_is_hidden(tmp_path: Path) -> None:
+    record = tmp_path / "r.jsonl"
+    argv = [sys.executable, "-m", "treadle.testing.record", str(record), sys.executable, "-c", AGENT]
+    env = {**os.environ, HIDE: "s3cret=KEY\n=nothing\n"}
+    asked = '{"key": "s3cret"}\nplain s3cret\n'
+    done = subprocess.run(argv, input=asked, capture_output=True, text=True, env=env, timeout=60)
+    assert (done.stdout, done.returncode) == ('{"key": "s3cret"}\nPLAIN S3CRET\n', 3), done.stderr
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [each["line"] for each in lines if each["dir"] == "in"] == [{"key": "KEY"}, "plain KEY"]
+    assert [each["line"] for each in lines if each["dir"] == "out"][0] == {"key": "KEY"}
+
+
+def test_long_texts_and_lists_are_shortened_at_any_depth() -> None:
+    made = shortened({"a": ["x" * (LONG + 1)] * (MANY + 1), "b": ["y"] * MANY, "c": "z" * LONG, "d": 1})
+    assert made["a"] == ["x" * (LONG // 2) + f" ...({LONG + 1})"] * 2
+    assert (made["b"], made["c"], made["d"]) == (["y"] * MANY, "z" * LONG, 1)

@@ -1,0 +1,12 @@
+"""Directories to make workspaces of."""
+
+from pathlib import Path
+
+from treadle.workspace.prepared import WorkspaceMode
+from treadle.workspace.workspace import Workspace, prepare
+
+
+def open_in(tmp_path: Path, source: Path, mode: WorkspaceMode = "staged", **more: object) -> Workspace:
+    directory = tmp_path / "run"
+    directory.mkdir()
+    return prepare(mode, str(source), str(directory), name="r1", **more)  # type: ignore[arg-type]

@@ -1,0 +1,122 @@
+"""A person's index is changed only under git's own lock, and a lock that we left is known from one that they hold."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.repositories import Repository, make
+from treadle.workspace import staging
+from treadle.workspace.listing import Staged
+from treadle.workspace.user_repository import UserRepository
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return make(tmp_path / "r")
+
+
+@pytest.fixture
+def user(repository: Repository) -> UserRepository:
+    found = UserRepository.at(repository.top)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> str:
+    return str(tmp_path / "note")
+
+
+def blob(repository: Repository, text: str) -> Staged:
+    Path(repository.top, "b.txt").write_text(text)
+    return Staged("100644", repository.git("hash-object", "-w", "b.txt").strip())
+
+
+def lock_of(repository: Repository) -> Path:
+    return Path(repository.common, "index.lock")
+
+
+def test_entries_are_put_and_removed_while_no_git_of_the_person_can_stage(
+    repository: Repository, user: UserRepository, note: str
+) -> None:
+    old, new = staging.entries(user), {b"b.txt": blob(repository, "b")}
+    with staging.held(user, note) as index:
+        assert lock_of(repository).exists()
+        with pytest.raises(AssertionError, match="index.lock"):
+            repository.git("add", "b.txt")
+        index.change(old, new)
+        index.write("refs/heads/main", {})
+        assert staging.entries(user) == old, "nothing changes before put"
+        index.put()
+    assert staging.entries(user) == new
+    assert not lock_of(repository).exists() and not os.path.exists(note)
+
+
+def test_what_is_not_put_leaves_the_index_and_nothing_beside_it(
+    repository: Repository, user: UserRepository, note: str
+) -> None:
+    before, names = staging.entries(user), sorted(os.listdir(repository.common))
+    with pytest.raises(ZeroDivisionError), staging.held(user, note) as index:
+        index.change(before, {})
+        index.write("refs/heads/main", {})
+        raise ZeroDivisionError
+    assert staging.entries(user) == before and sorted(os.listdir(repository.common)) == names
+
+
+def test_a_lock_of_the_person_is_waited_for_and_never_taken(
+    repository: Repository, user: UserRepository, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "PATIENCE", 0.0)
+    lock_of(repository).write_bytes(b"theirs")
+    with pytest.raises(FileExistsError), staging.held(user, note):
+        pass
+    assert lock_of(repository).read_bytes() == b"theirs"
+    assert staging.release(user, note) is False, "our note does not fit their lock"
+    assert lock_of(repository).read_bytes() == b"theirs"
+
+
+def left(user: UserRepository, note: str, new: dict[bytes, Staged], refs: dict[str, str]) -> None:
+    """What a process that is killed between the move of the refs and `put` leaves."""
+    with staging.held(user, note) as index:
+        index.change(staging.entries(user), new)
+        index.write("refs/heads/main", refs)
+        beside = next(name for name in os.listdir(user.directory) if name.startswith("index.") and name != "index.lock")
+        kept = [(path, Path(path).read_bytes()) for path in (note, user.file("index.lock"), user.file(beside))]
+    for path, data in kept:
+        Path(path).write_bytes(data)
+
+
+def test_after_a_kill_the_index_follows_refs_that_have_moved(
+    repository: Repository, user: UserRepository, note: str
+) -> None:
+    new = {b"b.txt": blob(repository, "b")}
+    left(user, note, new, {"refs/heads/main": repository.commit()})
+    assert staging.release(user, note) is True
+    assert staging.entries(user) == new and not lock_of(repository).exists()
+    assert not [name for name in os.listdir(repository.common) if name.startswith("index.")]
+
+
+def test_after_a_kill_the_index_stays_where_the_refs_have_not_moved(
+    repository: Repository, user: UserRepository, note: str
+) -> None:
+    before = staging.entries(user)
+    left(user, note, {b"b.txt": blob(repository, "b")}, {"refs/heads/main": "0" * 40})
+    assert staging.release(user, note) is True
+    assert staging.entries(user) == before and not lock_of(repository).exists()
+
+
+def test_without_a_note_there_is_nothing_to_release(user: UserRepository, note: str) -> None:
+    assert staging.release(user, note) is False
+
+
+def test_the_time_of_the_index_stays_so_that_git_looks_into_files_that_are_as_new(
+    repository: Repository, user: UserRepository, note: str
+) -> None:
+    os.utime(user.file("index"), ns=(10**18, 10**18))
+    with staging.held(user, note) as index:
+        index.change(staging.entries(user), {b"b.txt": blob(repository, "b")})
+        index.write("refs/heads/main", {})
+        index.put()
+    assert os.stat(user.file("index")).st_mtime_ns == 10**18
+    assert staging.whole_index(user)[1] == b"1000000000.000000000"
