@@ -2,8 +2,9 @@
 
 All ask the same scripted server over HTTP on loopback. The others are taken from PATH or from the cache of
 `make test-agents`. Wall time, CPU time of all processes of a run (including warm copies) and peak memory are medians
-over interleaved rounds. The memory of workers is their proportional set size after two turns each, including the warm
-parent and whatever else runs for them; then after a command, and when the keeper of commands was let go.
+over interleaved rounds. The memory of workers is the sum of their proportional set sizes (Pss in smaps_rollup: a page
+that several processes share is counted once among them) after two turns each, including the warm parent and whatever
+else runs for them; then after a command, and when the keeper of commands was let go.
 """
 
 import json
@@ -67,8 +68,9 @@ def main() -> None:
         with kept_warm(warm) as parent:
             compare(contenders(url, place, cold, warm), place, parent)
             bare()
-            workers("cold", cold, None)
-            workers("warm", warm, parent)
+            workers("workers, each by itself", {**cold, "TREADLE_WARM": "0"})
+            workers("workers as they start by default", {**cold, "TREADLE_HOME": str(place / "default")})
+            workers("workers after `treadle warm`", warm)
     print(f"(load average {os.getloadavg()[0]:.1f})")
 
 
@@ -91,8 +93,8 @@ def kept_warm(env: dict[str, str]) -> Iterator[int]:
     treadle = str(BIN / "treadle")
     subprocess.run([treadle, "warm"], env=env, check=True, stdout=subprocess.DEVNULL)
     try:
-        status = subprocess.run([treadle, "warm", "status", "--json"], env=env, check=True, capture_output=True)
-        yield json.loads(status.stdout)[0]["pid"]
+        (parent,) = warm_parents(env)
+        yield parent
     finally:
         subprocess.run([treadle, "warm", "stop"], env=env, check=True, stdout=subprocess.DEVNULL)
 
@@ -201,7 +203,7 @@ def bare() -> None:
     print(f"{WORKERS} bare interpreters that have loaded asyncio: {total:5.0f} MB together")
 
 
-def workers(kind: str, env: dict[str, str], parent: int | None) -> None:
+def workers(kind: str, env: dict[str, str]) -> None:
     init = {"type": "init", "id": "1", "config": {"model": "chat:m", "system_prompt": "", "tools": ["bash"]}}
     with ExitStack() as stack:
         started = [
@@ -214,7 +216,7 @@ def workers(kind: str, env: dict[str, str], parent: int | None) -> None:
             first = [ask(worker, init, "init_ok") for worker in started]
             turns = [ask(worker, {"type": "send", "id": "2", "message": "go"}, "result") for worker in started]
             again = [ask(worker, {"type": "send", "id": "3", "message": "go"}, "result") for worker in started]
-            pids = {worker.pid for worker in started} | ({parent} if parent else set())
+            pids = {worker.pid for worker in started} | warm_parents(env)
             total = together(pids)
             for worker in started:
                 ask(worker, {"type": "send", "id": "4", "message": "run it"}, "result")
@@ -225,12 +227,19 @@ def workers(kind: str, env: dict[str, str], parent: int | None) -> None:
             for worker in started:
                 assert worker.stdin is not None
                 worker.stdin.close()
+    if kind != "workers after `treadle warm`":
+        subprocess.run([BIN / "treadle", "warm", "stop"], env=env, check=True, stdout=subprocess.DEVNULL)
     del first
     print(
-        f"{WORKERS} {kind} workers after two turns each: {total:5.0f} MB together; "
+        f"{WORKERS} {kind}, after two turns each: {total:5.0f} MB together; "
         f"first send {statistics.median(turns) * 1000:.0f} ms, next {statistics.median(again) * 1000:.1f} ms; "
         f"after a command {with_keepers:.0f} MB, {REST:g} s later {at_rest:.0f} MB"
     )
+
+
+def warm_parents(env: dict[str, str]) -> set[int]:
+    status = subprocess.run([BIN / "treadle", "warm", "status", "--json"], env=env, check=True, capture_output=True)
+    return {one["pid"] for one in json.loads(status.stdout)}
 
 
 def together(pids: set[int]) -> float:

@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.cli.warm_runs import TRACED, Warm, loaded
+from tests.cli.warm_runs import TRACED, Warm, loaded, name_of
 from tests.installed import TREADLE
 from tests.terminal.support import alive, until
 from treadle.io.process import table
@@ -157,3 +157,18 @@ def test_one_who_is_confined_is_not_set_free_by_it(warm: Warm) -> None:
     confine = "import ctypes, os, sys; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
     done = warm.do(sys.executable, "-c", confine, *TRACED, "-p", "hi", *warm.model)
     assert done.stdout == "hello\n" and loaded(done)
+
+
+def test_the_keeper_of_a_copy_s_commands_is_a_copy_too(warm: Warm) -> None:
+    until(lambda: not warm.copies())
+    run = warm.begin(script=SLOW)
+    tool = warm.tool()
+    (keeper,) = until(lambda: [pid for pid in warm.copies() if name_of(pid) == "treadle-keeper"])
+    assert tool in [found.pid for found in table.descendants(keeper)]
+    assert Path(f"/proc/{keeper}/environ").read_bytes().strip(b"\0") == b"" and state(keeper) != "T"
+    core = [line for line in Path(f"/proc/{tool}/limits").read_text().splitlines() if line.startswith("Max core")]
+    assert core[0].split()[4] == "0"  # the limits are those of its owner
+    os.kill(keeper, signal.SIGKILL)
+    until(lambda: not alive(tool))
+    run.terminate()
+    run.communicate(timeout=60)

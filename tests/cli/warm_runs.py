@@ -17,6 +17,7 @@ PATIENT = "from treadle.io.process import warm; warm.PATIENCE = {}; "
 """How long the one who asks waits for a copy; on a busy machine it may need more than the usual two seconds."""
 
 
+BE_WORKER = "import sys; sys.argv = sys.argv[:1]; from treadle.cli.worker_entry import main; main()"
 TRACED = (sys.executable, "-X", "importtime", "-c", "from treadle.cli import main; main()")
 
 
@@ -66,14 +67,19 @@ class Warm:
         return [process.pid for process in table.processes() if process.parent == self.parent]
 
     def only_copy(self) -> list[int]:
-        """It by itself, or nothing while others of an earlier run still end."""
-        found = self.copies()
+        """It without the keeper of its commands, or nothing while others of an earlier run still end."""
+        found = [pid for pid in self.copies() if name_of(pid) != "treadle-keeper"]
         return found if len(found) == 1 else []
 
     def tool(self) -> int:
         """The number of the shell that a run of SLOW has started."""
         until(lambda: (self.here / "pid").exists() and (self.here / "pid").read_text().endswith("\n"))
         return int((self.here / "pid").read_text())
+
+
+def name_of(pid: int) -> str:
+    found = table.look(pid)
+    return found.name if found else ""
 
 
 def loaded(done: subprocess.CompletedProcess[str]) -> bool:

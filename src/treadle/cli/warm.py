@@ -36,9 +36,11 @@ def run_once(arguments: list[str]) -> int | None:
 
 
 def run_worker() -> int | None:
-    """The same for a worker."""
+    """The same for a worker. Where several run already, a warm parent is started for the next."""
     from treadle.io.process import warm
 
-    if not warm.there_is(AGENT):
+    if warm.there_is(AGENT):
+        return warm.run("treadle.cli.preload", "work", [], name=AGENT, tied=True)
+    if not warm.pays(warm.WORKERS):
         return None
-    return warm.run("treadle.cli.preload", "work", [], name=AGENT, tied=True)
+    return warm.run("treadle.cli.preload", "work", [], start=PRELOAD, name=warm.WORKERS, tied=True)

@@ -22,11 +22,11 @@ def warm_start(what: str, minutes: float, as_json: bool) -> None:
     and can be killed at any time: runs that it started go on, and those that come later start by themselves.
     """
     if what == "stop":
-        ended = warm.dismiss(AGENT)
+        ended = [*warm.dismiss(AGENT), *warm.dismiss(warm.WORKERS)]
         _say(as_json, {"ended": ended}, f"ended {len(ended)}" if ended else "there was none")
     elif what == "status":
-        found = [_record(pid) for pid in warm.parents(AGENT).values()]
-        lines = [f"warm: process {one['pid']}, {one['rss_bytes'] / 1e6:.0f} MB" for one in found]  # type: ignore[operator]
+        found = [_record(pid, name) for name in (AGENT, warm.WORKERS) for pid in warm.parents(name).values()]
+        lines = [f"warm: process {one['pid']}, {one['rss_bytes'] / 1e6:.0f} MB, {one['for']}" for one in found]  # type: ignore[operator]
         _say(as_json, found, "\n".join(lines) or "nothing is warm: `treadle warm` starts it")
     else:
         if not warm.idle():
@@ -36,9 +36,10 @@ def warm_start(what: str, minutes: float, as_json: bool) -> None:
         _say(as_json, {"started": started}, f"{words}: treadle -p and treadle-worker now start from it")
 
 
-def _record(pid: int) -> dict[str, object]:
+def _record(pid: int, name: str) -> dict[str, object]:
     found = table.look(pid)
-    return {"pid": pid, "rss_bytes": found.rss if found else 0}
+    served = "runs and workers" if name == AGENT else "workers"
+    return {"pid": pid, "rss_bytes": found.rss if found else 0, "for": served}
 
 
 def _say(as_json: bool, record: object, words: str) -> None:

@@ -6,7 +6,7 @@ The innermost agent decides: an agent started by another one has the outer one's
 import os
 from collections.abc import Iterator, Mapping
 
-from treadle.io.process import table
+from treadle.io.process import lifetime, table
 
 SESSION_VARIABLES = {
     "TREADLE_SESSION": "",
@@ -82,7 +82,7 @@ def key_of(pid: int) -> Key | None:
 
 def ancestors() -> Iterator[Key]:
     """Our parent, its parent and so on, as far as they are visible."""
-    pid = os.getppid()
+    pid = lifetime.parent()
     for _ in range(_DEPTH):
         found = table.look(pid) if pid > 1 else None
         if found is None:

@@ -47,3 +47,20 @@ def test_output_that_could_not_be_written_is_no_success() -> None:
 def test_it_leaves_as_sys_exit_would(value: str, code: int, words: str) -> None:
     done = run(f"try: sys.exit({value})\nexcept SystemExit as ended: lifetime.leave_by(ended)")
     assert (done.returncode, done.stderr) == (code, words)
+
+
+STANDS = """
+import subprocess, sys
+from treadle.io.process import lifetime
+print(lifetime.parent())
+with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as other:
+    lifetime.stand_for(other.pid, "/socket")
+    print(lifetime.parent())
+print(lifetime.parent())
+"""
+
+
+def test_who_works_in_the_place_of_another_was_started_by_what_started_that_one() -> None:
+    with subprocess.Popen([sys.executable, "-c", STANDS], stdout=subprocess.PIPE, text=True) as process:
+        said, _ = process.communicate(timeout=60)
+    assert said.split() == [str(os.getpid()), str(process.pid), "0"]

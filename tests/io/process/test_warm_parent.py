@@ -2,13 +2,17 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import treadle
 from tests.io.process.warmed import Warm
 from tests.terminal.support import alive, until
+from treadle.io.process import table
 
 
 def test_what_is_asked_is_done_with_the_surroundings_of_who_asks(warm: Warm, tmp_path: Path) -> None:
@@ -51,3 +55,37 @@ def test_what_lives_on_by_itself_is_started_exactly_once(warm: Warm, tmp_path: P
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
     assert done.stdout == "30\n", done.stderr
     until(lambda: (tmp_path / "lines").read_text() == "x\n" * 30)
+
+
+TIED = """
+import os, sys, time
+from treadle.io.process import tied, warm
+warm.PATIENCE = 50
+arguments = [f"echo begun >> {sys.argv[1]}; kill -STOP $$"]
+control, copy = warm._connect_to_copy("os", "system", arguments, [0, 1, 2], warm.TIED, start=["os"])
+print(copy, flush=True)
+if sys.argv[2:]:
+    control.send(tied.START)
+sys.stdin.readline()
+os._exit(0)  # with what the copy has sent unread
+"""
+
+
+@pytest.mark.parametrize("passes_signals_on", [True, False])
+def test_a_copy_that_is_tied_begins_when_signals_are_passed_on_and_ends_with_its_caller(
+    warm: Warm, tmp_path: Path, passes_signals_on: bool
+) -> None:
+    env = {**os.environ, "TREADLE_WARM": "60", "PYTHONPATH": str(warm.source)}
+    begun = tmp_path / "begun"
+    command = [sys.executable, "-c", TIED, str(begun), *(["start"] if passes_signals_on else [])]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdin is not None and caller.stdout is not None
+        copy = int(caller.stdout.readline())
+        if passes_signals_on:
+            until(begun.exists)
+        caller.stdin.close()
+    until(lambda: not alive(copy))
+    assert begun.exists() == passes_signals_on
+    for process in table.processes():
+        if process.state == "T" and str(begun) in " ".join(table.command_line(process.pid)):
+            os.kill(process.pid, signal.SIGKILL)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from treadle.errors import LocalError
-from treadle.io.process import keeper, reaper
+from treadle.io.process import keeper, lifetime, reaper
 from treadle.io.process.held import ANSWER_TIMEOUT
 from treadle.wire.common.framing import frame
 
@@ -99,6 +99,10 @@ def _send(control: socket.socket, message: bytes, fds: list[int]) -> None:
 
 def _start(*more: str) -> tuple[socket.socket, int]:
     ours, theirs = socket.socketpair()
+    if not more and (pid := _start_copy(theirs.fileno())):
+        theirs.close()
+        ours.settimeout(ANSWER_TIMEOUT)
+        return ours, pid
     root = os.path.abspath(__file__ + "/../../../..")
     argv = [sys.executable, "-I", "-S", "-c", _START, root, "treadle-keeper", *more]
     actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), keeper.CONTROL)]
@@ -114,12 +118,25 @@ def _start(*more: str) -> tuple[socket.socket, int]:
     return ours, pid
 
 
+def _start_copy(control: int) -> int:
+    """The pid of a keeper that is a copy of the warm parent that we are a copy of; 0 when there is none."""
+    if not (path := lifetime.warm_parent()):
+        return 0
+    import resource
+
+    from treadle.io.process import warm
+
+    known = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+    limits = [(name, *resource.getrlimit(name)) for name in known]
+    return warm.start_beside(path, keeper.__name__, "main_in_copy", [os.getpid(), limits], [control])
+
+
 def _collect(pid: int, flags: int) -> bool:
     """Whether it is gone."""
     try:
         return bool(os.waitpid(pid, flags)[0])
     except ChildProcessError:
-        return True  # the program that embeds us has collected it
+        return True  # the program that embeds us has collected it, or it is a copy and not our child
 
 
 own = KeeperHandle()

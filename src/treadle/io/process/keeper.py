@@ -5,7 +5,8 @@ closed socket and by the owner's pidfd, so `kill -9` is noticed like any other e
 `reaper.py`); if someone kills a reaper, its orphans become the keeper's children, and the keeper ends them. A program
 that is to outlive its starter gets a keeper of its own, which ends with it (see `detached.py`).
 
-Run by `tree.py` as `python -I -S`. Light: every treadle process with children pays for its start-up time and memory.
+Run by `handle.py` as `python -I -S`, or as a copy of the warm parent that its owner is a copy of. Light: every treadle
+process with children pays for its start-up time and memory.
 """
 
 import gc
@@ -44,11 +45,26 @@ def main() -> None:
     owner = os.getppid()
     if detached and os.fork():
         os._exit(0)  # so that no one has to wait for us
+    _keep(None if detached else owner)
+
+
+def main_in_copy(owner: int, limits: list[tuple[int, int, int]], control: int) -> None:
+    """The same in a copy of the warm parent, which shares its memory with all others and gets its owner's limits."""
+    import resource
+
+    os.setsid()
+    for limit in limits:
+        resource.setrlimit(limit[0], limit[1:])
+    os.dup2(control, CONTROL)
+    _keep(owner)
+
+
+def _keep(owner: int | None) -> None:
     launch.close_all_but([0, 1, 2, CONTROL])
     reaper.mark(b"treadle-keeper")
     gc.disable()
     gc.freeze()  # keeps the memory that reapers share with us shared
-    keeper = Keeper(socket.socket(fileno=CONTROL), None if detached else owner)
+    keeper = Keeper(socket.socket(fileno=CONTROL), owner)
     group = cgroup.hold_in_background()
     try:
         keeper.serve()

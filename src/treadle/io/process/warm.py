@@ -18,7 +18,7 @@ import marshal
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from treadle.errors import LocalError, TreadleError
 from treadle.io import paths
@@ -30,11 +30,15 @@ PATIENCE = 2.0
 START_PATIENCE = 10.0
 """How many seconds a caller waits for one that it starts itself in passing; `begin` may wait longer."""
 BEGIN_PATIENCE = 60.0
-READY, STALE = b"r", b"s"
+WORKERS = "workers"
+"""The name of the one that workers start when it pays. There is one for each control group, to which its copies are
+charged: no one has asked for it."""
+FEW = 2
+"""So many processes that could be copies run by themselves. A warm parent has as much memory as three copies save."""
+READY, STALE, GOING = b"r", b"s", b"g"
 PID_BYTES = 4
 ALONE, WATCHED, TIED = 0, 1, 2
 """What ties a copy to its caller: nothing; it reports its exit code; or it also ends with the caller."""
-KILLED = "treadle: the process that did this was killed; how far it got is unknown\n"
 _START = "import sys; sys.path[:0] = sys.argv[1].split(':'); import treadle.io.process.warm_parent as it; it.main()"
 
 
@@ -57,11 +61,9 @@ def address(name: str = "") -> str:
     surroundings.append(f"{os.getpriority(os.PRIO_PROCESS, 0)} {os.getgid()} {sorted(os.getgroups())}")
     for space in ("mnt", "net", "pid", "user"):
         surroundings.append(_link(f"/proc/self/ns/{space}"))
-    try:
-        with open("/proc/self/limits") as file:
-            surroundings.append(file.read())
-    except OSError:
-        pass
+    surroundings.append(_text("/proc/self/limits"))
+    if name == WORKERS:
+        surroundings += [_text("/proc/self/cgroup"), _text("/proc/self/oom_score_adj")]
     directory = paths.private_dir(os.path.join(paths.state_dir(), "warm"))
     prefix = f"{name}-" if name else ""
     return paths.socket_path(directory, f"{prefix}{crc32(os.fsencode(chr(0).join(surroundings))):08x}.sock")
@@ -72,6 +74,42 @@ def _link(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read())
+    except OSError:
+        return ""
+
+
+def pays(name: str) -> bool:
+    """Whether `FEW` others like us already run by themselves, so that starting a warm parent saves memory.
+
+    If not, we are counted as one of them from now on, until we end: by a name that the kernel forgets with us.
+    """
+    from zlib import crc32
+
+    if sys.platform != "linux" or not idle():
+        return False
+    try:
+        key = crc32(os.fsencode(address(name)))
+    except (TreadleError, OSError):
+        return False
+    for number in range(FEW):
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            one.bind(f"\0treadle-{os.getuid()}-{key:08x}-{number}")
+        except OSError:
+            one.close()
+            continue
+        _counted.append(one)
+        return False
+    return True
+
+
+_counted: list[socket.socket] = []
 
 
 # The caller...
@@ -89,52 +127,24 @@ def run(
     """Have a copy of the warm parent call a function and return the exit code. None: no copy, or it is stuck.
 
     If there is no warm parent, one is started with the modules in `start`. `tied`: the copy shares our fate: it gets
-    every signal that we get, and is killed when we are.
+    every signal that we get, and is killed when we are; this process then only waits for it (`tied.py`).
     """
     begun = _connect_to_copy(module, function, arguments, [0, 1, 2], TIED if tied else WATCHED, start, name)
     if begun is None:
         return None
+    from treadle.io.process import tied as tied_copy
+
     control, pid = begun
     with control:
-        passed = _pass_on_signals(control, pid) if tied else []
-        answer = control.recv(16)
+        answer = control.recv(1 if tied else 16)
+        if answer == STALE:
+            return None
+        if answer == GOING:
+            return tied_copy.wait(control, pid)
     if answer:
-        return None if answer == STALE else int(answer)
-    if passed:
-        _die_by_signal(passed[-1])
-    sys.stderr.write(KILLED)
+        return int(answer)
+    sys.stderr.write(tied_copy.KILLED)
     return 1
-
-
-def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
-    """Pass on every signal that we get from now on to the copy; the list has those that were passed on."""
-    import signal
-
-    passed: list[int] = []
-
-    def pass_on(number: int, frame: object) -> None:
-        passed.append(number)
-        control.send(bytes([number]))
-
-    def stop(number: int, frame: object) -> None:
-        os.kill(copy, signal.SIGSTOP)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        os.kill(copy, signal.SIGCONT)  # someone resumed us
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, pass_on)
-    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGTSTP, stop)
-    return passed
-
-
-def _die_by_signal(number: int) -> None:
-    """End by the same signal as the copy, so that the one who waits for us learns of it."""
-    import signal
-
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
 
 
 def spawn(
@@ -159,6 +169,19 @@ def spawn(
         return False
     begun[0].close()
     return True
+
+
+def start_beside(path: str, module: str, function: str, arguments: list[object], fds: Sequence[int]) -> int:
+    """As `spawn`, with the warm parent at `path`, and none of our variables. Returns the pid, 0 when there is none."""
+    if (control := _connect(path, ())) is None:
+        return 0
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        begun = _begin_copy(control, (module, function, arguments), [null, null, null, *fds], ALONE, env={})
+    finally:
+        control.close()
+        os.close(null)
+    return begun[1] if begun else 0
 
 
 def there_is(name: str) -> bool:
@@ -228,13 +251,21 @@ def _connect_to_copy(
         control = _connect(address(name), start, bool(name))
     except (TreadleError, OSError):
         return None
-    if control is None:
-        return None
+    return _begin_copy(control, (module, function, arguments), fds, bond) if control else None
+
+
+def _begin_copy(
+    control: socket.socket,
+    work: tuple[str, str, list[object]],
+    fds: list[int],
+    bond: int,
+    env: Mapping[str, str] = os.environ,
+) -> tuple[socket.socket, int] | None:
     try:
         answer = control.recv(1 + PID_BYTES)
         if answer[:1] == READY:
             control.settimeout(None)
-            _ask(control, (module, function, arguments), fds, bond)
+            _ask(control, work, fds, bond, env)
             return control, int.from_bytes(answer[1:], "big")
     except OSError:
         pass
@@ -248,15 +279,25 @@ def _connect(path: str, start: Sequence[str], libraries: bool = False) -> socket
     try:
         control.connect(path)
     except OSError:
-        if not start or not _start(path, start, libraries, idle()):
+        if not start or not _start_one(path, start, libraries):
             control.close()
             return None
         control.connect(path)
     return control
 
 
-def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[int], bond: int) -> None:
-    body = marshal.dumps((*work, _surroundings(), sys.argv, bond))
+def _start_one(path: str, modules: Sequence[str], libraries: bool) -> bool:
+    """Of many that find none, one starts it and the others wait: each of them would load as much as it."""
+    from treadle.io import files, sockets
+
+    with files.locked(f"{path}.starting", timeout=START_PATIENCE):
+        return sockets.is_served(path) or _start(path, modules, libraries, idle(), START_PATIENCE)
+
+
+def _ask(
+    control: socket.socket, work: tuple[str, str, list[object]], fds: list[int], bond: int, env: Mapping[str, str]
+) -> None:
+    body = marshal.dumps((*work, _surroundings(env), sys.argv, bond))
     here = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = len(body).to_bytes(4, "big") + body
@@ -267,13 +308,14 @@ def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[
         os.close(here)
 
 
-def _surroundings() -> dict[str, object]:
+def _surroundings(env: Mapping[str, str]) -> dict[str, object]:
     """What a child of ours would inherit from us, beyond the directory and the standard streams."""
     mask = os.umask(0)
     os.umask(mask)
     ignored, blocked = _signals()
     return {
-        "env": dict(os.environ),
+        "pid": os.getpid(),
+        "env": dict(env),
         "umask": mask,
         "ignored": ignored,
         "blocked": blocked,
@@ -299,9 +341,7 @@ def _numbers(mask: int) -> list[int]:
     return [number for number in range(1, 65) if mask >> (number - 1) & 1]
 
 
-def _start(
-    path: str, modules: Sequence[str], libraries: bool, seconds: float, patience: float = START_PATIENCE
-) -> bool:
+def _start(path: str, modules: Sequence[str], libraries: bool, seconds: float, patience: float) -> bool:
     """Start one and wait until it answers."""
     root = os.path.abspath(__file__ + "/../../../..")
     if libraries:

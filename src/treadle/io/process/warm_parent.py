@@ -10,11 +10,13 @@ import marshal
 import os
 import socket
 import sys
+from collections.abc import Sequence
 
 from treadle.errors import TreadleError
 from treadle.io import sockets
+from treadle.io.process import lifetime, table
 from treadle.io.process.title import set_title
-from treadle.io.process.warm import ALONE, PATIENCE, PID_BYTES, READY, STALE, TIED
+from treadle.io.process.warm import ALONE, GOING, PATIENCE, PID_BYTES, READY, STALE, TIED
 from treadle.light import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -169,7 +171,7 @@ def _run_copy(control: socket.socket, parent: WarmParent) -> NoReturn:
             os._exit(1)
         control.settimeout(PATIENCE)
         control.send(READY + os.getpid().to_bytes(PID_BYTES, "big"))
-        module, function, arguments, bond = _receive(control)
+        module, function, arguments, bond, caller = _receive(control)
         if bond != ALONE and _loaded(parent.files) != parent.files:
             os.kill(os.getppid(), signal.SIGTERM)  # a newer file would be loaded today, so the parent has to end
             control.send(STALE)
@@ -179,6 +181,8 @@ def _run_copy(control: socket.socket, parent: WarmParent) -> NoReturn:
         if bond == ALONE:
             control.close()
         elif bond == TIED:
+            lifetime.stand_for(caller, parent.path)
+            control.send(GOING)
             _follow_caller(control)
         code = getattr(__import__(module, fromlist=[function]), function)(*arguments)
         sys.stdout.flush()
@@ -189,7 +193,7 @@ def _run_copy(control: socket.socket, parent: WarmParent) -> NoReturn:
         sys.excepthook(*sys.exc_info())
     finally:
         try:
-            control.send(b"%d" % code)
+            control.send(b"%d\n" % (code & 0xFF))
         finally:
             os._exit(code & 0xFF)
 
@@ -207,37 +211,66 @@ def _code(error: SystemExit) -> int:
 
 
 def _is_like_us(control: socket.socket) -> bool:
-    """Whether the caller is confined exactly as we are: a copy has our confinement, not the caller's."""
+    """Whether the caller is confined exactly as we are: a copy has our confinement, not the caller's.
+
+    The namespaces of a copy that holds secrets cannot be seen, but it has never left ours.
+    """
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     pid = sockets.peer_pid(control)
-    return pid > 0 and _bounds(str(pid)) == _bounds("self")
+    caller = table.look(pid) if pid > 0 else None
+    if caller is None:
+        return False
+    spaces = () if caller.parent == os.getppid() else _SPACES
+    return _bounds(str(pid), spaces) == _bounds("self", spaces)
 
 
-def _bounds(pid: str) -> list[str]:
+def _bounds(pid: str, which: Sequence[str]) -> list[str]:
     try:
-        spaces = [os.readlink(f"/proc/{pid}/ns/{space}") for space in _SPACES]
+        spaces = [os.readlink(f"/proc/{pid}/ns/{space}") for space in which]
         with open(f"/proc/{pid}/status") as file:
-            return [*spaces, *(line for line in file if line.startswith(_BOUNDS))]
+            return [*spaces, _label(pid), *(line for line in file if line.startswith(_BOUNDS))]
     except OSError:
         return [pid]
 
 
+def _label(pid: str) -> str:
+    """The security module's, where there is one."""
+    try:
+        with open(f"/proc/{pid}/attr/current") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 def _follow_caller(control: socket.socket) -> None:
-    """Handle the signals that the caller passes on, and end when it is gone: it was killed then."""
+    """Wait until the caller can pass signals on, handle those, and end when it is gone: it was killed then."""
     import signal
     from threading import Thread
 
+    first = _receive_some(control)
+    if not first:
+        os._exit(1)  # nothing was done yet
+
     def listen() -> None:
-        while received := control.recv(64):
+        received = first
+        while received:
             for number in received:
-                os.kill(os.getpid(), number)
+                os.kill(os.getpid(), number)  # START is no signal
+            received = _receive_some(control)
         os.kill(os.getpid(), signal.SIGKILL)
 
     Thread(target=listen, daemon=True).start()
 
 
-def _receive(control: socket.socket) -> tuple[str, str, list[object], int]:
+def _receive_some(control: socket.socket) -> bytes:
+    try:
+        return control.recv(64)
+    except OSError:  # it ended without having read all that it was sent
+        return b""
+
+
+def _receive(control: socket.socket) -> tuple[str, str, list[object], int, int]:
     """Read the request, and take over the caller's directory, streams and environment."""
     data, (*fds,), _, _ = socket.recv_fds(control, 65536, FDS_MAX)
     size = int.from_bytes(data[:4], "big")
@@ -259,7 +292,7 @@ def _receive(control: socket.socket) -> tuple[str, str, list[object], int]:
     _settle(around)
     if bond != ALONE:
         sys.stdin, sys.stdout, sys.stderr = stream(0, "r"), stream(1, "w"), stream(2, "w")
-    return module, function, [*arguments, *fds[STREAMS:]], bond
+    return module, function, [*arguments, *fds[STREAMS:]], bond, around["pid"]
 
 
 def _settle(around: dict[str, Any]) -> None:

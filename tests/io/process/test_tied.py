@@ -1,0 +1,106 @@
+"""A process that waits for a copy of the warm parent is a shell, passes signals on, and ends as the copy does."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.support import until
+from treadle.io.process import table
+from treadle.io.process.tied import KILLED, START
+
+ASK = """
+import os, socket, sys
+from treadle.io.process import tied
+tied.SHELL = sys.argv[1]
+os._exit(tied.wait(socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3])))
+"""
+SHELLS = ["sh", "bash", "busybox", "no shell"]
+
+
+class Waiting:
+    """Someone who waits, with the test in place of the copy, and a `sleep` that has its pid."""
+
+    def __init__(self, shell: str) -> None:
+        self.copy = subprocess.Popen(["sleep", "300"])
+        self.control, theirs = socket.socketpair()
+        self.control.settimeout(60)
+        with theirs:
+            words = [sys.executable, "-c", ASK, shell, str(theirs.fileno()), str(self.copy.pid)]
+            self.process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True)
+        assert self.control.recv(1) == START
+
+    def close(self) -> None:
+        self.control.close()
+        for process in (self.process, self.copy):
+            process.kill()
+            process.communicate(timeout=60)
+
+
+@pytest.fixture(params=SHELLS)
+def waiting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Waiting]:
+    shell = tmp_path / "sh"
+    if request.param != "no shell":
+        found = shutil.which(request.param)
+        if found is None:
+            pytest.skip(f"{request.param} is not here")
+        shell.symlink_to(found)
+    one = Waiting(str(shell))
+    yield one
+    one.close()
+
+
+def state(pid: int) -> str:
+    found = table.look(pid)
+    return found.state if found else ""
+
+
+def test_the_exit_code_of_the_copy_is_its_own(waiting: Waiting) -> None:
+    waiting.control.send(b"42\n")
+    assert waiting.process.wait(60) == 42
+
+
+def test_signals_are_passed_on_and_it_waits_on(waiting: Waiting) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM):
+        waiting.process.send_signal(number)
+        assert waiting.control.recv(1) == bytes([number])
+    waiting.control.send(b"0\n")
+    assert waiting.process.wait(60) == 0
+
+
+def test_it_dies_of_the_signal_that_the_copy_died_of(waiting: Waiting) -> None:
+    waiting.process.send_signal(signal.SIGTERM)
+    assert waiting.control.recv(1) == bytes([signal.SIGTERM])
+    waiting.control.close()
+    assert waiting.process.wait(60) == -signal.SIGTERM
+
+
+def test_that_the_copy_was_killed_is_reported(waiting: Waiting) -> None:
+    waiting.control.close()
+    _, errors = waiting.process.communicate(timeout=60)
+    assert (waiting.process.returncode, errors) == (1, KILLED)
+
+
+def test_both_stop_and_go_on_together(waiting: Waiting) -> None:
+    waiting.process.send_signal(signal.SIGTSTP)
+    until(lambda: state(waiting.copy.pid) == "T" and state(waiting.process.pid) == "T")
+    waiting.process.send_signal(signal.SIGCONT)
+    until(lambda: state(waiting.copy.pid) != "T")
+    waiting.control.send(b"7\n")
+    assert waiting.process.wait(60) == 7
+
+
+def test_no_variable_of_the_caller_stays_in_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_API_KEY", "sk-very-secret")
+    one = Waiting("/bin/sh")
+    try:
+        assert b"sk-very-secret" not in Path(f"/proc/{one.process.pid}/environ").read_bytes()
+        assert os.path.basename(os.readlink(f"/proc/{one.process.pid}/exe")) == Path("/bin/sh").resolve().name
+    finally:
+        one.close()
