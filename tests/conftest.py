@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.io.process.trees import mark as mark
+from tests.lazily import load_lazily
 from tests.outside import OUTSIDE
 
 # The gate tries the same examples every time; `make soak` looks for new ones.
@@ -56,6 +57,7 @@ if len(os.environ.get("TMPDIR", "")) > 20 and os.access("/tmp", os.W_OK):
 # pytest rewrites the assertions of 700 files, which takes longer than to load them: also where a machine asks Python
 # to keep no compiled files.
 sys.dont_write_bytecode = False
+load_lazily()
 HOMES = itertools.count()
 # All that is loaded stays until the end: the collector would go through it again and again, which takes longer than
 # loading. It is on while tests run, and looks only at what they make.

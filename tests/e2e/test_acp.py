@@ -9,7 +9,6 @@ from typing import Any
 
 import acp
 import pytest
-from acp import schema
 
 from tests.installed import TREADLE
 from tests.scripts import calls, says
@@ -39,14 +38,16 @@ class Editor:
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:
         self.asked.append((tool_call, options))
         chosen = next(option.option_id for option in options if option.kind == self.choice)
-        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=chosen))
+        return acp.schema.RequestPermissionResponse(
+            outcome=acp.schema.AllowedOutcome(outcome="selected", option_id=chosen)
+        )
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         self.updates.append(update)
         self.changed.set()
 
-    def texts(self, kind: type = schema.AgentMessageChunk) -> str:
-        return "".join(update.content.text for update in self.updates if isinstance(update, kind))
+    def texts(self, kind: type | None = None) -> str:
+        return "".join(update.content.text for update in self.of(kind or acp.schema.AgentMessageChunk))
 
     def of(self, kind: type) -> list[Any]:
         return [update for update in self.updates if isinstance(update, kind)]
@@ -87,11 +88,11 @@ async def test_an_allowed_write_comes_with_its_diff_and_ends_in_the_file(tmp_pat
     diff = next(item for item in call.content if item.type == "diff")
     assert (diff.path, diff.old_text, diff.new_text) == (str(tmp_path / "made.txt"), "old\n", "hello\n")
     assert call.kind == "edit" and {option.kind for option in options} == {"allow_once", "allow_always", "reject_once"}
-    assert client.texts(schema.AgentThoughtChunk) == "A file is needed."
+    assert client.texts(acp.schema.AgentThoughtChunk) == "A file is needed."
     assert client.texts() == "I will write.It is done."
     shown = [update.status for update in client.updates if getattr(update, "tool_call_id", None) == call.tool_call_id]
     assert shown == ["pending", "in_progress", "completed"]
-    usage = client.of(schema.UsageUpdate)[-1]
+    usage = client.of(acp.schema.UsageUpdate)[-1]
     assert usage.used == 5 and usage.size > 0
 
 
@@ -100,14 +101,14 @@ async def test_a_rejected_write_changes_nothing_and_the_turn_goes_on(tmp_path: P
         opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
         answer = await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("write")), 60)
     assert answer.stop_reason == "end_turn" and not (tmp_path / "made.txt").exists()
-    assert client.of(schema.ToolCallProgress)[-1].status == "failed"
+    assert client.of(acp.schema.ToolCallProgress)[-1].status == "failed"
 
 
 async def test_cancel_in_mid_tool_ends_the_turn_and_the_command(tmp_path: Path) -> None:
     async with editor(tmp_path, SLEEP, "--permission-mode", "full-auto") as (agent, client):
         opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
         prompt = asyncio.create_task(agent.prompt(session_id=opened.session_id, prompt=said("sleep")))
-        await client.until(lambda: client.of(schema.ToolCallStart))
+        await client.until(lambda: client.of(acp.schema.ToolCallStart))
         await agent.cancel(session_id=opened.session_id)
         assert (await asyncio.wait_for(prompt, 60)).stop_reason == "cancelled"
         answer = await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("again")), 60)
@@ -123,9 +124,9 @@ async def test_a_session_is_listed_and_loaded_with_its_past(tmp_path: Path) -> N
         assert [(one.session_id, one.title) for one in listed.sessions] == [(opened.session_id, "write it down")]
         loaded = await agent.load_session(cwd=str(tmp_path), session_id=opened.session_id, mcp_servers=[])
         assert loaded.modes.current_mode_id == "suggest"
-        assert client.texts(schema.UserMessageChunk) == "write it down"
+        assert client.texts(acp.schema.UserMessageChunk) == "write it down"
         assert client.texts() == "I will write.It is done."
-        assert [update.status for update in client.of(schema.ToolCallProgress)] == ["completed"]
+        assert [update.status for update in client.of(acp.schema.ToolCallProgress)] == ["completed"]
         answer = await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("more")), 60)
         assert answer.stop_reason == "end_turn"
 
@@ -134,8 +135,8 @@ async def test_modes_and_commands_are_offered_and_taken(tmp_path: Path) -> None:
     async with editor(tmp_path, WRITE) as (agent, client):
         opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
         assert {mode.id for mode in opened.modes.available_modes} >= {"suggest", "auto-edit", "plan"}
-        await client.until(lambda: client.of(schema.AvailableCommandsUpdate))
-        names = [command.name for command in client.of(schema.AvailableCommandsUpdate)[0].available_commands]
+        await client.until(lambda: client.of(acp.schema.AvailableCommandsUpdate))
+        names = [command.name for command in client.of(acp.schema.AvailableCommandsUpdate)[0].available_commands]
         assert "help" in names
         await agent.prompt(session_id=opened.session_id, prompt=said("/help"))
         await client.until(lambda: client.texts())

@@ -1,5 +1,7 @@
 """The official MCP client, with the installed `treadle mcp` as its server."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 from collections.abc import AsyncIterator
@@ -7,9 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import mcp
 import mcp_types as types
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from tests.installed import TREADLE
 from tests.scripts import calls, says
@@ -24,17 +25,17 @@ SLEEP = calls("bash", {"command": "touch began; sleep 600"}, text="Sleeping.") +
 
 
 @asynccontextmanager
-async def client(work: Path, script: str, *more: str, **callbacks: Any) -> AsyncIterator[ClientSession]:
+async def client(work: Path, script: str, *more: str, **callbacks: Any) -> AsyncIterator[mcp.ClientSession]:
     (work / "model.toml").write_text(script)
     arguments = ["mcp", "--model", f"scripted:{work / 'model.toml'}", *more]
-    server = StdioServerParameters(command=TREADLE, args=arguments, cwd=work, env=dict(os.environ))
-    async with stdio_client(server) as (read, write), ClientSession(read, write, **callbacks) as session:
+    server = mcp.StdioServerParameters(command=TREADLE, args=arguments, cwd=work, env=dict(os.environ))
+    async with mcp.stdio_client(server) as (read, write), mcp.ClientSession(read, write, **callbacks) as session:
         greeting = await asyncio.wait_for(session.initialize(), 60)
         assert greeting.server_info.name == "treadle"
         yield session
 
 
-async def call(session: ClientSession, name: str, **arguments: Any) -> Any:
+async def call(session: mcp.ClientSession, name: str, **arguments: Any) -> Any:
     result = await asyncio.wait_for(session.call_tool(name, arguments), 60)
     assert result.structured_content is not None, result
     return result.structured_content

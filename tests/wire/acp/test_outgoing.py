@@ -1,9 +1,10 @@
 """Our events as updates for an editor. Every update is checked against the official schema."""
 
+from functools import cache
 from typing import Any
 
+import acp
 import pytest
-from acp import schema
 from pydantic import TypeAdapter
 
 from treadle.events import (
@@ -28,7 +29,11 @@ from treadle.wire.acp.outgoing import TAIL, AcpOutgoing, commands_update, plan_o
 DIFF = {"type": "diff", "path": "/w/a", "oldText": "1", "newText": "2"}
 WRITE = ToolStarted(call="c1", name="write_file", args={"file_path": "a"}, kind="write", paths=("/w/a",))
 RUN = ToolStarted(call="c2", name="bash", args={"command": "make"}, kind="execute", command="make")
-_notification = TypeAdapter(schema.SessionNotification)
+
+
+@cache
+def notification() -> TypeAdapter[Any]:
+    return TypeAdapter(acp.schema.SessionNotification)
 
 
 def told(*events: Event, terminals: bool = False) -> list[dict[str, Any]]:
@@ -38,7 +43,7 @@ def told(*events: Event, terminals: bool = False) -> list[dict[str, Any]]:
 
 def checked(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for update in updates:
-        _notification.validate_python({"sessionId": "s", "update": update})
+        notification().validate_python({"sessionId": "s", "update": update})
     return updates
 
 
