@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conform.conftest import OURS, clauses, kit
-from treadle.conform.kit import Broken, Candidate, Kit, Untried, expect, integers, judge
+from treadle.conform.kit import Broken, Candidate, Kit, Untried, asked, expect, integers, judge
 
 SLEEPER = (sys.executable, "-c", "import sys; sys.stdin.read()")
 NONE = Candidate(command=SLEEPER)
@@ -60,7 +60,7 @@ async def test_a_program_that_exits_at_once_breaks_what_is_asked_of_it_and_its_l
 async def test_a_program_that_asks_no_model_is_not_judged_by_what_needs_one() -> None:
     with pytest.raises(Untried, match="did not ask the model"):
         async with Candidate(command=SLEEPER, patience=0.1).started() as peer:
-            await NONE.__class__(command=SLEEPER, patience=0.1).asked(peer)
+            await asked(peer)
 
 
 async def test_a_program_starts_in_an_empty_directory_of_its_own_or_in_a_repository() -> None:

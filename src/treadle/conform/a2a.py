@@ -24,7 +24,6 @@ from treadle.io.within import within
 from treadle.testing.server import ModelServer
 
 KIT = Kit(protocol="a2a", specification="Agent2Agent protocol, 1.0 or 0.3, over JSON-RPC", clauses=[])
-clause = KIT.clause
 
 CARD, MESSAGES, TASKS, STREAMS, RPC = "agent card", "messages", "tasks", "streams", "JSON-RPC"
 CARD_PATH = "/.well-known/agent-card.json"
@@ -221,277 +220,249 @@ async def _up(peer: A2aPeer, child: Any, patience: float) -> None:
     raise Broken(f"there is no card at {peer.base}{CARD_PATH} after {patience:g} s: {last}")
 
 
+clause = KIT.opening(met)
+
+
 @clause(CARD, "the card is at /.well-known/agent-card.json and has every required field")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        texts = ["name", "description", "version"] + ([] if peer.current else ["url", "protocolVersion"])
-        for name in texts:
-            expect(isinstance(peer.card.get(name), str) and peer.card[name] != "", peer.card.get(name), f"no {name}")
-        for name in ("skills", "defaultInputModes", "defaultOutputModes"):
-            expect(isinstance(peer.card.get(name), list) and peer.card[name] != [], peer.card.get(name), f"no {name}")
-        expect(isinstance(peer.card.get("capabilities"), dict), peer.card.get("capabilities"), "no capabilities")
-        return f"{peer.card['name']}, {'1.0' if peer.current else '0.3'}"
+async def _(peer: A2aPeer) -> str:
+    texts = ["name", "description", "version"] + ([] if peer.current else ["url", "protocolVersion"])
+    for name in texts:
+        expect(isinstance(peer.card.get(name), str) and peer.card[name] != "", peer.card.get(name), f"no {name}")
+    for name in ("skills", "defaultInputModes", "defaultOutputModes"):
+        expect(isinstance(peer.card.get(name), list) and peer.card[name] != [], peer.card.get(name), f"no {name}")
+    expect(isinstance(peer.card.get("capabilities"), dict), peer.card.get("capabilities"), "no capabilities")
+    return f"{peer.card['name']}, {'1.0' if peer.current else '0.3'}"
 
 
 @clause(CARD, "each skill has an id, a name, a description and tags")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        for skill in peer.card.get("skills") or []:
-            whole = all(isinstance(skill.get(name), str) and skill[name] for name in ("id", "name", "description"))
-            expect(whole and isinstance(skill.get("tags"), list), skill, "a field is missing")
-        return f"{len(peer.card.get('skills') or [])} skills"
+async def _(peer: A2aPeer) -> str:
+    for skill in peer.card.get("skills") or []:
+        whole = all(isinstance(skill.get(name), str) and skill[name] for name in ("id", "name", "description"))
+        expect(whole and isinstance(skill.get("tags"), list), skill, "a field is missing")
+    return f"{len(peer.card.get('skills') or [])} skills"
 
 
 @clause(CARD, "each interface has a url, a binding and a version without a patch number")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        if not peer.current:
-            raise Untried("it speaks 0.3")
-        for way in peer.card["supportedInterfaces"]:
-            expect(
-                all(isinstance(way.get(name), str) for name in ("url", "protocolBinding")), way, "a field is missing"
-            )
-            expect(str(way.get("protocolVersion")).count(".") == 1, way, "the version is not MAJOR.MINOR")
-        return shown([way["protocolVersion"] for way in peer.card["supportedInterfaces"]])
+async def _(peer: A2aPeer) -> str:
+    if not peer.current:
+        raise Untried("it speaks 0.3")
+    for way in peer.card["supportedInterfaces"]:
+        expect(all(isinstance(way.get(name), str) for name in ("url", "protocolBinding")), way, "a field is missing")
+        expect(str(way.get("protocolVersion")).count(".") == 1, way, "the version is not MAJOR.MINOR")
+    return shown([way["protocolVersion"] for way in peer.card["supportedInterfaces"]])
 
 
 @clause(MESSAGES, "a task has an id, a context and a state of the protocol")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        task = await peer.send()
-        expect(isinstance(task.get("id"), str) and task["id"] != "", task, "it has no id")
-        expect(isinstance(task.get("contextId"), str) and task["contextId"] != "", task, "it has no contextId")
-        expect(state_of(task) in (*STATES, *ENDED), task.get("status"), "the state is not known")
-        upper = str(task["status"]["state"]).startswith("TASK_STATE_")
-        expect(upper == peer.current, task["status"], "the state is written as in another version")
-        return state_of(task)
+async def _(peer: A2aPeer) -> str:
+    task = await peer.send()
+    expect(isinstance(task.get("id"), str) and task["id"] != "", task, "it has no id")
+    expect(isinstance(task.get("contextId"), str) and task["contextId"] != "", task, "it has no contextId")
+    expect(state_of(task) in (*STATES, *ENDED), task.get("status"), "the state is not known")
+    upper = str(task["status"]["state"]).startswith("TASK_STATE_")
+    expect(upper == peer.current, task["status"], "the state is written as in another version")
+    return state_of(task)
 
 
 @clause(MESSAGES, "an answer that is waited for is that of a task that has ended or needs something")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        task = await peer.send()
-        expect(state_of(task) in (*ENDED, "input-required", "auth-required"), task, "it is still going on")
-        return state_of(task)
+async def _(peer: A2aPeer) -> str:
+    task = await peer.send()
+    expect(state_of(task) in (*ENDED, "input-required", "auth-required"), task, "it is still going on")
+    return state_of(task)
 
 
 @clause(MESSAGES, "what the model says is in the task")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        task = await peer.ended()
-        expect(ANSWER in text_of(task) if peer.scripted else text_of(task) != "", task, "it is not there")
-        return shown(text_of(task))
+async def _(peer: A2aPeer) -> str:
+    task = await peer.ended()
+    expect(ANSWER in text_of(task) if peer.scripted else text_of(task) != "", task, "it is not there")
+    return shown(text_of(task))
 
 
 @clause(MESSAGES, "each message without a task begins one of its own")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        first, second = await peer.send(), await peer.send()
-        expect(first["id"] != second["id"], second["id"], "both have the same id")
-        return f"{first['id']}, {second['id']}"
+async def _(peer: A2aPeer) -> str:
+    first, second = await peer.send(), await peer.send()
+    expect(first["id"] != second["id"], second["id"], "both have the same id")
+    return f"{first['id']}, {second['id']}"
 
 
 @clause(MESSAGES, "a message in a context stays in it")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        first = await peer.send()
-        second = await peer.send("Again.", contextId=first["contextId"])
-        expect(second["contextId"] == first["contextId"], second, "the context is another")
-        return str(second["contextId"])
+async def _(peer: A2aPeer) -> str:
+    first = await peer.send()
+    second = await peer.send("Again.", contextId=first["contextId"])
+    expect(second["contextId"] == first["contextId"], second, "the context is another")
+    return str(second["contextId"])
 
 
 @clause(MESSAGES, "a message for a task that does not exist is refused with -32001")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        return refusal(await peer.call("send", {"message": peer.message(taskId="no-such-task")}), TASK_NOT_FOUND)
+async def _(peer: A2aPeer) -> str:
+    return refusal(await peer.call("send", {"message": peer.message(taskId="no-such-task")}), TASK_NOT_FOUND)
 
 
 @clause(MESSAGES, "a message for a task that has ended is refused")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        task = await peer.ended()
-        line = await peer.call("send", {"message": peer.message(taskId=task["id"])})
-        return refusal(line, *([UNSUPPORTED] if peer.current else []))
+async def _(peer: A2aPeer) -> str:
+    task = await peer.ended()
+    line = await peer.call("send", {"message": peer.message(taskId=task["id"])})
+    return refusal(line, *([UNSUPPORTED] if peer.current else []))
 
 
 @clause(MESSAGES, "a message without parts, and a request without a message, are refused with -32602")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        refusal(await peer.call("send", {"message": {**peer.message(), "parts": []}}), -32602)
-        return refusal(await peer.call("send", {}), -32602)
+async def _(peer: A2aPeer) -> str:
+    refusal(await peer.call("send", {"message": {**peer.message(), "parts": []}}), -32602)
+    return refusal(await peer.call("send", {}), -32602)
 
 
 @clause(TASKS, "a task that is asked for is the one that was sent")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        task = await peer.ended()
-        found = (await peer.call("get", {"id": task["id"]})).get("result") or {}
-        expect(found.get("id") == task["id"], found, "it is another")
-        expect(state_of(found) == state_of(task), found, f"it was {state_of(task)}")
-        expect(found.get("contextId") == task["contextId"], found, "the context is another")
-        return state_of(found)
+async def _(peer: A2aPeer) -> str:
+    task = await peer.ended()
+    found = (await peer.call("get", {"id": task["id"]})).get("result") or {}
+    expect(found.get("id") == task["id"], found, "it is another")
+    expect(state_of(found) == state_of(task), found, f"it was {state_of(task)}")
+    expect(found.get("contextId") == task["contextId"], found, "the context is another")
+    return state_of(found)
 
 
 @clause(TASKS, "with a historyLength of 0 there is no history")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        task = await peer.send()
-        found = (await peer.call("get", {"id": task["id"], "historyLength": 0})).get("result") or {}
-        expect(found.get("id") == task["id"] and not found.get("history"), found, "there is some")
-        return "none"
+async def _(peer: A2aPeer) -> str:
+    task = await peer.send()
+    found = (await peer.call("get", {"id": task["id"], "historyLength": 0})).get("result") or {}
+    expect(found.get("id") == task["id"] and not found.get("history"), found, "there is some")
+    return "none"
 
 
 @clause(TASKS, "a task that does not exist is refused with -32001, whatever is asked of it")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        for name in ("get", "cancel"):
-            refused = refusal(await peer.call(name, {"id": "no-such-task"}), TASK_NOT_FOUND)
-        return refused
+async def _(peer: A2aPeer) -> str:
+    for name in ("get", "cancel"):
+        refused = refusal(await peer.call(name, {"id": "no-such-task"}), TASK_NOT_FOUND)
+    return refused
 
 
 @clause(TASKS, "a task that has ended cannot be cancelled: -32002")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        task = await peer.ended()
-        return refusal(await peer.call("cancel", {"id": task["id"]}), NOT_CANCELABLE)
+async def _(peer: A2aPeer) -> str:
+    task = await peer.ended()
+    return refusal(await peer.call("cancel", {"id": task["id"]}), NOT_CANCELABLE)
 
 
-@clause(TASKS, "a task that works is cancelled, and stays so")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate, SLOW * 3) as peer:
-        task = await peer.send(now=True)
-        if state_of(task) in ENDED:
-            raise Untried("it ended before it could be cancelled")
-        line = await peer.call("cancel", {"id": task["id"]})
-        if not peer.scripted and "error" in line:
-            raise Untried(f"it may have ended before: {shown(line['error'])}")
-        expect(state_of(line.get("result") or {}) == "canceled", line, "it is not canceled")
-        found = (await peer.call("get", {"id": task["id"]})).get("result") or {}
-        expect(state_of(found) == "canceled", found, "it did not stay so")
-        return "canceled"
+@clause(TASKS, "a task that works is cancelled, and stays so", SLOW * 3)
+async def _(peer: A2aPeer) -> str:
+    task = await peer.send(now=True)
+    if state_of(task) in ENDED:
+        raise Untried("it ended before it could be cancelled")
+    line = await peer.call("cancel", {"id": task["id"]})
+    if not peer.scripted and "error" in line:
+        raise Untried(f"it may have ended before: {shown(line['error'])}")
+    expect(state_of(line.get("result") or {}) == "canceled", line, "it is not canceled")
+    found = (await peer.call("get", {"id": task["id"]})).get("result") or {}
+    expect(state_of(found) == "canceled", found, "it did not stay so")
+    return "canceled"
 
 
 @clause(TASKS, "a list has tasks, sizes and the token of the next page, without artifacts")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        if not peer.current:
-            raise Untried("0.3 has no list")
-        task = await peer.send()
-        found = (await peer.rpc("ListTasks", {"contextId": task["contextId"]})).get("result") or {}
-        whole = all(type(found.get(name)) is int for name in ("totalSize", "pageSize"))
-        expect(whole and isinstance(found.get("nextPageToken"), str), found, "a field is missing")
-        expect(
-            [each.get("id") for each in found.get("tasks") or []] == [task["id"]], found, "it is not this task alone"
-        )
-        expect("artifacts" not in found["tasks"][0], found, "there are artifacts, although none were asked for")
-        return f"{found['totalSize']} tasks"
+async def _(peer: A2aPeer) -> str:
+    if not peer.current:
+        raise Untried("0.3 has no list")
+    task = await peer.send()
+    found = (await peer.rpc("ListTasks", {"contextId": task["contextId"]})).get("result") or {}
+    whole = all(type(found.get(name)) is int for name in ("totalSize", "pageSize"))
+    expect(whole and isinstance(found.get("nextPageToken"), str), found, "a field is missing")
+    expect([each.get("id") for each in found.get("tasks") or []] == [task["id"]], found, "it is not this task alone")
+    expect("artifacts" not in found["tasks"][0], found, "there are artifacts, although none were asked for")
+    return f"{found['totalSize']} tasks"
 
 
 @clause(STREAMS, "a stream is server-sent events, each a response with the id of the request")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        headers, lines = await peer.stream("stream", {"message": peer.message()})
-        expect("text/event-stream" in headers.get("content-type", ""), headers.get("content-type"), "it is not")
-        for line in lines:
-            expect(line.get("id") == "s-1" and line.get("jsonrpc") == "2.0", line, "it is not the response")
-        return f"{len(lines)} events"
+async def _(peer: A2aPeer) -> str:
+    headers, lines = await peer.stream("stream", {"message": peer.message()})
+    expect("text/event-stream" in headers.get("content-type", ""), headers.get("content-type"), "it is not")
+    for line in lines:
+        expect(line.get("id") == "s-1" and line.get("jsonrpc") == "2.0", line, "it is not the response")
+    return f"{len(lines)} events"
 
 
 @clause(STREAMS, "a stream begins with the task, and ends when that has ended or needs something")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        _, lines = await peer.stream("stream", {"message": peer.message()})
-        kinds = [peer.payload(line) for line in lines]
-        if [kind for kind, _ in kinds] == ["message"]:
-            return "a message alone"
-        expect(kinds[0][0] == "task", lines[0], "it begins with something else")
-        states = [state_of(found) for kind, found in kinds if kind in ("task", "status-update")]
-        expect(states[-1] in (*ENDED, "input-required", "auth-required"), lines[-1], "it ended before")
-        expect(not any(state in ENDED for state in states[:-1]), states, "it went on after the end")
-        return " ".join(states)
+async def _(peer: A2aPeer) -> str:
+    _, lines = await peer.stream("stream", {"message": peer.message()})
+    kinds = [peer.payload(line) for line in lines]
+    if [kind for kind, _ in kinds] == ["message"]:
+        return "a message alone"
+    expect(kinds[0][0] == "task", lines[0], "it begins with something else")
+    states = [state_of(found) for kind, found in kinds if kind in ("task", "status-update")]
+    expect(states[-1] in (*ENDED, "input-required", "auth-required"), lines[-1], "it ended before")
+    expect(not any(state in ENDED for state in states[:-1]), states, "it went on after the end")
+    return " ".join(states)
 
 
 @clause(STREAMS, "every update names its task and its context")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        _, lines = await peer.stream("stream", {"message": peer.message()})
-        kinds = [peer.payload(line) for line in lines]
-        if kinds[0][0] != "task":
-            raise Untried("it answers with a message, not with a task")
-        task = kinds[0][1]
-        for _, found in kinds[1:]:
-            same = found.get("taskId") == task["id"] and found.get("contextId") == task["contextId"]
-            expect(same, found, "it names another")
-        return f"{len(kinds) - 1} updates"
+async def _(peer: A2aPeer) -> str:
+    _, lines = await peer.stream("stream", {"message": peer.message()})
+    kinds = [peer.payload(line) for line in lines]
+    if kinds[0][0] != "task":
+        raise Untried("it answers with a message, not with a task")
+    task = kinds[0][1]
+    for _, found in kinds[1:]:
+        same = found.get("taskId") == task["id"] and found.get("contextId") == task["contextId"]
+        expect(same, found, "it names another")
+    return f"{len(kinds) - 1} updates"
 
 
 @clause(STREAMS, "the pieces of a stream make the text that the task has")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        _, lines = await peer.stream("stream", {"message": peer.message()})
-        texts: dict[str, str] = {}
-        for kind, found in map(peer.payload, lines):
-            if kind == "artifact-update":
-                artifact = found.get("artifact") or {}
-                text = "".join(str(part.get("text", "")) for part in artifact.get("parts") or [])
-                name = str(artifact.get("artifactId"))
-                texts[name] = texts.get(name, "") + text if found.get("append") else text
-        kind, task = peer.payload(lines[0])
-        name = str(task.get("id") if kind == "task" else task.get("taskId"))
-        held = (await peer.call("get", {"id": name})).get("result") or {}
-        stored = {str(each.get("artifactId")): text_of({"artifacts": [each]}) for each in held.get("artifacts") or []}
-        if not texts and not stored:
-            raise Untried("its tasks have no artifacts")
-        expect(stored == texts, texts, f"the task has {shown(stored)}")
-        return shown(texts)
+async def _(peer: A2aPeer) -> str:
+    _, lines = await peer.stream("stream", {"message": peer.message()})
+    texts: dict[str, str] = {}
+    for kind, found in map(peer.payload, lines):
+        if kind == "artifact-update":
+            artifact = found.get("artifact") or {}
+            text = "".join(str(part.get("text", "")) for part in artifact.get("parts") or [])
+            name = str(artifact.get("artifactId"))
+            texts[name] = texts.get(name, "") + text if found.get("append") else text
+    kind, task = peer.payload(lines[0])
+    name = str(task.get("id") if kind == "task" else task.get("taskId"))
+    held = (await peer.call("get", {"id": name})).get("result") or {}
+    stored = {str(each.get("artifactId")): text_of({"artifacts": [each]}) for each in held.get("artifacts") or []}
+    if not texts and not stored:
+        raise Untried("its tasks have no artifacts")
+    expect(stored == texts, texts, f"the task has {shown(stored)}")
+    return shown(texts)
 
 
 @clause(STREAMS, "a subscription to a task that does not exist is refused with -32001")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        _, lines = await peer.stream("subscribe", {"id": "no-such-task"})
-        return refusal(lines[0], TASK_NOT_FOUND)
+async def _(peer: A2aPeer) -> str:
+    _, lines = await peer.stream("subscribe", {"id": "no-such-task"})
+    return refusal(lines[0], TASK_NOT_FOUND)
 
 
 @clause(RPC, "an unknown method is refused with -32601")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        return refusal(await peer.rpc("conform/noSuchMethod", {}), -32601)
+async def _(peer: A2aPeer) -> str:
+    return refusal(await peer.rpc("conform/noSuchMethod", {}), -32601)
 
 
 @clause(RPC, "a body that is no JSON is refused with -32700, and one that is no request with -32600")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        refusal(_object((await peer.ask("POST", peer.url, b"{oh no"))[1]), -32700)
-        return refusal(_object((await peer.ask("POST", peer.url, b'{"jsonrpc":"2.0","id":1}'))[1]), -32600)
+async def _(peer: A2aPeer) -> str:
+    refusal(_object((await peer.ask("POST", peer.url, b"{oh no"))[1]), -32700)
+    return refusal(_object((await peer.ask("POST", peer.url, b'{"jsonrpc":"2.0","id":1}'))[1]), -32600)
 
 
 @clause(RPC, "a response has the id of its request, a string or a number, also when it is an error")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        for ident in ("an-id", 7):
-            for params in ({"message": peer.message()}, {}):
-                line = await peer.rpc(peer.method("send"), params, ident)
-                expect(line.get("id") == ident and type(line.get("id")) is type(ident), line, f"it is not {ident!r}")
-        return "both"
+async def _(peer: A2aPeer) -> str:
+    for ident in ("an-id", 7):
+        for params in ({"message": peer.message()}, {}):
+            line = await peer.rpc(peer.method("send"), params, ident)
+            expect(line.get("id") == ident and type(line.get("id")) is type(ident), line, f"it is not {ident!r}")
+    return "both"
 
 
 @clause(RPC, "a version that is not spoken is refused with -32009")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        if not peer.current:
-            raise Untried("it speaks 0.3")
-        line = await peer.rpc(peer.method("get"), {"id": "x"}, A2A_Version="99.0")
-        return refusal(line, -32009)
+async def _(peer: A2aPeer) -> str:
+    if not peer.current:
+        raise Untried("it speaks 0.3")
+    line = await peer.rpc(peer.method("get"), {"id": "x"}, A2A_Version="99.0")
+    return refusal(line, -32009)
 
 
 @clause(RPC, "without the capability, a webhook is refused with -32003")
-async def _(candidate: Candidate) -> str:
-    async with met(candidate) as peer:
-        if (peer.card.get("capabilities") or {}).get("pushNotifications") is True:
-            raise Untried("its card declares push notifications")
-        if not peer.current:
-            raise Untried("it speaks 0.3")
-        task = await peer.send()
-        params = {"taskId": task["id"], "url": "https://hooks.example/"}
-        return refusal(await peer.rpc("CreateTaskPushNotificationConfig", params), PUSH_NOT_SUPPORTED)
+async def _(peer: A2aPeer) -> str:
+    if (peer.card.get("capabilities") or {}).get("pushNotifications") is True:
+        raise Untried("its card declares push notifications")
+    if not peer.current:
+        raise Untried("it speaks 0.3")
+    task = await peer.send()
+    params = {"taskId": task["id"], "url": "https://hooks.example/"}
+    return refusal(await peer.rpc("CreateTaskPushNotificationConfig", params), PUSH_NOT_SUPPORTED)

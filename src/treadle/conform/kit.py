@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from treadle.testing.server import ModelServer
 ANSWER = "Said by the model."
 PLAIN = f'[[reply]]\ntext = "{ANSWER}"\ntimes = "always"\nusage = {{ input = 20, output = 6 }}\n'
 """The script of a model that always answers the same."""
+Opened = TypeVar("Opened")
 Outcome = Literal["kept", "broken", "untried"]
 
 
@@ -72,7 +73,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
                 if repository:  # a ledger that would otherwise keep its files beside its own program
                     pointed["HEIMDALL_PLANNING_DIR"] = os.path.join(directory, ".planning")
                 async with LinePeer.start((*self.command, *arguments), pointed, directory, self.patience) as peer:
-                    peer.model = server
+                    peer.model, peer.model_name = server, self.model
                     yield peer
 
     async def once(
@@ -84,18 +85,19 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
                 await peer.write(stdin)
             peer.close_input()
             if interrupt is not None:
-                await self.asked(peer)
+                await asked(peer)
                 peer.signal(interrupt)
             code, output, errors = await peer.whole()
             return Once(code=code, output=output, errors=errors, requests=[one.body for one in peer.model.asked])
 
-    async def asked(self, peer: LinePeer) -> None:
-        """Wait until the program has asked its model."""
-        try:
-            async with within(self.patience):
-                await peer.model.arrived(1)
-        except TimeoutError as error:
-            raise Untried("it did not ask the model that it was pointed at") from error
+
+async def asked(peer: LinePeer) -> None:
+    """Wait until the program has asked its model."""
+    try:
+        async with within(peer.patience):
+            await peer.model.arrived(1)
+    except TimeoutError as error:
+        raise Untried("it did not ask the model that it was pointed at") from error
 
 
 class Clause(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +121,24 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
             self.clauses.append(Clause(sentence=sentence, section=section, run=run))
 
         return add
+
+    def opening(
+        self, opened: Callable[..., contextlib.AbstractAsyncContextManager[Opened]]
+    ) -> Callable[..., Callable[[Callable[[Opened], Awaitable[str]]], None]]:
+        """Like `clause`, for clauses that begin alike: each gets what is opened with the rest of its arguments."""
+
+        def clause(
+            section: str, sentence: str, *args: Any, **more: Any
+        ) -> Callable[[Callable[[Opened], Awaitable[str]]], None]:
+            def add(body: Callable[[Opened], Awaitable[str]]) -> None:
+                @self.clause(section, sentence)
+                async def _(candidate: Candidate) -> str:
+                    async with opened(candidate, *args, **more) as found:
+                        return await body(found)
+
+            return add
+
+        return clause
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):

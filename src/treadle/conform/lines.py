@@ -26,11 +26,12 @@ class LinePeer:
 
     model: ModelServer
     """The scripted model that it was pointed at."""
+    model_name: str
 
     def __init__(self, child: Child, cwd: str, patience: float) -> None:
         self.cwd = cwd
         self._child = child
-        self._patience = patience
+        self.patience = patience
         self._rest = b""
         self.lines: list[dict[str, Any]] = []
         """All that it has said."""
@@ -49,12 +50,12 @@ class LinePeer:
 
     async def write(self, data: bytes) -> None:
         try:
-            async with within(self._patience):
+            async with within(self.patience):
                 await self._child.stdio.write(data)
         except PeerClosed as error:
             raise RemoteProtocolError(f"it no longer reads its input{await self._how_it_ended()}") from error
         except TimeoutError as error:
-            raise RemoteProtocolError(f"it did not read its input for {self._patience:g} s") from error
+            raise RemoteProtocolError(f"it did not read its input for {self.patience:g} s") from error
 
     def close_input(self) -> None:
         self._child.stdio.close_write()
@@ -65,12 +66,10 @@ class LinePeer:
     async def hear(self, waiting_for: str = "a line") -> dict[str, Any]:
         """The next line."""
         try:
-            async with within(self._patience):
+            async with within(self.patience):
                 line = await self._next()
         except TimeoutError as error:
-            raise RemoteProtocolError(
-                f"no line came within {self._patience:g} s (waiting for {waiting_for})"
-            ) from error
+            raise RemoteProtocolError(f"no line came within {self.patience:g} s (waiting for {waiting_for})") from error
         if line is None:
             raise RemoteProtocolError(f"its output ended (waiting for {waiting_for}){await self._how_it_ended()}")
         return line
@@ -92,25 +91,25 @@ class LinePeer:
     async def end(self) -> int:
         """Read all that is left and wait until it has exited; its exit code."""
         try:
-            async with within(self._patience):
+            async with within(self.patience):
                 while await self._next() is not None:
                     pass
                 return await self._child.wait()
         except TimeoutError as error:
-            raise RemoteProtocolError(f"it still runs after {self._patience:g} s") from error
+            raise RemoteProtocolError(f"it still runs after {self.patience:g} s") from error
 
     async def whole(self) -> tuple[int, str, str]:
         """All that it writes, whatever it is: exit code, stdout and the end of stderr."""
         output = b""
         try:
-            async with within(self._patience):
+            async with within(self.patience):
                 while got := await self._child.stdio.read():
                     output += got
                     if len(output) > LONGEST:
                         raise RemoteProtocolError(f"it wrote more than {LONGEST} bytes: {shown(output[:SHOWN])}")
                 code = await self._child.wait()
         except TimeoutError as error:
-            raise RemoteProtocolError(f"it still runs after {self._patience:g} s") from error
+            raise RemoteProtocolError(f"it still runs after {self.patience:g} s") from error
         return code, output.decode(errors="replace"), await self._child.last_words()
 
     async def _next(self) -> dict[str, Any] | None:

@@ -15,7 +15,6 @@ from treadle.io.process.child import Child, start
 from treadle.io.within import within
 
 KIT = Kit(protocol="terminal", specification="terminal supervisor, binary framing (mode 0x00)", clauses=[])
-clause = KIT.clause
 
 CONNECTION, STATUS_, SUBSCRIBED, ACTING = "connection", "STATUS", "SUBSCRIBE", "INPUT, RESIZE and KILL"
 INPUT, SUBSCRIBE, STATUS, RESIZE, KILL = range(1, 6)
@@ -130,9 +129,11 @@ class Supervised:
         expect(mode == 0, mode, "the mode byte is not 0x00")
         return client
 
-    async def subscribe(self) -> TerminalClient:
+    async def subscribe(self, wanted: bytes) -> TerminalClient:
+        """A client that is shown the output, and has seen this."""
         client = await self.connect()
         await client.send(SUBSCRIBE)
+        await client.until(wanted)
         return client
 
     async def there(self, child: Child) -> None:
@@ -175,110 +176,99 @@ async def supervised(candidate: Candidate, script: str, *options: str) -> AsyncI
                 await found.end()
 
 
-@clause(CONNECTION, "the first byte of a connection is the mode, 0x00, without a frame")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, QUIET) as terminal:
-        mode = await (await terminal.raw()).mode()
-        expect(mode == 0, mode, "it is another")
-        return "0x00"
+clause = KIT.opening(supervised)
+whole_clause = KIT.clause
 
 
-@clause(CONNECTION, "after the mode byte there is nothing until the client asks")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, "echo HELLO; exec sleep 600") as terminal:
-        watcher = await terminal.subscribe()
-        await watcher.until(b"HELLO")
-        client = await terminal.connect()
-        await client.send(STATUS)
-        kind, _payload = await client.frame("STATUS_RESP")
-        expect(kind == STATUS_RESP, kind, "something else came first")
-        return "the first frame answers the first question"
+@clause(CONNECTION, "the first byte of a connection is the mode, 0x00, without a frame", QUIET)
+async def _(terminal: Supervised) -> str:
+    mode = await (await terminal.raw()).mode()
+    expect(mode == 0, mode, "it is another")
+    return "0x00"
 
 
-@clause(CONNECTION, "several frames in one write are each answered")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, QUIET) as terminal:
-        client = await terminal.connect()
-        await client.write(bytes([STATUS, 0, 0, 0, 0]) * 3)
-        for _ in range(3):
-            kind, payload = await client.frame("STATUS_RESP")
-            expect(kind == STATUS_RESP, kind, "another frame came")
-            read_status(payload)
-        return "3 answers"
+@clause(CONNECTION, "after the mode byte there is nothing until the client asks", "echo HELLO; exec sleep 600")
+async def _(terminal: Supervised) -> str:
+    await terminal.subscribe(b"HELLO")
+    client = await terminal.connect()
+    await client.send(STATUS)
+    kind, _payload = await client.frame("STATUS_RESP")
+    expect(kind == STATUS_RESP, kind, "something else came first")
+    return "the first frame answers the first question"
 
 
-@clause(CONNECTION, "a frame that comes byte by byte is understood")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, ECHO) as terminal:
-        client = await terminal.subscribe()
-        await client.until(b"READY")
-        for byte in bytes([INPUT, 0, 0, 0, 5]) + b"slow\n":
-            await client.write(bytes([byte]))
-            await asyncio.sleep(0.01)
-        await client.until(b"slow")
-        return "understood"
+@clause(CONNECTION, "several frames in one write are each answered", QUIET)
+async def _(terminal: Supervised) -> str:
+    client = await terminal.connect()
+    await client.write(bytes([STATUS, 0, 0, 0, 0]) * 3)
+    for _ in range(3):
+        kind, payload = await client.frame("STATUS_RESP")
+        expect(kind == STATUS_RESP, kind, "another frame came")
+        read_status(payload)
+    return "3 answers"
 
 
-@clause(CONNECTION, "a frame of length zero is valid")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, ECHO) as terminal:
-        client = await terminal.subscribe()
-        await client.until(b"READY")
-        await client.send(INPUT)
-        await client.send(INPUT, b"more\n")
-        await client.until(b"more")
-        return "the next is understood"
+@clause(CONNECTION, "a frame that comes byte by byte is understood", ECHO)
+async def _(terminal: Supervised) -> str:
+    client = await terminal.subscribe(b"READY")
+    for byte in bytes([INPUT, 0, 0, 0, 5]) + b"slow\n":
+        await client.write(bytes([byte]))
+        await asyncio.sleep(0.01)
+    await client.until(b"slow")
+    return "understood"
 
 
-@clause(CONNECTION, "a client that leaves, also within a frame, harms neither the program nor others")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, ECHO) as terminal:
-        stays = await terminal.subscribe()
-        await stays.until(b"READY")
-        leaves = await terminal.connect()
-        await leaves.write(bytes([INPUT, 0, 0, 0, 9]) + b"hal")
-        leaves.close()
-        await stays.send(INPUT, b"whole\n")
-        await stays.until(b"whole")
-        expect((await stays.status()).alive == 1, 0, "the program is gone")
-        return "both go on"
+@clause(CONNECTION, "a frame of length zero is valid", ECHO)
+async def _(terminal: Supervised) -> str:
+    client = await terminal.subscribe(b"READY")
+    await client.send(INPUT)
+    await client.send(INPUT, b"more\n")
+    await client.until(b"more")
+    return "the next is understood"
 
 
-@clause(CONNECTION, "a second client is served while the first is silent")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, QUIET) as terminal:
-        await terminal.raw()
-        return f"pid {(await (await terminal.connect()).status()).pid}"
+@clause(CONNECTION, "a client that leaves, also within a frame, harms neither the program nor others", ECHO)
+async def _(terminal: Supervised) -> str:
+    stays = await terminal.subscribe(b"READY")
+    leaves = await terminal.connect()
+    await leaves.write(bytes([INPUT, 0, 0, 0, 9]) + b"hal")
+    leaves.close()
+    await stays.send(INPUT, b"whole\n")
+    await stays.until(b"whole")
+    expect((await stays.status()).alive == 1, 0, "the program is gone")
+    return "both go on"
 
 
-@clause(STATUS_, "STATUS is answered with 15 bytes, and the last is 0x00")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, QUIET) as terminal:
-        found = await (await terminal.connect()).status()
-        expect(found.reserved == 0, found.reserved, "the reserved byte is another")
-        return str(found)
+@clause(CONNECTION, "a second client is served while the first is silent", QUIET)
+async def _(terminal: Supervised) -> str:
+    await terminal.raw()
+    return f"pid {(await (await terminal.connect()).status()).pid}"
 
 
-@clause(STATUS_, "pid is that of the program")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, "echo pid=$$=; exec sleep 600") as terminal:
-        client = await terminal.subscribe()
-        await client.until(b"=\r")
-        printed = re.search(rb"pid=(\d+)=", client.output)
-        found = await client.status()
-        expect(printed is not None and int(printed[1]) == found.pid, found.pid, f"the program says {client.output!r}")
-        return str(found.pid)
+@clause(STATUS_, "STATUS is answered with 15 bytes, and the last is 0x00", QUIET)
+async def _(terminal: Supervised) -> str:
+    found = await (await terminal.connect()).status()
+    expect(found.reserved == 0, found.reserved, "the reserved byte is another")
+    return str(found)
 
 
-@clause(STATUS_, "alive is 1 while the program runs")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, QUIET) as terminal:
-        found = await (await terminal.connect()).status()
-        expect(found.alive == 1, found.alive, "it is another")
-        return "1"
+@clause(STATUS_, "pid is that of the program", "echo pid=$$=; exec sleep 600")
+async def _(terminal: Supervised) -> str:
+    client = await terminal.subscribe(b"=\r")
+    printed = re.search(rb"pid=(\d+)=", client.output)
+    found = await client.status()
+    expect(printed is not None and int(printed[1]) == found.pid, found.pid, f"the program says {client.output!r}")
+    return str(found.pid)
 
 
-@clause(STATUS_, "idle_ms counts from the last output, and state_ms from the last change of state")
+@clause(STATUS_, "alive is 1 while the program runs", QUIET)
+async def _(terminal: Supervised) -> str:
+    found = await (await terminal.connect()).status()
+    expect(found.alive == 1, found.alive, "it is another")
+    return "1"
+
+
+@whole_clause(STATUS_, "idle_ms counts from the last output, and state_ms from the last change of state")
 async def _(candidate: Candidate) -> str:
     async with supervised(candidate, "echo one; exec sleep 600", "--idle-threshold-ms", "200") as terminal:
         client = await terminal.connect()
@@ -293,7 +283,7 @@ async def _(candidate: Candidate) -> str:
         return f"idle {first.idle_ms}, then {second.idle_ms} ms"
 
 
-@clause(STATUS_, "output makes the state Active, silence makes it Idle")
+@whole_clause(STATUS_, "output makes the state Active, silence makes it Idle")
 async def _(candidate: Candidate) -> str:
     noisy = "read x; while :; do echo .; sleep 0.02; done"
     async with supervised(candidate, noisy, "--idle-threshold-ms", "1000") as terminal:
@@ -310,25 +300,24 @@ async def _(candidate: Candidate) -> str:
         return "Idle, then Active"
 
 
-@clause(SUBSCRIBED, "who comes late is shown the scrollback as OUTPUT frames")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, "for n in 1 2 3; do echo line-$n; done; exec sleep 600") as terminal:
-        first = await terminal.subscribe()
-        await first.until(b"line-3")
-        late = await terminal.subscribe()
-        await late.until(b"line-3")
-        expect(b"line-1" in late.output, late.output.decode(errors="replace"), "the beginning is missing")
-        return f"{len(late.output)} bytes"
+@clause(
+    SUBSCRIBED,
+    "who comes late is shown the scrollback as OUTPUT frames",
+    "for n in 1 2 3; do echo line-$n; done; exec sleep 600",
+)
+async def _(terminal: Supervised) -> str:
+    await terminal.subscribe(b"line-3")
+    late = await terminal.subscribe(b"line-3")
+    expect(b"line-1" in late.output, late.output.decode(errors="replace"), "the beginning is missing")
+    return f"{len(late.output)} bytes"
 
 
-@clause(SUBSCRIBED, "live output reaches every subscriber, in order and unchanged")
+@whole_clause(SUBSCRIBED, "live output reaches every subscriber, in order and unchanged")
 async def _(candidate: Candidate) -> str:
     shown = r"printf 'A\000\001\377\033[0m'; seq 1 2000 | tr '\n' ,; echo END"
     script = f"stty raw -echo; echo READY; read x; {shown}; exec sleep 600"
     async with supervised(candidate, script) as terminal:
-        both = [await terminal.subscribe(), await terminal.subscribe()]
-        for client in both:
-            await client.until(b"READY")
+        both = [await terminal.subscribe(b"READY"), await terminal.subscribe(b"READY")]
         await both[0].send(INPUT, b"\n")
         wanted = b"A\0\1\xff\x1b[0m" + b"".join(b"%d," % number for number in range(1, 2001)) + b"END"
         for client in both:
@@ -337,80 +326,67 @@ async def _(candidate: Candidate) -> str:
         return f"{len(wanted)} bytes, twice"
 
 
-@clause(SUBSCRIBED, "a subscriber may still ask for the STATUS and send INPUT")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, ECHO) as terminal:
-        client = await terminal.subscribe()
-        await client.until(b"READY")
-        await client.status()
-        await client.send(INPUT, b"typed\n")
-        await client.until(b"typed")
-        return "both"
+@clause(SUBSCRIBED, "a subscriber may still ask for the STATUS and send INPUT", ECHO)
+async def _(terminal: Supervised) -> str:
+    client = await terminal.subscribe(b"READY")
+    await client.status()
+    await client.send(INPUT, b"typed\n")
+    await client.until(b"typed")
+    return "both"
 
 
-@clause(SUBSCRIBED, "when the program exits, every subscriber gets EXIT with its code")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, "echo READY; read x; exit 7") as terminal:
-        both = [await terminal.subscribe(), await terminal.subscribe()]
-        for client in both:
-            await client.until(b"READY")
-        await both[0].send(INPUT, b"\n")
-        codes = [await client.exit_code() for client in both]
-        expect(codes == [7, 7], codes, "the code is not 7")
-        return "7"
+@clause(SUBSCRIBED, "when the program exits, every subscriber gets EXIT with its code", "echo READY; read x; exit 7")
+async def _(terminal: Supervised) -> str:
+    both = [await terminal.subscribe(b"READY"), await terminal.subscribe(b"READY")]
+    await both[0].send(INPUT, b"\n")
+    codes = [await client.exit_code() for client in both]
+    expect(codes == [7, 7], codes, "the code is not 7")
+    return "7"
 
 
-@clause(SUBSCRIBED, "the last output comes before EXIT")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, "echo READY; read x; echo LAST; exit 0") as terminal:
-        client = await terminal.subscribe()
-        await client.until(b"READY")
-        await client.send(INPUT, b"\n")
-        await client.exit_code()
-        expect(b"LAST" in client.output, client.output.decode(errors="replace"), "it did not come")
-        return "LAST, then EXIT"
+@clause(SUBSCRIBED, "the last output comes before EXIT", "echo READY; read x; echo LAST; exit 0")
+async def _(terminal: Supervised) -> str:
+    client = await terminal.subscribe(b"READY")
+    await client.send(INPUT, b"\n")
+    await client.exit_code()
+    expect(b"LAST" in client.output, client.output.decode(errors="replace"), "it did not come")
+    return "LAST, then EXIT"
 
 
-@clause(ACTING, "INPUT reaches the program as it is, every byte")
+@whole_clause(ACTING, "INPUT reaches the program as it is, every byte")
 async def _(candidate: Candidate) -> str:
     script = "stty raw -echo; echo READY; head -c 6 | od -An -tx1; echo END; exec sleep 600"
     async with supervised(candidate, script) as terminal:
-        client = await terminal.subscribe()
-        await client.until(b"READY")
+        client = await terminal.subscribe(b"READY")
         await client.send(INPUT, b"\0\x03\xff\r\x1c\n")
         await client.until(b"END")
         expect(b"00 03 ff 0d 1c 0a" in client.output, client.output.decode(errors="replace"), "it got something else")
         return "00 03 ff 0d 1c 0a"
 
 
-@clause(ACTING, "RESIZE gives the terminal these columns and rows")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, "echo READY; while read x; do stty size; done") as terminal:
-        client = await terminal.subscribe()
-        await client.until(b"READY")
-        await client.send(RESIZE, (101).to_bytes(2, "big") + (42).to_bytes(2, "big"))
-        await client.send(INPUT, b"\n")
-        await client.until(b"42 101")
-        return "42 rows, 101 columns"
+@clause(ACTING, "RESIZE gives the terminal these columns and rows", "echo READY; while read x; do stty size; done")
+async def _(terminal: Supervised) -> str:
+    client = await terminal.subscribe(b"READY")
+    await client.send(RESIZE, (101).to_bytes(2, "big") + (42).to_bytes(2, "big"))
+    await client.send(INPUT, b"\n")
+    await client.until(b"42 101")
+    return "42 rows, 101 columns"
 
 
-@clause(ACTING, "KILL sends SIGTERM to the process group")
+@whole_clause(ACTING, "KILL sends SIGTERM to the process group")
 async def _(candidate: Candidate) -> str:
     inner = "trap 'echo CHILD' TERM; echo BOTH; while :; do sleep 0.1; done"
     script = f'trap "echo PARENT; sleep 0.5; exit 3" TERM; sh -c "{inner}" & while :; do sleep 0.1; done'
     async with supervised(candidate, script) as terminal:
-        client = await terminal.subscribe()
-        await client.until(b"BOTH")
+        client = await terminal.subscribe(b"BOTH")
         await client.send(KILL)
         await client.until(b"PARENT")
         await client.until(b"CHILD")
         return "the program and its child were told"
 
 
-@clause(ACTING, "after KILL subscribers get EXIT")
-async def _(candidate: Candidate) -> str:
-    async with supervised(candidate, "trap 'exit 3' TERM; echo READY; while :; do sleep 0.1; done") as terminal:
-        client = await terminal.subscribe()
-        await client.until(b"READY")
-        await client.send(KILL)
-        return f"code {await client.exit_code()}"
+@clause(ACTING, "after KILL subscribers get EXIT", "trap 'exit 3' TERM; echo READY; while :; do sleep 0.1; done")
+async def _(terminal: Supervised) -> str:
+    client = await terminal.subscribe(b"READY")
+    await client.send(KILL)
+    return f"code {await client.exit_code()}"
