@@ -195,7 +195,7 @@ for place in tree w/nested w/deep/nested w/sub w/sub/in w/lazy w/gone w/e w/f w/
   cd "$BASE/$place" 2> /dev/null && { git status; git commit -qam user --allow-empty; }
 done
 cd "$BASE/w"
-git status; git diff HEAD; git log -1 --format='%H %(trailers)'; git submodule status --recursive; git add -A
+git status; git diff HEAD; git log -1 --format='%H %(trailers)'; git submodule status; git add -A
 git commit -qm user --allow-empty; git st; git fetch --all; git checkout -q -b later; git checkout -q main
 git merge -q --no-edit m; git rebase --continue; git am --continue; git cherry-pick --continue
 git push origin HEAD:refs/heads/pushed; git commit --amend --no-edit -q; git clone -q . "$BASE/clone"
