@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from treadle.coordination.bindings import file_name
 from treadle.coordination.planning import Planning
-from treadle.coordination.seats import file_name
 
 BIN = Path(sys.executable).parent
 CLAIMS = 10_000

@@ -204,7 +204,7 @@ async def test_what_is_settled_leaves_nothing_behind(top: Path) -> None:
 async def test_a_command_of_coordination_says_inside_why_it_does_not_work(top: Path, agent: Working) -> None:
     program = f"{sys.executable} -I -c 'from treadle.coordination import repository; repository.find()'"
     done = await agent.run(program)
-    assert done.code and "claims and seats are kept in the user's git directory" in done.text
+    assert done.code and "claims and identities are kept in the user's git directory" in done.text
 
 
 async def test_what_a_check_does_to_git_is_forgotten(top: Path) -> None:

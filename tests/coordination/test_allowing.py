@@ -54,7 +54,7 @@ def test_an_agent_does_not_act_as_another_living_session(heimdall: Run, project:
     assert heimdall("claim", "claim", "src", "--task", "T", CLAUDE_CODE_SESSION_ID="s1").returncode == 0
     assert heimdall("claim", "claim", "docs", "--task", "T", CLAUDE_CODE_SESSION_ID="s2").returncode == 0
     planning = Planning(project=str(project))
-    first, second = (Claims(planning, str(project)).seats.find_key(f"claude:{one}") for one in ("s1", "s2"))
+    first, second = (Claims(planning, str(project)).bindings.find_key(f"claude:{one}") for one in ("s1", "s2"))
     assert first is not None and second is not None
     with Claims(planning, str(project)).planning.lock(Path(first_lock(first.haid)).name):  # as its server has it
         refused = heimdall("claim", "release", CLAUDE_CODE_SESSION_ID="s2", HEIMDALL_HAID=first.haid)
@@ -63,7 +63,7 @@ def test_an_agent_does_not_act_as_another_living_session(heimdall: Run, project:
 
 
 def first_lock(haid: str) -> str:
-    from treadle.coordination.seats import file_name
+    from treadle.coordination.bindings import file_name
 
     return f"seats-{file_name(haid)}"
 

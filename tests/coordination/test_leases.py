@@ -104,7 +104,7 @@ def test_it_binds_in_its_own_worktree_only_and_is_listed_in_both(
 
 def test_another_session_cannot_claim_what_is_being_written(leases: Leases, other: origin.Key, project: Path) -> None:
     claims = Claims(Planning(project=str(project)), str(project))
-    claims.seats.note(ANN, (1, 1))
+    claims.bindings.note(ANN, (1, 1))
     take(leases, BOB, "src/x", process=other)
     with pytest.raises(Collision, match="lease until"):
         claims.claim(ANN, ["src/**"], "T-1")

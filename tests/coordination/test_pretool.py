@@ -73,9 +73,9 @@ def test_sessions_are_distinct_and_a_holder_writes_what_is_its_own_and_hears_who
 ) -> None:
     claims.release(BOB)
     assert ask(project, "claude", "Write", {"file_path": "x"}, "s1") is None
-    seat = claims.seats.find_key("claude:s1")
-    assert seat is not None
-    claims.claim(seat.haid, ["src"], "T-2")
+    binding = claims.bindings.find_key("claude:s1")
+    assert binding is not None
+    claims.claim(binding.haid, ["src"], "T-2")
     assert ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}, "s1") is None
     assert ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}, "s2") is not None
     told = ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}, "s1")

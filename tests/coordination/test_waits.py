@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.coordination.conftest import Run
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.coordination.waits import WAIT_SECONDS, Waits, told
+from treadle.coordination.waits import WAIT_SECONDS, Waits, wait_text
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002/coder"
 
@@ -20,7 +20,7 @@ def test_a_wait_is_remembered_since_it_began_and_forgotten_when_nobody_asks_any_
     now[0] += 60
     waits.put(BOB, ["src/a"], "T-2", [ANN])
     (wait,) = waits.on(ANN)
-    assert told(wait) == f"{BOB} waits for src/a since 2026-06-11T12:07:27Z (task T-2)"
+    assert wait_text(wait) == f"{BOB} waits for src/a since 2026-06-11T12:07:27Z (task T-2)"
     assert waits.on(BOB) == []
     now[0] += WAIT_SECONDS
     assert waits.all() == []

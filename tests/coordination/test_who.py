@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
-from treadle.coordination.seats import Seats
 from treadle.coordination.who import lines, rows
 
 ROOT, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
@@ -16,7 +16,10 @@ ROOT, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 def test_sessions_that_are_here_holders_and_those_who_wait(tmp_path: Path) -> None:
     claims = Claims(Planning(str(tmp_path), project=str(tmp_path)), str(tmp_path))
     assert lines(rows(claims)) == ["(no one is here, and nothing is claimed)"]
-    connected, gone = Seats(claims.planning, ROOT, remote=True), Seats(claims.planning, ROOT, remote=True)
+    connected, gone = (
+        IdentityBindings(claims.planning, ROOT, remote=True),
+        IdentityBindings(claims.planning, ROOT, remote=True),
+    )
     here, left = connected.haid("cursor"), gone.haid("copilot")
     claims.claim(here, ["src"], "T-1")
     claims.claim(left, ["docs"], "T-2")
@@ -31,4 +34,4 @@ def test_sessions_that_are_here_holders_and_those_who_wait(tmp_path: Path) -> No
     assert f"{here}  here since 20" in told and "holds src (exclusive, task T-1" in told
     assert f"{left}  not connected since 20" in told and "waits for src/a since" in told
     connected.leave()
-    assert os.path.exists(claims.seats.of(here).path)  # type: ignore[union-attr]
+    assert os.path.exists(claims.bindings.of(here).path)  # type: ignore[union-attr]

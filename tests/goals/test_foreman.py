@@ -28,7 +28,7 @@ from treadle.goals.looking import look
 from treadle.landing import queue, train
 from treadle.wire.fleet.train import LeftOut
 from treadle.wire.goal.plan import GoalPlan
-from treadle.wire.goal.records import AnyGoalEvent, GoalOver, GoalTold, StepBoarded, StepEnded, StepPlaced
+from treadle.wire.goal.records import AnyGoalEvent, GoalOver, GoalMessage, StepBoarded, StepEnded, StepPlaced
 
 
 def script(place: Path, name: str, *replies: str) -> str:
@@ -148,7 +148,7 @@ async def test_what_a_brief_came_to_is_written_down_before_its_order_is_placed(b
     placed = StepPlaced(at=1, step="one", order=f"{name}-one", fresh=True)
     record = await store.write(bus, *await store.load(bus, name), [placed])
     read, revision = await store.load(bus, name)
-    await store.write(bus, read, revision, [GoalTold(at=2, text="another foreman, or a person, was quicker")])
+    await store.write(bus, read, revision, [GoalMessage(at=2, text="another foreman, or a person, was quicker")])
     stored, seen = await store.get_plan(bus, name, 1), await look(bus, record, await store.get_plan(bus, name, 1))
     drive = GoalDrive(bus, name)
     with pytest.raises(Stale):

@@ -11,7 +11,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.goals import commands, requests, store, views
-from treadle.wire.goal.records import GoalRequest, GoalTold, StepDropped, StepPlaced
+from treadle.wire.goal.records import GoalMessage, GoalRequest, StepDropped, StepPlaced
 
 PLAN = """goal = "g"
 done = "true"
@@ -96,7 +96,7 @@ async def test_what_a_foreman_has_taken_is_left_to_it_for_a_while_and_then_done_
     assert (await store.load(bus, goal))[0].told == (), "it may be at it now"
     await bus.put(key, encode(replace(request, taken=request.at - requests.AGAIN_SECONDS - 1)))
     await requests.take_up(bus)
-    told = [event for event in await store.history(bus, goal) if isinstance(event, GoalTold)]
+    told = [event for event in await store.history(bus, goal) if isinstance(event, GoalMessage)]
     assert [(event.by, event.text) for event in told] == [("ana", "be careful")]
 
 

@@ -14,8 +14,8 @@ from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import (
     AnyGoalEvent,
     GoalBegun,
+    GoalJudged,
     GoalOver,
-    JudgeSaid,
     QuestionPut,
     ReviewGiven,
     ReviewPlaced,
@@ -45,7 +45,7 @@ EVENTS: list[AnyGoalEvent] = [
     StepEnded(at=12, step="two", ok=False, why="red"),
     QuestionPut(at=13, about="red:two:3", order="q2", title="Try again?", text=""),
     StepDropped(at=14, step="two", why="no"),
-    JudgeSaid(at=15, met=False, why="two is missing"),
+    GoalJudged(at=15, met=False, why="two is missing"),
     GoalOver(at=16, met=False, why="given up"),
 ]
 

@@ -17,7 +17,7 @@ from treadle.wire.goal.records import (
     DoneSeen,
     GoalBegun,
     GoalRecord,
-    JudgeSaid,
+    GoalJudged,
     PlanChanged,
     ReviewGiven,
     RoundBegun,
@@ -138,13 +138,13 @@ class World:
 
     def _judge(self) -> None:
         if self.likely(0.5):
-            return self.happen(JudgeSaid(at=self.now, met=True, why="good"))
+            return self.happen(GoalJudged(at=self.now, met=True, why="good"))
         if self.dice.random() < 0.3:
-            return self.happen(JudgeSaid(at=self.now, met=None, why="nonsense"))
+            return self.happen(GoalJudged(at=self.now, met=None, why="nonsense"))
         if deciding.enough(self.record):
-            return self.happen(JudgeSaid(at=self.now, met=False, why="enough"))
+            return self.happen(GoalJudged(at=self.now, met=False, why="enough"))
         more = PlannedOrder(id=f"more{self.record.round}", task="t")
         self.plan = replace(self.plan, order=(*self.plan.order, more))
         steps = tuple(order.id for order in self.plan.order)
         changed = PlanChanged(at=self.now, plan=self.record.plan + 1, steps=steps)
-        self.happen(JudgeSaid(at=self.now, met=False, more=1), changed, RoundBegun(at=self.now))
+        self.happen(GoalJudged(at=self.now, met=False, more=1), changed, RoundBegun(at=self.now))

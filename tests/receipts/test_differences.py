@@ -74,12 +74,12 @@ def test_its_trace_is_compared_with_what_it_sent(claimed: Any, sent: Any, says: 
 
 
 def test_files_are_compared_both_ways_unless_not_all_that_it_said_is_known() -> None:
-    assert list(differences.about_files({"one.txt"}, SEEN, all_told=True)) == []
-    assert list(differences.about_files({"two"}, SEEN, all_told=True)) == [
+    assert list(differences.about_files({"one.txt"}, SEEN, complete=True)) == []
+    assert list(differences.about_files({"two"}, SEEN, complete=True)) == [
         "said that it changed two, which did not change",
         "changed one.txt and did not say so",
     ]
-    (unknown,) = differences.about_files(set(), SEEN, all_told=False)
+    (unknown,) = differences.about_files(set(), SEEN, complete=False)
     assert "could not be compared" in unknown
 
 

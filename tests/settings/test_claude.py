@@ -132,7 +132,7 @@ def test_a_model_that_only_claude_code_can_use_is_passed_over_and_told(repo: Pat
     assert loaded.settings.model is None
     assert loaded.unreachable == (f"{file}: the model {model!r} of Claude Code cannot be used here",)
     loaded = config.load(str(repo), {**env, "TREADLE_MODEL": "local"})
-    assert (loaded.settings.model, loaded.unreachable, loaded.said_in["model"]) == ("local", (), "TREADLE_MODEL")
+    assert (loaded.settings.model, loaded.unreachable, loaded.origins["model"]) == ("local", (), "TREADLE_MODEL")
 
 
 def test_a_model_of_theirs_is_used_where_its_service_is_reached(repo: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_model_of_theirs_is_used_where_its_service_is_reached(repo: Path) -> N
     assert config.load(str(repo), env).settings.model is None
     assert config.load(str(repo), {**env, **key, "TREADLE_BASE_URL": "http://x/v1"}).settings.model is None
     loaded = config.load(str(repo), {**env, **key})
-    assert loaded.settings.model == "opus" and loaded.said_in["model"] == str(file)
+    assert loaded.settings.model == "opus" and loaded.origins["model"] == str(file)
     ours = Path(config_file())
     ours.parent.mkdir(parents=True, exist_ok=True)
     ours.write_text('[models]\nbase_url = "http://x/v1"\n')

@@ -57,7 +57,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
                 *(() if spec.model else loaded.unreachable),
                 *map(cls.ignored, loaded.ignored),
             ),
-            model_from=loaded.said_in.get("model", ""),
+            model_from=loaded.origins.get("model", ""),
         )
 
     @staticmethod

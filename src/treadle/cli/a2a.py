@@ -123,6 +123,6 @@ def _announce(address: str, as_json: bool, *, token: bool) -> None:
         show_json({"url": f"{address}/"})
     else:
         click.echo(f"{address}/")
-        told = "Clients need a token: treadle a2a --token NAME. " if token else "Every program here may use it. "
-        click.echo(f"{told}Ctrl-C ends it.", err=True)
+        access = "Clients need a token: treadle a2a --token NAME. " if token else "Every program here may use it. "
+        click.echo(f"{access}Ctrl-C ends it.", err=True)
     sys.stdout.flush()

@@ -205,8 +205,8 @@ async def _greet(agent: DrivenAgent, about: FoundAgent, ask: bool, cwd: str) -> 
         if ask:
             async for event in run_turn(session, QUESTION):
                 if isinstance(event, TurnEnded) and event.outcome != "completed":
-                    told = event.error.message if event.error else event.outcome
-                    about = msgspec.structs.replace(about, answers=False, error=told)
+                    outcome = event.error.message if event.error else event.outcome
+                    about = msgspec.structs.replace(about, answers=False, error=outcome)
         return about
     finally:
         await session.close()

@@ -31,7 +31,7 @@ def blame(place: str, revision: str, as_json: bool) -> None:
     path, line = place_of(place)
     found, asked = origin(path, line, revision), ""
     if found.order:
-        found, asked = run_async(_told(found))
+        found, asked = run_async(_with_fleet(found))
     if as_json:
         return show_json(found)
     click.echo(f"{found.file}:{found.line}  {printable(found.text)}")
@@ -62,7 +62,7 @@ def _facts(found: LineOrigin, day: str) -> dict[str, str]:
     }
 
 
-async def _told(found: LineOrigin) -> tuple[LineOrigin, str]:
+async def _with_fleet(found: LineOrigin) -> tuple[LineOrigin, str]:
     """With what the fleet knows, and why it could not be asked, if so."""
     from treadle.errors import TreadleError
     from treadle.fleet.client import connected

@@ -46,9 +46,9 @@ def machine(offline: bool) -> Iterator[Finding]:
     says = "complete" if linux else "works without the sandbox and without the no-orphan guarantee"
     yield Finding(area="machine", name=platform.system(), ok=linux, says=says)
     path = shutil.which("git")
-    told = run_program([path, "--version"], cwd="/", timeout=10) if path else None
-    ok = told is not None and told.code == 0
-    says = f"{told.stdout.decode(errors='replace').strip()} at {path}" if told and ok else "worktrees and diffs need it"
+    ran = run_program([path, "--version"], cwd="/", timeout=10) if path else None
+    ok = ran is not None and ran.code == 0
+    says = f"{ran.stdout.decode(errors='replace').strip()} at {path}" if ran and ok else "worktrees and diffs need it"
     yield Finding(area="machine", name="git", ok=ok, says=says, fix="install git")
 
 
@@ -62,10 +62,10 @@ def state(offline: bool) -> Iterator[Finding]:
     except (TreadleError, OSError) as error:
         fix = "set TREADLE_HOME to a directory that you can write to"
         yield Finding(area="state", name="directory", ok=False, says=str(error), needed=True, fix=fix)
-    yield from _kept_repositories()
+    yield from _leftover_repositories()
 
 
-def _kept_repositories() -> Iterator[Finding]:
+def _leftover_repositories() -> Iterator[Finding]:
     """Private repositories of sessions that were killed, or that ended in the middle of something."""
     from treadle.agent import leftovers
 
@@ -130,12 +130,12 @@ def models(offline: bool) -> Iterator[Finding]:
         fix = (error.hint or error.message) if chosen else CHOOSE
         yield Finding(area="models", name="chosen", ok=False, says=error.message, needed=bool(chosen), fix=fix)
     for name, vendor in VENDORS.items():
-        told = [variable for variable in (vendor.key, vendor.base) if variable and os.environ.get(variable)]
-        if told or (chosen or "").startswith(f"{name}:"):
-            yield _service(name, told, here.models, offline)
+        variables = [variable for variable in (vendor.key, vendor.base) if variable and os.environ.get(variable)]
+        if variables or (chosen or "").startswith(f"{name}:"):
+            yield _service(name, variables, here.models, offline)
 
 
-def _service(name: str, told: list[str], table: ModelSettings, offline: bool) -> Finding:
+def _service(name: str, variables: list[str], table: ModelSettings, offline: bool) -> Finding:
     """Where the service is, and whether it answers."""
     from treadle.agent.providers.names import endpoint
     from treadle.cli.choosing.offered import ask
@@ -144,13 +144,13 @@ def _service(name: str, told: list[str], table: ModelSettings, offline: bool) ->
         where = endpoint(name, os.environ, table).base_url
     except TreadleError as error:
         return Finding(area="models", name=name, ok=False, says=error.message, fix=error.hint or "")
-    says = f"{where}, {', '.join(told)} set" if told else where
+    says = f"{where}, {', '.join(variables)} set" if variables else where
     if offline:
         return Finding(area="models", name=name, ok=True, says=f"{says} (not contacted)")
     found = run_async(ask(name, table))
     if found is None or found.error is not None:
         why = found.error if found is not None else "nothing is set up for it"
-        fix = f"{name}: check {' and '.join(told) or 'that its server runs'}, then `treadle models {name}`"
+        fix = f"{name}: check {' and '.join(variables) or 'that its server runs'}, then `treadle models {name}`"
         return Finding(area="models", name=name, ok=False, says=f"{says}: {why}", fix=fix)
     return Finding(area="models", name=name, ok=True, says=f"{says}: {len(found.models)} models")
 

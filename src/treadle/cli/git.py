@@ -45,11 +45,11 @@ def list_(as_json: bool) -> None:
         click.echo("no session has left anything in its own repository")
     for left in found if not as_json else ():
         click.echo(f"{left.session}  {one_line(left.checkout)}")
-        for line in _said(left):
+        for line in _lines(left):
             click.echo(f"    {one_line(line)}")
 
 
-def _said(left: GitLeft) -> list[str]:
+def _lines(left: GitLeft) -> list[str]:
     found = [f"unfinished: {', '.join(left.unfinished)}"] if left.unfinished else []
     found += [f"files in conflict: {left.conflicts}"] if left.conflicts else []
     found += [f"branches and tags: {', '.join(left.branches)}"] if left.branches else []
@@ -81,8 +81,8 @@ def adopt(session: str | None, as_json: bool) -> None:
             for note in notes:
                 click.echo(one_line(note))
             name = left.record.session
-            kept = f"the rest of {name} is kept: try again, or treadle git drop {name}"
-            click.echo(f"all that {name} left is now in your repository" if whole else kept)
+            partly = f"the rest of {name} is kept: try again, or treadle git drop {name}"
+            click.echo(f"all that {name} left is now in your repository" if whole else partly)
     if as_json:
         show_json(done)
     if not all(one["whole"] for one in done):

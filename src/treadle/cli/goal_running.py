@@ -77,12 +77,12 @@ async def _begun(
 async def _followed(bus: Bus, name: str, *, quiet: bool) -> GoalRecord:
     from treadle.goals import commands
 
-    told = _GoalNews()
-    asking = asyncio.create_task(told.questions(bus, name)) if not quiet else None
+    news = _GoalNews()
+    asking = asyncio.create_task(news.questions(bus, name)) if not quiet else None
     try:
         async for record in commands.follow(bus, name):
             if not quiet:
-                told(record)
+                news(record)
         return record
     finally:
         if asking is not None:
@@ -398,10 +398,10 @@ def _shown(record: Any, as_json: bool) -> None:
 @json_option
 def say(name: str, text: str, as_json: bool) -> None:
     """Tell all agents of a goal something: those at work now, and those that begin later."""
-    told = with_goal(name, lambda bus, found: _commands().say(bus, found, text))
+    outcomes = with_goal(name, lambda bus, found: _commands().say(bus, found, text))
     if as_json:
-        return show_json(told)
-    for step, outcome in told.items():
+        return show_json(outcomes)
+    for step, outcome in outcomes.items():
         click.echo(f"{step}: {outcome}")
 
 

@@ -450,7 +450,7 @@ async def _recover(config: str | None, as_json: bool) -> int:
 
 @host.command("kept")
 @json_option
-def kept(as_json: bool) -> None:
+def list_finished_runs(as_json: bool) -> None:
     """List what is kept of finished runs: workspaces with work in them, patches, long event files."""
     found = retained_runs()
     if as_json:

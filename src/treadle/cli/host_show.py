@@ -101,17 +101,17 @@ def _show_order(more: dict[str, Any]) -> None:
         click.echo(printable(f"  task: {one_line(asked['task'])}"[:WIDTH]))
     if any((policy.get("rules") or {}).values()):
         best = " (best effort)" if policy.get("best_effort") else ""
-        click.echo(f"  policy: {_kept(policy)}{best}")
+        click.echo(f"  policy: {_enforcement(policy)}{best}")
 
 
-def _kept(policy: dict[str, Any]) -> str:
+def _enforcement(policy: dict[str, Any]) -> str:
     how = {"kernel": "kept by the kernel", "guard": "asked before each act", "observed": "judged by what was seen"}
     lists: dict[str, str] = policy.get("lists") or {}
     if len(set(lists.values())) < 2:
         return how.get(str(policy.get("enforced")), "not applied: it did not begin")
     parts = []
     for kind, text in how.items():
-        names = [name for name, kept in lists.items() if kept == kind]
+        names = [name for name, enforced in lists.items() if enforced == kind]
         parts += [f"{text}: {', '.join(names)}"] if names else []
     return "; ".join(parts)
 
@@ -149,9 +149,9 @@ def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:
         for conflict in applied["conflicts"]:
             click.echo(printable(f"    {conflict['path']}: {conflict['reason']}"))
     elif applied:
-        told = f"{len(applied['written'])} written, {len(applied['deleted'])} deleted"
+        counts = f"{len(applied['written'])} written, {len(applied['deleted'])} deleted"
         trees = [str(applied.get(name) or "unknown")[:12] for name in ("before", "after")]
-        click.echo(f"  applied to {place['source']}: {told}, tree {trees[0]} before, {trees[1]} after")
+        click.echo(f"  applied to {place['source']}: {counts}, tree {trees[0]} before, {trees[1]} after")
     if place.get("result_commit"):
         click.echo(f"  branch {place['branch']}: {place['result_commit'][:12]}")
     if place.get("kept"):
@@ -215,11 +215,11 @@ def show_probe(result: Probe) -> None:
         return
     identity = result.identity
     version = f" {identity.backend_version}" if identity and identity.backend_version else ""
-    said = f"{identity.id if identity else ''}{version}, {result.contract_version}, {result.milliseconds} ms"
-    click.echo(printable(f"ok  {result.name}: {said}"))
+    shown = f"{identity.id if identity else ''}{version}, {result.contract_version}, {result.milliseconds} ms"
+    click.echo(printable(f"ok  {result.name}: {shown}"))
     for capability, level in result.capabilities.items():
-        said = level if isinstance(level, str) else f"restricted: {level.restricted.reason}"
-        click.echo(printable(f"      {capability:32} {said}"))
+        shown = level if isinstance(level, str) else f"restricted: {level.restricted.reason}"
+        click.echo(printable(f"      {capability:32} {shown}"))
     for note in result.notes:
         click.echo(printable(f"      note: {note}"))
 

@@ -45,18 +45,18 @@ def init(yes: bool, as_json: bool) -> None:
     top = _top()
     asks = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     strange = bool(trust.fingerprint(top)[1]) and not trust.is_trusted(top)
-    said = [_settle(proposal, write, yes, asks, as_json) for proposal, write in _proposals(top)]
-    if not strange and any(proposal.done for proposal in said):
+    proposals = [_settle(proposal, write, yes, asks, as_json) for proposal, write in _proposals(top)]
+    if not strange and any(proposal.done for proposal in proposals):
         trust.trust(top)  # all that there is to trust is what was just written, or was trusted before
     if as_json:
-        show_json(said)
+        show_json(proposals)
         return
-    if not said:
+    if not proposals:
         there = os.path.exists(os.path.join(top, SETTINGS))
         rest = f" and {SETTINGS} are" if there else " is"
         unknown = "" if there else f" No command that tests this project was found, so no {SETTINGS} is proposed."
         click.echo(f"Nothing to do: AGENTS.md{rest} here already.{unknown}")
-    elif not any(proposal.done for proposal in said):
+    elif not any(proposal.done for proposal in proposals):
         click.echo("Nothing was written." + ("" if asks or yes else " `treadle init --yes` writes all of it."))
     else:
         more = " Look at the project's other settings, then: treadle trust" if strange else ""

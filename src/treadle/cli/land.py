@@ -225,10 +225,10 @@ def explain(order: str, as_json: bool) -> None:
 
         return await explaining.explained(bus, found)
 
-    told = with_order(order, work)
+    explained = with_order(order, work)
     if as_json:
-        return show_json(told)
-    for each in told or [{"lines": ["it is in no train: `treadle land ORDER` lands it"]}]:
+        return show_json(explained)
+    for each in explained or [{"lines": ["it is in no train: `treadle land ORDER` lands it"]}]:
         for line in each["lines"]:
             click.echo(line)
 

@@ -69,12 +69,12 @@ class TypedLines:
             return
         while not self._ended and select.select([0], [], [], 0)[0]:
             try:
-                said = os.read(0, 65536)
+                data = os.read(0, 65536)
             except OSError:  # the terminal is gone
-                said = b""
-            self._ended = not said
+                data = b""
+            self._ended = not data
             # Enter arrives as CR in what was typed before the line editor restored the terminal.
-            *lines, self._begun = (self._begun + said.decode(errors="replace")).replace("\r", "\n").split("\n")
+            *lines, self._begun = (self._begun + data.decode(errors="replace")).replace("\r", "\n").split("\n")
             self._ahead += lines
 
     def close(self) -> None:

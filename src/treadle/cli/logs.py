@@ -20,7 +20,7 @@ class JsonLines(logging.Formatter):
         self._redactor = Redactor()
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        fields = {
             "ts": timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -29,10 +29,10 @@ class JsonLines(logging.Formatter):
         }
         for name in ("session", "turn", "run"):
             if hasattr(record, name):
-                said[name] = getattr(record, name)
+                fields[name] = getattr(record, name)
         if record.exc_info:
-            said["traceback"] = self.formatException(record.exc_info)
-        return self._redactor.text(msgspec.json.encode(said).decode(errors="replace"))
+            fields["traceback"] = self.formatException(record.exc_info)
+        return self._redactor.text(msgspec.json.encode(fields).decode(errors="replace"))
 
 
 def set_up(wanted: str | None = None) -> None:

@@ -89,11 +89,11 @@ def refresh(as_json: bool) -> None:
     They come from OpenRouter's public list, which needs no key (OPENROUTER_BASE_URL names another address). Prices of
     your own settings go before both.
     """
-    kept = run_async(_refresh())
+    refreshed = run_async(_refresh())
     if as_json:
-        show_json(kept)
+        show_json(refreshed)
     else:
-        click.echo(f"{len(kept.models)} models as of {kept.at}, in {refreshed_file()}")
+        click.echo(f"{len(refreshed.models)} models as of {refreshed.at}, in {refreshed_file()}")
 
 
 async def _refresh() -> Refreshed:
@@ -108,9 +108,9 @@ async def _refresh() -> Refreshed:
         raise ProviderError(f"{base} sent a list of models that is not one: {error}", provider="openrouter") from None
     finally:
         await provider.aclose()
-    kept = Refreshed(at=date.today().isoformat(), source=base, models=found)
-    keep(kept)
-    return kept
+    refreshed = Refreshed(at=date.today().isoformat(), source=base, models=found)
+    keep(refreshed)
+    return refreshed
 
 
 @models.command("pull")

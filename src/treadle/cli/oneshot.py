@@ -173,7 +173,7 @@ async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
         runner = _runner(run, session, stream, wire)
         work, interrupt = _work(run, session, runner, stream, early)
         broken = BROKEN_PIPE if flags.strict_exit else 1
-        return await _until_done(_told(work, runner, flags.last_message), interrupt, stream, broken)
+        return await _until_done(_reported(work, runner, flags.last_message), interrupt, stream, broken)
     finally:
         if permissions is not None:
             permissions.cancel()  # what is still asked needs no answer, and a host that answers is no longer read
@@ -331,7 +331,7 @@ async def _tell_warnings(events: EventReader) -> None:
                 _note(f"{event.error.message}; trying again in {event.delay_ms / 1000:.1f} s (try {event.attempt + 1})")
 
 
-async def _told(work: Coroutine[Any, Any, int], runner: OneShot, last_message: str | None) -> int:
+async def _reported(work: Coroutine[Any, Any, int], runner: OneShot, last_message: str | None) -> int:
     """Run the work, then write the answer where it is wanted, and name the tasks that end with the session."""
     code = await work
     if last_message is not None:

@@ -108,15 +108,15 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def chosen(self) -> bool:
         """Whether the person has said, now or earlier, which agent or model to use."""
         going_on = self.continue_last or self.resume is not None
-        said = self.agent != "native" or self.model or self.theirs().model or going_on
-        return bool(said or self.settings().model)
+        named = self.agent != "native" or self.model or self.theirs().model or going_on
+        return bool(named or self.settings().model)
 
     def unasked(self) -> str:
         """What to say when a settings file of Claude Code allows everything; empty when none does."""
         if self.dangerously_skip_permissions or self.permission_mode or self.theirs().mode:
             return ""
         loaded = self.loaded()
-        where = loaded.said_in.get("permission_mode", "")
+        where = loaded.origins.get("permission_mode", "")
         if loaded.settings.mode != "yolo" or not where.endswith(".json"):  # in ours it was said to us
             return ""
         return f"everything is allowed without a question: {where} says so (--permission-mode MODE overrides it)"

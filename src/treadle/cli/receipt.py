@@ -57,7 +57,7 @@ def list_receipts(
     as_json: bool,
 ) -> None:
     """List receipts, the oldest first."""
-    kept = open_store(store)
+    stored = open_store(store)
     wanted = Wanted(
         agent=agent,
         outcome=outcome,
@@ -65,7 +65,7 @@ def list_receipts(
         repository=os.path.realpath(repository) if repository else None,
         task=task,
     )
-    rows = [row for row in (row_of(kept, link) for link in kept.links()) if wanted.fits(row)]
+    rows = [row for row in (row_of(stored, link) for link in stored.links()) if wanted.fits(row)]
     if as_json:
         show_json(rows)
         return
@@ -80,12 +80,12 @@ def list_receipts(
 @json_option
 def show(file: str, store: str | None, as_json: bool) -> None:
     """Show a receipt."""
-    kept = open_store(store)
-    found = _read(file, kept)
+    stored = open_store(store)
+    found = _read(file, stored)
     if as_json:
         click.echo(receipts.encode(found))
     else:
-        show_receipt(found, find_path(file, kept))
+        show_receipt(found, find_path(file, stored))
 
 
 @receipt.command("order")
@@ -93,8 +93,8 @@ def show(file: str, store: str | None, as_json: bool) -> None:
 @store_option
 def order(file: str, store: str | None) -> None:
     """Print the order that a run was given, without its secrets."""
-    kept = open_store(store)
-    path = kept.order_path(_read(file, kept).meta.work_order_id)
+    stored = open_store(store)
+    path = stored.order_path(_read(file, stored).meta.work_order_id)
     text = read_if_there(path)
     if text is None:
         raise NotFound("the order of this run is not kept", hint=f"it would be {path}")
@@ -109,8 +109,8 @@ def order(file: str, store: str | None) -> None:
 @json_option
 def diff(a: str, b: str, asked: bool, store: str | None, as_json: bool) -> None:
     """Say in what two receipts differ. Exits with 1 when they do."""
-    kept = open_store(store)
-    one, other = (msgspec.json.decode(receipts.encode(_read(name, kept))) for name in (a, b))
+    stored = open_store(store)
+    one, other = (msgspec.json.decode(receipts.encode(_read(name, stored))) for name in (a, b))
     if asked:
         one, other = _asked(one), _asked(other)
     found = list(_differences(one, other, ""))

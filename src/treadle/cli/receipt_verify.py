@@ -94,11 +94,11 @@ def verify(
         raise click.UsageError("give either --key or --trusted")
     keys = trusted_keys(key, trusted)
     wanted = expecting.known({**_policy(policy), **expecting.parse(expect)})
-    kept = open_store(store)
+    stored = open_store(store)
     if file is None:
-        made = _verify_chain(kept, keys, expect_last)
+        made = _verify_chain(stored, keys, expect_last)
     else:
-        made = _verify_file(find_path(file, kept), file, keys, as_abp)
+        made = _verify_file(find_path(file, stored), file, keys, as_abp)
         for name, value in wanted.items():
             problem = expecting.unmet(name, value, made.facts)
             made.add(name, *([problem] if problem else []))
@@ -112,8 +112,8 @@ def _show(made: ReceiptCheck, as_json: bool) -> None:
     problems = [text for found in made.checks.values() for text in found]
     if as_json:
         about = {name: found for name, found in made.checks.items() if found}
-        told = {"checked": made.checked, "valid": not problems, "problems": problems, "notes": made.notes}
-        show_json({**told, "wrong": about, "facts": made.facts, "signed_by": made.signed_by, "code": made.exit_code})
+        summary = {"checked": made.checked, "valid": not problems, "problems": problems, "notes": made.notes}
+        show_json({**summary, "wrong": about, "facts": made.facts, "signed_by": made.signed_by, "code": made.exit_code})
         return
     for line in (*problems, *(f"note: {note}" for note in made.notes)):
         click.echo(printable(line))
@@ -133,11 +133,11 @@ def _policy(path: str | None) -> dict[str, str]:
     return {name: words[value] if isinstance(value, bool) else str(value) for name, value in found.items()} | lists
 
 
-def _verify_chain(kept: ReceiptStore, keys: TrustedKeys | None, expect_last: str | None) -> ReceiptCheck:
-    if not os.path.isdir(kept.directory):
-        raise NotFound(f"there are no receipts in {kept.directory}")
-    made = ReceiptCheck(checked=f"{len(kept)} receipts in {kept.directory}")
-    for found in kept.check(trusted=keys, expect_last=expect_last):
+def _verify_chain(stored: ReceiptStore, keys: TrustedKeys | None, expect_last: str | None) -> ReceiptCheck:
+    if not os.path.isdir(stored.directory):
+        raise NotFound(f"there are no receipts in {stored.directory}")
+    made = ReceiptCheck(checked=f"{len(stored)} receipts in {stored.directory}")
+    for found in stored.check(trusted=keys, expect_last=expect_last):
         kind = "signature" if found.kind in ("unsigned", "bad_signature") else "content"
         made.add(kind, f"{found.run_id or 'chain'}: {found.kind}: {found.message}")
     return made
@@ -156,7 +156,7 @@ def _verify_file(path: str, name: str, keys: TrustedKeys | None, as_abp: bool) -
         raise ConfigError(f"{path} is not a receipt: {error}") from error
     made.notes += map(str, notes)
     _verify_content(found, made)
-    made.add("content", *_said_twice(data))
+    made.add("content", *_repeated(data))
     if keys is None:
         made.notes.append("it was not asked whose it is: name the keys that count with --key or --trusted")
     made.add("signature", *(f"{kind}: {message}" for kind, message in signature_problems(found, keys)))
@@ -166,7 +166,7 @@ def _verify_file(path: str, name: str, keys: TrustedKeys | None, as_abp: bool) -
     return made
 
 
-def _said_twice(data: bytes) -> Iterator[str]:
+def _repeated(data: bytes) -> Iterator[str]:
     try:
         name = repeated_name(data)
     except (ValueError, RecursionError) as error:
@@ -217,7 +217,7 @@ def _verify_envelopes(envelopes: list[Any], keys: TrustedKeys | None, made: Rece
     for at, found in enumerate(envelopes, 1):
         try:
             statement, signed, signatures = unwrapped(found)
-            made.add("content", *_said_twice(base64.b64decode(found.get("dsseEnvelope", found)["payload"])))
+            made.add("content", *_repeated(base64.b64decode(found.get("dsseEnvelope", found)["payload"])))
         except (ValueError, msgspec.MsgspecError) as error:
             made.add("content", f"envelope {at}: {error}")
             continue

@@ -22,12 +22,12 @@ class Reporter:
     def __init__(self, out: TextIO | None = None, env: Mapping[str, str] = os.environ) -> None:
         self._out = out or sys.stdout
         self._heard = STATE_FILE_VARIABLE in env and self._out.isatty()
-        self._said = ""
+        self._last = ""
 
     def say(self, state: str, *, kind: str = "", message: str = "") -> None:
         report = compose(state, app="treadle", kind=kind, message=message[:MESSAGE_MAX])
-        if report != self._said:
-            self._said = report
+        if report != self._last:
+            self._last = report
             self._write()
 
     def asked(self, asked: Asked) -> None:
@@ -54,10 +54,10 @@ class Reporter:
         """Report again: work that shows nothing for a long time is still work."""
         while True:
             await asyncio.sleep(PAUSE)
-            if self._said.startswith("state=working"):
+            if self._last.startswith("state=working"):
                 self._write()
 
     def _write(self) -> None:
         if self._heard:
-            self._out.write(f"\x1b]7501;{self._said}\x1b\\")
+            self._out.write(f"\x1b]7501;{self._last}\x1b\\")
             self._out.flush()

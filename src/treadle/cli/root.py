@@ -260,9 +260,9 @@ def _wants_json(arguments: list[str]) -> bool:
     words = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if not words or words[0] in COMMANDS or PRINT.isdisjoint(words):
         return False
-    told = [word.partition("=")[2] for word in words if word.startswith("--output-format=")]
-    told += [after for word, after in zip(words, words[1:], strict=False) if word == "--output-format"]
-    return bool(told) and told[-1] in ("json", "stream-json")
+    formats = [word.partition("=")[2] for word in words if word.startswith("--output-format=")]
+    formats += [after for word, after in zip(words, words[1:], strict=False) if word == "--output-format"]
+    return bool(formats) and formats[-1] in ("json", "stream-json")
 
 
 def _show_failure(error: TreadleError | OSError) -> None:

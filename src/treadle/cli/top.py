@@ -42,9 +42,9 @@ def top(once: bool, as_json: bool) -> None:
         return
     if os.environ.get("TERM", "dumb") == "dumb":
         raise ConfigError("this terminal cannot be drawn on", hint="treadle top --once")
-    chosen, said = "", ""
-    while attachment := with_bus(partial(_watch, chosen=chosen, said=said)):
-        chosen, said = attachment[0], _attach(*attachment)
+    chosen, problem = "", ""
+    while attachment := with_bus(partial(_watch, chosen=chosen, problem=problem)):
+        chosen, problem = attachment[0], _attach(*attachment)
 
 
 def _attach(name: str, what: Literal["agent", "shell"]) -> str:
@@ -78,7 +78,7 @@ Attachment: TypeAlias = tuple[str, Literal["agent", "shell"]]
 """An order, and what to show of it: its terminal (`agent`) or a `shell`."""
 
 
-async def _watch(bus: Any, chosen: str, said: str) -> Attachment | None:
+async def _watch(bus: Any, chosen: str, problem: str) -> Attachment | None:
     import curses
 
     screen = curses.initscr()
@@ -91,7 +91,7 @@ async def _watch(bus: Any, chosen: str, said: str) -> Attachment | None:
             curses.curs_set(0)
         except curses.error:
             pass  # a terminal whose cursor cannot be hidden
-        return await _loop(bus, screen, chosen, said)
+        return await _loop(bus, screen, chosen, problem)
     finally:
         curses.nocbreak()
         screen.keypad(False)
@@ -99,7 +99,7 @@ async def _watch(bus: Any, chosen: str, said: str) -> Attachment | None:
         curses.endwin()
 
 
-async def _loop(bus: Any, screen: Any, chosen: str, said: str) -> Attachment | None:
+async def _loop(bus: Any, screen: Any, chosen: str, problem: str) -> Attachment | None:
     from treadle.errors import TreadleError
     from treadle.fleet import client
     from treadle.fleet import glance as glances
@@ -111,11 +111,11 @@ async def _loop(bus: Any, screen: Any, chosen: str, said: str) -> Attachment | N
             try:
                 glance = await glances.look(bus)
             except TreadleError as error:
-                said = error.message
+                problem = error.message
             due = loop.time() + EVERY
         ids = [name for _, name in lines(glance, 200) if name]
         chosen = chosen if chosen in ids else (ids[0] if ids else "")
-        _draw(screen, glance, chosen, said)
+        _draw(screen, glance, chosen, problem)
         key = screen.getch()
         if key in (ord("q"), 27):
             return None
@@ -125,7 +125,7 @@ async def _loop(bus: Any, screen: Any, chosen: str, said: str) -> Attachment | N
             step = 1 if key in (ord("j"), 258) else -1
             chosen = ids[max(0, min(len(ids) - 1, ids.index(chosen) + step))]
         elif key > 0 and chosen:
-            said = await _act(bus, screen, glance, chosen, chr(key) if key < 128 else "")
+            problem = await _act(bus, screen, glance, chosen, chr(key) if key < 128 else "")
             due = 0.0
         else:
             await asyncio.sleep(0.05)
@@ -174,7 +174,7 @@ def _typed(screen: Any, question: str) -> str:
     return found.decode("utf-8", "replace").strip()
 
 
-def _draw(screen: Any, glance: Any, chosen: str, said: str) -> None:
+def _draw(screen: Any, glance: Any, chosen: str, problem: str) -> None:
     import curses
 
     from treadle.cli.render import one_line
@@ -189,7 +189,7 @@ def _draw(screen: Any, glance: Any, chosen: str, said: str) -> None:
         for number, (text, name) in enumerate(shown[first : first + rows - 3], 2):
             look = curses.A_REVERSE if name and name == chosen else curses.A_BOLD if not name else curses.A_NORMAL
             screen.addnstr(number, 0, text, cols - 1, look)
-        screen.addnstr(rows - 1, 0, one_line(said) or KEYS, cols - 1)
+        screen.addnstr(rows - 1, 0, one_line(problem) or KEYS, cols - 1)
     except curses.error:
         pass  # the terminal is too small to draw on
     screen.refresh()

@@ -8,8 +8,8 @@ import os
 from hashlib import sha256
 
 from treadle.coordination import origin
+from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.planning import Planning, read_text, seconds_of, timestamp, write_text
-from treadle.coordination.seats import Seats
 from treadle.errors import Denied
 from treadle.io.paths import private_dir, state_dir
 
@@ -37,7 +37,7 @@ def in_session(planning: Planning) -> bool:
     keys = origin.session_keys(os.environ)
     if keys or origin.given_process(os.environ):
         return True
-    return Seats(planning, "").recognise([], origin.ancestors()) is not None
+    return IdentityBindings(planning, "").recognise([], origin.ancestors()) is not None
 
 
 def _spend(planning: Planning, code: str) -> bool:

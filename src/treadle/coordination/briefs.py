@@ -45,20 +45,20 @@ def build(
     rest = ""
     if budget is not None:
         closure, rest = within(closure, split_ids(capsules), budget)
-    told = [compact(name, text) for name, text in closure.items()]
-    brief = _layout(task, spec, values, [*told, *filter(None, [rest])], invariants)
+    shown = [compact(name, text) for name, text in closure.items()]
+    brief = _layout(task, spec, values, [*shown, *filter(None, [rest])], invariants)
     planning.note("brief", "build", detail)
     return brief
 
 
-def _layout(task: str, spec: str, values: dict[str, str | None], told: list[str], invariants: str) -> str:
+def _layout(task: str, spec: str, values: dict[str, str | None], shown: list[str], invariants: str) -> str:
     parts = [f"=== DELTA BRIEF — task {task} ===\n# Ask for what is not here by its id.\n"]
     parts.append(f"TASK SPEC:\n{indented(spec)}")
     if values:
         rows = "\n".join(f"{name} = {UNRESOLVED if value is None else value}" for name, value in values.items())
         parts.append(f"SYMBOLS (referenced only):\n{indented(rows)}")
-    if told:
-        parts.append("CONTEXT CAPSULES (oldest first):\n" + indented("\n".join(told)))
+    if shown:
+        parts.append("CONTEXT CAPSULES (oldest first):\n" + indented("\n".join(shown)))
     if invariants:
         parts.append(f"INVARIANTS REF: {invariants}\n")
     return "\n".join(parts) + "\n"
@@ -100,8 +100,8 @@ def headings(markdown: str) -> list[tuple[str, int, int]]:
         head, _, title = line.partition(" ")
         if fenced or not title or set(head) != {"#"} or len(head) > 6:
             continue
-        kept = (char for char in title.strip(" #").lower() if char.isalnum() or char in " -_")
-        slug = "".join(kept).replace(" ", "-")
+        letters = (char for char in title.strip(" #").lower() if char.isalnum() or char in " -_")
+        slug = "".join(letters).replace(" ", "-")
         number = found.get(slug, -1) + 1
         found[slug] = number
         if number:

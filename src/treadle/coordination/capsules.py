@@ -28,7 +28,7 @@ class Capsules:
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
         self.directory = planning.path("protocol", "capsules")
-        self.copies = planning.kept_path("protocol", "capsules")
+        self.copies = planning.copy_path("protocol", "capsules")
 
     def write(
         self, name: str, what: str, where: str = "", decision: str = "", gotcha: str = "", depends: str = ""

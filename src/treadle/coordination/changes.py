@@ -91,8 +91,8 @@ def made_in(project: str, listed: bytes, env: Mapping[str, str] | None = None) -
     if not listed:
         return
     form = f"--format=%H%x00%(trailers:key={TRAILER},valueonly)%x00"
-    told = read(project, "log", "--no-show-signature", "--no-walk=unsorted", "--stdin", form, stdin=listed, env=env)
-    fields = told.decode(errors="replace").split("\0")
+    log = read(project, "log", "--no-show-signature", "--no-walk=unsorted", "--stdin", form, stdin=listed, env=env)
+    fields = log.decode(errors="replace").split("\0")
     signers = {commit.strip(): signer.strip() for commit, signer in zip(fields[::2], fields[1::2], strict=False)}
     changed: dict[str, list[str]] = {commit: [] for commit in signers}
     commit, head = "", ""
@@ -122,7 +122,7 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
         for name in changed
         if not name.startswith(common)
     )
-    return claims.held_by_others(claims.seats.family(haid), surfaces)
+    return claims.held_by_others(claims.bindings.family(haid), surfaces)
 
 
 def check_commits(claims: Claims, haid: str, made: Iterable[Made]) -> list[Overlap]:

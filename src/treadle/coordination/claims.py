@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
+from treadle.coordination.bindings import IdentityBindings, file_name
 from treadle.coordination.catalog import ENDING, FEW, SETTLED_SECONDS, Catalog, CatalogEntry, CatalogRows
 from treadle.coordination.claim import DEFAULT_TTL_MINUTES as DEFAULT_TTL_MINUTES
 from treadle.coordination.claim import MAX_TTL_MINUTES as MAX_TTL_MINUTES
@@ -23,7 +24,6 @@ from treadle.coordination.claim import Released as Released
 from treadle.coordination.identity import Agents, human_of
 from treadle.coordination.leases import Leases
 from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
-from treadle.coordination.seats import Seats, file_name
 from treadle.coordination.surfaces import Surface, matches_any, resolved
 from treadle.coordination.waits import Waits
 from treadle.errors import ConfigError, Denied, NotFound, TreadleError
@@ -56,7 +56,7 @@ class Claims:
         self.directory = planning.claims
         self.catalog = Catalog(planning.live_path("claims.index"), self.directory, self._entry)
         self.agents = Agents(planning)
-        self.seats = Seats(planning, "")
+        self.bindings = IdentityBindings(planning, "")
         self.waits = Waits(planning)
         self.leases = Leases(planning, self.top)
 
@@ -98,8 +98,8 @@ class Claims:
     def _check_free(self, haid: str, wanted: list[Surface], task: str, shared: bool, *, reaped: bool = False) -> bool:
         """Raises Collision. False if the claim of a living holder has to be renewed first, which `reaped` has done."""
         found = self.overlaps(haid, wanted, shared=shared, most=MOST_SHOWN)
-        if not found and not shared and self.seats.of(haid) is not None:  # a person's claim is stronger than a lease
-            found, reaped = self.leases.overlaps(self.seats.family(haid), wanted, None), True
+        if not found and not shared and self.bindings.of(haid) is not None:  # a person's claim is stronger than a lease
+            found, reaped = self.leases.overlaps(self.bindings.family(haid), wanted, None), True
         if not found:
             return True
         now = self.planning.clock()
@@ -252,14 +252,14 @@ class Claims:
         if found is None:
             return [self._shown(claim)[as_json] for claim in self.active()]
         shown, over = found
-        unsure = {*(self.seats.names() & shown.keys()), *over}
+        unsure = {*(self.bindings.names() & shown.keys()), *over}
         for name in unsure:
             claim = self._load(os.path.join(self.directory, name))
             shown[name] = self._shown(claim)[as_json] if claim is not None and self.is_active(claim) else ""
         return [shown[name] for name in sorted(shown) if shown[name]] if unsure else list(shown.values())
 
     def _shown(self, claim: Claim) -> tuple[str, str]:
-        return claim.listed(self.seats.gone_since(claim.haid)), dumps(claim.as_json(), 2)
+        return claim.listed(self.bindings.gone_since(claim.haid)), dumps(claim.as_json(), 2)
 
     def of(self, haid: str) -> Claim | None:
         """The active claim of an identity."""
@@ -272,7 +272,7 @@ class Claims:
 
     def is_active(self, claim: Claim) -> bool:
         """Whether it is still valid: until it expires, and beyond that while its holder's session is alive."""
-        return self.planning.clock() < claim.ends or self.seats.living(claim.haid)
+        return self.planning.clock() < claim.ends or self.bindings.living(claim.haid)
 
     def unseen(self) -> list[str]:
         """Why others' claims cannot be seen, or not all of them; empty when they can."""
@@ -321,7 +321,7 @@ class Claims:
 
     def met(self, overlaps: list[Overlap]) -> list[Overlap]:
         """The same overlaps, each with since when its holder has been gone."""
-        gone = {haid: self.seats.gone_since(haid) for haid in {overlap.claim.haid for overlap in overlaps}}
+        gone = {haid: self.bindings.gone_since(haid) for haid in {overlap.claim.haid for overlap in overlaps}}
         for overlap in overlaps:
             overlap.gone = gone[overlap.claim.haid]
         return overlaps
@@ -359,7 +359,7 @@ class Claims:
         """What this identity has waited for and could take now."""
         mine = next((wait for wait in self.waits.all() if wait["haid"] == haid), None)
         surfaces = [Surface(text, self.top) for text in mine["surfaces"]] if mine else []
-        own = self.seats.family(haid)
+        own = self.bindings.family(haid)
         if mine is None or self.held_by_others(own, surfaces) or self.leases.overlaps(own, surfaces, None):
             return []
         return [str(text) for text in mine["surfaces"]]

@@ -31,7 +31,7 @@ class CommandJudge:
         self._process = process
         self._claims = claims
         self._haid = haid
-        self._own = claims.seats.family(haid)
+        self._own = claims.bindings.family(haid)
         self._cwd = cwd
         self._staged = staged
         self._added: list[str] = []

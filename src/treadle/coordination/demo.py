@@ -145,8 +145,8 @@ def _in_full(plan: str, before: dict[str, str], measured: int, wave: Wave, besid
     )
     saved = CACHED * (spawns - 1)
     begins = estimate(wave.shared)
-    told = beside + spawns * begins + sum(map(estimate, wave.own.values()))
-    base, full = round(base - saved * shared), round(told - saved * begins)
+    given = beside + spawns * begins + sum(map(estimate, wave.own.values()))
+    base, full = round(base - saved * shared), round(given - saved * begins)
     yield (
         f"where a prompt's beginning is cached, at a tenth of the price, and briefs begin alike: {base} -> {full}"
         f" tokens' worth ({signed(change_percent(base, full))}%)"

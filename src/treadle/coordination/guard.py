@@ -83,7 +83,7 @@ class Guarded:
         return self.claims.held_by_others(self._own(), self._surfaces(paths))
 
     def _own(self) -> set[str]:
-        return self.claims.seats.family(self.haid)
+        return self.claims.bindings.family(self.haid)
 
     def _lease(self, paths: Sequence[str]) -> list[Overlap]:
         """Take leases for what is about to be written; returns what other agents are writing of it."""
@@ -123,7 +123,7 @@ class Guarded:
 
     def _shared_files(self) -> set[str]:
         """The files of which we hold a symbol: others' symbols in them do not keep us out."""
-        held = [claim for haid in self.claims.seats.family(self.haid) if (claim := self.claims.of(haid))]
+        held = [claim for haid in self.claims.bindings.family(self.haid) if (claim := self.claims.of(haid))]
         return {os.path.join(self.top, one.pattern) for claim in held for one in claim.surfaces if one.symbol}
 
     def _lately(self) -> list[Claim]:
@@ -162,7 +162,7 @@ class Guarded:
             )
 
     def _others(self) -> list[Claim]:
-        own = self.claims.seats.family(self.haid)
+        own = self.claims.bindings.family(self.haid)
         return [claim for claim in self.claims.active() if claim.haid not in own]
 
     def _surfaces(self, paths: tuple[str, ...]) -> list[Surface]:

@@ -72,14 +72,14 @@ def _covers(pattern: str, start: str) -> bool:
 
 
 def _outermost(found: dict[str, str]) -> dict[str, str]:
-    kept: dict[str, str] = {}
+    outermost: dict[str, str] = {}
     for path in sorted(found, key=lambda path: path.count("/")):
         parent = os.path.dirname(path)
-        while parent not in kept and parent != "/":
+        while parent not in outermost and parent != "/":
             parent = os.path.dirname(parent)
-        if parent not in kept:
-            kept[path] = found[path]
-    return kept
+        if parent not in outermost:
+            outermost[path] = found[path]
+    return outermost
 
 
 def _is_under(path: str, places: Iterable[str]) -> bool:

@@ -18,7 +18,7 @@ from treadle.errors import ConfigError, Denied
 from treadle.io.files import move, write_atomic
 
 BYPASS = "HEIMDALL_GUARD_BYPASS"
-_KEPT = ".before-heimdall"
+_BACKUP = ".before-heimdall"
 _SETTING = "core.hooksPath"
 _BEFORE = "heimdall.hooksPath"
 """The setting that remembers the previous hooks directory; `=` when nothing was set for this repository."""
@@ -70,9 +70,9 @@ def _beside(directory: str, mode: str, hooks: Iterable[str] = HOOKS, more: str =
         if is_legacy(path):
             path += LEGACY
         if os.path.lexists(path) and not is_ours(path):
-            if os.path.lexists(path + _KEPT) and hook_text(path + _KEPT) != hook_text(path):
-                raise ConfigError(f"{path} and {path}{_KEPT} both exist", hint="put them together by hand first")
-            move(path, path + _KEPT)
+            if os.path.lexists(path + _BACKUP) and hook_text(path + _BACKUP) != hook_text(path):
+                raise ConfigError(f"{path} and {path}{_BACKUP} both exist", hint="put them together by hand first")
+            move(path, path + _BACKUP)
         write_atomic(path, _script(hook, mode, more=more).encode(), 0o755)
         written.append(path)
     return written
@@ -87,8 +87,8 @@ def uninstall(project: str) -> list[str]:
             for path in (os.path.join(directory, hook), os.path.join(directory, hook + LEGACY)):
                 if is_ours(path):
                     os.unlink(path)
-                    if os.path.lexists(path + _KEPT):
-                        move(path + _KEPT, path)
+                    if os.path.lexists(path + _BACKUP):
+                        move(path + _BACKUP, path)
                     removed += [path] if hook in (*HOOKS, SERVER_HOOK) else []
     try:
         os.rmdir(_own_directory(found))
@@ -170,7 +170,7 @@ def judge(claims: Claims, hook: str, haid: str, mode: str, made: Iterable[change
 def _is_own_role(claims: Claims, haid: str, overlap: Overlap) -> bool:
     """Whether a person meets what they hold under a role of theirs, and not what a session of an agent holds."""
     holder = overlap.claim.haid
-    if holder == haid or root_of(holder) != haid or claims.seats.of(holder) is not None:
+    if holder == haid or root_of(holder) != haid or claims.bindings.of(holder) is not None:
         return False
     from treadle.coordination import allowing
 
@@ -232,7 +232,7 @@ fi
 """
 
 
-def _script(hook: str, mode: str, before: str = f'"$0{_KEPT}"', more: str = "") -> str:
+def _script(hook: str, mode: str, before: str = f'"$0{_BACKUP}"', more: str = "") -> str:
     """`more`: arguments, quoted."""
     import shlex
 

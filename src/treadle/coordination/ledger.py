@@ -46,7 +46,7 @@ class LedgerTotals:
         return sum(tokens for tokens, _ in self.roles.values())
 
 
-class KeptTotals:
+class SavedTotals:
     """The totals of a ledger's first lines, kept on disk. They are valid while that many bytes have this checksum."""
 
     def __init__(self, path: str) -> None:
@@ -57,13 +57,13 @@ class KeptTotals:
 
     def load(self) -> None:
         try:
-            kept = loads(read_text(self._path) or "{}")
-            self.length, self.checksum = int(kept["length"]), int(kept["crc32"])
+            stored = loads(read_text(self._path) or "{}")
+            self.length, self.checksum = int(stored["length"]), int(stored["crc32"])
             self.totals.roles = {
-                str(role): [int(tokens), int(count)] for role, (tokens, count) in kept["roles"].items()
+                str(role): [int(tokens), int(count)] for role, (tokens, count) in stored["roles"].items()
             }
-            self.totals.sources = {str(source): int(tokens) for source, tokens in kept["sources"].items()}
-            self.totals.unreadable = int(kept["unreadable"])
+            self.totals.sources = {str(source): int(tokens) for source, tokens in stored["sources"].items()}
+            self.totals.unreadable = int(stored["unreadable"])
         except (ValueError, KeyError, TypeError, AttributeError, StorageError):
             self.forget()
 
@@ -72,9 +72,9 @@ class KeptTotals:
 
     def save(self) -> None:
         totals = self.totals
-        kept = {"length": self.length, "crc32": self.checksum, "roles": totals.roles, "sources": totals.sources}
+        stored = {"length": self.length, "crc32": self.checksum, "roles": totals.roles, "sources": totals.sources}
         try:
-            write_text(self._path, dumps({**kept, "unreadable": totals.unreadable}) + "\n")
+            write_text(self._path, dumps({**stored, "unreadable": totals.unreadable}) + "\n")
         except StorageError:
             pass  # read-only: all lines are counted each time
 
@@ -151,23 +151,23 @@ class Ledger:
         """The totals of all lines: the saved ones plus what came since."""
         from zlib import crc32
 
-        kept = KeptTotals(self.planning.live_path("ledger.totals"))
-        kept.load()
-        seen, left = 0, kept.length
+        saved = SavedTotals(self.planning.live_path("ledger.totals"))
+        saved.load()
+        seen, left = 0, saved.length
         while block := file.read(min(_BLOCK, left)):
             seen, left = crc32(block, seen), left - len(block)
-        if left or seen != kept.checksum:  # someone changed the earlier lines
-            kept.forget()
+        if left or seen != saved.checksum:  # someone changed the earlier lines
+            saved.forget()
             file.seek(0)
-        before = kept.length
+        before = saved.length
         for lines in _blocks(file):
-            _add(lines, kept.totals, "")
+            _add(lines, saved.totals, "")
             if not lines.endswith(b"\n"):
-                return kept.totals  # an unfinished last line, being written or torn by a kill, is not counted
-            kept.length, kept.checksum = kept.length + len(lines), crc32(lines, kept.checksum)
-        if kept.length - before > self.small:
-            kept.save()
-        return kept.totals
+                return saved.totals  # an unfinished last line, being written or torn by a kill, is not counted
+            saved.length, saved.checksum = saved.length + len(lines), crc32(lines, saved.checksum)
+        if saved.length - before > self.small:
+            saved.save()
+        return saved.totals
 
 
 def whole(tokens: str | int) -> int:

@@ -3,12 +3,12 @@
 import os
 
 from treadle.coordination import repository, tools
+from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.claims import Claims
 from treadle.coordination.identity import Agents, checked, current, slug
 from treadle.coordination.origin import known_client
 from treadle.coordination.planning import Planning
 from treadle.coordination.resources import Resources
-from treadle.coordination.seats import Seats
 from treadle.errors import StorageError, TreadleError
 from treadle.light import Any
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
@@ -60,7 +60,7 @@ class Server:
         self.version = EXTENDED_VERSION if extended else VERSION
         self.client = "mcp-client"
         self.client_version = ""
-        self.seats = Seats(planning, current(planning.project), remote=remote)
+        self.bindings = IdentityBindings(planning, current(planning.project), remote=remote)
         declared = "" if remote else os.environ.get("HEIMDALL_HAID", "")
         self._declared = identity or (checked(declared) if "/" in declared else "")
         """The identity that the host declares. With a role, it acts under that, also in its shells and git hooks."""
@@ -77,10 +77,10 @@ class Server:
         """Resource -> its state when the client was last told of it."""
         self._quiet = False
         """The client does not want to be told what is free now."""
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
 
     def close(self) -> None:
-        self.seats.leave()
+        self.bindings.leave()
 
     def handle(self, method: str, params: dict[str, Any]) -> Any:
         meta = stateless(params)
@@ -149,7 +149,7 @@ class Server:
 
     def watches(self) -> bool:
         """Whether there may be news for the client."""
-        waiting = any(self.claims.waits.is_waiting(haid) for haid in self.seats.taken())
+        waiting = any(self.claims.waits.is_waiting(haid) for haid in self.bindings.taken())
         return self._notifies() and bool(self._subscribed or waiting)
 
     def news(self) -> list[dict[str, Any]]:
@@ -160,12 +160,12 @@ class Server:
             if state != known:
                 self._subscribed[uri] = state
                 found.append(_notification("resources/updated", {"uri": uri}))
-        for haid in self.seats.taken() if self._notifies() and not self._quiet else ():
+        for haid in self.bindings.taken() if self._notifies() and not self._quiet else ():
             free = self.claims.free_for(haid)
-            if free and haid not in self._told:
+            if free and haid not in self._notified:
                 data = {"haid": haid, "free": free, "say": "Claim it before you change it."}
                 found.append(_notification("message", {"level": "notice", "logger": NAME, "data": data}))
-            (self._told.add if free else self._told.discard)(haid)
+            (self._notified.add if free else self._notified.discard)(haid)
         return found
 
     def _introduce(self, info: Any) -> None:
@@ -180,7 +180,7 @@ class Server:
 
     def renew(self) -> None:
         """The client is connected, so its claims must not expire."""
-        for haid in {*self.seats.taken(), self._declared} - {""}:
+        for haid in {*self.bindings.taken(), self._declared} - {""}:
             self.claims.keep(haid)
 
     def _call(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -214,14 +214,14 @@ class Server:
 
     def _own(self) -> str:
         """Who the connected client is."""
-        return self._declared or self.seats.haid(self.client, self._session)
+        return self._declared or self.bindings.haid(self.client, self._session)
 
     def _acting(self, arguments: Any) -> str:
         """The acting identity: the client's, or that of the sub-agent that the call names."""
         named = arguments.get("client_identity") if isinstance(arguments, dict) else None
         if not isinstance(named, str) or not named or slug(named) == slug(self.client):
             return self._own()
-        return self.seats.haid(named, of=self._own())
+        return self.bindings.haid(named, of=self._own())
 
     def _refresh_entry(self, haid: str, only_reads: bool = True) -> None:
         """Register it, and refresh its entry now and then. A caller that only reads need not be registered."""

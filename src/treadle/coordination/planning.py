@@ -77,7 +77,7 @@ class Planning:
     def live_path(self, *names: str) -> str:
         return os.path.join(self.live, *names)
 
-    def kept_path(self, *names: str) -> str:
+    def copy_path(self, *names: str) -> str:
         """Where a record's copy is, which git never removes; empty where the live state is among the records."""
         return self.live_path("kept", *names) if self.live != self.root else ""
 
@@ -224,7 +224,7 @@ class Document:
     ) -> None:
         names = name.split("/")
         self.path = (planning.live_path if live else planning.path)(*names)
-        self.copy = "" if live else planning.kept_path(*names)
+        self.copy = "" if live else planning.copy_path(*names)
         self.field = field
         self.version = version
         self.lock = lock or (lambda: planning.lock(name.replace("/", "-")))

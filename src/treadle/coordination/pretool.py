@@ -9,12 +9,12 @@ import os
 import re
 
 from treadle.coordination import origin, repository
+from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.commands import CommandJudge
 from treadle.coordination.identity import checked, root
 from treadle.coordination.planning import Planning
-from treadle.coordination.seats import Seats
-from treadle.coordination.waits import told
+from treadle.coordination.waits import wait_text
 from treadle.light import Any
 
 PROGRAMS = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
@@ -44,14 +44,14 @@ _READS_NOTES = ("claude", "codex")
 class OutsideCall:
     """One tool call, as a program's hook describes it."""
 
-    def __init__(self, program: str, said: dict[str, Any]) -> None:
+    def __init__(self, program: str, given: dict[str, Any]) -> None:
         self.program = program
-        self.event = str(said.get("hook_event_name") or "PreToolUse")
-        self.session = str(said.get("session_id") or said.get("sessionId") or said.get("conversation_id") or "")
-        roots = said.get("workspace_roots")
-        self.cwd = str(said.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd())
-        self.tool = str(said.get("tool_name") or said.get("toolName") or said.get("tool") or "")
-        arguments = said.get("tool_input", said.get("toolArgs"))
+        self.event = str(given.get("hook_event_name") or "PreToolUse")
+        self.session = str(given.get("session_id") or given.get("sessionId") or given.get("conversation_id") or "")
+        roots = given.get("workspace_roots")
+        self.cwd = str(given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd())
+        self.tool = str(given.get("tool_name") or given.get("toolName") or given.get("tool") or "")
+        arguments = given.get("tool_input", given.get("toolArgs"))
         self.arguments: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
         self.project = self.cwd
         """The worktree whose claims count."""
@@ -119,7 +119,7 @@ def refusal(claims: Claims, haid: str, call: OutsideCall) -> HookAnswer | None:
     if (unseen := claims.unseen()) and (writes or not _looks(command)):
         return HookAnswer(f"what others hold cannot be seen: {'; '.join(unseen)}")
     surfaces = [surface for path in writes for surface in claims.surfaces_at(path)]
-    own, process = claims.seats.family(haid), _process(call)
+    own, process = claims.bindings.family(haid), _process(call)
     overlaps = claims.held_by_others(own, surfaces)
     judged = CommandJudge(claims, haid, call.cwd, call.staged, process)
     judged.judge(command)
@@ -152,14 +152,14 @@ def identity(planning: Planning, call: OutsideCall) -> str:
     """The identity that makes the call. The session that the hook names has the same identity in everything it does."""
     if declared := os.environ.get("HEIMDALL_HAID"):
         return checked(declared)
-    seats = Seats(planning, "")
+    bindings = IdentityBindings(planning, "")
     key = f"{call.program}:{call.session}" if call.session else ""
     process = _process(call)
-    if seat := seats.recognise([key] if key else [], [process] if process else []):
-        if seat.key == key or not key:
-            return seat.haid
-    seats.root = root(planning.project)
-    return seats.enter(call.program, key or f"{call.program}:{process}", process)
+    if found := bindings.recognise([key] if key else [], [process] if process else []):
+        if found.key == key or not key:
+            return found.haid
+    bindings.root = root(planning.project)
+    return bindings.enter(call.program, key or f"{call.program}:{process}", process)
 
 
 def _process(call: OutsideCall) -> origin.Key | None:
@@ -173,8 +173,8 @@ def _note(claims: Claims, haid: str, call: OutsideCall) -> str:
         return ""
     waiting = [wait for wait in claims.waits.on(haid) if haid not in wait.get("told", ())]
     for wait in waiting:
-        claims.waits.mark_told(wait, haid)
-    lines = [f"{told(wait)}. Release it as soon as you are done with it." for wait in waiting]
+        claims.waits.mark_notified(wait, haid)
+    lines = [f"{wait_text(wait)}. Release it as soon as you are done with it." for wait in waiting]
     if free := claims.freed(haid):
         lines.append(f"What you waited for is free now: {' '.join(free)}. Claim it before you change it.")
     return "\n".join(lines)

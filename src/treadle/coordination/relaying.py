@@ -111,8 +111,8 @@ def connect(request: RelayRequest) -> socket.socket:
         there = sockets.connect(RELAY, PATIENCE)
     except TreadleError as error:
         raise ConfigError(
-            "claims and seats are kept in the user's git directory, which a sandbox does not show, and no relay to it"
-            f" is granted here: {error.message}",
+            "claims and identities are kept in the user's git directory, which a sandbox does not show, and no relay to"
+            f" it is granted here: {error.message}",
             hint="run this outside of the sandbox; writes of this session are checked against claims there anyway",
         ) from None
     try:

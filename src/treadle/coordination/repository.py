@@ -27,7 +27,7 @@ class SharedRepository:
         """Where git keeps what belongs to this worktree alone."""
         if is_sealed(git):
             raise ConfigError(
-                "claims and seats are kept in the user's git directory, which a sandbox does not show",
+                "claims and identities are kept in the user's git directory, which a sandbox does not show",
                 hint="run this outside of the sandbox; writes of this session are checked against claims there anyway",
             )
         self.common = common = common_of(git)

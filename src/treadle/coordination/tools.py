@@ -81,14 +81,14 @@ def _make_claim(
         "fence": claim.fence,
         "commit": "commit from this session's shell",
     }
-    told = [f"{text} matches no file" for text in claims.without_files(surfaces)]
-    for overlap in claims.leases.overlaps(claims.seats.family(haid), claim.surfaces, None):
-        told.append(f"{overlap.claim.haid} is writing {overlap.held}; its next write is refused")
-    if first and (said := guarding.begin(claims.planning)):
-        answer["guard"] = said[0]
+    warnings = [f"{text} matches no file" for text in claims.without_files(surfaces)]
+    for overlap in claims.leases.overlaps(claims.bindings.family(haid), claim.surfaces, None):
+        warnings.append(f"{overlap.claim.haid} is writing {overlap.held}; its next write is refused")
+    if first and (begun := guarding.begin(claims.planning)):
+        answer["guard"] = begun[0]
     elif missed := guarding.warnings(claims.planning):
-        told += missed
-    return {**answer, "warnings": told} if told else answer
+        warnings += missed
+    return {**answer, "warnings": warnings} if warnings else answer
 
 
 def _check_text(*texts: str) -> None:
@@ -100,9 +100,9 @@ def _check_text(*texts: str) -> None:
 def _release_claim(claims: Claims, acting: str, haid: str = "", surfaces: list[str] | None = None) -> dict[str, Any]:
     target = checked(haid) if haid else acting
     released = claims.release(acting, target, surfaces or ())
-    said = f"released claim for {target}" if released else f"no active claim for {target}"
+    result = f"released claim for {target}" if released else f"no active claim for {target}"
     given, left = (released.given, released.left) if released else ([], [])
-    done = {"result": said, "released": released is not None, "released_haid": target}
+    done = {"result": result, "released": released is not None, "released_haid": target}
     return {**done, "given_up": given, "held": left}
 
 

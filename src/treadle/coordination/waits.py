@@ -3,8 +3,8 @@
 import os
 from collections.abc import Sequence
 
+from treadle.coordination.bindings import file_name
 from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
-from treadle.coordination.seats import file_name
 from treadle.errors import StorageError
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
@@ -27,7 +27,7 @@ class Waits:
         wait |= {"told": same["told"]} if "told" in same else {}
         write_text(self._path(haid), dumps({**wait, "holders": sorted(set(holders))}, 2) + "\n")
 
-    def mark_told(self, wait: dict[str, Any], haid: str) -> None:
+    def mark_notified(self, wait: dict[str, Any], haid: str) -> None:
         """Record that this holder was told."""
         write_text(self._path(wait["haid"]), dumps({**wait, "told": [*wait.get("told", ()), haid]}, 2) + "\n")
 
@@ -65,5 +65,5 @@ class Waits:
         return os.path.join(self.directory, file_name(haid) + ".json")
 
 
-def told(wait: dict[str, Any]) -> str:
+def wait_text(wait: dict[str, Any]) -> str:
     return f"{wait['haid']} waits for {' '.join(wait['surfaces'])} since {wait['since']} (task {wait['task']})"

@@ -59,17 +59,17 @@ def lay_out(planning: Planning, tasks: Sequence[WaveTask], invariants: str = "",
     if lost:
         raise NotFound(f"the briefs would be incomplete: {', '.join(lost)}", hint="resolve these first")
     wanted = list(dict.fromkeys(name for one in tasks for name in one.capsules))
-    told, rest = Capsules(planning).closure(wanted), ""
+    closure, rest = Capsules(planning).closure(wanted), ""
     if budget is not None:
-        told, rest = within(told, wanted, budget)
+        closure, rest = within(closure, wanted, budget)
     parts = ["# The same for every task of this wave; yours is at the end. Ask for what is not here by its id.\n"]
     if invariants:
         parts.append(f"INVARIANTS:\n{indented(section(planning.project, invariants))}")
     if values:
         rows = "\n".join(f"{name} = {value or UNRESOLVED}" for name, value in values.items())
         parts.append(f"SYMBOLS:\n{indented(rows)}")
-    if told:
-        capsules = [compact(name, text) for name, text in told.items()]
+    if closure:
+        capsules = [compact(name, text) for name, text in closure.items()]
         parts.append("CONTEXT CAPSULES (oldest first):\n" + indented("\n".join([*capsules, *filter(None, [rest])])))
     return Wave("\n".join(parts) + "\n", {one.task: _own(one) for one in tasks})
 

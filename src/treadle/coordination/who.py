@@ -8,20 +8,24 @@ def rows(claims: Claims) -> list[dict[str, Any]]:
     """One row for each live session, and for each identity that holds or waits for something."""
     held = {claim.haid: claim for claim in claims.active()}
     waits = {wait["haid"]: wait for wait in claims.waits.all()}
-    seats = {seat.haid: seat for seat in claims.seats.all()}
-    here = {haid for haid, seat in seats.items() if claims.seats.living(haid)}
+    bindings = {binding.haid: binding for binding in claims.bindings.all()}
+    here = {haid for haid, binding in bindings.items() if claims.bindings.living(haid)}
     writing: dict[str, list[dict[str, Any]]] = {}
     for lease in claims.leases.active():
         written = {"surface": lease.texts[0], "expires_at": lease.expires_at, "worktree": lease.fields["worktree"]}
         writing.setdefault(lease.haid, []).append(written)
     found = []
     for haid in sorted(held.keys() | waits.keys() | here | writing.keys()):
-        seat, claim, wait = seats.get(haid), held.get(haid), waits.get(haid)
-        row: dict[str, Any] = {"haid": haid, "here": haid in here if seat else None}
-        if seat is not None:
-            row |= {"session": seat.key, "since": seat.fields.get("since", ""), "cwd": seat.fields.get("cwd", "")}
+        binding, claim, wait = bindings.get(haid), held.get(haid), waits.get(haid)
+        row: dict[str, Any] = {"haid": haid, "here": haid in here if binding else None}
+        if binding is not None:
+            row |= {
+                "session": binding.key,
+                "since": binding.fields.get("since", ""),
+                "cwd": binding.fields.get("cwd", ""),
+            }
             if haid not in here:
-                row["not_connected_since"] = seat.seen
+                row["not_connected_since"] = binding.seen
         if claim is not None:
             parts = [{"surface": text, **claim.part(text)} for text in claim.texts]
             row |= {"holds": parts, "expires_at": claim.expires_at}
@@ -37,19 +41,21 @@ def rows(claims: Claims) -> list[dict[str, Any]]:
 def lines(found: list[dict[str, Any]]) -> list[str]:
     if not found:
         return ["(no one is here, and nothing is claimed)"]
-    told = []
+    shown = []
     for row in found:
         place = f" in {row['cwd']}" if row.get("cwd") else ""
         state = {True: f"here since {row.get('since')}{place}", None: "no session known"}.get(
             row["here"], f"not connected since {row.get('not_connected_since')}"
         )
-        told.append(f"{row['haid']}  {state}")
+        shown.append(f"{row['haid']}  {state}")
         for part in row.get("holds", ()):
-            told.append(f"  holds {part['surface']} ({part['mode']}, task {part['task']}, since {part['since']})")
+            shown.append(f"  holds {part['surface']} ({part['mode']}, task {part['task']}, since {part['since']})")
         for lease in row.get("writes", ()):
-            told.append(f"  writes {lease['surface']} in {lease['worktree']} (lease until {lease['expires_at']})")
+            shown.append(f"  writes {lease['surface']} in {lease['worktree']} (lease until {lease['expires_at']})")
         if wait := row.get("waits"):
-            told.append(f"  waits for {' '.join(wait['surfaces'])} since {wait['since']}: {', '.join(wait['holders'])}")
+            shown.append(
+                f"  waits for {' '.join(wait['surfaces'])} since {wait['since']}: {', '.join(wait['holders'])}"
+            )
         if row["waited_for_by"]:
-            told.append(f"  waited for by {', '.join(row['waited_for_by'])}")
-    return told
+            shown.append(f"  waited for by {', '.join(row['waited_for_by'])}")
+    return shown

@@ -33,11 +33,11 @@ from treadle.wire.goal.plan import ROLES, GoalPlan
 from treadle.wire.goal.records import (
     OVER,
     AnyGoalEvent,
+    GoalMessage,
     GoalOver,
     GoalPaused,
     GoalRecord,
     GoalResumed,
-    GoalTold,
     StepAgain,
 )
 from treadle.workspace import branch_moves, checkouts, remotes
@@ -267,7 +267,7 @@ def check_retry(record: GoalRecord, step: str) -> None:
 
 async def say(bus: Bus, name: str, text: str, *, by: str = "") -> Mapping[str, str]:
     """Tell all agents of the goal: those at work now, and those that begin later. Returns what each said to it."""
-    event = GoalTold(at=time.time(), by=by or client.me(), text=text)
+    event = GoalMessage(at=time.time(), by=by or client.me(), text=text)
     record = await store.happen(bus, name, lambda found: [event] if still_open(found) else [])
     outcomes = {}
     for step, each in record.steps.items():

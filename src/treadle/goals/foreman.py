@@ -45,7 +45,7 @@ from treadle.wire.goal.records import (
     DoneSeen,
     GoalPaused,
     GoalRecord,
-    JudgeSaid,
+    GoalJudged,
     PlanChanged,
     QuestionPut,
     ReviewGiven,
@@ -298,12 +298,12 @@ class GoalDrive:
                 raise RemoteProtocolError(order.why)
             found = await answer_of(self.bus, record.judge, JudgeVerdict)
         except RemoteProtocolError as error:
-            judged = JudgeSaid(
+            judged = GoalJudged(
                 at=seen.now, by=record.judge, met=None, why=f"the judge gave no verdict: {error}", used=order.used
             )
             await store.write(self.bus, record, revision, [judged])
             return
-        judged = JudgeSaid(
+        judged = GoalJudged(
             at=seen.now, by=record.judge, met=found.met, why=found.why, more=len(found.orders), used=order.used
         )
         events: list[AnyGoalEvent] = [judged]
@@ -312,7 +312,7 @@ class GoalDrive:
             wrong = [*faults(grown)] or deciding.enough(record)
             if wrong:
                 why = f"{found.why} It wants {len(found.orders)} more orders: {wrong[0]}"
-                events = [JudgeSaid(at=seen.now, by=record.judge, met=False, why=why, used=order.used)]
+                events = [GoalJudged(at=seen.now, by=record.judge, met=False, why=why, used=order.used)]
             else:
                 steps = tuple(each.id for each in grown.order)
                 events += [

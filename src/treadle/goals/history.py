@@ -20,9 +20,9 @@ from treadle.wire.goal.records import (
     GoalRecord,
     GoalResumed,
     GoalStep,
-    GoalTold,
+    GoalMessage,
     JudgePlaced,
-    JudgeSaid,
+    GoalJudged,
     PlanChanged,
     QuestionAnswered,
     QuestionPut,
@@ -74,7 +74,7 @@ def _applied(record: GoalRecord, event: AnyGoalEvent) -> GoalRecord:
             return replace(record, done=event.seen)
         case JudgePlaced():
             return replace(record, judge=event.order, judged=None, placed=record.placed + 1)
-        case JudgeSaid():
+        case GoalJudged():
             return replace(_spent(record, "judge", event.used), judge="", judged=event)
         case RoundBegun():
             barren = 0 if record.landed else record.barren + 1
@@ -85,7 +85,7 @@ def _applied(record: GoalRecord, event: AnyGoalEvent) -> GoalRecord:
         case GoalResumed():
             rested = record.rested + (event.at - record.paused if record.paused else 0.0)
             return replace(record, state="running", why="", paused=0.0, rested=rested)
-        case GoalTold():
+        case GoalMessage():
             return replace(record, told=(*record.told, event.text)[-ADDED_MAX:])
         case GoalOver():
             state: Any = "met" if event.met else "stopped"

@@ -23,9 +23,9 @@ from treadle.wire.goal.plan import GoalPlan
 from treadle.wire.goal.records import (
     OVER,
     AnyGoalEvent,
+    GoalJudged,
     GoalOver,
     GoalRecord,
-    JudgeSaid,
     QuestionPut,
     ReviewGiven,
     StepDropped,
@@ -92,7 +92,7 @@ def _messages(
             yield "escalation", {"reason": event.title, "severity": "blocker", "refs": [event.order]}, ""
         case QuestionPut():
             yield "question", {"question": event.title, "refs": [event.order]}, ""
-        case JudgeSaid() if event.met is not None:
+        case GoalJudged() if event.met is not None:
             yield _gate("judge", event.met, "", event.why)
         case GoalOver() if not event.met:
             yield "escalation", {"reason": event.why or "stopped", "severity": "blocker"}, ""

@@ -83,7 +83,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Where its receipt belongs, if not in the store of the one who recovers it."""
     walls: Walls | None = None
     enforced: dict[str, Enforced] | None = msgspec.field(name="kept", default=None)
-    """`Observed.kept`, once it is known."""
+    """`Observed.enforcement`, once it is known."""
 
 
 def runs_directory() -> str:

@@ -136,7 +136,7 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
     if record.receipts is not None:
         store = store.at(record.receipts)
     observed = Observed(record.run_id, record.order, record.backend, record.started)
-    observed.walls, observed.kept = record.walls, record.enforced
+    observed.walls, observed.enforcement = record.walls, record.enforced
     workspace = open_workspace(directory)
     known = store.has(record.run_id)  # true: it died after its receipt was stored, which may not have been copied yet
     ready = None if known else _pending(directory)

@@ -151,7 +151,7 @@ class HostRun:
             out_path=os.path.abspath(self.job.out_path) if self.job.out_path else None,
             receipts=os.path.abspath(self._store.directory),
             walls=self.observed.walls,
-            enforced=self.observed.kept,
+            enforced=self.observed.enforcement,
         )
         write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
 
@@ -323,7 +323,7 @@ class HostRun:
             )
         self._check_stopped()
         assert self._cage is not None
-        observed.kept = self._cage.enforced(guards=executor.guards, ours=self._ours)
+        observed.enforcement = self._cage.enforced(guards=executor.guards, ours=self._ours)
         observed.walls = self._stated(self._cage, executor)
         self._record()
         self._asked = executor.guards
@@ -337,7 +337,7 @@ class HostRun:
                     if why is not None:
                         await self.stop(why)
         except PolicyNotEnforceable:
-            observed.kept = None  # it did not begin
+            observed.enforcement = None  # it did not begin
             raise
         observed.final = executor.final
 

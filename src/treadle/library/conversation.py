@@ -110,10 +110,10 @@ class Conversation:
             return _result([event async for event in self.turn(prompt)], self.session.id)
         wanted = AnswerType(output_type)
         events: list[AnyEvent] = []
-        said = wanted.demanded(prompt)
+        asked = wanted.demanded(prompt)
         complaint = ""
         for _ in range(TRIES):
-            last = [event async for event in self.turn(said)]
+            last = [event async for event in self.turn(asked)]
             events += last
             result = _result(last, self.session.id)
             if not result.ok:
@@ -122,7 +122,7 @@ class Conversation:
                 return _typed(events, self.session.id, (wanted.read(result.text),), None)
             except ValueError as error:
                 complaint = str(error)
-                said = wanted.again(complaint)
+                asked = wanted.again(complaint)
         wrong = ErrorInfo(code="schema_mismatch", message=f"the answer does not fit output_type: {complaint}")
         return _typed(events, self.session.id, (), wrong)
 
@@ -246,8 +246,8 @@ async def _answer(conversation: Conversation, on_ask: OnAsk) -> None:
     async for event in session.events(after=-1):
         if isinstance(event, Asked):
             try:
-                said = on_ask(event)
-                answer = _as_answer(event, await said if inspect.isawaitable(said) else said)
+                given = on_ask(event)
+                answer = _as_answer(event, await given if inspect.isawaitable(given) else given)
             except Exception as error:
                 await conversation.denied(event, error)
                 continue
@@ -255,12 +255,12 @@ async def _answer(conversation: Conversation, on_ask: OnAsk) -> None:
                 await session.answer(event.request, answer)
 
 
-def _as_answer(asked: Asked, said: Answer | bool | str | None) -> Answer:
-    if isinstance(said, Answer):
-        return said
-    if isinstance(said, str):
-        return Answer(decision="allow" if asked.kind == "question" else "deny", text=said, by="program")
-    return Answer(decision="allow" if said else "deny", by="program")
+def _as_answer(asked: Asked, given: Answer | bool | str | None) -> Answer:
+    if isinstance(given, Answer):
+        return given
+    if isinstance(given, str):
+        return Answer(decision="allow" if asked.kind == "question" else "deny", text=given, by="program")
+    return Answer(decision="allow" if given else "deny", by="program")
 
 
 def _result(events: list[AnyEvent], session_id: str) -> Result:
@@ -290,7 +290,7 @@ def _async(function: Callable[..., Any] | None) -> Callable[..., Awaitable[Any]]
         return None
 
     async def call(*given: Any) -> Any:
-        said = function(*given)
-        return await said if inspect.isawaitable(said) else said
+        found = function(*given)
+        return await found if inspect.isawaitable(found) else found
 
     return call

@@ -20,7 +20,7 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     path: str
     """The path by which the run named it."""
-    kept: str | None = None
+    copy: str | None = msgspec.field(default=None, name="kept")
     """Where the copy is."""
     sha256: str | None = None
     bytes: int | None = None
@@ -63,7 +63,7 @@ def _collect(artifact: Artifact, root: str, target: str, room: int) -> Collected
         os.chmod(target, 0o600)
     except OSError as error:
         return missing(f"it is not there: {error.strerror}")
-    return Collected(kind=artifact.kind, path=artifact.path, kept=target, sha256=sha256(target), bytes=entry.st_size)
+    return Collected(kind=artifact.kind, path=artifact.path, copy=target, sha256=sha256(target), bytes=entry.st_size)
 
 
 def _plain(path: str) -> str:

@@ -59,12 +59,12 @@ def claims(claim: Receipt, files: Sequence[str], commands: Sequence[str]) -> dic
 
 def about_identity(claim: Receipt, run_id: str, order_id: str, backend: str | None) -> Iterator[str]:
     """Whether its receipt is about this run, this order and the program that said hello."""
-    for said, is_, what in (
+    for claimed, is_, what in (
         (claim.meta.run_id, run_id, "run"),
         (claim.meta.work_order_id, order_id, "order"),
     ):
-        if _uuid(said) != _uuid(is_):
-            yield f"its receipt is about the {what} {quoted(said)}, and this is {is_}"
+        if _uuid(claimed) != _uuid(is_):
+            yield f"its receipt is about the {what} {quoted(claimed)}, and this is {is_}"
     if backend and claim.backend.id != backend:
         yield f"its receipt is by {quoted(claim.backend.id)}, and {quoted(backend)} said hello"
 
@@ -88,10 +88,10 @@ def about_trace(claim: Receipt, streamed: Sequence[AnyAgentEvent] | None, number
         if len(claim.trace) > number:
             yield f"its receipt has {len(claim.trace)} events, and it sent {number}"
         return
-    said, sent = (Counter(map(_content, filter(_counts, events))) for events in (claim.trace, streamed))
+    claimed, sent = (Counter(map(_content, filter(_counts, events))) for events in (claim.trace, streamed))
     for found, text in (
-        (said - sent, "its receipt has events that it never sent"),
-        (sent - said, "its receipt leaves out events that it sent"),
+        (claimed - sent, "its receipt has events that it never sent"),
+        (sent - claimed, "its receipt leaves out events that it sent"),
     ):
         kinds = Counter[str]()
         for content, times in found.items():
@@ -109,14 +109,14 @@ def _content(event: AnyAgentEvent) -> bytes:
     return msgspec.json.encode({name: tree[name] for name in sorted(tree.keys() - {"ts", "ext"})}, order="sorted")
 
 
-def about_files(told: set[str], found: Difference, *, all_told: bool) -> Iterator[str]:
-    """`all_told`: whether `told` has all that was reported; if not, no one knows what was kept quiet about."""
+def about_files(reported: set[str], found: Difference, *, complete: bool) -> Iterator[str]:
+    """`complete`: whether `reported` has all that it reported; if not, no one knows what it left out."""
     real = {path for change in found.changes for path in (change.path, change.old_path) if path}
-    yield from (f"said that it changed {quoted(path)}, which did not change" for path in sorted(told - real))
-    if all_told:
-        yield from (f"changed {quoted(path)} and did not say so" for path in sorted(real - told))
-    elif real - told:
-        yield f"it reported so many files that {len(real - told)} changed ones could not be compared with its word"
+    yield from (f"said that it changed {quoted(path)}, which did not change" for path in sorted(reported - real))
+    if complete:
+        yield from (f"changed {quoted(path)} and did not say so" for path in sorted(real - reported))
+    elif real - reported:
+        yield f"it reported so many files that {len(real - reported)} changed ones could not be compared with its word"
 
 
 def about_patch(claim: Receipt, found: Difference) -> Iterator[str]:

@@ -56,8 +56,8 @@ TRACE_TAIL = 500
 TRACE_BYTES = 32 * 1024 * 1024
 BIG_EVENT = 64 * 1024
 NOTES = 200
-SAID = 2000
-MOST_TOLD = 100_000
+REASON_MAX = 2000
+MOST_REPORTED = 100_000
 DIFF_CAP = 4 * 1024 * 1024
 
 
@@ -79,9 +79,9 @@ class Trace:
         """`size` is their total length as JSON. A huge event is replaced by a note about it."""
         self.seen += len(events)
         for event in events:
-            if type(event) is FileWritten and len(self.files) < MOST_TOLD:
+            if type(event) is FileWritten and len(self.files) < MOST_REPORTED:
                 self.files[event.path] = None
-            elif type(event) is CommandExecuted and len(self.commands) < MOST_TOLD:
+            elif type(event) is CommandExecuted and len(self.commands) < MOST_REPORTED:
                 self.commands[event.command] = None
             elif type(event) is ErrorMet:
                 self.last_error = event
@@ -182,7 +182,7 @@ class Observed:
         self.order_path: str | None = None
         """The file with the whole order."""
         self.unmet: list[str] = []
-        self.kept: dict[str, Enforced] | None = None
+        self.enforcement: dict[str, Enforced] | None = None
         """For each list of the policy that is not empty, how it was enforced; None when the run did not begin."""
         self.resumed = False
 
@@ -198,9 +198,9 @@ class Observed:
     @property
     def enforced(self) -> Enforced | None:
         """How the policy as a whole was enforced: no better than the weakest of its lists."""
-        if self.kept is None:
+        if self.enforcement is None:
             return None
-        return max(self.kept.values(), key=get_args(Enforced).index, default="observed")
+        return max(self.enforcement.values(), key=get_args(Enforced).index, default="observed")
 
     def receipt(self, redactor: Redactor) -> Receipt:
         """The receipt in normal form, without secrets. It gets its hash when it is added to the chain."""
@@ -224,7 +224,7 @@ class Observed:
             usage_raw={**_object(claim.usage_raw if claim else None), "treadle": self._more(claim)},
             usage=claim.usage if claim else UsageTotals(),
             trace=trace,
-            artifacts=[Artifact(kind=one.kind, path=one.kept or one.path) for one in self._collected()],
+            artifacts=[Artifact(kind=one.kind, path=one.copy or one.path) for one in self._collected()],
             verification=self._verification(),
             outcome=self.outcome(),
         )
@@ -235,7 +235,7 @@ class Observed:
         """Why the run failed. Our reason for stopping it comes before what it did afterwards."""
         return self.stopped or self.error
 
-    def _told(self, failure: TreadleError) -> str:
+    def _failure_text(self, failure: TreadleError) -> str:
         return str(failure) if self.error in (None, failure) else f"{failure}; {self.error}"
 
     def _code(self, failure: TreadleError) -> ErrorCode | None:
@@ -250,7 +250,7 @@ class Observed:
         ext: dict[str, Any] = {"observed_by": "treadle", "code": failure.code}
         if isinstance(failure, PeerExited):
             ext["exit_code"] = failure.exit_code
-        return ErrorMet(ts=ts, message=self._told(failure), error_code=UNSET if code is None else code, ext=ext)
+        return ErrorMet(ts=ts, message=self._failure_text(failure), error_code=UNSET if code is None else code, ext=ext)
 
     def outcome(self) -> Outcome:
         if self.final is None or self.error is not None:
@@ -277,7 +277,7 @@ class Observed:
             return self.artifacts
         patch = self.difference.patch
         sha256 = hashlib.sha256(patch).hexdigest()
-        ours = Collected(kind="patch", path=self.patch_path, kept=self.patch_path, sha256=sha256, bytes=len(patch))
+        ours = Collected(kind="patch", path=self.patch_path, copy=self.patch_path, sha256=sha256, bytes=len(patch))
         return [*self.artifacts, ours]
 
     def _order_fields(self) -> dict[str, Any]:
@@ -306,14 +306,14 @@ class Observed:
             "order": self._order_fields(),
             "end": self._end(),
             "artifacts": msgspec.to_builtins(self._collected()),
-            "claimed": claims(claim, self._told_files(), [*self.trace.commands]) if claim else None,
+            "claimed": claims(claim, self._reported_files(), [*self.trace.commands]) if claim else None,
             "observed": self._observations(),
             "differences": self._differences(),
             "unmet_requirements": self.unmet,
             "policy": {
                 "rules": msgspec.to_builtins(self.order.policy),
                 "enforced": self.enforced,
-                "lists": self.kept,
+                "lists": self.enforcement,
                 "best_effort": best_effort(self.order),
             },
             "unknown_capabilities": {
@@ -335,20 +335,20 @@ class Observed:
             "by": "final" if self.final else "error",
             "code": failure.code if failure else None,
             "error_code": self._code(failure) if failure else None,
-            "message": self._told(failure) if failure else None,
-            "said": self._said(),
+            "message": self._failure_text(failure) if failure else None,
+            "said": self._own_reason(),
             "cancelled_because": str(self.stopped) if self.stopped else None,
             "exit_code": self.exit_code,
             "stderr_tail": self.stderr_tail[-4000:] or None,
         }
 
-    def _said(self) -> dict[str, Any] | None:
+    def _own_reason(self) -> dict[str, Any] | None:
         """What the executor itself gives as the reason for a bad end: the last error that it reported."""
         error, good = self.trace.last_error, self.final is not None and self.final.receipt.outcome == "complete"
         if error is None or good:
             return None
         code = None if error.error_code is UNSET else error.error_code
-        return {"error_code": code, "message": error.message[:SAID]}
+        return {"error_code": code, "message": error.message[:REASON_MAX]}
 
     def _observations(self) -> dict[str, Any]:
         return {
@@ -372,7 +372,7 @@ class Observed:
             return {"hidden": None, "hidden_left_out": 0}
         return {"hidden": [*hidden[:NOTES]], "hidden_left_out": max(0, len(hidden) - NOTES)}
 
-    def _told_files(self) -> list[str]:
+    def _reported_files(self) -> list[str]:
         return relative(self.trace.files, self.order.workspace.root)
 
     def _differences(self) -> list[str]:
@@ -386,8 +386,8 @@ class Observed:
             short = msgspec.structs.replace(claim, trace=[shortened(event) for event in claim.trace])
             found += differences.about_trace(short, sent, self.trace.seen)
         if self.difference is not None:
-            all_told = len(self.trace.files) < MOST_TOLD
-            found += differences.about_files({*self._told_files()}, self.difference, all_told=all_told)
+            complete = len(self.trace.files) < MOST_REPORTED
+            found += differences.about_files({*self._reported_files()}, self.difference, complete=complete)
             if claim is not None:
                 found += differences.about_patch(claim, self.difference)
         if claim and claim.verification.harness_ok and self.check and not self.check.ok:
@@ -398,16 +398,16 @@ class Observed:
 
 def not_observed(walls: Walls | None, found: Difference | None) -> list[str]:
     """What was not looked at, so that the receipt's silence about it means nothing."""
-    said = ["which files were read", "owners and times of files", "permissions and attributes of directories"]
+    missing = ["which files were read", "owners and times of files", "permissions and attributes of directories"]
     if found is None:
-        said.append("what was changed in the workspace")
+        missing.append("what was changed in the workspace")
     elif found.hidden is None:
-        said.append("ignored files and .git")
+        missing.append("ignored files and .git")
     if walls is None:
-        said.append("files outside the workspace")
+        missing.append("files outside the workspace")
     if walls is None or walls.network != "off" or walls.hosts:
-        said.append("what was sent over the network")
-    return said
+        missing.append("what was sent over the network")
+    return missing
 
 
 def best_effort(order: WorkOrder) -> bool:
@@ -439,13 +439,13 @@ def _noted(note: Deviation) -> dict[str, Any]:
 def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
     tree = msgspec.to_builtins(receipt)
     # Names from the contract cannot be secrets, and ids that happen to look like one must stay as they are.
-    kept = {name: tree[name] for name in ("meta", "capabilities", "mode", "outcome")}
+    unchanged = {name: tree[name] for name in ("meta", "capabilities", "mode", "outcome")}
     tree = repaired(tree)
     join_deltas(tree["trace"], redactor)
-    kept["verification"], hidden = _redacted_work(tree.pop("verification"), redactor)
+    unchanged["verification"], hidden = _redacted_work(tree.pop("verification"), redactor)
     tree = redactor.tree(tree)
     tree["usage_raw"]["treadle"]["observed"]["patch_lines_redacted"] = hidden
-    clean: Receipt = msgspec.convert({**tree, **kept}, Receipt)
+    clean: Receipt = msgspec.convert({**tree, **unchanged}, Receipt)
     return clean
 
 
@@ -462,8 +462,8 @@ def _redacted_work(found: dict[str, Any], redactor: Redactor) -> tuple[dict[str,
 
 def join_deltas(events: list[dict[str, Any]], redactor: Redactor) -> None:
     """Remove secrets from text that was streamed in pieces, none of which need look like a secret on its own."""
-    for said, group in groupby(events, key=lambda event: event.get("type") == "assistant_delta"):
-        if said:
+    for is_delta, group in groupby(events, key=lambda event: event.get("type") == "assistant_delta"):
+        if is_delta:
             deltas = list(group)
             for event, text in zip(deltas, redactor.pieces([str(one.get("text", "")) for one in deltas]), strict=True):
                 event["text"] = text

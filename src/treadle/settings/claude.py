@@ -247,7 +247,7 @@ def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None
     """None: it is of a kind, or has a field, that is not known here."""
     kind, timeout, given = entry.get("type", "command"), entry.get("timeout"), entry.get("args")
     patience = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT
-    said = {name for name, value in entry.items() if value not in (None, False)}
+    used = {name for name, value in entry.items() if value not in (None, False)}
     if entry.get("shell") == "powershell" or not isinstance(entry.get("if", ""), str):
         return None
     hook = CommandHook(
@@ -257,7 +257,7 @@ def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None
         condition=entry.get("if", ""),
         once=entry.get("once") is True,
     )
-    if kind == "command" and said <= _COMMAND and isinstance(text := entry.get("command"), str) and text.strip():
+    if kind == "command" and used <= _COMMAND and isinstance(text := entry.get("command"), str) and text.strip():
         return msgspec.structs.replace(
             hook,
             command=text,
@@ -265,7 +265,7 @@ def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None
             background=entry.get("async") is True,
             strict=entry.get("onFailure") == "block",
         )
-    if kind == "prompt" and said <= _PROMPT and isinstance(text := entry.get("prompt"), str) and text.strip():
+    if kind == "prompt" and used <= _PROMPT and isinstance(text := entry.get("prompt"), str) and text.strip():
         goes_on = entry.get("continueOnBlock") is True
         return msgspec.structs.replace(hook, prompt=text, model=str(entry.get("model") or ""), goes_on=goes_on)
     return None

@@ -179,7 +179,7 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Hooks of Claude Code's files that might forbid something and that our own agent cannot run."""
     unreachable: tuple[str, ...] = ()
     """Models of Claude Code's files that cannot be used here, with their file."""
-    said_in: dict[str, str] = {}
+    origins: dict[str, str] = {}
     """Where the `model` and the `permission_mode` come from: a file, or a variable."""
 
 
@@ -249,7 +249,7 @@ def load(
     merged = _over(merged, dict(flags or {}), "the command line")
     if (managed := claude.managed_file()) is not None:
         merged = _with_claude(merged, managed, True, theirs)
-    said_in = merged.pop(_SAID_IN, {})
+    origins = merged.pop(_ORIGINS, {})
     return LoadedSettings(
         settings=_convert(merged, "the command line"),
         files=tuple(files),
@@ -259,12 +259,12 @@ def load(
         trusted=bool(trusted),
         missed_hooks=tuple(theirs.missed),
         unreachable=() if merged.get("model") else tuple(theirs.unreachable),
-        said_in=said_in,
+        origins=origins,
     )
 
 
-_SAID_IN = "said in"
-"""Beside the settings, while they are merged: which layer said what."""
+_ORIGINS = "came from"
+"""Beside the settings, while they are merged: which layer each comes from."""
 
 
 class _Theirs(msgspec.Struct, kw_only=True):
@@ -287,8 +287,8 @@ def _reaches(environ: Mapping[str, str]) -> bool:
 
 def _over(merged: dict[str, Any], table: dict[str, Any], where: str) -> dict[str, Any]:
     """Merged with a further layer, keeping which one said it; an empty `where` is the environment."""
-    said = {key: where or f"TREADLE_{key.upper()}" for key in ("model", "permission_mode") if key in table}
-    return _merge(merged, {**written_out(table), _SAID_IN: said})
+    origins = {key: where or f"TREADLE_{key.upper()}" for key in ("model", "permission_mode") if key in table}
+    return _merge(merged, {**written_out(table), _ORIGINS: origins})
 
 
 def _own(environ: Mapping[str, str], sources: tuple[str, ...] | None, theirs: _Theirs) -> dict[str, Any]:
@@ -461,34 +461,34 @@ def _without_secrets(table: dict[str, Any], path: str, warnings: list[str]) -> d
 
 def _narrowed(base: dict[str, Any], table: dict[str, Any], path: str, ignored: list[str]) -> dict[str, Any]:
     """The part of an untrusted project's file that is applied."""
-    kept: dict[str, Any] = {}
+    narrowed: dict[str, Any] = {}
 
     def ignore(key: str) -> None:
         ignored.append(f"{path}: {key}")
 
     for key, value in written_out(table).items():
         if key == "permissions":
-            kept[key] = {name: rules for name, rules in value.items() if name != "allow"}
+            narrowed[key] = {name: rules for name, rules in value.items() if name != "allow"}
             if value.get("allow"):
                 ignore("permissions.allow")
         elif key == "limits":
-            kept[key] = {name: limit for name, limit in value.items() if limit < _limit(base, name)}
-            for name in value.keys() - kept[key].keys():
+            narrowed[key] = {name: limit for name, limit in value.items() if limit < _limit(base, name)}
+            for name in value.keys() - narrowed[key].keys():
                 ignore(f"limits.{name}")
         elif key == "permission_mode" and _narrower(base.get(key), value):
-            kept[key] = value
+            narrowed[key] = value
         elif key == "sandbox" and value.get("use"):
-            kept[key] = {"use": True}
+            narrowed[key] = {"use": True}
             for name in value.keys() - {"use"}:
                 ignore(f"sandbox.{name}")
         elif key == "network" and value == "off" or key == "bypass" and not value:
-            kept[key] = value
+            narrowed[key] = value
         elif key == "tools":
             offered = base.get("tools")
-            kept[key] = [name for name in value if offered is None or name in offered]
+            narrowed[key] = [name for name in value if offered is None or name in offered]
         else:
             ignore(key)
-    return kept
+    return narrowed
 
 
 def _limit(base: dict[str, Any], name: str) -> float:

@@ -45,11 +45,11 @@ class Recorder:
         for secret, name in self._hidden:
             text = text.replace(secret, name)
         try:
-            said: Any = shortened(json.loads(text))
+            shown: Any = shortened(json.loads(text))
         except ValueError:
-            said = text
+            shown = text
         with self._turn:
-            self._file.write(json.dumps({"dir": direction, "line": said}, ensure_ascii=False) + "\n")
+            self._file.write(json.dumps({"dir": direction, "line": shown}, ensure_ascii=False) + "\n")
             self._file.flush()
 
     def pump(self, direction: str, source: IO[bytes], sink: IO[bytes]) -> None:

@@ -71,23 +71,23 @@ class Replay:
         if not isinstance(recorded, dict):
             return True
         while True:
-            for at, said in enumerate(self.unread):
-                if shape(said) == shape(self.mapped(recorded)) and (not exact or said["result"] == recorded["result"]):
+            for at, line in enumerate(self.unread):
+                if shape(line) == shape(self.mapped(recorded)) and (not exact or line["result"] == recorded["result"]):
                     del self.unread[at]
-                    self.learn(recorded, said)
-                    self.prompted = self.prompted or is_prompt(said)
-                    if self.prompted and self.options.child and is_prompt(said):
+                    self.learn(recorded, line)
+                    self.prompted = self.prompted or is_prompt(line)
+                    if self.prompted and self.options.child and is_prompt(line):
                         subprocess.Popen(["/bin/sh", "-c", self.options.child], start_new_session=True)
                     return True
-            said = self.read()
-            if said is None:
+            line = self.read()
+            if line is None:
                 return False
-            self.unread.append(said)
+            self.unread.append(line)
 
-    def learn(self, recorded: Any, said: Any) -> None:
-        if isinstance(recorded, dict) and isinstance(said, dict):
-            for key in recorded.keys() & said.keys():
-                old, new = recorded[key], said[key]
+    def learn(self, recorded: Any, line: Any) -> None:
+        if isinstance(recorded, dict) and isinstance(line, dict):
+            for key in recorded.keys() & line.keys():
+                old, new = recorded[key], line[key]
                 if key in ID_KEYS and old != new and isinstance(old, str | int) and isinstance(new, str | int):
                     self.ids[f"{old!r}"] = new
                 else:

@@ -138,12 +138,12 @@ def check_cap(wire: Wire) -> None:
 
 def check_illegal_send(wire: Wire) -> None:
     """A message that is not allowed now raises, and the conversation goes on as if it had not been tried."""
-    said = [entry for talk in wire.samples for entry in talk]
+    entries = [entry for talk in wire.samples for entry in talk]
     refused = 0
     for talk in wire.samples:
         pair = Pair(wire.connection)
         for role, message in talk:
-            for other, wrong in said:
+            for other, wrong in entries:
                 for end in pair.ends.values():
                     if end.refusal(end.role, wrong) is not None:
                         before = end.state

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from tests.waiting import until
-from treadle.cli.chat.shell import TOLD, own_command
+from treadle.cli.chat.shell import REPORTED_BYTES, own_command
 
 
 async def test_the_agent_is_told_what_was_shown(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ async def test_the_agent_is_told_what_was_shown(tmp_path: Path) -> None:
     assert (
         ran.code == 3
         and "".join(shown) == f"out\nerr\n{tmp_path}\n"
-        and ran.told == f"out\nerr\n{tmp_path}\n\n(exit code 3)"
+        and ran.report == f"out\nerr\n{tmp_path}\n\n(exit code 3)"
     )
 
 
@@ -24,8 +24,8 @@ async def test_lines_are_shown_whole_however_they_come(tmp_path: Path) -> None:
 
 
 async def test_of_a_long_output_the_agent_is_told_the_end(tmp_path: Path) -> None:
-    told = (await own_command("seq 100000", str(tmp_path), lambda text: None)).told
-    assert told.endswith("100000\n") and len(told) <= 2 * TOLD
+    told = (await own_command("seq 100000", str(tmp_path), lambda text: None)).report
+    assert told.endswith("100000\n") and len(told) <= 2 * REPORTED_BYTES
 
 
 async def test_cancelling_ends_the_command(tmp_path: Path, mark: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
-from treadle.wire.sidecar.lines import repaired_line, repeated_name, said_twice, unusable
+from treadle.wire.sidecar.lines import repaired_line, repeated_field, repeated_name, unusable
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.text(),
@@ -29,7 +29,7 @@ JSON = st.recursive(
     ],
 )
 def test_only_the_outermost_object_may_not_say_a_name_twice(line: bytes, name: str | None) -> None:
-    assert said_twice(line) == name
+    assert repeated_field(line) == name
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_name_that_is_there_twice_is_found_at_any_depth(data: bytes, name: str
 
 def test_a_number_of_too_many_digits_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
-        said_twice(b'{"n":' + b"9" * 5000 + b"}")
+        repeated_field(b'{"n":' + b"9" * 5000 + b"}")
 
 
 @given(st.dictionaries(st.text(), JSON))

@@ -52,9 +52,9 @@ class Attention:
             self._write(RESTORE_TITLE)
 
     def _call(self, text: str) -> None:
-        said = one_line(text)[:200].replace(";", ",")  # a semicolon would end the text
+        shown = one_line(text)[:200].replace(";", ",")  # a semicolon would end the text
         if "desktop" in self._ways:
-            self._write(f"\x1b]777;notify;treadle;{said}\x1b\\" if self._osc_777 else f"\x1b]9;{said}\x1b\\")
+            self._write(f"\x1b]777;notify;treadle;{shown}\x1b\\" if self._osc_777 else f"\x1b]9;{shown}\x1b\\")
         if "bell" in self._ways:
             self._write("\a")
 

@@ -18,7 +18,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 SECONDS = 5.0
 
 
-def kept_image() -> str:
+def save_image() -> str:
     """The path of a new file with the clipboard's image."""
     there = [(find_outside(reader[0]), reader) for reader in READERS]
     there = [(path, reader) for path, reader in there if path is not None]
@@ -29,7 +29,7 @@ def kept_image() -> str:
         found = run_program([str(path), *reader[1:]], cwd="/", timeout=SECONDS)
         if found.code == 0 and found.stdout.startswith(PNG):
             folder = private_dir(os.path.join(state_dir(), "pasted"))
-            kept = os.path.join(folder, time.strftime("%Y%m%d-%H%M%S") + f"-{os.urandom(2).hex()}.png")
-            write_atomic(kept, found.stdout)
-            return kept
+            file = os.path.join(folder, time.strftime("%Y%m%d-%H%M%S") + f"-{os.urandom(2).hex()}.png")
+            write_atomic(file, found.stdout)
+            return file
     raise NotFound("there is no image in the clipboard")

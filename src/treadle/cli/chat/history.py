@@ -11,7 +11,7 @@ from treadle.io.files import append_lines, read_lines
 from treadle.io.paths import private_dir, state_dir
 from treadle.redact import Redactor
 
-KEPT = 5000
+MOST_LINES = 5000
 
 
 class Typed(History):
@@ -27,7 +27,7 @@ class Typed(History):
             lines, _ = read_lines(self._path)
         except OSError:
             return
-        for line in reversed(lines[-KEPT:]):
+        for line in reversed(lines[-MOST_LINES:]):
             try:
                 text = json.loads(line)
             except ValueError:

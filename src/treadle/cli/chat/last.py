@@ -16,7 +16,7 @@ def last_words(session_id: str, page: Page) -> str:
     except TreadleError:
         return ""
     asked = next((one.text for one in reversed(messages) if isinstance(one, UserMessage) and one.text), "")
-    said = next((one.text for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), "")
+    answer = next((one.text for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), "")
     shown = page.prompt(asked) or f"> {printable(asked)}\n" if asked else ""
-    drawn = page.draw(Prose(printable(said), page.theme))
-    return "\n" + shown + (trimmed(drawn) + "\n" if said else "")
+    drawn = page.draw(Prose(printable(answer), page.theme))
+    return "\n" + shown + (trimmed(drawn) + "\n" if answer else "")

@@ -141,14 +141,14 @@ async def _export(talk: Talking, args: str) -> str:
 
 
 async def _copy(talk: Talking, args: str) -> str:
-    said = talk.last_text.encode()
-    if not said:
+    answer = talk.last_text.encode()
+    if not answer:
         return "There is no answer to copy yet."
-    if len(said) > COPIED_MAX:
-        raise ConfigError(f"the answer has {len(said):,} bytes, more than terminals take", hint="/export FILE.md")
-    sys.stdout.write(f"\x1b]52;c;{base64.b64encode(said).decode()}\x1b\\")
+    if len(answer) > COPIED_MAX:
+        raise ConfigError(f"the answer has {len(answer):,} bytes, more than terminals take", hint="/export FILE.md")
+    sys.stdout.write(f"\x1b]52;c;{base64.b64encode(answer).decode()}\x1b\\")
     sys.stdout.flush()
-    return f"The last answer is in the clipboard ({len(said):,} bytes), if your terminal allows that (OSC 52)."
+    return f"The last answer is in the clipboard ({len(answer):,} bytes), if your terminal allows that (OSC 52)."
 
 
 async def _theme(talk: Talking, args: str) -> str:

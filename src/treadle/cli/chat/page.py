@@ -36,8 +36,8 @@ from treadle.events import (
 from treadle.sessions.totals import TurnSummary
 
 DIFF_LINES = 24
-KEPT_CALLS = 50
-KEPT_BYTES = 256 << 10
+MOST_CALLS = 50
+MOST_BYTES = 256 << 10
 LIVE_LINES = 12
 STYLES = {"markdown.code": "cyan", "markdown.code_block": "cyan", "markdown.item.number": "bold"}
 """Code has no background of its own, because terminals may be light or dark."""
@@ -53,7 +53,7 @@ class Folded:
 
     def __init__(self, title: str, text: str) -> None:
         self.title = title
-        self.text = text[:KEPT_BYTES]
+        self.text = text[:MOST_BYTES]
 
 
 class Page:
@@ -116,8 +116,8 @@ class Page:
         return "\n".join(line.rstrip(" ") for line in out.getvalue().split("\n"))
 
     def note(self, style: str, text: str, indent: int = 0) -> str:
-        said = Text(printable(text), style=style)
-        return self.draw(Padding(said, (0, 0, 0, indent)) if indent else said)
+        shown = Text(printable(text), style=style)
+        return self.draw(Padding(shown, (0, 0, 0, indent)) if indent else shown)
 
     def prompt(self, text: str) -> str:
         """What the person said; a long paste is cut to its beginning."""
@@ -125,9 +125,9 @@ class Page:
             return ""  # it stands there as it was typed
         lines = text.split("\n")
         more = len(lines) - PROMPT_LINES
-        said = "\n".join(lines[:PROMPT_LINES]) if more > 1 else text
+        shown = "\n".join(lines[:PROMPT_LINES]) if more > 1 else text
         self._tight = False
-        return self.note("bold", f"> {said}") + (self.note("dim", f"  … {more} more lines") if more > 1 else "") + "\n"
+        return self.note("bold", f"> {shown}") + (self.note("dim", f"  … {more} more lines") if more > 1 else "") + "\n"
 
     def waits(self) -> str:
         """Say that the model was asked, for output that shows no live progress."""
@@ -290,15 +290,15 @@ class Page:
         cost = "cost ?" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
         about = "about " if usage.estimated else ""
         tokens = f"{about}{usage.prompt_tokens} tokens in, {usage.output_tokens} out · {cost}"
-        said = tokens if usage.calls else "tokens unknown"
+        count = tokens if usage.calls else "tokens unknown"
         calls = _many(len(summary.tools), "tool")
         if summary.iterations:  # agents over ACP do not report how often they called their model
             calls = f"{_many(summary.iterations, 'model call')} · {calls}"
-        return self.note("dim", f"{summary.total_ms / 1000:.1f} s · {calls} · {said}") + "\n"
+        return self.note("dim", f"{summary.total_ms / 1000:.1f} s · {calls} · {count}") + "\n"
 
     def _fold(self, title: str, text: str) -> None:
         self.folded.append(Folded(title, printable(text)))
-        del self.folded[:-KEPT_CALLS]
+        del self.folded[:-MOST_CALLS]
 
     # What is live now
 

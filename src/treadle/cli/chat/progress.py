@@ -18,7 +18,7 @@ from treadle.events import (
     Usage,
 )
 
-OUTPUT_KEPT = 8 << 10
+OUTPUT_TAIL = 8 << 10
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -51,7 +51,7 @@ class Progress:
                 self._tools[event.call] = event.name
                 self._wait_for(self._running())
             case ToolOutput():
-                self._output[event.call] = (self._output.get(event.call, "") + event.text)[-OUTPUT_KEPT:]
+                self._output[event.call] = (self._output.get(event.call, "") + event.text)[-OUTPUT_TAIL:]
             case ToolEnded():
                 self._tools.pop(event.call, None)
                 self._output.pop(event.call, None)

@@ -224,11 +224,11 @@ class ChatScreen:
 
     def paste_image(self) -> None:
         """Put the clipboard's image into a file, and its name into the input."""
-        from treadle.cli.chat.clipboard import kept_image
+        from treadle.cli.chat.clipboard import save_image
         from treadle.errors import TreadleError
 
         try:
-            self.input.insert_text(f"@{kept_image()} ")
+            self.input.insert_text(f"@{save_image()} ")
         except TreadleError as error:
             self.hint = str(error)
         self.app.invalidate()

@@ -6,28 +6,28 @@ from dataclasses import dataclass
 
 from treadle.io.process.child import Tail, start
 
-TOLD = 16 << 10
+REPORTED_BYTES = 16 << 10
 """How many bytes of the output the agent gets; of a longer one, the end."""
 
 
 @dataclass(frozen=True)
 class CommandDone:
     code: int
-    told: str
+    report: str
     """What the agent is told about the command."""
 
 
 async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> CommandDone:
     """Run the command, show its lines, and return what the agent is told about it. Cancelling this ends the command."""
     shell = os.environ.get("SHELL") or "/bin/sh"
-    said, begun = Tail(TOLD), b""
+    output, begun = Tail(REPORTED_BYTES), b""
     async with await start([shell, "-c", command], cwd=cwd, env=os.environ, stderr="stdout") as child:
         while data := await child.stdio.read():
-            said.feed(data)
+            output.feed(data)
             lines, newline, begun = (begun + data).rpartition(b"\n")
             if newline:
                 show((lines + newline).decode("utf-8", "replace"))
         if begun:
             show(begun.decode("utf-8", "replace") + "\n")
         code = await child.wait()
-    return CommandDone(code, said.text if code == 0 else f"{said.text}\n(exit code {code})")
+    return CommandDone(code, output.text if code == 0 else f"{output.text}\n(exit code {code})")

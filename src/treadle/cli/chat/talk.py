@@ -201,14 +201,14 @@ class Talk:
             self._complain(str(error))
 
     async def _prompt(self, text: str) -> None:
-        said = "\n\n".join([*self._ran, text])
+        prompt = "\n\n".join([*self._ran, text])
         self._ran.clear()
         self.page.progress.begin()
         self.view.print(self.page.waits())
         self.view.changed()
         reader = self.session.events(after=-1)
         try:
-            turn = await self.session.prompt(Prompt(text=said))
+            turn = await self.session.prompt(Prompt(text=prompt))
         except BaseException:
             reader.close()
             raise
@@ -228,12 +228,12 @@ class Talk:
         if own.result().code:
             self._complain(f"exit code {own.result().code}")
         self.view.print("\n")
-        self._ran.append(f"I ran a command of my own:\n$ {command}\n{own.result().told}")
+        self._ran.append(f"I ran a command of my own:\n$ {command}\n{own.result().report}")
 
     def _note(self, text: str) -> None:
         append_lines(f"{self.cwd}/AGENTS.md", [f"- {' '.join(text.split())}".encode()], mode=0o644)
-        said = "noted in AGENTS.md, which the agent reads at the start of every turn"
-        self.view.print(self.page.note("dim", said) + "\n")
+        done = "noted in AGENTS.md, which the agent reads at the start of every turn"
+        self.view.print(self.page.note("dim", done) + "\n")
 
     async def _command(self, name: str, args: str) -> None:
         if name in ("exit", "quit"):
@@ -331,8 +331,8 @@ class Talk:
             elif self._busy is not None:
                 self._show(event)
             elif isinstance(event, TaskChanged) and event.task and event.task.status in FINISHED:
-                said = f"{event.task_id} ({event.task.label}) {event.change}: /agent read {event.task_id}"
-                self.view.print(self.page.note("dim", said))
+                news = f"{event.task_id} ({event.task.label}) {event.change}: /agent read {event.task_id}"
+                self.view.print(self.page.note("dim", news))
 
     def _put_aside(self, asked: Asked) -> None:
         """Keep a question until the person has time for it; while a command runs, they have time now."""

@@ -44,11 +44,11 @@ def use(name: str | None, as_json: bool) -> None:
 async def _use(name: str | None, as_json: bool) -> int:
     if name is not None:
         ours = _is_model(name)
-        told = remember(name, "native" if ours else name, name if ours else None)
+        confirmed = remember(name, "native" if ours else name, name if ours else None)
         if as_json:
             show_json([Choice(name=name, because="named", chosen=True)])
         else:
-            click.echo(printable(told))
+            click.echo(printable(confirmed))
         return 0
     found = await look()
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):

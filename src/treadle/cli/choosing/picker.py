@@ -93,9 +93,9 @@ async def _typed(prompt: str, answers: Mapping[str, T]) -> T | None:
     lines = TypedLines()
     try:
         while True:
-            said = (await lines.line(prompt)).strip().lower()
-            if said in answers:
-                return answers[said]
+            answer = (await lines.line(prompt)).strip().lower()
+            if answer in answers:
+                return answers[answer]
     except EOFError:
         return None
     finally:

@@ -62,13 +62,13 @@ def _keys(env: Mapping[str, str], settings: ModelSettings) -> list[Way]:
         return []  # then every model is asked for there
     found = []
     for name, vendor in VENDORS.items():
-        told = [variable for variable in (vendor.key, vendor.base) if variable and env.get(variable)]
-        if told and vendor.default:
+        variables = [variable for variable in (vendor.key, vendor.base) if variable and env.get(variable)]
+        if variables and vendor.default:
             found.append(
                 Way(
                     kind="key",
                     name=f"{name}:{vendor.default}",
-                    because=f"{' and '.join(told)} {'is' if len(told) == 1 else 'are'} set",
+                    because=f"{' and '.join(variables)} {'is' if len(variables) == 1 else 'are'} set",
                 )
             )
     return found
@@ -80,19 +80,21 @@ async def _servers(env: Mapping[str, str], settings: ModelSettings) -> Found:
     try:
         where = endpoint(name, env, settings).base_url
         async with asyncio.timeout(SERVER):
-            told = await ask(name, settings)
+            offered = await ask(name, settings)
     except TimeoutError:
         return Found(not_yet=(f"the server at {where} gave no answer within {SERVER:g} s",))
     except TreadleError as error:
         return Found(not_yet=(str(error),))
-    if told is None or told.error is not None:
+    if offered is None or offered.error is not None:
         quiet = name == "ollama" and loopback(where) and not env.get("OLLAMA_HOST")  # most machines have none
-        return Found(not_yet=() if quiet or told is None else (f"the server at {where}: {told.error}",))
-    if not told.models:
+        return Found(not_yet=() if quiet or offered is None else (f"the server at {where}: {offered.error}",))
+    if not offered.models:
         missing = "`ollama pull MODEL` fetches one" if name == "ollama" else "load one there"
         return Found(not_yet=(f"the server at {where} has no model: {missing}",))
     because = f"the server at {where} has it"
-    return Found(ways=tuple(Way(kind="server", name=f"{name}:{each}", because=because) for each in told.models[:SHOWN]))
+    return Found(
+        ways=tuple(Way(kind="server", name=f"{name}:{each}", because=because) for each in offered.models[:SHOWN])
+    )
 
 
 def _local() -> Found:

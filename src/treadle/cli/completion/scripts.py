@@ -129,12 +129,12 @@ def _names(command: CommandWords, valued: bool = False) -> list[str]:
 def bash(commands: list[CommandWords]) -> str:
     cases = []
     for command in commands:
-        said = [f"{name}={','.join(choices(option))}" for option in command.options for name in option.names]
+        choosing = [f"{name}={','.join(choices(option))}" for option in command.options for name in option.names]
         known = {
             "commands": " ".join(command.commands),
             "options": " ".join(_names(command)),
             "valued": " ".join(_names(command, valued=True)),
-            "choices": " ".join(one for one in said if not one.endswith("=")),
+            "choices": " ".join(one for one in choosing if not one.endswith("=")),
             "words": command.words,
         }
         cases.append(
@@ -155,7 +155,7 @@ def zsh(commands: list[CommandWords]) -> str:
 
     cases = []
     for command in commands:
-        said = [(name, option.help) for option in command.options for name in option.names]
+        described = [(name, option.help) for option in command.options for name in option.names]
         listed = [
             f"{name}={','.join(found)}"
             for option in command.options
@@ -165,7 +165,7 @@ def zsh(commands: list[CommandWords]) -> str:
         cases.append(
             f"    '{command.name}')\n"
             f"      commands=({rows(_below(command, commands))})\n"
-            f"      options=({rows(said)})\n"
+            f"      options=({rows(described)})\n"
             f"      valued=({' '.join(_names(command, valued=True))})\n"
             f"      choices=({' '.join(listed)}) kind={command.words} ;;"
         )

@@ -45,7 +45,7 @@ async def _demo(place: Path) -> int:
 
     began = time.monotonic()
     repository = sample.make_repository(place / "shop")
-    say = _Told(began)
+    say = _Timed(began)
     say(f"A repository with four failing tests: {repository}")
     await up.up(name="demo", slots=3, lease=2.0, say=say, program="treadle.goals.node")
     try:
@@ -87,7 +87,7 @@ async def _until_enter(say: Callable[[str], None]) -> None:
         loop.remove_reader(sys.stdin)
 
 
-class _Told:
+class _Timed:
     def __init__(self, began: float) -> None:
         self._began = began
 
@@ -128,7 +128,7 @@ async def _land(bus: Bus, repository: Path, by_id: dict[str, str], say: Callable
     """Whether all of it is on the branch."""
     from treadle.landing import train
 
-    def told(text: str) -> None:
+    def say_named(text: str) -> None:
         for order, name in by_id.items():
             text = text.replace(order, name)
         say(f"  {text}")
@@ -136,7 +136,7 @@ async def _land(bus: Bus, repository: Path, by_id: dict[str, str], say: Callable
     name = await train.ensure(bus, str(repository), "", verify="python3 -m compileall -q .")
     await train.board(bus, name, by_id)
     record, _ = await train.load(bus, name)
-    record = await train.Train(bus, name, record, say=told).run(_is_over)
+    record = await train.Train(bus, name, record, say=say_named).run(_is_over)
     return record.landed == len(by_id)
 
 
@@ -215,6 +215,6 @@ def _card(orders: list[Any], by_id: dict[str, str], say: Callable[[str], None]) 
     say("tokens, as the provider reported them (its price is unknown, so no cost is shown):")
     for order in orders:
         used, tries = order.used, len(order.attempts)
-        told = f"{used.input_tokens:6} in {used.output_tokens:5} out"
-        say(f"  {by_id[order.id]:10} {told}  {tries} attempt{'s' if tries > 1 else ''}")
+        tokens = f"{used.input_tokens:6} in {used.output_tokens:5} out"
+        say(f"  {by_id[order.id]:10} {tokens}  {tries} attempt{'s' if tries > 1 else ''}")
     say(f"  {'together':10} {sum(order.used.tokens for order in orders):6}")

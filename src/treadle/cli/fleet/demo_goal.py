@@ -27,14 +27,14 @@ async def show(bus: Bus, place: Path, say: Callable[[str], None]) -> bool:
     )
     say(f"  planned by an agent that reads and cannot write, {made.used.tokens} tokens; a person agrees to the plan:")
     name, _ = await commands.begin(bus, _with_roles(made.text), str(repository), by="demo", planner=made.used)
-    told: dict[str, str] = {}
+    states: dict[str, str] = {}
     killing: asyncio.Task[None] | None = None
     async for record in commands.follow(bus, name):
         for step, each in record.steps.items():
-            if told.get(step, "waiting") != each.state:
+            if states.get(step, "waiting") != each.state:
                 why = f": {each.why.splitlines()[0]}" if each.why else ""
                 say(f"  {step}: {each.state}{why}")
-            told[step] = each.state
+            states[step] = each.state
         if record.steps["dollars"].state == "working" and killing is None:
             killing = asyncio.create_task(_kill(record.steps["dollars"].order, say))
         for about, order in record.questions.items():

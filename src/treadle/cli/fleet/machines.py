@@ -150,8 +150,8 @@ def _show_status(found: dict[str, Any]) -> None:
         else:
             click.echo(f"node       {node['name']}: {'process ' + str(node['pid']) if node['pid'] else 'down'}")
     orders = found.get("orders") or {}
-    told = ", ".join(f"{count} {state}" for state, count in sorted(orders.items())) or "none at work or waiting"
-    click.echo(f"orders     {told}")
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(orders.items())) or "none at work or waiting"
+    click.echo(f"orders     {counts}")
     for train in found.get("trains") or ():
         oldest = f", the oldest for {age(train['oldest'])}" if train["oldest"] else ""
         state = f"; stands still: {train['paused']}" if train["paused"] else ""
@@ -320,10 +320,10 @@ def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> N
     from treadle.fleet.join import joining
 
     given = sys.stdin.readline() if code == "-" else code
-    name, kept = run_async(joining.join(given, labels=tuple(labels), **options))
+    name, keeper = run_async(joining.join(given, labels=tuple(labels), **options))
     if as_json:
-        return show_json({"node": name, "kept_by": kept})
-    click.echo(f"{name} is a node of the fleet now, kept by {kept}", err=True)
+        return show_json({"node": name, "kept_by": keeper})
+    click.echo(f"{name} is a node of the fleet now, kept by {keeper}", err=True)
 
 
 COMMANDS = (up, down, status, node, nodes, drain, add, remove, invite, join)

@@ -40,8 +40,8 @@ def order_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if field.default and not field.many and isinstance(field.default, str | int):
             settings["help"] += f"  [default: {field.default}]"
         elif field.default and field.reads == "duration":
-            told = f"{field.default / 60:g}m" if field.default >= 60 else f"{field.default:g}s"
-            settings["help"] += f"  [default: {told}]"
+            shown = f"{field.default / 60:g}m" if field.default >= 60 else f"{field.default:g}s"
+            settings["help"] += f"  [default: {shown}]"
         command = click.option(field.option, field.path.replace(".", "_"), **settings)(command)
     return command
 

@@ -244,8 +244,8 @@ def budget(scope: str, usd: float | None, tokens: int | None, share: float | Non
     """Show the budgets, or set one: of the fleet, or project:NAME. At the limit, orders wait until it is raised."""
     from treadle.fleet import client
 
-    told: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share}
-    given = {name: value for name, value in told.items() if value is not None}
+    limits: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share}
+    given = {name: value for name, value in limits.items() if value is not None}
 
     async def work(bus: Any) -> Any:
         if given:

@@ -40,7 +40,7 @@ from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.identity import checked, spawn
 from treadle.coordination.planning import Planning, one_line
 from treadle.coordination.surfaces import Surface
-from treadle.coordination.waits import told
+from treadle.coordination.waits import wait_text
 from treadle.wire.common.jsontext import dumps
 
 WAIT_SECONDS = 0.2
@@ -90,7 +90,7 @@ def _claim(claims: Claims, args: Arguments) -> int:
         out(f"held in all: {' '.join(map(one_line, made.texts))}")
     for text in claims.without_files(asked):
         err(f"warning: {one_line(text)} matches no file")
-    for overlap in claims.leases.overlaps(claims.seats.family(haid), made.surfaces, None):
+    for overlap in claims.leases.overlaps(claims.bindings.family(haid), made.surfaces, None):
         err(f"warning: {overlap.claim.haid} is writing {one_line(overlap.held)}; its next write is refused")
     if first:
         for line in guarding.begin(claims.planning):
@@ -103,7 +103,7 @@ def _claim(claims: Claims, args: Arguments) -> int:
 
 def _tell_of_waits(claims: Claims, haid: str) -> None:
     for wait in claims.waits.on(haid):
-        err(f"another agent waits for you: {one_line(told(wait))}")
+        err(f"another agent waits for you: {one_line(wait_text(wait))}")
 
 
 def _release(claims: Claims, args: Arguments) -> int:
@@ -129,13 +129,13 @@ def _wait(claims: Claims, args: Arguments) -> int:
     if not args.rest or not (seconds.isascii() and seconds.isdecimal()):
         raise UsageError("expected surfaces, and --timeout as a number of seconds")
     haid = _caller(claims, args, enter=True)
-    until, told = time.monotonic() + int(seconds), False
+    until, announced = time.monotonic() + int(seconds), False
     wanted = [Surface(text, claims.top) for text in args.rest]
     while found := _held_or_written(Claims(claims.planning, claims.top), haid, wanted):
-        if not told:
+        if not announced:
             claims.waits.put(haid, args.rest, "waits", [overlap.claim.haid for overlap in found])
             err("\n".join(f"waiting: {overlap}" for overlap in found))
-            told = True
+            announced = True
         if time.monotonic() >= until:
             raise Collision(found)
         time.sleep(WAIT_SECONDS)
@@ -145,7 +145,7 @@ def _wait(claims: Claims, args: Arguments) -> int:
 
 
 def _held_or_written(claims: Claims, haid: str, wanted: list[Surface]) -> list[Overlap]:
-    return claims.overlaps(haid, wanted) or claims.leases.overlaps(claims.seats.family(haid), wanted, None)
+    return claims.overlaps(haid, wanted) or claims.leases.overlaps(claims.bindings.family(haid), wanted, None)
 
 
 def _heartbeat(claims: Claims, args: Arguments) -> int:
@@ -271,7 +271,7 @@ def _show(claims: Claims, args: Arguments) -> int:
     if "--json" in args.flags:
         out(dumps(claim.as_json() if claim else None, 2))
     elif claim:
-        out(claim.listed(claims.seats.gone_since(haid)))
+        out(claim.listed(claims.bindings.gone_since(haid)))
     else:
         out(f"no active claim for {haid}")
     return 0

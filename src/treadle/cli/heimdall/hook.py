@@ -31,11 +31,11 @@ def run_hook(
         raise UsageError(f"expected one of {', '.join(PROGRAMS)}")
     program = args.rest[0]
     try:
-        said = loads(given)
+        call_data = loads(given)
     except ValueError as error:
         err(f"treadle coord hook: what came in is not JSON: {error}")
         return 0
-    call = OutsideCall(program, said if isinstance(said, dict) else {})
+    call = OutsideCall(program, call_data if isinstance(call_data, dict) else {})
     call.staged, call.project = staged, top or call.cwd
     before = signal.signal(signal.SIGALRM, _late)
     signal.alarm(SECONDS)
@@ -49,9 +49,9 @@ def run_hook(
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-    said = answer(program, call.event, found)
-    if said is not None:
-        out(dumps(said))
+    call_data = answer(program, call.event, found)
+    if call_data is not None:
+        out(dumps(call_data))
     return 0
 
 

@@ -81,8 +81,8 @@ def _serve(arguments: list[str], top: str) -> int:
     with relaying.connect(
         RelayRequest(asked, "ledger-mcp", ["--extended"] if "--extended" in args.flags else [])
     ) as there:
-        if (said := relaying.line_from(there)) != LISTENING:
-            code, _, err = relaying.parse_answer(said)
+        if (line := relaying.line_from(there)) != LISTENING:
+            code, _, err = relaying.parse_answer(line)
             sys.stderr.buffer.write(err)
             return code
         there.settimeout(None)

@@ -61,17 +61,17 @@ def main() -> int:
         _check_top(request)
         if request.command == "ledger-mcp":
             return _serve(request)
-        code, out, said = _done(request)
+        code, out, err = _done(request)
     except _TookTooLong:
-        code, out, said = 2, b"", f"heimdall: it took longer than {SECONDS} s and was given up\n".encode()
+        code, out, err = 2, b"", f"heimdall: it took longer than {SECONDS} s and was given up\n".encode()
     except UsageError as error:
-        code, out, said = 2, b"", f"heimdall: {error}\n".encode(errors="backslashreplace")
+        code, out, err = 2, b"", f"heimdall: {error}\n".encode(errors="backslashreplace")
     except TreadleError as error:
         hint = f"\n  {error.hint}" if error.hint else ""
-        code, out, said = 2, b"", f"heimdall: {error.message}{hint}\n".encode(errors="backslashreplace")
-    if len(out) + len(said) > LARGEST:
-        code, out, said = 2, b"", f"heimdall: the answer has more than {LARGEST >> 20} MiB\n".encode()
-    _send(relaying.answer(code, out, said))
+        code, out, err = 2, b"", f"heimdall: {error.message}{hint}\n".encode(errors="backslashreplace")
+    if len(out) + len(err) > LARGEST:
+        code, out, err = 2, b"", f"heimdall: the answer has more than {LARGEST >> 20} MiB\n".encode()
+    _send(relaying.answer(code, out, err))
     return 0
 
 
@@ -113,13 +113,13 @@ def _check_top(request: RelayRequest) -> None:
 def _done(request: RelayRequest) -> tuple[int, bytes, bytes]:
     """Run the command in this process, with its standard streams kept."""
     streams = sys.stdin, sys.stdout, sys.stderr
-    out, said = io.BytesIO(), io.BytesIO()
+    out, err = io.BytesIO(), io.BytesIO()
     sys.stdin = io.TextIOWrapper(io.BytesIO(request.stdin), encoding="utf-8", errors="surrogateescape")
     sys.stdout = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
-    sys.stderr = io.TextIOWrapper(said, encoding="utf-8", write_through=True)
+    sys.stderr = io.TextIOWrapper(err, encoding="utf-8", write_through=True)
     try:
         code = _run(request)
-        return code, out.getvalue(), said.getvalue()
+        return code, out.getvalue(), err.getvalue()
     finally:
         sys.stdin, sys.stdout, sys.stderr = streams
 

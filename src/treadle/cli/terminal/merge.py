@@ -58,9 +58,9 @@ def _apply(where: Place, workspace: Workspace, anyway: bool, as_json: bool) -> i
         return 1
     changed = [each.path for each in workspace.difference().changes]
     if not worktree.runs(where):
-        kept = workspace.release(applied=True)
-        if kept:
-            warn(f"treadle: {kept} is kept: it has commits of its own (--branch brings them, --discard removes it)")
+        left = workspace.release(applied=True)
+        if left:
+            warn(f"treadle: {left} is kept: it has commits of its own (--branch brings them, --discard removes it)")
     return _report(as_json, "merged", source, changed)
 
 

@@ -58,8 +58,8 @@ def main(arguments: list[str]) -> int:
     try:
         if "--exit" in given.flags:
             return _wait_for_exit(places[0], deadline)
-        told = given.get("--state") if "--any" in given.flags else given.need("--state")
-        states = tuple(told.split(",")) if told else AT_REST
+        wanted = given.get("--state") if "--any" in given.flags else given.need("--state")
+        states = tuple(wanted.split(",")) if wanted else AT_REST
         if unknown := [state for state in states if state not in STATES]:
             raise UsageError(f"unknown state {unknown[0]!r}; it is one of {', '.join(STATES)}")
         return wait_for_state(

@@ -227,7 +227,7 @@ class A2aDoor:
 
     def _keep(self, task: ServedTask) -> None:
         self._tasks[task.id] = task
-        task.told = lambda event: self._told(task, event)
+        task.on_status = lambda event: self._notify_hooks(task, event)
         for old in [each for each in self._tasks.values() if each.ended][: max(0, len(self._tasks) - TASKS)]:
             del self._tasks[old.id]
             self._hooks.pop(old.id, None)
@@ -280,7 +280,7 @@ class A2aDoor:
             hooks[target.id].finish()
         return target
 
-    def _told(self, task: ServedTask, event: A2aEvent) -> None:
+    def _notify_hooks(self, task: ServedTask, event: A2aEvent) -> None:
         for hook in self._hooks.get(task.id, {}).values():
             hook.tell(task.snapshot() if hook.version == "0.3" else event)  # 0.3 sends whole tasks
             if task.ended:

@@ -58,7 +58,7 @@ class ServedTask:
         self.turn = ""
         self.session = session
         self.status = A2aStatus(state="submitted", timestamp=timestamp(time.time()))
-        self.told: Callable[[A2aEvent], None] = lambda event: None
+        self.on_status: Callable[[A2aEvent], None] = lambda event: None
         """Called with each change of the state, for webhooks."""
         self._history: list[A2aMessage] = []
         self._artifacts: dict[str, list[str]] = {}
@@ -260,7 +260,7 @@ class ServedTask:
         metadata = self._usage() if self.ended else {}
         update = StatusUpdate(task=self.id, context=self.context, status=status, metadata=metadata)
         self._publish(update)
-        self.told(update)
+        self.on_status(update)
 
     def _words(self, text: str) -> A2aMessage:
         parts = (A2aPart(text=text),)

@@ -136,9 +136,9 @@ class AcpDoor(RpcDoor[Served]):
         if not isinstance(self._agent, Keeping):
             raise Fault(METHOD_NOT_FOUND, f"{self._agent.name} keeps no list of its sessions")
         cwd, cursor = params.get("cwd"), params.get("cursor")
-        kept = await self._agent.stored_sessions(cwd if isinstance(cwd, str) else None)
+        stored = await self._agent.stored_sessions(cwd if isinstance(cwd, str) else None)
         first = int(cursor) if isinstance(cursor, str) and cursor.isascii() and cursor.isdigit() else 0
-        page = kept[first : first + LISTED]
+        page = stored[first : first + LISTED]
         listed = [
             {
                 "sessionId": one.id,
@@ -148,7 +148,7 @@ class AcpDoor(RpcDoor[Served]):
             }
             for one in page
         ]
-        more = {"nextCursor": str(first + LISTED)} if len(kept) > first + LISTED else {}
+        more = {"nextCursor": str(first + LISTED)} if len(stored) > first + LISTED else {}
         return {"sessions": listed, **more}
 
     async def _close(self, params: dict[str, Any]) -> dict[str, Any]:

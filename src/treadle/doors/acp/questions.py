@@ -71,10 +71,10 @@ async def _by_form(call: Caller, session: str, asked: Asked) -> Answer:
         "requestedSchema": {"type": "object", "properties": {"answer": field}, "required": ["answer"]},
     }
     result = await call("elicitation/create", params)
-    told = result if isinstance(result, dict) else {}
-    content = told.get("content")
+    reply = result if isinstance(result, dict) else {}
+    content = reply.get("content")
     text = content.get("answer") if isinstance(content, dict) else None
-    if told.get("action") == "accept" and isinstance(text, str):
+    if reply.get("action") == "accept" and isinstance(text, str):
         return Answer(decision="allow", text=text)
     return _denied("not answered", by="person")
 

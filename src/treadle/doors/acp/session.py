@@ -34,8 +34,8 @@ assert set(MODES) == set(MATRIX)
 class ClientAbilities:
     """What the editor said it can do."""
 
-    def __init__(self, told: Any) -> None:
-        given = told if isinstance(told, dict) else {}
+    def __init__(self, declared: Any) -> None:
+        given = declared if isinstance(declared, dict) else {}
         meta = given.get("_meta")
         elicitation = given.get("elicitation")
         self.terminals = isinstance(meta, dict) and meta.get("terminal_output") is True
@@ -224,7 +224,7 @@ class Served:
             data = {"code": error.code, "retryable": error.retryable} if error is not None else None
             raise Fault(code, error.message if error is not None else "the turn failed", data)
         if ended is not None and ended.outcome == "limited" and ended.error is not None:
-            await self.update(_said(f"\n\n[stopped: {ended.error.message}]"))
+            await self.update(_message_chunk(f"\n\n[stopped: {ended.error.message}]"))
         return {"stopReason": stop, **({"usage": self._usage()} if self._spent.calls else {})}
 
     def _usage(self) -> dict[str, int]:
@@ -265,5 +265,5 @@ class Served:
         await self.session.close()
 
 
-def _said(text: str) -> Update:
+def _message_chunk(text: str) -> Update:
     return {"sessionUpdate": "agent_message_chunk", "content": text_block(text)}

@@ -40,8 +40,8 @@ async def put(call: Caller, where: dict[str, Any], asked: Asked, item: dict[str,
         return Decided(_denied(f"the client could not be asked: {error.message}", by="nobody"))
 
 
-def _decided(told: Any) -> Decided:
-    decision = told.get("decision") if isinstance(told, dict) else None
+def _decided(reply: Any) -> Decided:
+    decision = reply.get("decision") if isinstance(reply, dict) else None
     match decision:
         case "accept":
             return Decided(Answer(decision="allow"))
@@ -68,9 +68,9 @@ def _elicitation(where: dict[str, Any], asked: Asked, item: dict[str, Any]) -> d
     }
 
 
-def _accepted(told: Any) -> Decided:
-    action = told.get("action") if isinstance(told, dict) else None
-    meta = told.get("_meta") if isinstance(told, dict) else None
+def _accepted(reply: Any) -> Decided:
+    action = reply.get("action") if isinstance(reply, dict) else None
+    meta = reply.get("_meta") if isinstance(reply, dict) else None
     if action == "accept":
         lasting = isinstance(meta, dict) and meta.get("persist") in ("session", "always")
         return Decided(Answer(decision="allow", scope="session" if lasting else "once"))
@@ -90,8 +90,8 @@ def _questions(where: dict[str, Any], asked: Asked, item: dict[str, Any]) -> dic
     return {**where, "itemId": item["id"], "questions": [question], "isBlocking": True, "autoResolutionMs": None}
 
 
-def _answered(asked: Asked, told: Any) -> Decided:
-    answers = told.get("answers") if isinstance(told, dict) else None
+def _answered(asked: Asked, reply: Any) -> Decided:
+    answers = reply.get("answers") if isinstance(reply, dict) else None
     given = answers.get(asked.request) if isinstance(answers, dict) else None
     texts = given.get("answers") if isinstance(given, dict) else None
     text = "\n".join(map(str, texts)) if isinstance(texts, list) else ""

@@ -148,8 +148,8 @@ class AppServerDoor(RpcDoor[OpenThread]):
 
     async def _place(self, thread: str) -> str:
         """Where a thread was at work. An agent that keeps no list is told the directory by its client."""
-        kept = await self._agent.stored_sessions() if isinstance(self._agent, Keeping) else []
-        return next((one.cwd for one in kept if one.id == thread and one.cwd), self._base.cwd)
+        stored = await self._agent.stored_sessions() if isinstance(self._agent, Keeping) else []
+        return next((one.cwd for one in stored if one.id == thread and one.cwd), self._base.cwd)
 
     async def _name(self, thread: str, params: dict[str, Any]) -> None:
         """Say once what the client asks for and does not get."""
@@ -161,10 +161,10 @@ class AppServerDoor(RpcDoor[OpenThread]):
     async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
         wanted = params.get("cwd")
         places = [wanted] if isinstance(wanted, str) else wanted
-        kept = await self._kept(places[0] if isinstance(places, list) and len(places) == 1 else None)
+        stored = await self._stored(places[0] if isinstance(places, list) and len(places) == 1 else None)
         word, archived = str(params.get("searchTerm") or "").lower(), bool(params.get("archived"))
         found = [
-            one for one in kept if not archived and (not places or one.cwd in places) and word in one.title.lower()
+            one for one in stored if not archived and (not places or one.cwd in places) and word in one.title.lower()
         ]
         limit, cursor = params.get("limit"), params.get("cursor")
         count = limit if isinstance(limit, int) and limit > 0 else LISTED
@@ -173,7 +173,7 @@ class AppServerDoor(RpcDoor[OpenThread]):
         more = str(first + count) if len(found) > first + count else None
         return {"data": page, "nextCursor": more, "backwardsCursor": None}
 
-    async def _kept(self, cwd: str | None) -> list[StoredSession]:
+    async def _stored(self, cwd: str | None) -> list[StoredSession]:
         return await self._agent.stored_sessions(cwd) if isinstance(self._agent, Keeping) else []
 
     def _listed(self, one: StoredSession) -> dict[str, Any]:
@@ -190,10 +190,10 @@ class AppServerDoor(RpcDoor[OpenThread]):
             return {"thread": opened.view(turns=whole)}
         if whole:
             raise refused(f"thread {wanted} is not loaded: its turns can be read after thread/resume")
-        kept = next((one for one in await self._kept(None) if one.id == wanted), None)
-        if kept is None:
+        found = next((one for one in await self._stored(None) if one.id == wanted), None)
+        if found is None:
             raise refused(f"no rollout found for thread id {wanted}")
-        return {"thread": self._listed(kept)}
+        return {"thread": self._listed(found)}
 
     async def _turns(self, params: dict[str, Any]) -> dict[str, Any]:
         turns = self._find(params).turns

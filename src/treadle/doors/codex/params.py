@@ -108,15 +108,15 @@ def spec_of(params: dict[str, Any], base: SessionSpec, agreed: Terms) -> Session
     config = given if isinstance(given, dict) else {}
     servers = config.get("mcp_servers")
     table = {str(name): _server(entry) for name, entry in servers.items()} if isinstance(servers, dict) else {}
-    told = base.instructions
+    instructions = base.instructions
     return msgspec.structs.replace(
         base,
         mode=agreed.mode,
         model=_text(params, "model") or base.model,
         instructions=msgspec.structs.replace(
-            told,
-            system=_text(params, "baseInstructions") or told.system,
-            append=_text(params, "developerInstructions") or told.append,
+            instructions,
+            system=_text(params, "baseInstructions") or instructions.system,
+            append=_text(params, "developerInstructions") or instructions.append,
         ),
         tools=msgspec.structs.replace(base.tools, servers={**base.tools.servers, **table}),
         thinking=effort(config.get("model_reasoning_effort")) or base.thinking,
@@ -168,10 +168,10 @@ def _file(path: str) -> bytes:
 
 
 def _server(entry: Any) -> dict[str, Any]:
-    told = entry if isinstance(entry, dict) else {}
-    found = {key: value for key, value in told.items() if key in _SERVER_KEYS}
-    if isinstance(told.get("http_headers"), dict):
-        found["headers"] = told["http_headers"]
+    table = entry if isinstance(entry, dict) else {}
+    found = {key: value for key, value in table.items() if key in _SERVER_KEYS}
+    if isinstance(table.get("http_headers"), dict):
+        found["headers"] = table["http_headers"]
     return found
 
 

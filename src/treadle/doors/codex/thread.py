@@ -58,8 +58,8 @@ class OpenThread:
 
     def view(self, *, turns: bool = False) -> items.Item:
         """The thread as answers give it."""
-        kept = StoredSession(id=self.id, cwd=self._spec.cwd, title=self._title, updated=time.time())
-        shown = items.thread(kept, status="idle", model=self._model or None, version=SPEAKS)
+        listed = StoredSession(id=self.id, cwd=self._spec.cwd, title=self._title, updated=time.time())
+        shown = items.thread(listed, status="idle", model=self._model or None, version=SPEAKS)
         shown |= {"ephemeral": not self._spec.start.persist, "status": self._status()}
         return {**shown, "turns": self.turns} if turns else shown
 
@@ -201,8 +201,8 @@ class OpenThread:
         ended = {**items.turn(turn, status, error=error), "completedAt": int(event.ts)}
         await self._tell("turn/completed", {"threadId": self.id, "turn": ended})
 
-    async def _say(self, told: list[Notification]) -> None:
-        for method, params in told:
+    async def _say(self, notices: list[Notification]) -> None:
+        for method, params in notices:
             if method == "item/completed":
                 self.turns[-1]["items"].append(params["item"])
             await self._tell(method, params)

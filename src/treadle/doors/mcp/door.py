@@ -108,8 +108,8 @@ class McpDoor:
         return await answer if isawaitable(answer) else answer
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
-        told = params.get("capabilities")
-        self._elicits = isinstance(told, dict) and isinstance(told.get("elicitation"), dict)
+        declared = params.get("capabilities")
+        self._elicits = isinstance(declared, dict) and isinstance(declared.get("elicitation"), dict)
         return welcome(params.get("protocolVersion"), NAME, __version__, INSTRUCTIONS)
 
     # Tools
@@ -238,15 +238,15 @@ class McpDoor:
             "requestedSchema": {"type": "object", "properties": {"answer": field}, "required": ["answer"]},
         }
         try:
-            told = await self._rpc.call("elicitation/create", params)
+            reply = await self._rpc.call("elicitation/create", params)
         except RemoteError:
             return None
-        return _read_answer(asked, told)
+        return _read_answer(asked, reply)
 
 
-def _read_answer(asked: Asked, told: Any) -> Answer:
+def _read_answer(asked: Asked, reply: Any) -> Answer:
     """An answer that cannot be understood is a no."""
-    content = told.get("content") if isinstance(told, dict) and told.get("action") == "accept" else None
+    content = reply.get("content") if isinstance(reply, dict) and reply.get("action") == "accept" else None
     text = content.get("answer") if isinstance(content, dict) else None
     if not isinstance(text, str) or text == "deny":
         return Answer(decision="deny")
@@ -258,6 +258,6 @@ def _read_answer(asked: Asked, told: Any) -> Answer:
 
 
 def _tool_result(run: AgentRun) -> dict[str, Any]:
-    told = telling.outcome(run)
-    result = done(told, telling.words(told))
+    state = telling.outcome(run)
+    result = done(state, telling.words(state))
     return {**result, "isError": run.status == "failed"}

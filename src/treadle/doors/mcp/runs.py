@@ -16,7 +16,7 @@ from treadle.sessions.totals import TurnSummary, TurnTotals
 Status: TypeAlias = Literal["running", "waiting", "completed", "failed", "interrupted", "limited"]
 OPEN = 16
 """How many runs are kept; beyond that, the one that has been idle longest is closed."""
-KEPT_EVENTS = 2000
+STORED_EVENTS = 2000
 """How many events of each run are kept for `read`."""
 
 
@@ -58,7 +58,7 @@ class AgentRun:
 
     def _take(self, event: AnyEvent) -> None:
         self.events.append(event)
-        del self.events[:-KEPT_EVENTS]
+        del self.events[:-STORED_EVENTS]
         if event.turn == self.turn:
             self._totals.add(event)
         match event:

@@ -15,7 +15,7 @@ MOST = 40_000
 def outcome(run: AgentRun) -> dict[str, Any]:
     """The state of a run, with its result if it has one."""
     summary = run.summary()
-    told: dict[str, Any] = {
+    state: dict[str, Any] = {
         "run": run.id,
         "session": run.session.id,
         "agent": run.agent,
@@ -23,43 +23,43 @@ def outcome(run: AgentRun) -> dict[str, Any]:
         "status": run.status,
     }
     if run.questions:
-        told["questions"] = [question(asked) for asked in run.questions.values()]
+        state["questions"] = [question(asked) for asked in run.questions.values()]
     if run.busy:
-        return told
+        return state
     usage = summary.usage
-    told["text"] = summary.text
+    state["text"] = summary.text
     if usage.calls:
         counted = {
             "input_tokens": usage.prompt_tokens,
             "output_tokens": usage.output_tokens,
             "cost_usd": usage.cost_usd,
         }
-        told["usage"] = {name: value for name, value in counted.items() if value is not None}
+        state["usage"] = {name: value for name, value in counted.items() if value is not None}
     if summary.files:
-        told["files"] = [{"path": file.path, "change": file.change} for file in summary.files]
+        state["files"] = [{"path": file.path, "change": file.change} for file in summary.files]
     if summary.denials:
-        told["denied"] = [f"{denial.name}: {denial.reason}" for denial in summary.denials]
+        state["denied"] = [f"{denial.name}: {denial.reason}" for denial in summary.denials]
     if summary.error is not None:
-        told["error"] = {"code": summary.error.code, "message": summary.error.message}
-    return told
+        state["error"] = {"code": summary.error.code, "message": summary.error.message}
+    return state
 
 
-def words(told: dict[str, Any]) -> str:
+def words(state: dict[str, Any]) -> str:
     """The same as text, for a model that sees only text: the answer first."""
-    parts = [str(told["text"])] if told.get("text") else []
-    parts.append(f"[run {told['run']}: {told['status']}]")
-    parts += [f"[asks: {one['text']} (request {one['request']})]" for one in told.get("questions", [])]
-    parts += [f"[{file['change']}: {file['path']}]" for file in told.get("files", [])]
-    parts += [f"[denied: {denial}]" for denial in told.get("denied", [])]
-    if "error" in told:
-        parts.append(f"[error {told['error']['code']}: {told['error']['message']}]")
+    parts = [str(state["text"])] if state.get("text") else []
+    parts.append(f"[run {state['run']}: {state['status']}]")
+    parts += [f"[asks: {one['text']} (request {one['request']})]" for one in state.get("questions", [])]
+    parts += [f"[{file['change']}: {file['path']}]" for file in state.get("files", [])]
+    parts += [f"[denied: {denial}]" for denial in state.get("denied", [])]
+    if "error" in state:
+        parts.append(f"[error {state['error']['code']}: {state['error']['message']}]")
     return "\n".join(parts)[:MOST]
 
 
 def question(asked: Asked) -> dict[str, Any]:
-    told: dict[str, Any] = {"request": asked.request, "kind": asked.kind, "text": asked.text}
+    shown: dict[str, Any] = {"request": asked.request, "kind": asked.kind, "text": asked.text}
     more = {"tool": asked.name, "command": asked.command, "paths": list(asked.paths), "options": list(asked.options)}
-    return {**told, **{name: value for name, value in more.items() if value}}
+    return {**shown, **{name: value for name, value in more.items() if value}}
 
 
 def happened(events: Iterable[AnyEvent], after: int) -> tuple[list[dict[str, Any]], int]:
@@ -75,16 +75,16 @@ def happened(events: Iterable[AnyEvent], after: int) -> tuple[list[dict[str, Any
         if isinstance(event, TextDelta) and event.parent is None:
             streamed = True  # all of it comes as one message later
             continue
-        told = _told(event)
-        if told is not None:
-            found.append(told)
-            size += sum(len(str(value)) for value in told.values())
+        shown = _shown(event)
+        if shown is not None:
+            found.append(shown)
+            size += sum(len(str(value)) for value in shown.values())
     if streamed and not found:
         found.append({"type": "writing"})
     return found, last
 
 
-def _told(event: AnyEvent) -> dict[str, Any] | None:
+def _shown(event: AnyEvent) -> dict[str, Any] | None:
     match event:
         case Message(kind="text") if event.parent is None:
             return {"type": "text", "text": event.text[:MOST]}

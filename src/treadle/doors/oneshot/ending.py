@@ -96,10 +96,10 @@ def result_of(
 
 def not_begun(error: Exception) -> RunResult:
     """The final record of a run that could not begin, such as one without a model."""
-    told = error_info(error) if not isinstance(error, OSError) else ErrorInfo(code="storage_error", message=str(error))
+    info = error_info(error) if not isinstance(error, OSError) else ErrorInfo(code="storage_error", message=str(error))
     summary = TurnTotals().summary()
     code = error.ends_with if isinstance(error, TreadleError) else 1
-    return result_of(RunEnding(error=told, turn=False), summary, code, msgspec.UNSET, session_id="", milliseconds=0)
+    return result_of(RunEnding(error=info, turn=False), summary, code, msgspec.UNSET, session_id="", milliseconds=0)
 
 
 def _as_claude(ending: RunEnding) -> Named:

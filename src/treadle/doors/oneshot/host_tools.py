@@ -90,8 +90,8 @@ class HostServer:
         return result
 
     async def _say(self, message: dict[str, Any]) -> dict[str, Any]:
-        said = await self._request({"subtype": "mcp_message", "server_name": self.name, "message": message})
-        answer = said.get("mcp_response")
+        reply = await self._request({"subtype": "mcp_message", "server_name": self.name, "message": message})
+        answer = reply.get("mcp_response")
         return answer if isinstance(answer, dict) else {}
 
 

@@ -247,15 +247,15 @@ class StreamInput:
         asked = self._asking.pop(str(response.get("request_id")), None)
         if asked is None:
             return
-        said = _table(response.get("response"))
+        reply = _table(response.get("response"))
         if response.get("subtype") == "error":
-            said = {"behavior": "deny", "message": str(response.get("error") or "")}
-        answer = permissions.answered(said, asked)
+            reply = {"behavior": "deny", "message": str(response.get("error") or "")}
+        answer = permissions.answered(reply, asked)
         if answer.decision == "allow":
-            await apply(said.get("updatedPermissions"), self._session, self._warn)
+            await apply(reply.get("updatedPermissions"), self._session, self._warn)
         try:
             await self._session.answer(asked.request, answer)
-            if answer.decision == "deny" and said.get("interrupt") is True:
+            if answer.decision == "deny" and reply.get("interrupt") is True:
                 await self._runner.interrupt("the host ended the turn")
         except NotFound as error:
             self._warn(f"an answer came too late: {error}")

@@ -26,8 +26,8 @@ class Inquiries:
             case "get_binary_version":
                 return {"version": __version__, "buildTime": None}
             case "get_session_cost":
-                said = await self._session.command("cost", "")
-                return {"text": said.message if said is not None else ""}
+                cost = await self._session.command("cost", "")
+                return {"text": cost.message if cost is not None else ""}
             case "list_models":
                 return {"models": lists["models"]}
             case "list_permission_rules":
@@ -64,11 +64,11 @@ class Inquiries:
 
     def _rules(self) -> dict[str, Any]:
         rules = self._session.every_rule() if isinstance(self._session, Adaptable) else []
-        told = [
+        listed = [
             {"behavior": verdict, "source": "session", "rule": rule, "editability": "session"}
             for verdict, rule in rules
         ]
-        return {"rules": told, "workspaceDirectories": [], "originalCwd": self._cwd(), "managedOnly": False}
+        return {"rules": listed, "workspaceDirectories": [], "originalCwd": self._cwd(), "managedOnly": False}
 
     def _cwd(self) -> str:
         return self._session.place() if isinstance(self._session, Adaptable) else os.getcwd()

@@ -59,10 +59,10 @@ async def _put(asked: Asked, session: Session, ask: AskTool, warn: Warn) -> None
     question = permissions.question(asked)
     try:
         text = await ask({name: question[name] for name in ("tool_name", "input", "tool_use_id")})
-        said = msgspec.json.decode(text, type=dict[str, Any])
-        answer = permissions.answered(said, asked)
+        reply = msgspec.json.decode(text, type=dict[str, Any])
+        answer = permissions.answered(reply, asked)
         if answer.decision == "allow":
-            await apply(said.get("updatedPermissions"), session, warn)
+            await apply(reply.get("updatedPermissions"), session, warn)
     except TreadleError as error:
         answer = Answer(decision="deny", text=f"the permission tool failed: {error}", by="host")
     except msgspec.MsgspecError:

@@ -108,10 +108,10 @@ class HostRequests:
         except TreadleError as error:
             self.refused = str(error)
             raise
-        told = wire.command_lists(self._session.info, self._session.commands())
+        answer = wire.command_lists(self._session.info, self._session.commands())
         if request.get("hooks"):
-            told["hooks_applied"] = True
-        return {**told, "hook_on_failure_supported": True, "claude_code_version": wire.SPOKEN}
+            answer["hooks_applied"] = True
+        return {**answer, "hook_on_failure_supported": True, "claude_code_version": wire.SPOKEN}
 
     async def _initialize(self, request: dict[str, Any]) -> None:
         unknown = [name for name, value in request.items() if name not in IGNORED and value]

@@ -405,16 +405,16 @@ class Between:
         self.begin()
 
     def begin(self) -> None:
-        self._said = self._over = False
+        self._written = self._over = False
 
     def before(self, event: AnyEvent) -> list[wire.Record]:
         if event.parent is not None:
             return []
         if isinstance(event, TextDelta):
-            new, self._over, self._said = self._over, False, True
+            new, self._over, self._written = self._over, False, True
             return [wire.text_delta("\n\n")] if new else []
         if isinstance(event, ToolStarted | ToolDenied):
-            self._over = self._said
+            self._over = self._written
         return []
 
 

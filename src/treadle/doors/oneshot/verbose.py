@@ -62,7 +62,7 @@ class Verbose:
         self._started: dict[str, ToolStarted] = {}
         self._ran: dict[str, CommandRun] = {}
         self._changed: dict[str, FileChanged] = {}
-        self._unsaid: list[str] = []
+        self._unfinished: list[str] = []
         """Words of a reply that has not come as a whole: some agents send nothing else, an interrupted one never
         does.
         """
@@ -87,11 +87,11 @@ class Verbose:
     def _conversation(self, event: AnyEvent) -> list[wire.Record]:
         match event:
             case TextDelta(text=text):
-                self._unsaid.append(text)
+                self._unfinished.append(text)
                 return []
             case Message():
                 if event.kind == "text":
-                    self._unsaid.clear()
+                    self._unfinished.clear()
                 if self._counted:
                     self._next_message()
                 self._held.append(event)  # its cost is known a moment later, and belongs in the same line
@@ -116,9 +116,9 @@ class Verbose:
             case ToolStarted() | ToolDenied() | ToolEnded() | TurnEnded():
                 if isinstance(event, ToolStarted):
                     self._started[event.call] = event
-                if self._unsaid:
-                    self._held.append(Message(text="".join(self._unsaid)))
-                    self._unsaid.clear()
+                if self._unfinished:
+                    self._held.append(Message(text="".join(self._unfinished)))
+                    self._unfinished.clear()
                 return self._let_go() + self._lines_of(event)
         return self._lines_of(event)
 
@@ -143,7 +143,7 @@ class Verbose:
 
     def _of_subagent(self, event: AnyEvent) -> list[wire.Record]:
         """The lines of what a subagent does, each with the call that started it. Of ours its tools are told."""
-        told: AnyEvent = event
+        shown: AnyEvent = event
         if isinstance(event, TaskChanged):
             if event.task is not None and event.task.call is not None:
                 self._callers[event.task_id] = event.task.call
@@ -152,13 +152,13 @@ class Verbose:
                 return []
             about: dict[str, Any] = {"call": data["call"], "name": str(data["tool"]), "parent": event.task_id}
             if event.change == "tool_start":
-                told = ToolStarted(**about, args=data["args"])
+                shown = ToolStarted(**about, args=data["args"])
             else:
-                told = ToolEnded(**about, result=data["result"], ok=data["ok"])
-        parent = self._callers.get(told.parent or "", told.parent)
+                shown = ToolEnded(**about, result=data["result"], ok=data["ok"])
+        parent = self._callers.get(shown.parent or "", shown.parent)
         reply = wire.MessageHead(session_id=self._session.id, id=_message_id(), model=self._model, parent=parent)
-        lines = [reply.use(told)] if isinstance(told, ToolDenied) else []
-        line = reply.line(told)
+        lines = [reply.use(shown)] if isinstance(shown, ToolDenied) else []
+        line = reply.line(shown)
         return lines if line is None else [*lines, line]
 
     def _next_message(self) -> None:
@@ -265,8 +265,8 @@ class Partial:
         records = self._close_block()
         self._index = -1
         delta = {"stop_reason": "tool_use" if called else "end_turn", "stop_sequence": None}
-        told = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-        return [*records, self._event("message_delta", delta=delta, usage=told), self._event("message_stop")]
+        counts = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        return [*records, self._event("message_delta", delta=delta, usage=counts), self._event("message_stop")]
 
     def _event(self, kind: str, **fields: object) -> wire.Record:
         body = wire.stream_event({"type": kind, **fields}, self._session.id)

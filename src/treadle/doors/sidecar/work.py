@@ -157,8 +157,8 @@ class AgentWork:
             return []
         self._outcome = "failed"
         error: ErrorInfo | None = ended.error
-        told = any(isinstance(event, ErrorMet) for event in self._trace.events("1970-01-01T00:00:00Z"))
-        return [error_event(error, timestamp(time.time()))] if error is not None and not told else []
+        reported = any(isinstance(event, ErrorMet) for event in self._trace.events("1970-01-01T00:00:00Z"))
+        return [error_event(error, timestamp(time.time()))] if error is not None and not reported else []
 
     async def cancel(self, reason: str) -> None:
         """Let it stop in its own way; `events` then ends as usual."""

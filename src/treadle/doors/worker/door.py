@@ -270,8 +270,8 @@ class Worker:
             transcript = self._isolated(request.config)
             session = await self._agent.open(spec)
         except VersionMismatch as error:
-            said = ErrorEnvelope(code=error.code, message=error.message, retryable=False)
-            self._say(InitOk(id=request.id, session_id="", protocol_version=pinned or PROTOCOL_VERSION, error=said))
+            refusal = ErrorEnvelope(code=error.code, message=error.message, retryable=False)
+            self._say(InitOk(id=request.id, session_id="", protocol_version=pinned or PROTOCOL_VERSION, error=refusal))
             return
         except Exception as error:
             self._refuse(request.id, error_info(error).message)
@@ -381,9 +381,9 @@ class Worker:
 
     def _deny_question(self, request: str) -> None:
         async def answer(session: Session) -> None:
-            said = "the client has closed the connection, so no one can answer"
+            why = "the client has closed the connection, so no one can answer"
             with contextlib.suppress(TreadleError):  # it was answered in this moment
-                await session.answer(request, Answer(decision="deny", text=said, by="nobody"))
+                await session.answer(request, Answer(decision="deny", text=why, by="nobody"))
 
         if self._opened is not None:
             self._help(answer(self._opened.session))

@@ -33,7 +33,7 @@ from treadle.session import Access, Answer, Change, Mode, ModelMenu, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.wire.codex import events as reading
 from treadle.wire.codex.history import past
-from treadle.wire.codex.threads import kept_thread, offered_models
+from treadle.wire.codex.threads import listed_thread, offered_models
 from treadle.wire.common.images import data_url
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
@@ -108,7 +108,7 @@ class CodexSession(DrivenSession):
         params: dict[str, Any] = {"limit": LISTED, "sortKey": "updated_at", "modelProviders": [], "sourceKinds": KINDS}
         answer = await self._rpc.call("thread/list", {**params, **({"cwd": cwd} if cwd else {})})
         threads = answer.get("data") if isinstance(answer, dict) else None
-        return [kept_thread(one) for one in threads or [] if isinstance(one, dict) and one.get("id")]
+        return [listed_thread(one) for one in threads or [] if isinstance(one, dict) and one.get("id")]
 
     def history(self) -> list[Event]:
         return past(self._turns, self._about)

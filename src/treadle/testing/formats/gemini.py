@@ -16,8 +16,8 @@ def asked(body: dict[str, Any]) -> Cue:
     given = [content for content in contents if content.get("role") != "model"]
     turn = 1 + sum(content.get("role") == "model" for content in contents)
     system = body.get("systemInstruction") or body.get("system_instruction")
-    said = text_of(system.get("parts")) if isinstance(system, dict) else ""
-    return Cue(last=_said(given[-1]) if given else "", turn=turn, system=said)
+    instructions = text_of(system.get("parts")) if isinstance(system, dict) else ""
+    return Cue(last=_texts(given[-1]) if given else "", turn=turn, system=instructions)
 
 
 def events(play: Play) -> list[bytes]:
@@ -76,12 +76,12 @@ def _last(play: Play, parts: list[dict[str, Any]]) -> dict[str, Any]:
     return reply
 
 
-def _said(content: dict[str, Any]) -> str:
+def _texts(content: dict[str, Any]) -> str:
     """The texts of a message, and the results of tools."""
     found = []
     for part in content.get("parts") or []:
         if isinstance(part, dict):
             answer = part.get("functionResponse")
-            told = answer.get("response") if isinstance(answer, dict) else None
-            found.append(msgspec.json.encode(told).decode() if told is not None else text_of(part.get("text")))
+            response = answer.get("response") if isinstance(answer, dict) else None
+            found.append(msgspec.json.encode(response).decode() if response is not None else text_of(part.get("text")))
     return "\n".join(text for text in found if text)

@@ -20,8 +20,8 @@ def text_of(block: Any) -> str:
         return f"[{_text(block.get('name')) or 'file'}: {_text(block.get('uri'))}]"
     if kind == "resource":
         inside = block.get("resource")
-        told = inside if isinstance(inside, dict) else {}
-        return _text(told.get("text")) or f"[{_text(told.get('uri'))}]"
+        resource = inside if isinstance(inside, dict) else {}
+        return _text(resource.get("text")) or f"[{_text(resource.get('uri'))}]"
     return f"[{kind}]" if isinstance(kind, str) else ""
 
 

@@ -126,8 +126,8 @@ class AcpIncoming:
     def flush(self) -> list[Event]:
         """Complete the text in progress, because something else happens now."""
         inner, self._inner = self._inner, {}
-        told = [Message(text="".join(texts), parent=parent) for parent, texts in inner.items()]
-        return [*told, *self._flush_thought(), *self._flush_text()]
+        messages = [Message(text="".join(texts), parent=parent) for parent, texts in inner.items()]
+        return [*messages, *self._flush_thought(), *self._flush_text()]
 
     def _flush_thought(self) -> list[Event]:
         thought, self._thought = "".join(self._thought), []
@@ -142,13 +142,13 @@ class AcpIncoming:
 
     # Tools
 
-    def record(self, told: dict[str, Any]) -> ToolRecord | None:
+    def record(self, update: dict[str, Any]) -> ToolRecord | None:
         """The tool call that this update is about, with the update merged in."""
-        call = told.get("toolCallId")
+        call = update.get("toolCallId")
         if not isinstance(call, str):
             return None
         record = self.tools.setdefault(call, ToolRecord(call))
-        record.merge(told)
+        record.merge(update)
         return record
 
     def _tool(self, update: dict[str, Any]) -> list[Event]:
@@ -282,9 +282,9 @@ def _status(given: Any) -> str:
     return given if isinstance(given, str) and given in _MARKS else "pending"
 
 
-def read_commands(told: Any) -> list[CommandInfo]:
+def read_commands(listed: Any) -> list[CommandInfo]:
     found = []
-    for one in told if isinstance(told, list) else []:
+    for one in listed if isinstance(listed, list) else []:
         if isinstance(one, dict) and isinstance(one.get("name"), str):
             hint = one["input"].get("hint") if isinstance(one.get("input"), dict) else ""
             found.append(

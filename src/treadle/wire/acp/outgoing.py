@@ -101,7 +101,7 @@ class AcpOutgoing:
         title = _title(event.name or "tool", event.command, event.paths) if event.kind == "permission" else event.text
         if call not in self._tools:
             shown = [self._call(call, title, event.tool_kind, event.args, event.paths, "pending")]
-        told = {
+        call_update = {
             "toolCallId": call,
             "title": title[:TITLE],
             "kind": KINDS[event.tool_kind] if event.kind == "permission" else "other",
@@ -110,7 +110,7 @@ class AcpOutgoing:
             "rawInput": event.args,
             "locations": [{"path": path} for path in event.paths],
         }
-        return shown, told
+        return shown, call_update
 
     def _started(self, event: ToolStarted) -> list[Update]:
         if event.name.lower() in LIST_TOOLS and (plan := plan_of(event.args)):

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def as_table(told: Any) -> dict[str, dict[str, Any]]:
+def as_table(entries: Any) -> dict[str, dict[str, Any]]:
     """The servers that a client gives with `session/new`, by name. An entry without a name is left out."""
     found: dict[str, dict[str, Any]] = {}
-    for entry in told if isinstance(told, list) else []:
+    for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not entry["name"]:
             continue
-        kept = {key: entry[key] for key in ("type", "command", "args", "url") if key in entry}
+        table = {key: entry[key] for key in ("type", "command", "args", "url") if key in entry}
         for key in ("env", "headers"):
             if key in entry:
-                kept[key] = _table(entry[key])
-        found[entry["name"]] = kept
+                table[key] = _table(entry[key])
+        found[entry["name"]] = table
     return found
 
 

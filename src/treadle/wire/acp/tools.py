@@ -29,9 +29,9 @@ DIFF_LINES = 20_000
 """Texts with more lines are not compared: the time grows with the product of their lengths."""
 
 
-def parent_of(told: dict[str, Any]) -> str | None:
+def parent_of(update: dict[str, Any]) -> str | None:
     """The call that started the subagent which says this. The protocol has no field for it; two agents have one."""
-    meta = told.get("_meta")
+    meta = update.get("_meta")
     if not isinstance(meta, dict):
         return None
     claude = meta.get("claudeCode")
@@ -64,37 +64,37 @@ class ToolRecord:
         self._described: Any = None
         """The description that the model gave. A title equal to it is not the tool's name."""
 
-    def merge(self, told: dict[str, Any]) -> None:
+    def merge(self, update: dict[str, Any]) -> None:
         """Take over the fields that the message has, and keep the others."""
-        if isinstance(told.get("status"), str):
-            self.status = told["status"]
-        if isinstance(told.get("kind"), str):
-            self.kind = KINDS.get(told["kind"], "other")
-        if isinstance(told.get("_meta"), dict):
-            self.meta = {**self.meta, **told["_meta"]}
-        if (parent := parent_of(told)) is not None and parent != self.call:
+        if isinstance(update.get("status"), str):
+            self.status = update["status"]
+        if isinstance(update.get("kind"), str):
+            self.kind = KINDS.get(update["kind"], "other")
+        if isinstance(update.get("_meta"), dict):
+            self.meta = {**self.meta, **update["_meta"]}
+        if (parent := parent_of(update)) is not None and parent != self.call:
             self.parent = parent
-        title = told.get("title")
+        title = update.get("title")
         if isinstance(title, str) and title:
             self.title = title
-        self.name = self.name or self._name(told)
-        if told.get("rawInput"):
-            self.args = told["rawInput"]
-        if isinstance(told.get("content"), list):
-            self.content = told["content"]
+        self.name = self.name or self._name(update)
+        if update.get("rawInput"):
+            self.args = update["rawInput"]
+        if isinstance(update.get("content"), list):
+            self.content = update["content"]
             self.diffs = diffs_in(self.content) or self.diffs
             self._arguments_as_text()
-        if isinstance(told.get("locations"), list):
-            found = [place.get("path") for place in told["locations"] if isinstance(place, dict)]
+        if isinstance(update.get("locations"), list):
+            found = [place.get("path") for place in update["locations"] if isinstance(place, dict)]
             self.locations = [path for path in found if isinstance(path, str)] or self.locations
-        if told.get("rawOutput") is not None:
-            self.raw_output = told["rawOutput"]
+        if update.get("rawOutput") is not None:
+            self.raw_output = update["rawOutput"]
 
-    def _name(self, told: dict[str, Any]) -> str:
+    def _name(self, update: dict[str, Any]) -> str:
         """The tool's name. The protocol has no field for it, so agents put it in one of four places."""
         claude = self.meta.get("claudeCode")
         for given in (
-            told.get("name"),
+            update.get("name"),
             claude.get("toolName") if isinstance(claude, dict) else None,
             self.meta.get("toolName"),
         ):
@@ -102,7 +102,7 @@ class ToolRecord:
                 return given
         if found := _NAME_IN_ID.match(self.call):
             return found[1]
-        described = told["rawInput"].get("description") if isinstance(told.get("rawInput"), dict) else None
+        described = update["rawInput"].get("description") if isinstance(update.get("rawInput"), dict) else None
         self._described = described or self._described
         if _IDENTIFIER.fullmatch(self.title) and self.title != self._described:
             return self.title
@@ -144,12 +144,12 @@ class ToolRecord:
 
     @property
     def exit_code(self) -> int | None:
-        told = self.raw_output if isinstance(self.raw_output, dict) else {}
-        metadata = told.get("metadata")
+        output = self.raw_output if isinstance(self.raw_output, dict) else {}
+        metadata = output.get("metadata")
         terminal = self.meta.get("terminal_exit")
         for value in (
-            told.get("exitCode"),
-            told.get("exit_code"),
+            output.get("exitCode"),
+            output.get("exit_code"),
             metadata.get("exit") if isinstance(metadata, dict) else None,
             terminal.get("exit_code") if isinstance(terminal, dict) else None,
         ):

@@ -15,18 +15,18 @@ Span: TypeAlias = Literal["turn", "step", "session", "none"]
 _FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
-def read_counts(told: Any, model: str = "") -> Usage | None:
+def read_counts(counts: Any, model: str = "") -> Usage | None:
     """Counts as a Usage whose buckets do not overlap; None when there are none, or only zeros.
 
     Some agents count cached tokens as input and others beside it: the total says which.
     """
-    if not isinstance(told, dict):
+    if not isinstance(counts, dict):
         return None
-    given = _number(told, "inputTokens", "input_tokens")
-    output = _number(told, "outputTokens", "output_tokens")
-    read = _number(told, "cachedReadTokens", "cachedInputTokens")
-    written = _number(told, "cachedWriteTokens", "cacheWriteInputTokens")
-    if read + written and _number(told, "totalTokens") == given + output:
+    given = _number(counts, "inputTokens", "input_tokens")
+    output = _number(counts, "outputTokens", "output_tokens")
+    read = _number(counts, "cachedReadTokens", "cachedInputTokens")
+    written = _number(counts, "cachedWriteTokens", "cacheWriteInputTokens")
+    if read + written and _number(counts, "totalTokens") == given + output:
         given = max(given - read - written, 0)
     if not given + output + read + written:
         return None
@@ -36,7 +36,7 @@ def read_counts(told: Any, model: str = "") -> Usage | None:
         output_tokens=output,
         cache_read_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=_number(told, "thoughtTokens", "reasoningOutputTokens"),
+        reasoning_tokens=_number(counts, "thoughtTokens", "reasoningOutputTokens"),
     )
 
 
@@ -66,15 +66,15 @@ class UsageMeter:
         if used and size:
             self.context = used, size
 
-    def cost(self, told: Any) -> None:
+    def cost(self, cost: Any) -> None:
         """`cost` of a usage_update: money spent over the whole session."""
-        if isinstance(told, dict) and told.get("currency") == "USD":
-            spent = amount(told.get("amount"))
+        if isinstance(cost, dict) and cost.get("currency") == "USD":
+            spent = amount(cost.get("amount"))
             self._cost = self._cost if spent is None else spent
 
-    def step(self, told: Any, duration_ms: Any = 0) -> Usage | None:
+    def step(self, counts: Any, duration_ms: Any = 0) -> Usage | None:
         """The usage of one model call, reported during the turn."""
-        usage = read_counts(told, self.model)
+        usage = read_counts(counts, self.model)
         if usage is not None:
             self._stepwise = True
             if type(duration_ms) is int:
@@ -83,18 +83,18 @@ class UsageMeter:
 
     def turn(self, result: Any) -> list[Usage]:
         """The usage that the answer to a prompt adds. The turn's cost is on the last record."""
-        told = result if isinstance(result, dict) else {}
+        answer = result if isinstance(result, dict) else {}
         found: list[Usage] = []
         if not self._stepwise and self.span != "none":
-            usage = self._answer_usage(told)
-            found = [usage] if usage is not None else _quota(told)
+            usage = self._answer_usage(answer)
+            found = [usage] if usage is not None else _quota(answer)
         cost = self._spent()
         if found and cost is not None:
             found[-1] = _with(found[-1], cost_usd=cost)
         return found
 
-    def _answer_usage(self, told: dict[str, Any]) -> Usage | None:
-        usage = read_counts(told.get("usage"), self.model)
+    def _answer_usage(self, answer: dict[str, Any]) -> Usage | None:
+        usage = read_counts(answer.get("usage"), self.model)
         if usage is None or self.span != "session":
             return usage
         before, self._before = self._before, usage
@@ -115,9 +115,9 @@ class UsageMeter:
         return spent or None  # agents report 0 for a model whose price they do not know
 
 
-def _quota(told: dict[str, Any]) -> list[Usage]:
+def _quota(answer: dict[str, Any]) -> list[Usage]:
     """Counts by model, as Gemini gives them."""
-    meta = told.get("_meta")
+    meta = answer.get("_meta")
     quota = meta.get("quota") if isinstance(meta, dict) else None
     models = quota.get("model_usage") if isinstance(quota, dict) else None
     found = [
@@ -132,9 +132,9 @@ def _with(usage: Usage, **fields: Any) -> Usage:
     return msgspec.structs.replace(usage, **fields)
 
 
-def _number(told: dict[str, Any], *names: str) -> int:
+def _number(counts: dict[str, Any], *names: str) -> int:
     for name in names:
-        value = told.get(name)
+        value = counts.get(name)
         if type(value) is int and value >= 0:
             return value
     return 0

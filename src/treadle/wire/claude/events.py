@@ -41,8 +41,8 @@ def usages(result: ClaudeResult, before: dict[str, Any] | None) -> list[Usage]:
 
 def context_window(result: ClaudeResult, model: str) -> int | None:
     """How many tokens a conversation with this model may have, if it says so."""
-    told = result.modelUsage.get(model)
-    window = told.get("contextWindow") if isinstance(told, dict) else None
+    usage = result.modelUsage.get(model)
+    window = usage.get("contextWindow") if isinstance(usage, dict) else None
     return count(window) or None
 
 
@@ -74,8 +74,8 @@ def ending(result: ClaudeResult, stopped: bool) -> tuple[Outcome, ErrorInfo | No
     if not result.is_error:
         return "completed", None
     if result.subtype in _LIMITED:
-        said = _first_error(result) or f"the turn was ended: {result.terminal_reason or result.subtype}"
-        return "limited", ErrorInfo(code=_LIMITED[result.subtype], message=said)
+        message = _first_error(result) or f"the turn was ended: {result.terminal_reason or result.subtype}"
+        return "limited", ErrorInfo(code=_LIMITED[result.subtype], message=message)
     if (result.terminal_reason or "").startswith("aborted"):
         return "interrupted", ErrorInfo(code="cancelled", message="the turn was interrupted")
     if stopped and result.subtype == "error_during_execution":
@@ -110,20 +110,20 @@ def result_text(content: Any) -> str:
     return "\n".join(part["text"] if isinstance(part.get("text"), str) else f"[{part.get('type')}]" for part in parts)
 
 
-def file_change(call: str, told: Any) -> FileChanged | None:
+def file_change(call: str, result: Any) -> FileChanged | None:
     """The change that a tool reports in `tool_use_result`: the path, and a unified diff."""
-    if not isinstance(told, dict) or not isinstance(told.get("filePath"), str) or "structuredPatch" not in told:
+    if not isinstance(result, dict) or not isinstance(result.get("filePath"), str) or "structuredPatch" not in result:
         return None
-    added = told.get("type") == "create" or told.get("originalFile") is None and told.get("type") != "update"
+    added = result.get("type") == "create" or result.get("originalFile") is None and result.get("type") != "update"
     change: Literal["added", "modified"] = "added" if added else "modified"
-    path = told["filePath"]
+    path = result["filePath"]
     lines = [] if added else [f"--- {path}", f"+++ {path}"]
-    for hunk in told["structuredPatch"] if isinstance(told["structuredPatch"], list) else []:
+    for hunk in result["structuredPatch"] if isinstance(result["structuredPatch"], list) else []:
         where = [hunk.get(name, 0) for name in ("oldStart", "oldLines", "newStart", "newLines")]
         lines.append("@@ -{},{} +{},{} @@".format(*where))
         lines += [line for line in hunk.get("lines") or [] if isinstance(line, str)]
-    if added and isinstance(told.get("content"), str):
-        content = told["content"].splitlines()
+    if added and isinstance(result.get("content"), str):
+        content = result["content"].splitlines()
         lines = ["--- /dev/null", f"+++ {path}", f"@@ -0,0 +1,{len(content)} @@", *(f"+{line}" for line in content)]
     return FileChanged(path=path, change=change, diff="\n".join(lines) + "\n" if len(lines) > 2 else "", call=call)
 
@@ -156,8 +156,8 @@ class ClaudeTasks:
             return TaskChanged(change="started", task_id=task.id, task=task)
         if record.subtype not in ("task_updated", "task_notification") or record.task_id not in self._known:
             return None
-        said = record.status if record.subtype == "task_notification" else record.patch.get("status")
-        status = _TASK_STATUS.get(str(said), "running")
+        status_word = record.status if record.subtype == "task_notification" else record.patch.get("status")
+        status = _TASK_STATUS.get(str(status_word), "running")
         task = self._known[record.task_id]
         if status in ("completed", "failed", "cancelled"):
             if record.subtype != "task_notification":

@@ -98,14 +98,14 @@ def _ancestors(start: Any, parents: dict[str, Any]) -> Iterable[str]:
 
 def _events(record: dict[str, Any], names: dict[str, str], access_of: Callable[[str, Any], Access]) -> list[Event]:
     message = record.get("message")
-    told = message if isinstance(message, dict) else {}
-    content, found = told.get("content"), list[Event]()
+    fields = message if isinstance(message, dict) else {}
+    content, found = fields.get("content"), list[Event]()
     for block in content if isinstance(content, list) else []:
         match block:
             case {"type": "text", "text": str(text)} if record["type"] == "assistant" and text:
-                found.append(Message(text=text, model=str(told.get("model") or "")))
+                found.append(Message(text=text, model=str(fields.get("model") or "")))
             case {"type": "thinking", "thinking": str(text)} if text:
-                found.append(Message(text=text, kind="thinking", model=str(told.get("model") or "")))
+                found.append(Message(text=text, kind="thinking", model=str(fields.get("model") or "")))
             case {"type": "tool_use", "id": str(call), "name": str(name)}:
                 names[call] = name
                 args = block.get("input")

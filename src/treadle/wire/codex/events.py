@@ -100,22 +100,22 @@ def result_text(item: dict[str, Any]) -> str:
         case "fileChange":
             return "\n".join(f"{kind} {path}" for path, kind, _ in changes(item))
         case _:
-            told = item.get("error") or item.get("result") or item.get("contentItems") or ""
-            return told if isinstance(told, str) else _text_of(told)
+            result = item.get("error") or item.get("result") or item.get("contentItems") or ""
+            return result if isinstance(result, str) else _text_of(result)
 
 
-def _text_of(told: Any) -> str:
-    content = told.get("content") if isinstance(told, dict) else told
+def _text_of(result: Any) -> str:
+    content = result.get("content") if isinstance(result, dict) else result
     if isinstance(content, list):
         return "\n".join(str(part["text"]) for part in content if isinstance(part, dict) and "text" in part)
-    return str(told.get("message") or told) if isinstance(told, dict) else str(told)
+    return str(result.get("message") or result) if isinstance(result, dict) else str(result)
 
 
-def usage(told: dict[str, Any], model: str) -> Usage:
+def usage(counts: dict[str, Any], model: str) -> Usage:
     """The usage of one model call. `inputTokens` includes cached tokens; Codex reports no cost anywhere."""
 
     def counted(name: str) -> int:
-        return count(told.get(name))
+        return count(counts.get(name))
 
     read, write = counted("cachedInputTokens"), counted("cacheWriteInputTokens")
     return Usage(
@@ -139,10 +139,10 @@ _CODES = {
 }
 
 
-def error_info(told: Any) -> ErrorInfo:
+def error_info(error: Any) -> ErrorInfo:
     """`codexErrorInfo` is a word, or an object with one key."""
-    told = told if isinstance(told, dict) else {"message": str(told or "it gave no reason")}
-    info = told.get("codexErrorInfo")
+    error = error if isinstance(error, dict) else {"message": str(error or "it gave no reason")}
+    info = error.get("codexErrorInfo")
     word, more = next(iter(info.items())) if isinstance(info, dict) and info else (info, None)
     status = more.get("httpStatusCode") if isinstance(more, dict) else None
     code = _CODES.get(str(word), "provider_error" if word else "remote_error")
@@ -151,5 +151,5 @@ def error_info(told: Any) -> ErrorInfo:
     elif status == 429:
         code = "rate_limited"
     retryable = code == "rate_limited" or word in ("serverOverloaded", "internalServerError") or (status or 0) >= 500
-    message = str(told.get("additionalDetails") or told.get("message") or "it gave no reason")
+    message = str(error.get("additionalDetails") or error.get("message") or "it gave no reason")
     return ErrorInfo(code=code, message=message, retryable=retryable, details={"kind": word, "status": status})

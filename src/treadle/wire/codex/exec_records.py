@@ -142,5 +142,5 @@ def server_and_tool(name: str) -> tuple[str, str]:
 def _denied(event: ToolDenied) -> ExecRecord:
     command = event.args.get("command") if isinstance(event.args, dict) else None
     item = _item(event.name, event.args, command if isinstance(command, str) else None)
-    told = {"aggregated_output": event.reason} if "command" in item else {"error": {"message": event.reason}}
-    return {**item, **told, "status": "failed"}
+    outcome = {"aggregated_output": event.reason} if "command" in item else {"error": {"message": event.reason}}
+    return {**item, **outcome, "status": "failed"}

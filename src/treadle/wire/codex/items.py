@@ -103,14 +103,14 @@ def turn(id: str, status: str, *, items: list[Item] | None = None, error: ErrorI
     }
 
 
-def thread(kept: StoredSession, *, status: str, model: str | None, version: str, ephemeral: bool = False) -> Item:
-    at = int(kept.updated)
+def thread(listed: StoredSession, *, status: str, model: str | None, version: str, ephemeral: bool = False) -> Item:
+    at = int(listed.updated)
     nothing = ("forkedFromId", "parentThreadId", "section", "sectionEnteredAt", "projectId", "reasoningEffort", "path")
     unknown = ("originator", "threadSource", "agentNickname", "agentRole", "gitInfo", "name")
     return {
-        "id": kept.id,
-        "sessionId": kept.id,
-        "preview": kept.title,
+        "id": listed.id,
+        "sessionId": listed.id,
+        "preview": listed.title,
         "ephemeral": ephemeral,
         "historyMode": "legacy",
         "modelProvider": "treadle",
@@ -119,7 +119,7 @@ def thread(kept: StoredSession, *, status: str, model: str | None, version: str,
         "updatedAt": at,
         "recencyAt": at,
         "status": {"type": status},
-        "cwd": kept.cwd,
+        "cwd": listed.cwd,
         "cliVersion": version,
         "source": "appServer",
         "turns": [],

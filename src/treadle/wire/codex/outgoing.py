@@ -101,10 +101,10 @@ class AppServerOutgoing:
         assert self._speaking is not None
         _, id, before = self._speaking
         self._speaking = kind, id, before + text
-        told = {**self._where, "itemId": id, "delta": text}
+        piece = {**self._where, "itemId": id, "delta": text}
         if kind == "text":
-            return [*found, ("item/agentMessage/delta", told)]
-        return [*found, ("item/reasoning/summaryTextDelta", {**told, "summaryIndex": 0})]
+            return [*found, ("item/agentMessage/delta", piece)]
+        return [*found, ("item/reasoning/summaryTextDelta", {**piece, "summaryIndex": 0})]
 
     def _speak(self, kind: str) -> list[Notification]:
         found, id = self.flush(), self._next()

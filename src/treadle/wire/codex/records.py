@@ -69,5 +69,5 @@ def as_item(item: dict[str, Any]) -> dict[str, Any]:
     return named
 
 
-def as_usage(told: dict[str, Any]) -> dict[str, Any]:
-    return {ours: told.get(theirs) for theirs, ours in _USAGE.items()}
+def as_usage(counts: dict[str, Any]) -> dict[str, Any]:
+    return {ours: counts.get(theirs) for theirs, ours in _USAGE.items()}

@@ -23,7 +23,7 @@ class Connection(Generic[M]):
     """`receive` bytes to get messages, `send` a message to get bytes; `state` follows both.
 
     A subclass gives the tables and `decode`/`encode`. What a table cannot say (ids that must match, counters that must
-    grow) goes into `refusal`, which only looks, and `said`, which remembers.
+    grow) goes into `refusal`, which only looks, and `record`, which remembers.
     """
 
     SAYS: ClassVar[Mapping[str, frozenset[Any]]]
@@ -66,7 +66,7 @@ class Connection(Generic[M]):
             if not isinstance(message, RemoteProtocolError):
                 reason = self.refusal(self.peer, message)
                 if reason is None:
-                    self.said(self.peer, message)
+                    self.record(self.peer, message)
                 else:
                     message = self.refused(message, reason)
             if isinstance(message, RemoteProtocolError):
@@ -87,7 +87,7 @@ class Connection(Generic[M]):
         if reason is not None:
             raise LocalProtocolError(reason)
         data = self.encode(message)
-        self.said(self.role, message)
+        self.record(self.role, message)
         return data
 
     def decode(self, data: bytes) -> Iterable[M | RemoteProtocolError]:
@@ -109,7 +109,7 @@ class Connection(Generic[M]):
         """The error that stands for a received message which may not be said now."""
         return RemoteProtocolError(reason)
 
-    def said(self, sender: str, message: M) -> None:
+    def record(self, sender: str, message: M) -> None:
         self.state = self.TRANSITIONS[self.state, self.kind(sender, message)]
 
 

@@ -192,8 +192,8 @@ class MessageSplitter:
 
     def _begin_body(self) -> bytes | RemoteProtocolError | None:
         if not self._length.isdigit() or len(self._length) > 18:
-            said = self._length.decode("latin-1") or "missing"
-            return RemoteProtocolError(f"a Content-Length is not a number of bytes: {said:.40}")
+            given = self._length.decode("latin-1") or "missing"
+            return RemoteProtocolError(f"a Content-Length is not a number of bytes: {given:.40}")
         length = int(self._length)
         if length > self.cap:
             self._skip = length

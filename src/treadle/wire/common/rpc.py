@@ -152,10 +152,10 @@ class RpcConnection(Connection[RpcMessage]):
             return f"a {sender} does not call {method}"
         return None
 
-    def said(self, sender: str, message: RpcMessage) -> None:
+    def record(self, sender: str, message: RpcMessage) -> None:
         if isinstance(message, RpcRefused) and message.id not in self.open[self._other(sender)]:
             return  # it answers something that was not a call, so no call is settled
-        super().said(sender, message)
+        super().record(sender, message)
         if isinstance(message, RpcCall):
             self.open[sender].add(message.id)
         elif isinstance(message, _ANSWERS) and message.id is not None:
@@ -226,11 +226,11 @@ def _read_answer(key: CallKey | None, value: dict[str, Any]) -> RpcMessage | Rem
     error = value.get("error")
     if error is None:
         return Returned(id=key, result=value.get("result")) if key is not None else Violation("an answer has no id")
-    told = error if isinstance(error, dict) else {"message": str(error)}
-    code, message = told.get("code"), told.get("message")
+    fields = error if isinstance(error, dict) else {"message": str(error)}
+    code, message = fields.get("code"), fields.get("message")
     return RpcRefused(
         id=key,
         code=code if isinstance(code, int) else INTERNAL_ERROR,
         message=message if isinstance(message, str) else "it gave no reason",
-        data=told.get("data"),
+        data=fields.get("data"),
     )

@@ -9,8 +9,8 @@ _STATUSES = ("pending", "in_progress", "completed")
 
 def tasks_of(args: Any) -> list[tuple[str, str]] | None:
     """The text and the status of each task; None when the arguments are not a list of tasks."""
-    told = args if isinstance(args, dict) else {}
-    items = next((told[key] for key in ("todos", "plan", "items") if isinstance(told.get(key), list)), None)
+    given = args if isinstance(args, dict) else {}
+    items = next((given[key] for key in ("todos", "plan", "items") if isinstance(given.get(key), list)), None)
     if items is None:
         return None
     found = []

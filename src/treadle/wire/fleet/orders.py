@@ -25,7 +25,7 @@ Reads = Literal["", "duration", "when", "schedule", "file", "policy", "names"]
 """How an option's text becomes the field's value, where that is not simply the text or the number."""
 
 
-def said(meaning: str, option: str = "", metavar: str = "", *, reads: Reads = "", **bounds: Any) -> Meta:
+def means(meaning: str, option: str = "", metavar: str = "", *, reads: Reads = "", **bounds: Any) -> Meta:
     """What a field means, and how it is given on the command line."""
     return Meta(description=meaning, extra={"option": option, "metavar": metavar, "reads": reads}, **bounds)
 
@@ -33,10 +33,10 @@ def said(meaning: str, option: str = "", metavar: str = "", *, reads: Reads = ""
 class OrderLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """None means no limit."""
 
-    seconds: Annotated[float | None, said("End it after this time.", "--max-seconds", "S")] = None
-    turns: Annotated[int | None, said("End it after this many model calls.", "--max-turns", "N")] = None
-    tokens: Annotated[int | None, said("End it after this many tokens.", "--max-tokens", "N")] = None
-    usd: Annotated[float | None, said("End it at this cost.", "--max-usd", "USD")] = None
+    seconds: Annotated[float | None, means("End it after this time.", "--max-seconds", "S")] = None
+    turns: Annotated[int | None, means("End it after this many model calls.", "--max-turns", "N")] = None
+    tokens: Annotated[int | None, means("End it after this many tokens.", "--max-tokens", "N")] = None
+    usd: Annotated[float | None, means("End it at this cost.", "--max-usd", "USD")] = None
 
 
 class OrderPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -54,37 +54,39 @@ class OrderPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What the one who submits an order says of it."""
 
-    task: Annotated[str, said("What is to be done.", min_length=1, max_length=TASK_MAX)]
-    title: Annotated[str, said("How it is listed. Default: the first line of the task.", "--title", "TEXT")] = ""
+    task: Annotated[str, means("What is to be done.", min_length=1, max_length=TASK_MAX)]
+    title: Annotated[str, means("How it is listed. Default: the first line of the task.", "--title", "TEXT")] = ""
     agent: Annotated[
         str,
-        said(
+        means(
             "Who does it; `person` is a question to people, `null`: no agent, only setup and verify.", "--agent", "NAME"
         ),
     ] = "native"
-    model: Annotated[str | None, said("The model, as the agent names it.", "--model", "NAME")] = None
+    model: Annotated[str | None, means("The model, as the agent names it.", "--model", "NAME")] = None
     mode: Annotated[
-        str | None, said("What runs without a question: suggest, auto-edit (default), full-auto.", "--mode", "MODE")
+        str | None, means("What runs without a question: suggest, auto-edit (default), full-auto.", "--mode", "MODE")
     ] = None
-    root: Annotated[str, said("The directory or repository that it is about, on the node.", "--root", "DIR")] = ""
-    repo: Annotated[str, said("A repository that the node can fetch.", "--repo", "URL")] = ""
-    base: Annotated[str, said("The commit that the work starts from. Default: where root is.", "--base", "COMMIT")] = ""
+    root: Annotated[str, means("The directory or repository that it is about, on the node.", "--root", "DIR")] = ""
+    repo: Annotated[str, means("A repository that the node can fetch.", "--repo", "URL")] = ""
+    base: Annotated[str, means("The commit that the work starts from. Default: where root is.", "--base", "COMMIT")] = (
+        ""
+    )
     claims: Annotated[
-        tuple[str, ...], said("Files it has for itself; overlapping orders wait, see overlap.", "--claims", "GLOB")
+        tuple[str, ...], means("Files it has for itself; overlapping orders wait, see overlap.", "--claims", "GLOB")
     ] = ()
     overlap: Annotated[
         Literal["auto", "wait"],
-        said("Whether it waits for overlapping claims; auto: not where both land on the same branch.", "--overlap"),
+        means("Whether it waits for overlapping claims; auto: not where both land on the same branch.", "--overlap"),
     ] = "auto"
     symbols: Annotated[
-        tuple[str, ...], said("Names whose meaning the repository's records hold and it is given.", "--symbol", "NAME")
+        tuple[str, ...], means("Names whose meaning the repository's records hold and it is given.", "--symbol", "NAME")
     ] = ()
     policy: Annotated[
-        OrderPolicy, said("What it may do, as for `treadle host run`.", "--policy", "FILE", reads="policy")
+        OrderPolicy, means("What it may do, as for `treadle host run`.", "--policy", "FILE", reads="policy")
     ] = OrderPolicy()
     network: Annotated[
         str,
-        said(
+        means(
             "What its commands reach, and its agent beside its model: on, off, or hosts and groups such as npm, with "
             "commas between. Default: nothing. What the settings of the node say goes before it.",
             "--network",
@@ -92,14 +94,14 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         ),
     ] = ""
     rules: Annotated[
-        tuple[str, ...], said("Questions answered beforehand: 'allow Bash(git *)'.", "--rule", "RULE")
+        tuple[str, ...], means("Questions answered beforehand: 'allow Bash(git *)'.", "--rule", "RULE")
     ] = ()
     limits: OrderLimits = OrderLimits()
-    verify: Annotated[str, said("Run in its worktree afterwards; done only if it passes.", "--verify", "CMD")] = ""
-    setup: Annotated[str, said("Run in the worktree before the agent starts.", "--setup", "CMD")] = ""
+    verify: Annotated[str, means("Run in its worktree afterwards; done only if it passes.", "--verify", "CMD")] = ""
+    setup: Annotated[str, means("Run in the worktree before the agent starts.", "--setup", "CMD")] = ""
     land: Annotated[
         str,
-        said(
+        means(
             "The branch, or REMOTE:BRANCH, on which its work lands by itself once it is done. Without BRANCH, or HEAD: "
             "the project's, else the one that is checked out.",
             "--land",
@@ -108,27 +110,28 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     ] = ""
     on_red: Annotated[
         Literal["author", "reconciler", "person", "drop"],
-        said("Who helps first when its work is red or in conflict with the branch.", "--on-red"),
+        means("Who helps first when its work is red or in conflict with the branch.", "--on-red"),
     ] = "author"
     bring: Annotated[
-        tuple[str, ...], said("Files that git ignores and it gets too: .env, node_modules.", "--bring", "PATH")
+        tuple[str, ...], means("Files that git ignores and it gets too: .env, node_modules.", "--bring", "PATH")
     ] = ()
-    in_place: Annotated[bool, said("Work in the directory itself, not in a worktree.", "--in-place")] = False
-    terminal: Annotated[bool, said("Keep the agent in a terminal, for `treadle fleet attach`.", "--terminal")] = False
-    priority: Annotated[int, said("9 goes first.", "--priority", "0-9", ge=0, le=9)] = 5
-    labels: Annotated[tuple[str, ...], said("Only on nodes with this label.", "--label", "L")] = ()
-    project: Annotated[str, said("For budgets and filters.", "--project", "NAME")] = ""
+    in_place: Annotated[bool, means("Work in the directory itself, not in a worktree.", "--in-place")] = False
+    terminal: Annotated[bool, means("Keep the agent in a terminal, for `treadle fleet attach`.", "--terminal")] = False
+    priority: Annotated[int, means("9 goes first.", "--priority", "0-9", ge=0, le=9)] = 5
+    labels: Annotated[tuple[str, ...], means("Only on nodes with this label.", "--label", "L")] = ()
+    project: Annotated[str, means("For budgets and filters.", "--project", "NAME")] = ""
     credential: Annotated[
-        str, said("The account that its rate limits are counted on. Default: the agent's name.", "--credential", "NAME")
+        str,
+        means("The account that its rate limits are counted on. Default: the agent's name.", "--credential", "NAME"),
     ] = ""
-    after: Annotated[tuple[str, ...], said("Start when that order is done.", "--after", "ORDER")] = ()
-    if_failed: Annotated[Literal["block", "skip", "run"], said("When that order failed.", "--if-failed")] = "block"
+    after: Annotated[tuple[str, ...], means("Start when that order is done.", "--after", "ORDER")] = ()
+    if_failed: Annotated[Literal["block", "skip", "run"], means("When that order failed.", "--if-failed")] = "block"
     not_before: Annotated[
-        float, said("A time such as 2026-12-01T06:00, or +90m.", "--not-before", "WHEN", reads="when")
+        float, means("A time such as 2026-12-01T06:00, or +90m.", "--not-before", "WHEN", reads="when")
     ] = 0.0
     every: Annotated[
         float,
-        said(
+        means(
             "Again and again: 6h, or '30 6 * * mon-fri'. Never two at once.",
             "--every",
             "SCHEDULE",
@@ -136,15 +139,15 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
             ge=0,
         ),
     ] = 0.0
-    cron: Annotated[str, said("The start times as a crontab expression, instead of `every`.")] = ""
+    cron: Annotated[str, means("The start times as a crontab expression, instead of `every`.")] = ""
     zone: Annotated[
-        str, said("The time zone of `cron`: Europe/Berlin. Default: that of this machine.", "--time-zone", "ZONE")
+        str, means("The time zone of `cron`: Europe/Berlin. Default: that of this machine.", "--time-zone", "ZONE")
     ] = ""
-    race: Annotated[str, said("Orders of the same race are compared when all have ended, and one wins.")] = ""
-    attempts: Annotated[int, said("How often it is begun.", "--attempts", "N", ge=1)] = ATTEMPTS
+    race: Annotated[str, means("Orders of the same race are compared when all have ended, and one wins.")] = ""
+    attempts: Annotated[int, means("How often it is begun.", "--attempts", "N", ge=1)] = ATTEMPTS
     retry_on: Annotated[
         tuple[RetryOn, ...],
-        said(
+        means(
             "Begin it again when this went wrong: verify (its output is given to the agent), provider, stall.",
             "--retry-on",
             "WHAT,WHAT",
@@ -153,7 +156,7 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     ] = ()
     backoff: Annotated[
         float,
-        said(
+        means(
             "Wait so long after a failed attempt, twice as long after the next.",
             "--backoff",
             "TIME",
@@ -162,14 +165,14 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         ),
     ] = 5.0
     answer_seconds: Annotated[
-        float, said("How long a question may wait.", "--answer-within", "TIME", reads="duration", ge=0)
+        float, means("How long a question may wait.", "--answer-within", "TIME", reads="duration", ge=0)
     ] = 3600.0
     answer_default: Annotated[
-        Literal["allow", "deny"], said("How a question is answered that has waited so long.", "--answer-default")
+        Literal["allow", "deny"], means("How a question is answered that has waited so long.", "--answer-default")
     ] = "deny"
     stall_seconds: Annotated[
         float,
-        said(
+        means(
             "So long without an event, an open tool or CPU use is a stall.",
             "--stall-after",
             "TIME",
@@ -177,27 +180,27 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
             ge=0,
         ),
     ] = 300.0
-    on_stall: Annotated[Literal["notify", "interrupt", "retry", "cancel"], said("What then happens.", "--on-stall")] = (
-        "notify"
-    )
+    on_stall: Annotated[
+        Literal["notify", "interrupt", "retry", "cancel"], means("What then happens.", "--on-stall")
+    ] = "notify"
     park: Annotated[
         float | None,
-        said("Give the slot back when a question has waited so long.", "--park", "TIME", reads="duration"),
+        means("Give the slot back when a question has waited so long.", "--park", "TIME", reads="duration"),
     ] = None
     continues: Annotated[
-        str, said("The order whose work this one continues, in the same session if the agent can.")
+        str, means("The order whose work this one continues, in the same session if the agent can.")
     ] = ""
-    comments: Annotated[str, said("A reviewer's comments on that work.")] = ""
+    comments: Annotated[str, means("A reviewer's comments on that work.")] = ""
 
 
 class OrderRequest(OrderFields, frozen=True, kw_only=True):
     """An order as it is given; only the task is required."""
 
     key: Annotated[
-        str, said("The same key gives the same order, for ever.", "--idempotency-key", "KEY", max_length=1000)
+        str, means("The same key gives the same order, for ever.", "--idempotency-key", "KEY", max_length=1000)
     ] = ""
     template: Annotated[
-        str, said("As [templates.NAME] in the repository's .treadle/fleet.toml says.", "--as", "NAME", max_length=100)
+        str, means("As [templates.NAME] in the repository's .treadle/fleet.toml says.", "--as", "NAME", max_length=100)
     ] = ""
 
 

@@ -78,10 +78,10 @@ _Found: TypeAlias = tuple[str, str, str]
 """A place, what is wrong there, and what to do."""
 
 
-def _syntax_error(said: str, text: str) -> Mistake:
-    at = re.search(r"\(at line (\d+), column \d+\)", said)
+def _syntax_error(error: str, text: str) -> Mistake:
+    at = re.search(r"\(at line (\d+), column \d+\)", error)
     line = int(at[1]) if at else text.count("\n") + 1
-    return Mistake(line=line, place="", what=f"this is not TOML: {re.sub(r' ?[(]at .*[)]$', '', said)}")
+    return Mistake(line=line, place="", what=f"this is not TOML: {re.sub(r' ?[(]at .*[)]$', '', error)}")
 
 
 def line_of(lines: Mapping[str, int], place: str) -> int:

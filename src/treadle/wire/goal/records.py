@@ -139,7 +139,7 @@ class GoalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many changes have landed in this round."""
     done: DoneSeen | None = None
     judge: str = ""
-    judged: JudgeSaid | None = None
+    judged: GoalJudged | None = None
     told: tuple[str, ...] = ()
     """What people said to all of it."""
 
@@ -298,7 +298,7 @@ class JudgePlaced(GoalEvent, tag="judging", frozen=True, kw_only=True):
     order: str
 
 
-class JudgeSaid(GoalEvent, tag="judged", frozen=True, kw_only=True):
+class GoalJudged(GoalEvent, tag="judged", frozen=True, kw_only=True):
     met: bool | None
     """None when the answer was no verdict."""
     why: str = ""
@@ -319,7 +319,7 @@ class GoalResumed(GoalEvent, tag="resumed", frozen=True, kw_only=True):
     pass
 
 
-class GoalTold(GoalEvent, tag="told", frozen=True, kw_only=True):
+class GoalMessage(GoalEvent, tag="told", frozen=True, kw_only=True):
     text: str
 
 
@@ -347,10 +347,10 @@ AnyGoalEvent: TypeAlias = (
     | StepAgain
     | DoneChecked
     | JudgePlaced
-    | JudgeSaid
+    | GoalJudged
     | RoundBegun
     | GoalPaused
     | GoalResumed
-    | GoalTold
+    | GoalMessage
     | GoalOver
 )

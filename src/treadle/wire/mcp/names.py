@@ -4,7 +4,7 @@ import re
 
 NAME_CAP = 64
 """The longest tool name that model services accept."""
-_KEPT = NAME_CAP - 9
+_PREFIX = NAME_CAP - 9
 """How much is kept of a longer name, before `_` and eight digits that tell it from others."""
 
 
@@ -15,12 +15,12 @@ def tool_name(server: str, tool: str) -> str:
         return name
     from hashlib import sha256
 
-    return f"{name[:_KEPT]}_{sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[:_PREFIX]}_{sha256(name.encode()).hexdigest()[:8]}"
 
 
 def server_prefix(server: str) -> str:
     """What the names of all tools of this server begin with."""
-    return _whole(server, "")[:_KEPT]
+    return _whole(server, "")[:_PREFIX]
 
 
 def _whole(server: str, tool: str) -> str:

@@ -16,7 +16,11 @@ def to_theirs(tool: str, given: Any) -> Any:
     if not isinstance(given, dict):
         return given
     names = _NAMES.get(tool, {})
-    found = {names.get(name, name): value for name, value in given.items() if value not in _EMPTY or name in _KEPT}
+    found = {
+        names.get(name, name): value
+        for name, value in given.items()
+        if value not in _EMPTY or name in _MEANT_WHEN_EMPTY
+    }
     if tool == "bash":
         if isinstance(found.get("timeout"), int | float):
             found["timeout"] = round(found["timeout"] * 1000)
@@ -36,7 +40,7 @@ def to_ours(tool: str, given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-_KEPT = {"content", "new_string", "old_string", "edits", "todos"}
+_MEANT_WHEN_EMPTY = {"content", "new_string", "old_string", "edits", "todos"}
 """Arguments that mean something when they are empty."""
 
 

@@ -80,7 +80,7 @@ class Connection(base.LineConnection[Any]):
             return None  # from a later version: skipped
         return super().refusal(sender, message)
 
-    def said(self, sender: str, message: Any) -> None:
+    def record(self, sender: str, message: Any) -> None:
         kind = self.kind(sender, message)
-        super().said(sender, message)
+        super().record(sender, message)
         self._unanswered += {PROMPT: 1, RESULT: -1, LAST_RESULT: -1}.get(kind, 0)

@@ -25,8 +25,8 @@ def prompt_of(content: Any) -> tuple[str, tuple[bytes, ...]]:
                 texts.append(f"<document>\n{text}\n</document>")
             case {"type": str(kind)}:
                 form = source.get("media_type") or source.get("type") if isinstance(source, dict) else None
-                told = f"{kind} ({form})" if form else kind
-                raise Unsupported(f"a prompt cannot have a block of the kind {told}", hint=HINT)
+                named = f"{kind} ({form})" if form else kind
+                raise Unsupported(f"a prompt cannot have a block of the kind {named}", hint=HINT)
             case _:
                 raise Unsupported(
                     "a prompt has a block without a type", hint='a block is {"type": "text", "text": ...}'

@@ -33,11 +33,11 @@ def _asked_for(asked: Asked) -> tuple[str, Any]:
     return USED.get(name, name), given
 
 
-def answered(said: dict[str, Any], asked: Asked) -> Answer:
+def answered(reply: dict[str, Any], asked: Asked) -> Answer:
     """What it answers. Everything but a clear yes is a no."""
-    if said.get("behavior") != "allow":
-        return Answer(decision="deny", text=str(said.get("message") or ""), by="host")
-    changed = said.get("updatedInput")
+    if reply.get("behavior") != "allow":
+        return Answer(decision="deny", text=str(reply.get("message") or ""), by="host")
+    changed = reply.get("updatedInput")
     if asked.kind == "question":
         return Answer(decision="allow", text=chosen(changed, asked.text), by="host")
     if asked.kind == "plan" or not isinstance(changed, dict) or changed == _asked_for(asked)[1]:

@@ -22,12 +22,12 @@ def task_lines(event: TaskChanged, session_id: str, running: Iterable[Task]) -> 
     if task is None or task.mode != "background":
         return []
     every = _line("background_tasks_changed", session_id, tasks=[_listed(one) for one in running])
-    told: Record
+    fields: Record
     about: Record = {"task_id": task.id, "tool_use_id": task.call}
     if event.change == "started":
         more = {"subagent_type": task.agent_type, "prompt": task.prompt_preview} if task.kind == "agent" else {}
-        told = {"description": task.label, "task_type": _kind(task), "is_backgrounded": True, **more}
-        return [_line("task_started", session_id, **about, **told), every]
+        fields = {"description": task.label, "task_type": _kind(task), "is_backgrounded": True, **more}
+        return [_line("task_started", session_id, **about, **fields), every]
     status = _ENDS.get(event.change)
     if status is None:
         return []
@@ -35,13 +35,13 @@ def task_lines(event: TaskChanged, session_id: str, running: Iterable[Task]) -> 
     if task.completed_at is not None:
         patch["end_time"] = round(task.completed_at * 1000)
     summary = (task.output or (task.error.message if task.error else "") or f"{task.label}: {task.status}")[:2000]
-    told = {"status": status, "output_file": task.log_path or "", "summary": summary}
+    fields = {"status": status, "output_file": task.log_path or "", "summary": summary}
     if task.usage is not None and task.started_at is not None:
         took = round(1000 * ((task.completed_at or task.updated_at) - task.started_at))
         tokens = task.usage.prompt_tokens + task.usage.output_tokens
-        told["usage"] = {"total_tokens": tokens, "duration_ms": took}
+        fields["usage"] = {"total_tokens": tokens, "duration_ms": took}
     updated = _line("task_updated", session_id, task_id=task.id, patch=patch)
-    return [updated, every, _line("task_notification", session_id, **about, **told)]
+    return [updated, every, _line("task_notification", session_id, **about, **fields)]
 
 
 def _listed(task: Task) -> Record:

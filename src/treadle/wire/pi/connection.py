@@ -63,7 +63,7 @@ class PiMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 Message: TypeAlias = Command | PiMessage
 _commands = msgspec.json.Decoder(Command)
-_said = msgspec.json.Decoder(PiMessage)
+_messages = msgspec.json.Decoder(PiMessage)
 
 
 class Connection(LineConnection[Message]):
@@ -80,7 +80,7 @@ class Connection(LineConnection[Message]):
 
     def read(self, line: bytes) -> Message:
         try:
-            found: Message = (_said if self.role == "host" else _commands).decode(line)
+            found: Message = (_messages if self.role == "host" else _commands).decode(line)
             return found
         except msgspec.ValidationError as error:
             raise Violation(f"a message is not valid: {error}") from error

@@ -13,17 +13,17 @@ KINDS: dict[str, ToolKind] = {
 }
 
 
-def text_of(told: Any) -> str:
+def text_of(message: Any) -> str:
     """The text of a message's or a result's content."""
-    content = told.get("content") if isinstance(told, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
         return content
     parts = [part for part in content or [] if isinstance(part, dict) and part.get("type") == "text"]
     return "".join(str(part.get("text") or "") for part in parts)
 
 
-def thinking_of(told: Any) -> str:
-    parts = told.get("content") if isinstance(told, dict) else None
+def thinking_of(message: Any) -> str:
+    parts = message.get("content") if isinstance(message, dict) else None
     found = [part for part in parts or [] if isinstance(part, dict) and part.get("type") == "thinking"]
     return "".join(str(part.get("thinking") or "") for part in found)
 

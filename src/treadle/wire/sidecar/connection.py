@@ -18,7 +18,7 @@ from msgspec import UNSET, Meta, UnsetType
 from treadle.errors import InvalidJson, RemoteProtocolError, VersionMismatch, Violation
 from treadle.wire.common import connection as base
 from treadle.wire.common.framing import LineSplitter
-from treadle.wire.sidecar.lines import IncompleteReceipt, repaired_line, said_twice, unusable
+from treadle.wire.sidecar.lines import IncompleteReceipt, repaired_line, repeated_field, unusable
 from treadle.wire.sidecar.receipts import (
     CONTRACT,
     AnyAgentEvent,
@@ -325,7 +325,7 @@ class Connection(base.Connection[Message]):
         kind = tree.get("t") if isinstance(tree, dict) else None
         if not isinstance(kind, str):
             raise msgspec.ValidationError("it is not an object with a string `t`")
-        twice = said_twice(line)
+        twice = repeated_field(line)
         if twice is not None:
             # Readers disagree on which of the two counts, so the line is refused.
             raise msgspec.ValidationError(f"it says `{twice}` twice")
@@ -377,9 +377,9 @@ class Connection(base.Connection[Message]):
 
     @staticmethod
     def named(message: Message) -> str:
-        said = f": {message.error}" if isinstance(message, Fatal) else ""
+        reason = f": {message.error}" if isinstance(message, Fatal) else ""
         kind = message.t if isinstance(message, UnknownEnvelope) else str(type(message).__struct_config__.tag)
-        return f"{kind}{said}"
+        return f"{kind}{reason}"
 
     def refused(self, message: Message, reason: str) -> RemoteProtocolError:
         if isinstance(message, SidecarHello):
@@ -389,8 +389,8 @@ class Connection(base.Connection[Message]):
             details["error_code"] = "contract_invalid_receipt"
         return Violation(reason, details=details)
 
-    def said(self, sender: str, message: Message) -> None:
-        super().said(sender, message)
+    def record(self, sender: str, message: Message) -> None:
+        super().record(sender, message)
         if isinstance(message, Run):
             self.runs.append(message.id)
         elif isinstance(message, Final | Fatal) and self.runs:

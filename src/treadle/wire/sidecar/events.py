@@ -241,12 +241,12 @@ def _change(summary: str) -> Any:
 
 def _usage(ext: Any) -> list[ours.Event]:
     """A usage event, which the contract lacks but some sidecars send. Totals in `ext.usage` are not added up."""
-    told = ext.get("unknown_event") if ext is not UNSET else None
-    if not isinstance(told, dict) or told.get("type") != "usage":
+    event = ext.get("unknown_event") if ext is not UNSET else None
+    if not isinstance(event, dict) or event.get("type") != "usage":
         return []
     counts: dict[str, Any] = {
         name: value
         for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-        if type(value := told.get(name)) is int and value >= 0
+        if type(value := event.get(name)) is int and value >= 0
     }
-    return [ours.Usage(**counts, cost_usd=amount(told.get("estimated_cost_usd")))]
+    return [ours.Usage(**counts, cost_usd=amount(event.get("estimated_cost_usd")))]

@@ -20,7 +20,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def said_twice(line: bytes) -> str | None:
+def repeated_field(line: bytes) -> str | None:
     """A name that occurs more than once in the line's outermost object."""
     outermost: list[tuple[str, Any]] = []
 

@@ -182,7 +182,7 @@ class Connection(base.Connection[Message]):
         if last.send_id != first.send_id or last.event_seq != first.event_seq + len(lines) - 1:
             raise LocalProtocolError(f"events of {first.send_id!r} are out of order")
         data = encode_lines(lines)
-        self.said(self.role, last)
+        self.record(self.role, last)
         return data
 
     def refusal(self, sender: str, message: Any) -> str | None:
@@ -223,8 +223,8 @@ class Connection(base.Connection[Message]):
         id = message.send_id if type(message) is EventLine else message.id
         return BadLine(reason, id, untimely=message)
 
-    def said(self, sender: str, message: Any) -> None:
-        super().said(sender, message)
+    def record(self, sender: str, message: Any) -> None:
+        super().record(sender, message)
         kind = type(message)
         if kind is EventLine:
             self._send, self._seq = message.send_id, message.event_seq + 1

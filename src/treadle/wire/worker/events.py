@@ -21,7 +21,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.events import Message as Said
+from treadle.events import Message as TextMessage
 from treadle.session import Access
 from treadle.wire.worker import messages as wire
 
@@ -64,14 +64,14 @@ def error_info(error: wire.ErrorEnvelope | wire.ErrorPayload) -> ErrorInfo:
 
 def counts(usage: Any, version: tuple[int, int]) -> dict[str, Any]:
     """The fields that a usage event and a result's usage share, for one model call or for totals."""
-    told = {
+    shared = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.prompt_tokens + usage.output_tokens,
     }
     if version < (0, 3):
-        return told
-    return told | {
+        return shared
+    return shared | {
         "cost_micros": None if usage.cost_usd is None else round(usage.cost_usd * 1_000_000),
         "cost_currency": None if usage.cost_usd is None else "USD",
         "cached_tokens": usage.cache_read_tokens or None,
@@ -110,7 +110,7 @@ class WorkerOutgoing:
         self._streamed = True
         return (wire.ContentDelta(event.text),)
 
-    def _said(self, event: Said) -> tuple[wire.AnyPayload, ...]:
+    def _message(self, event: TextMessage) -> tuple[wire.AnyPayload, ...]:
         """A block that was streamed has been sent already; an agent that does not stream sends only the block."""
         if event.kind != "text":
             return ()
@@ -144,14 +144,14 @@ class WorkerOutgoing:
         return (wire.UsageEvent(**counts(event, self._version), generation_id=generation),)
 
     def _failed(self, event: Failed) -> tuple[wire.AnyPayload, ...]:
-        said = envelope(event.error)
+        error = envelope(event.error)
         return (
             wire.ErrorPayload(
-                code=said.code,
-                message=said.message,
-                retryable=said.retryable,
+                code=error.code,
+                message=error.message,
+                retryable=error.retryable,
                 provider=event.provider,
-                details=said.details,
+                details=error.details,
             ),
         )
 
@@ -185,7 +185,7 @@ class WorkerOutgoing:
 
 _WRITERS: dict[type, Callable[[WorkerOutgoing, Any], tuple[wire.AnyPayload, ...]]] = {
     TextDelta: WorkerOutgoing._delta,
-    Said: WorkerOutgoing._said,
+    TextMessage: WorkerOutgoing._message,
     TurnStarted: WorkerOutgoing._started,
     ToolStarted: WorkerOutgoing._tool_started,
     ToolEnded: WorkerOutgoing._tool_ended,

@@ -44,9 +44,9 @@ def negotiate(requested: str | None, pinned: str | None = None) -> tuple[str, Ve
 
 def capabilities(tools: Iterable[str], asked: Iterable[str], version: Version) -> dict[str, Any] | None:
     """The capabilities for init_ok, for a client that knows the field (0.5) or asked for extensions; else None."""
-    told: dict[str, Any] = {}
+    offered: dict[str, Any] = {}
     if version >= (0, 5):
-        told = {
+        offered = {
             "enabled_tools": sorted(tools),
             "explicit_tool_allowlist": True,
             "runtime_modes": ["default"],
@@ -59,5 +59,5 @@ def capabilities(tools: Iterable[str], asked: Iterable[str], version: Version) -
             "turn_state_events": True,
         }
     if asked:
-        told["extensions"] = [name for name in asked if name in EXTENSIONS]
-    return told or None
+        offered["extensions"] = [name for name in asked if name in EXTENSIONS]
+    return offered or None

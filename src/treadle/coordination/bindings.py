@@ -1,8 +1,8 @@
 """The identity of each agent session, the same whether it acts through MCP, a hook, a command in its shell or git.
 
-A seat is a file that says which agent process and which session an identity belongs to, with a lock that the MCP server
-holds while its client is connected. If the server dies, the kernel frees the lock. Two live sessions of one program
-have two identities; one session has one identity everywhere.
+A binding is a file that says which agent process and which session an identity belongs to, with a lock that the MCP
+server holds while its client is connected. If the server dies, the kernel frees the lock. Two live sessions of one
+program have two identities; one session has one identity everywhere.
 """
 
 import os
@@ -17,12 +17,14 @@ from treadle.io.process import table
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
 
-MAX_SEATS = 256
+MOST_BINDINGS = 256
+REGISTER = "seats"
+"""The name of the directory and of its lock. Every version that shares a repository uses it."""
 GONE_SECONDS = 7 * 24 * 3600
 """A session that ended and holds nothing is remembered for this long."""
 
 
-class Seat:
+class IdentityBinding:
     __slots__ = ("fields", "haid", "key", "name", "of", "path", "process")
 
     def __init__(self, fields: dict[str, Any], path: str) -> None:
@@ -42,15 +44,15 @@ class Seat:
         return str(self.fields.get("left") or self.fields.get("seen") or "")
 
 
-class Seats:
-    """The register, and the seats that this connection has taken, by the name that the client gave."""
+class IdentityBindings:
+    """The register, and the bindings that this connection has taken, by the name that the client gave."""
 
     def __init__(self, planning: Planning, root: str, *, remote: bool = False) -> None:
         """`remote`: the client did not start us, so our parent and our environment say nothing about it."""
         self.planning = planning
         self.root = root_of(root)
         self.remote = remote
-        self.directory = planning.live_path("seats")
+        self.directory = planning.live_path(REGISTER)
         self._taken: dict[str, tuple[str, locked | None]] = {}
 
     # One connection...
@@ -68,29 +70,29 @@ class Seats:
             elif key and not of and (name in self._taken) and self._bind(self._taken[name][0], key):
                 self._taken[place] = self._taken[name][0], None
             else:
-                self._taken[place] = self._record_seat(name, key, of)
+                self._taken[place] = self._record(name, key, of)
         return self._taken[place][0]
 
     def leave(self) -> None:
         """The client is gone: free its identities for the next client of its name."""
-        for haid, seat in self._taken.values():
-            if seat is not None:
+        for haid, lock in self._taken.values():
+            if lock is not None:
                 self._forget_process(haid)
-                seat.__exit__(None, None, None)
+                lock.__exit__(None, None, None)
         self._taken.clear()
 
     def taken(self) -> list[str]:
         return list(dict.fromkeys(haid for haid, _ in self._taken.values()))
 
-    def _record_seat(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
+    def _record(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
         try:
-            with self.planning.lock("seats"):
+            with self.planning.lock(REGISTER):
                 return self._take(name, key, of)
         except StorageError:
-            return f"{self.root}/{name}", None  # nothing can be written here, so the seat cannot be recorded
+            return f"{self.root}/{name}", None  # nothing can be written here, so the binding cannot be recorded
 
     def _take(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
-        known = {seat.haid: seat for seat in self.all()}
+        known = {binding.haid: binding for binding in self.all()}
         self._prune(known.values())
         process = None if self.remote else origin.starter()
         keys = [key] if key else [] if self.remote else origin.session_keys(os.environ)
@@ -100,28 +102,34 @@ class Seats:
             if lock is not None or mine.key:
                 self._write(mine.haid, name, mine.key or _own(keys, name), process, "")
                 return mine.haid, lock
-        for number in range(1, MAX_SEATS + 1):
+        for number in range(1, MOST_BINDINGS + 1):
             haid = self._numbered(name, number)
-            seat = known.get(haid)
-            if seat is not None and (self._is_anothers(seat, keys) or self.alive(seat) and not of):
+            binding = known.get(haid)
+            if binding is not None and (self._is_anothers(binding, keys) or self.alive(binding) and not of):
                 continue
             lock = self._lock(haid)
             if lock is not None:
                 self._write(haid, name, "" if of else _own(keys, name), process, of)
                 return haid, lock
-        raise LimitReached(f"{MAX_SEATS} clients named {name} are connected already")
+        raise LimitReached(f"{MOST_BINDINGS} clients named {name} are connected already")
 
-    def _mine(self, known: list[Seat], name: str, keys: Sequence[str], process: origin.Key | None) -> Seat | None:
-        for seat in known:
-            if seat.key and seat.key in keys and seat.name == name and not seat.of:
-                return seat
-        same = [seat for seat in known if process and seat.process == process and seat.name == name and not seat.of]
-        same = [seat for seat in same if not seat.key or not keys]
+    def _mine(
+        self, known: list[IdentityBinding], name: str, keys: Sequence[str], process: origin.Key | None
+    ) -> IdentityBinding | None:
+        for binding in known:
+            if binding.key and binding.key in keys and binding.name == name and not binding.of:
+                return binding
+        same = [
+            binding
+            for binding in known
+            if process and binding.process == process and binding.name == name and not binding.of
+        ]
+        same = [binding for binding in same if not binding.key or not keys]
         return same[0] if len(same) == 1 else None
 
-    def _is_anothers(self, seat: Seat, keys: Sequence[str]) -> bool:
-        """Whether the seat belongs to a session that has ended but still holds a claim: no one else may take it."""
-        return bool(seat.key) and seat.key not in keys and os.path.exists(self._claim_file(seat.haid))
+    def _is_anothers(self, binding: IdentityBinding, keys: Sequence[str]) -> bool:
+        """Whether the identity belongs to a session that has ended but still holds a claim: no one else may take it."""
+        return bool(binding.key) and binding.key not in keys and os.path.exists(self._claim_file(binding.haid))
 
     def _lock(self, haid: str) -> locked | None:
         lock = locked(self._lock_path(haid), 0)
@@ -132,13 +140,13 @@ class Seats:
 
     # The register...
 
-    def all(self) -> list[Seat]:
+    def all(self) -> list[IdentityBinding]:
         try:
             names = sorted(os.listdir(self.directory))
         except OSError:
             return []
         found = [self._load(os.path.join(self.directory, name)) for name in names if name.endswith(".json")]
-        return [seat for seat in found if seat is not None]
+        return [binding for binding in found if binding is not None]
 
     def names(self) -> set[str]:
         """The names of the register's files, which equal those of the claims of the same identities."""
@@ -147,68 +155,74 @@ class Seats:
         except OSError:
             return set()
 
-    def of(self, haid: str) -> Seat | None:
+    def of(self, haid: str) -> IdentityBinding | None:
         return self._load(self._path(haid))
 
-    def find_key(self, key: str) -> Seat | None:
-        return next((seat for seat in self.all() if seat.key == key and not seat.of), None)
+    def find_key(self, key: str) -> IdentityBinding | None:
+        return next((binding for binding in self.all() if binding.key == key and not binding.of), None)
 
-    def alive(self, seat: Seat) -> bool:
+    def alive(self, binding: IdentityBinding) -> bool:
         """Whether its session is alive: its MCP server is connected, or its process runs."""
-        if seat.process is not None and table.lives(*seat.process):
+        if binding.process is not None and table.lives(*binding.process):
             return True
         try:
-            return is_locked(self._lock_path(seat.haid))
+            return is_locked(self._lock_path(binding.haid))
         except StorageError:
             return False
 
     def living(self, haid: str) -> bool:
-        seat = self.of(haid)
-        return seat is not None and (self.alive(seat) or bool(seat.of) and self.living(seat.of))
+        binding = self.of(haid)
+        return binding is not None and (self.alive(binding) or bool(binding.of) and self.living(binding.of))
 
     def gone_since(self, haid: str) -> str:
         """Since when the session behind an identity has been gone; empty while it is alive, or if none is known."""
-        seat = self.of(haid)
-        return "" if seat is None or self.living(haid) else seat.seen
+        binding = self.of(haid)
+        return "" if binding is None or self.living(haid) else binding.seen
 
-    def recognise(self, keys: Sequence[str], processes: Iterable[origin.Key]) -> Seat | None:
-        """The seat of the session that we are in: by the innermost process of a known agent, else by session id."""
-        known = [seat for seat in self.all() if not seat.of]
+    def recognise(self, keys: Sequence[str], processes: Iterable[origin.Key]) -> IdentityBinding | None:
+        """The binding of the session that we are in: by the innermost process of a known agent, else by session id."""
+        known = [binding for binding in self.all() if not binding.of]
         if not known:
             return None
-        by_process: dict[origin.Key, list[Seat]] = {}
-        for seat in known:
-            if seat.process is not None:
-                by_process.setdefault(seat.process, []).append(seat)
-        named = [seat for seat in known if seat.key and seat.key in keys]
+        by_process: dict[origin.Key, list[IdentityBinding]] = {}
+        for binding in known:
+            if binding.process is not None:
+                by_process.setdefault(binding.process, []).append(binding)
+        named = [binding for binding in known if binding.key and binding.key in keys]
         for process in processes:
             near = by_process.get(process, [])
-            mine = [seat for seat in near if seat in named] or [seat for seat in near if not keys or not seat.key]
+            mine = [binding for binding in near if binding in named] or [
+                binding for binding in near if not keys or not binding.key
+            ]
             if len(mine) == 1:
                 return mine[0]
-        return max(named, key=lambda seat: str(seat.fields.get("since", "")), default=None)
+        return max(named, key=lambda binding: str(binding.fields.get("since", "")), default=None)
 
     def enter(self, program: str, key: str, process: origin.Key | None) -> str:
-        """The identity of this session, for its hooks and commands; it gets a seat if it has none."""
+        """The identity of this session, for its hooks and commands; it gets a binding if it has none."""
         name = slug(origin.client_name(program))
         if (known := self.find_key(key)) and (known.process or not process):
             return known.haid
-        with self.planning.lock("seats"):
-            seats = self.all()
-            self._prune(seats)
-            mine = self._mine(seats, name, [key], process)
-            haid = mine.haid if mine else self._free(name, key, {seat.haid: seat for seat in seats})
+        with self.planning.lock(REGISTER):
+            bindings = self.all()
+            self._prune(bindings)
+            mine = self._mine(bindings, name, [key], process)
+            haid = mine.haid if mine else self._free(name, key, {binding.haid: binding for binding in bindings})
             self._write(haid, name, key, process or (mine.process if mine else None), "")
         return haid
 
-    def _free(self, name: str, key: str, taken: dict[str, Seat]) -> str:
-        for number in range(1, MAX_SEATS + 1):
+    def _free(self, name: str, key: str, taken: dict[str, IdentityBinding]) -> str:
+        for number in range(1, MOST_BINDINGS + 1):
             haid = self._numbered(name, number)
-            seat = taken.get(haid)
-            used = self.alive(seat) or self._is_anothers(seat, [key]) if seat else is_locked(self._lock_path(haid))
+            binding = taken.get(haid)
+            used = (
+                self.alive(binding) or self._is_anothers(binding, [key])
+                if binding
+                else is_locked(self._lock_path(haid))
+            )
             if not used:
                 return haid
-        raise LimitReached(f"{MAX_SEATS} sessions named {name} are open already")
+        raise LimitReached(f"{MOST_BINDINGS} sessions named {name} are open already")
 
     def _numbered(self, name: str, number: int) -> str:
         return f"{self.root}/{name}" if number == 1 else f"{self.root}/{name}-{number}"
@@ -217,31 +231,37 @@ class Seats:
         """Record in the register that this identity belongs to a process."""
         known = self.of(haid)
         if known is None or known.process != process:
-            with self.planning.lock("seats"):
+            with self.planning.lock(REGISTER):
                 self._write(haid, haid.partition("/")[2], "", process, "")
 
     def family(self, haid: str) -> set[str]:
         """The identities of one session: its own, and those of its sub-agents that have named themselves."""
-        seat = self.of(haid)
-        head = seat.of if seat and seat.of else haid
-        return {haid, *(seat.haid for seat in self.all() if seat.of == head)} | ({head} if head != haid else set())
+        binding = self.of(haid)
+        head = binding.of if binding and binding.of else haid
+        return {haid, *(binding.haid for binding in self.all() if binding.of == head)} | (
+            {head} if head != haid else set()
+        )
 
     def _bind(self, haid: str, key: str) -> bool:
-        """Record which session a seat belongs to; False when it already has another one."""
-        with self.planning.lock("seats"):
-            seat = self.of(haid)
-            if seat is None or seat.key not in ("", key):
+        """Record which session an identity belongs to; False when it already has another one."""
+        with self.planning.lock(REGISTER):
+            binding = self.of(haid)
+            if binding is None or binding.key not in ("", key):
                 return False
             self._update(haid, lambda fields: fields.update(session=key))
         return True
 
-    def _prune(self, known: Iterable[Seat]) -> None:
-        """Remove the seats of sessions that ended long ago and hold nothing."""
+    def _prune(self, known: Iterable[IdentityBinding]) -> None:
+        """Remove the bindings of sessions that ended long ago and hold nothing."""
         long_ago = timestamp(self.planning.clock() - GONE_SECONDS)
-        for seat in known:
-            if seat.seen < long_ago and not self.alive(seat) and not os.path.exists(self._claim_file(seat.haid)):
+        for binding in known:
+            if (
+                binding.seen < long_ago
+                and not self.alive(binding)
+                and not os.path.exists(self._claim_file(binding.haid))
+            ):
                 try:
-                    os.unlink(seat.path)
+                    os.unlink(binding.path)
                 except OSError:
                     pass  # another process was first
 
@@ -259,21 +279,21 @@ class Seats:
     def _forget_process(self, haid: str) -> None:
         """The client has disconnected: other programs of its starter are not this client."""
         try:
-            with self.planning.lock("seats"):
+            with self.planning.lock(REGISTER):
                 self._update(haid, _left(self.planning.now()))
         except (StorageError, Busy):
             pass
 
     def _update(self, haid: str, edit: Callable[[dict[str, Any]], Any]) -> None:
-        seat = self.of(haid)
-        if seat is not None:
-            edit(seat.fields)
-            write_text(seat.path, dumps(seat.fields, 2) + "\n")
+        binding = self.of(haid)
+        if binding is not None:
+            edit(binding.fields)
+            write_text(binding.path, dumps(binding.fields, 2) + "\n")
 
-    def _load(self, path: str) -> Seat | None:
+    def _load(self, path: str) -> IdentityBinding | None:
         try:
             text = read_text(path)
-            return None if text is None else Seat(loads(text), path)
+            return None if text is None else IdentityBinding(loads(text), path)
         except (ValueError, KeyError, TypeError, StorageError):
             return None
 
@@ -281,7 +301,7 @@ class Seats:
         return os.path.join(self.directory, file_name(haid) + ".json")
 
     def _lock_path(self, haid: str) -> str:
-        return self.planning.live_path(".locks", f"seats-{file_name(haid)}")
+        return self.planning.live_path(".locks", f"{REGISTER}-{file_name(haid)}")
 
     def _claim_file(self, haid: str) -> str:
         return self.planning.live_path("ledger", "claims", file_name(haid) + ".json")

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from treadle.coordination import origin
+from treadle.coordination.bindings import GONE_SECONDS, IdentityBindings
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.coordination.seats import GONE_SECONDS, Seats
 
 ROOT = "haid:ann.box-0001"
 
 
 def test_the_second_of_a_name_gets_a_number_and_the_first_keeps_its_own(planning: Planning) -> None:
-    first, second, third = (Seats(planning, ROOT) for _ in range(3))
+    first, second, third = (IdentityBindings(planning, ROOT) for _ in range(3))
     assert first.haid("Claude Code") == f"{ROOT}/claude-code"
     assert second.haid("claude-code") == f"{ROOT}/claude-code-2"
     assert first.haid("claude-code") == f"{ROOT}/claude-code"
@@ -29,21 +29,23 @@ def test_the_second_of_a_name_gets_a_number_and_the_first_keeps_its_own(planning
 
 
 def test_a_name_of_nothing_plain_is_a_client_all_the_same(planning: Planning) -> None:
-    seats = Seats(planning, f"{ROOT}/spawned")
-    assert seats.haid("!!!") == f"{ROOT}/mcp-client"
-    seats.leave()
+    bindings = IdentityBindings(planning, f"{ROOT}/spawned")
+    assert bindings.haid("!!!") == f"{ROOT}/mcp-client"
+    bindings.leave()
 
 
-def test_a_killed_server_frees_its_seat(planning: Planning) -> None:
+def test_a_killed_server_frees_its_identity(planning: Planning) -> None:
     code = (
-        "import sys; from treadle.coordination.planning import Planning; from treadle.coordination.seats import Seats\n"
-        f"seats = Seats(Planning({planning.root!r}), {ROOT!r}); print(seats.haid('cursor'), flush=True)\n"
+        "import sys; from treadle.coordination.planning import Planning\n"
+        "from treadle.coordination.bindings import IdentityBindings\n"
+        f"bindings = IdentityBindings(Planning({planning.root!r}), {ROOT!r})\n"
+        "print(bindings.haid('cursor'), flush=True)\n"
         "sys.stdin.read()"
     )
     server = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None and server.stdin is not None
     assert server.stdout.readline() == f"{ROOT}/cursor\n"
-    mine = Seats(planning, ROOT)
+    mine = IdentityBindings(planning, ROOT)
     assert mine.haid("cursor") == f"{ROOT}/cursor-2"
     mine.leave()
     os.kill(server.pid, signal.SIGKILL)
@@ -59,15 +61,15 @@ def test_a_session_keeps_its_identity_over_servers_and_another_does_not_inherit_
 ) -> None:
     claims = Claims(planning)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    first = Seats(planning, ROOT)
+    first = IdentityBindings(planning, ROOT)
     haid = first.haid("claude-code")
     claims.claim(haid, ["src"], "T")
     first.leave()
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s2")
-    other = Seats(planning, ROOT)
+    other = IdentityBindings(planning, ROOT)
     assert other.haid("claude-code") == f"{ROOT}/claude-code-2"
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    again = Seats(planning, ROOT)
+    again = IdentityBindings(planning, ROOT)
     assert again.haid("claude-code") == haid
     assert again.family(haid) == {haid}
     again.leave()
@@ -78,24 +80,24 @@ def test_a_hook_and_a_server_of_one_program_take_one_seat(planning: Planning) ->
     """Whichever comes first: the hook knows the session, the server only knows its starter."""
     starter = origin.starter()
     assert starter is not None
-    seats = Seats(planning, ROOT)
-    hooked = seats.enter("gemini", "gemini:g1", starter)
-    assert seats.haid("gemini-cli-mcp-client") == hooked == seats.enter("gemini", "gemini:g1", starter)
-    assert seats.recognise([], [starter]).haid == hooked  # type: ignore[union-attr]
-    assert seats.recognise(["gemini:g1"], []).haid == hooked  # type: ignore[union-attr]
-    assert seats.recognise(["gemini:g2"], [starter]) is None
-    assert seats.enter("gemini", "gemini:g2", starter) != hooked
-    seats.leave()
+    bindings = IdentityBindings(planning, ROOT)
+    hooked = bindings.enter("gemini", "gemini:g1", starter)
+    assert bindings.haid("gemini-cli-mcp-client") == hooked == bindings.enter("gemini", "gemini:g1", starter)
+    assert bindings.recognise([], [starter]).haid == hooked  # type: ignore[union-attr]
+    assert bindings.recognise(["gemini:g1"], []).haid == hooked  # type: ignore[union-attr]
+    assert bindings.recognise(["gemini:g2"], [starter]) is None
+    assert bindings.enter("gemini", "gemini:g2", starter) != hooked
+    bindings.leave()
 
 
 def test_sessions_that_ended_long_ago_are_forgotten_unless_they_hold_something(tmp_path: Path) -> None:
     now = [1_781_179_647.0]
     planning = Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=lambda: now[0])
-    claims, seats = Claims(planning), Seats(planning, ROOT, remote=True)
-    kept = seats.haid("cursor")
+    claims, bindings = Claims(planning), IdentityBindings(planning, ROOT, remote=True)
+    kept = bindings.haid("cursor")
     claims.claim(kept, ["src"], "T", 60 * 24 * 30)
-    seats.haid("copilot")
-    seats.leave()
+    bindings.haid("copilot")
+    bindings.leave()
     now[0] += GONE_SECONDS + 60
-    assert Seats(planning, ROOT, remote=True).enter("claude", "claude:s1", None)
-    assert sorted(seat.name for seat in seats.all()) == ["claude-code", "cursor"]
+    assert IdentityBindings(planning, ROOT, remote=True).enter("claude", "claude:s1", None)
+    assert sorted(binding.name for binding in bindings.all()) == ["claude-code", "cursor"]
