@@ -109,7 +109,7 @@ async def test_always_becomes_a_rule_in_the_persons_own_settings(tmp_path: Path)
     await (await permissions(tmp_path, person)).permit("c1", *write(tmp_path, "a.txt"))
     [told] = person.events
     assert isinstance(told, Warned) and told.code == "rule_kept"
-    assert "write_file" in Path(told.message.rpartition("kept in ")[2]).read_text()
+    assert "write_file" in Path(told.message.rpartition("saved in ")[2]).read_text()
 
 
 async def test_an_address_is_refused_with_a_reason(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_role_names_an_agent_and_a_model_and_an_order_may_name_others(tmp_path
 
 
 def test_the_briefs_of_a_wave_begin_with_the_same_bytes_and_end_with_what_is_new(tmp_path: Path) -> None:
-    told = record(tmp_path, told=("No haste.",))
+    told = record(tmp_path, comments=("No haste.",))
     one, two = (
         briefing.work(told, PLAN, name, "c0", GoalSeen(now=100.0), {"look": "UTF-8."}) for name in ("one", "two")
     )

@@ -31,7 +31,7 @@ async def test_people_pause_go_on_say_retry_and_stop(bus: Bus, start_node: Start
                     break
         assert "cancelled by ana" in record.steps["o1"].why and list(record.questions) == ["round:1"]
     again = await commands.retry(bus, name, "o1", by="ana")
-    assert again.steps["o1"].state == "waiting" and again.told == ("be careful",) and again.questions == {}
+    assert again.steps["o1"].state == "waiting" and again.comments == ("be careful",) and again.questions == {}
     async with carried(bus):
         record = await placed(bus, name, "o1", times=2)
         assert "be careful" in (await client.get_spec(bus, record.steps["o1"].order)).task

@@ -38,7 +38,7 @@ async def test_wishes_are_left_by_who_may_submit_and_done_in_order(bus: Bus, goa
         await requests.leave(page, goal, "say", by="ana (phone)", text="and quick")
         await requests.take_up(bus)
         record, _ = await store.load(bus, goal)
-        assert record.state == "running" and record.told == ("be careful", "and quick")
+        assert record.state == "running" and record.comments == ("be careful", "and quick")
         with pytest.raises(LocalError, match="one is waiting, and only what was dropped"):
             await requests.leave(page, goal, "retry", by="ana", step="one")
         await store.happen(bus, goal, lambda found: [StepDropped(at=1, step="one", why="x")])
@@ -93,7 +93,7 @@ async def test_what_a_foreman_has_taken_is_left_to_it_for_a_while_and_then_done_
     request = msgspec.json.decode(entry.value, type=GoalRequest)
     await bus.put(key, encode(replace(request, taken=request.at)))
     await requests.take_up(bus)
-    assert (await store.load(bus, goal))[0].told == (), "it may be at it now"
+    assert (await store.load(bus, goal))[0].comments == (), "it may be at it now"
     await bus.put(key, encode(replace(request, taken=request.at - requests.AGAIN_SECONDS - 1)))
     await requests.take_up(bus)
     told = [event for event in await store.history(bus, goal) if isinstance(event, GoalMessage)]

@@ -43,7 +43,7 @@ def test_what_was_sent_back_keeps_its_place_its_count_and_what_was_tried() -> No
     assert seen == ["author", "author", "reconciler"]
     train = queue.left_out(train, LeftOut(order="d", kind="red", why="its check failed twice", at=9.0))
     (entry,) = train.back
-    assert returned.next_helper(entry, spec, "") == "person" and len(entry.told) == 6
+    assert returned.next_helper(entry, spec, "") == "person" and len(entry.tried) == 6
     train = returned.sent(train, entry, "person", "q", "t9")
     train = returned.answered(train, train.back[0], "try this")
     assert returned.next_helper(train.back[0], spec, "") == "author" and train.back[0].words == "try this"
@@ -83,14 +83,14 @@ def test_of_many_that_append_to_one_file_all_land_and_none_has_used_its_tries_up
 def test_a_conflict_elsewhere_waits_for_no_one_and_a_red_change_counts_its_tries() -> None:
     train = TrainRecord(repository="r", branch="main", tip="0")
     for number, file in enumerate(("hot.txt", "other.txt")):
-        change = QueuedChange(order=f"o{number}", commit="c", at=float(number), files=(file,), told=("once",), tries=1)
+        change = QueuedChange(order=f"o{number}", commit="c", at=float(number), files=(file,), tried=("once",), tries=1)
         train = queue.joined(train, change)
         out = LeftOut(order=f"o{number}", kind="conflict", why="it conflicts", at=9.0, files=(file,))
         train = queue.left_out(train, out)
         entry = returned.waiting(train)
         assert entry is not None and (entry.order, entry.tries) == (f"o{number}", 0)
         train = returned.sent(train, entry, "author", f"h{number}", "0")
-    red = QueuedChange(order="red", commit="c", files=("hot.txt",), told=("once",), tries=1)
+    red = QueuedChange(order="red", commit="c", files=("hot.txt",), tried=("once",), tries=1)
     train = queue.left_out(queue.joined(train, red), LeftOut(order="red", kind="red", why="red", at=9.0))
     entry = returned.waiting(train)
     assert entry is not None and (entry.order, entry.tries) == ("red", 1)

@@ -41,7 +41,7 @@ class TurnBudget:
         if limits.max_cost_usd is not None:
             if not self._priced() or spent.calls and spent.cost_usd is None:
                 raise BudgetExceeded(
-                    "a cost limit is set, but what this model costs is unknown, so the limit cannot be kept",
+                    "a cost limit is set, but what this model costs is unknown, so the limit cannot be enforced",
                     hint='give its price in config.toml under [models.prices."MODEL"], or limit tokens instead',
                 )
             if spent.cost_usd is not None and spent.cost_usd >= limits.max_cost_usd:

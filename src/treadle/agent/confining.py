@@ -211,7 +211,7 @@ class Confining:
         return f"the sandbox ({found.method}) cannot {', '.join(found.cannot)}" if found.cannot else ""
 
     def announced(self, emit: Callable[[Event], None]) -> Confinement | None:
-        """`for_command`, after what the sandbox cannot do here was said once."""
+        """`for_command`, after a warning, once, of what the sandbox cannot do here."""
         if warning := self.unenforced():
             emit(Warned(message=warning, code="sandbox"))
         return self.for_command()

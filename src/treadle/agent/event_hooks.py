@@ -219,7 +219,7 @@ class EventHooks:
         return found
 
     async def _look(self, event: str, subject: str, payload: dict[str, Any]) -> list[dict[str, Any]]:
-        """Ask hooks that can forbid nothing: if one fails, that is only said."""
+        """Ask hooks that can forbid nothing: if one fails, that is a warning."""
         try:
             return await self.ask(event, subject, payload)
         except TreadleError as error:

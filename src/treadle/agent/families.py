@@ -25,7 +25,7 @@ WORDS = {"patch": "Change files with apply_patch, also to make or remove them."}
 
 
 def about_replacing(rules: Rules) -> bool:
-    """Whether a rule names one of the tools that a patch would stand for, and so would not be kept."""
+    """Whether a rule names one of the tools that a patch would stand for, and so would not be obeyed."""
     named = {plain_name(rule.partition("(")[0].strip()) for rule in (*rules.deny, *rules.ask)}
     return bool(named & {"editfile", "multiedit", "writefile"})
 

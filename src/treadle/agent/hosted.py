@@ -40,7 +40,7 @@ class HostedSession(BaseSession):
     _owned: list[Provider]
     _hooks: SessionHooks
     _withheld: list[str]
-    """Variables of the caller that commands do not see, until that was said."""
+    """Variables of the caller that commands do not see, until a warning names them."""
 
     @abstractmethod
     def read_project(self) -> None: ...
@@ -174,7 +174,7 @@ class HostedSession(BaseSession):
             await self.interrupt(self._current.id, reason)
 
     def asked_now(self) -> dict[str, Any]:
-        """The prompt that is being worked on, by a stable id, and how hard the model is to think, if that was said."""
+        """The prompt that is being worked on, by a stable id, and how hard the model is to think, if that was given."""
         effort = self.spec.thinking.effort
         payload: dict[str, Any] = {"effort": {"level": effort}} if effort else {}
         running = [task for task in self.tasks.list() if task.status not in FINISHED]

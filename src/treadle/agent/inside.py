@@ -19,7 +19,7 @@ LOOK_SECONDS = 15.0
 INSIDE_SECONDS = 60.0
 """For what moves objects or refs."""
 LARGEST = 1 << 30
-"""Bytes of what comes out at once; larger work is kept where it is, and that is said."""
+"""Bytes of what comes out at once; larger work stays where it is, and that is reported."""
 ROOM = "/run/treadle"
 
 

@@ -1,4 +1,4 @@
-"""The native agent: opens sessions of its own kind, new ones and kept ones."""
+"""The native agent: opens sessions of its own kind, new ones and saved ones."""
 
 import os
 from collections.abc import Callable, Mapping

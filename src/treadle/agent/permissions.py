@@ -228,4 +228,4 @@ class Permissions:
         except TreadleError as error:
             self._emit(Warned(message=f"allowed for this session only: {error}"))
         else:
-            self._emit(Warned(message=f"from now on allowed: {', '.join(added)}; kept in {path}", code="rule_kept"))
+            self._emit(Warned(message=f"from now on allowed: {', '.join(added)}; saved in {path}", code="rule_kept"))

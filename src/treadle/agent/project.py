@@ -140,7 +140,7 @@ def commands(cwd: str, instructions: Instructions = ALL) -> dict[str, ProjectCom
 
 
 def agents(cwd: str, instructions: Instructions = ALL, broken: list[str] | None = None) -> list[Subagent]:
-    """Subagents from markdown files, `agents/NAME.md`; the nearest wins. What cannot be used is told in `broken`."""
+    """Subagents from markdown files, `agents/NAME.md`; the nearest wins. What cannot be used is listed in `broken`."""
     found: dict[str, Subagent] = {}
     for prefix, top, folder in _folders(cwd, "agents", instructions):
         for path in _markdown_below(folder):

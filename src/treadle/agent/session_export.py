@@ -1,4 +1,4 @@
-"""A kept session as a document: Markdown to read, HTML to pass on, JSON for programs. Pure.
+"""A saved session as a document: Markdown to read, HTML to pass on, JSON for programs. Pure.
 
 The document leaves the machine, so secrets are removed. The history itself keeps them, because resuming needs all of
 it.

@@ -120,7 +120,7 @@ def models(offline: bool) -> Iterator[Finding]:
     try:
         here = _configuration()
     except TreadleError:
-        yield Finding(area="models", name="chosen", ok=False, says="cannot be told while the settings are refused")
+        yield Finding(area="models", name="chosen", ok=False, says="unknown while the settings are refused")
         return
     chosen = os.environ.get("TREADLE_MODEL") or here.settings.model
     try:

@@ -42,8 +42,8 @@ def check(path: str, root: str, no_budget: bool, run_: bool, as_json: bool) -> N
     """Explain the plan in FILE: its waves, overlapping claims, briefs and tokens. Finds every mistake, with its line.
 
     Nothing is written, and without --run nothing runs. With it, `verify`, `done` and each `accept` are tried in fresh
-    directories: acceptance that passes already, and programs that are not there, are told. Exits with 1 when the plan
-    has mistakes.
+    directories: acceptance that passes already, and programs that are not there, are reported. Exits with 1 when the
+    plan has mistakes.
     """
     from treadle.goals.check import check as checked
 

@@ -105,7 +105,7 @@ def _show_order(more: dict[str, Any]) -> None:
 
 
 def _enforcement(policy: dict[str, Any]) -> str:
-    how = {"kernel": "kept by the kernel", "guard": "asked before each act", "observed": "judged by what was seen"}
+    how = {"kernel": "enforced by the kernel", "guard": "asked before each act", "observed": "judged by what was seen"}
     lists: dict[str, str] = policy.get("lists") or {}
     if len(set(lists.values())) < 2:
         return how.get(str(policy.get("enforced")), "not applied: it did not begin")

@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "sessions": (
             "treadle.cli.sessions:sessions",
-            "Kept sessions: list them (the latest first), show, search, export, remove.",
+            "Saved sessions: list them (the latest first), show, search, export, remove.",
         ),
         "git": (
             "treadle.cli.git:git_",

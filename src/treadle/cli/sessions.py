@@ -28,7 +28,7 @@ here_option = click.option("--here", "only_here", is_flag=True, help="Only those
 @json_option
 @click.pass_context
 def sessions(ctx: click.Context, only_here: bool, as_json: bool) -> None:
-    """Kept sessions: list them (the latest first), show, search, export, remove.
+    """Saved sessions: list them (the latest first), show, search, export, remove.
 
     Go on with one by its id, a unique beginning of it, or its name: treadle --resume ID. A session is kept until
     someone removes it.

@@ -145,7 +145,7 @@ async def _act(bus: Any, screen: Any, glance: Any, name: str, key: str) -> str:
             text = _typed(screen, f"say to {row.title[:30]}: ")
             if text:
                 await client.say(bus, name, text)
-                return "said: it is queued until the agent's next step"
+                return "sent: it is queued until the agent's next step"
         elif key == "c" and _typed(screen, f"cancel {row.title[:30]}? type yes: ") == "yes":
             await client.cancel(bus, name)
             return "cancelled"

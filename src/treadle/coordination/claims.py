@@ -350,7 +350,7 @@ class Claims:
         return found
 
     def freed(self, haid: str) -> list[str]:
-        """The same, told once."""
+        """The same, reported once."""
         if free := self.free_for(haid):
             self.waits.drop(haid)
         return free

@@ -1,6 +1,6 @@
 """Whether git's hooks hold claims here: they are installed with a repository's first claim, and missed if they go.
 
-A person who uninstalls them has decided, and is not told again.
+A person who uninstalls them has decided, and is not reminded.
 """
 
 import os

@@ -28,7 +28,7 @@ class Waits:
         write_text(self._path(haid), dumps({**wait, "holders": sorted(set(holders))}, 2) + "\n")
 
     def mark_notified(self, wait: dict[str, Any], haid: str) -> None:
-        """Record that this holder was told."""
+        """Record that this holder was notified. The stored key is `told`."""
         write_text(self._path(wait["haid"]), dumps({**wait, "told": [*wait.get("told", ()), haid]}, 2) + "\n")
 
     def drop(self, haid: str) -> None:

@@ -74,7 +74,7 @@ def _brief(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, found: Map
     step = record.steps[planned.id]
     if step.comments:
         more.append(f"An earlier try ({', '.join(step.orders[:-1])}) did not land: {step.comments}")
-    more += [f"A person adds: {text}" for text in record.told]
+    more += [f"A person adds: {text}" for text in record.comments]
     return shared + "\n\n".join(more) + "\n"
 
 

@@ -237,7 +237,7 @@ class GoalDrive:
         if not step.fresh:
             answer = record.answers.get(f"red:{name}:{step.reds}")
             more = [answer.text] if answer is not None and answer.text else []
-            before, comments = step.orders[-2], briefing.comments(step, [*more, *record.told])
+            before, comments = step.orders[-2], briefing.comments(step, [*more, *record.comments])
             verify = briefing.verified(await client.get_spec(self.bus, before), step)
             await client.send_back(self.bus, before, comments, by="goal", more={"verify": verify})
             return

@@ -86,7 +86,7 @@ def _applied(record: GoalRecord, event: AnyGoalEvent) -> GoalRecord:
             rested = record.rested + (event.at - record.paused if record.paused else 0.0)
             return replace(record, state="running", why="", paused=0.0, rested=rested)
         case GoalMessage():
-            return replace(record, told=(*record.told, event.text)[-ADDED_MAX:])
+            return replace(record, comments=(*record.comments, event.text)[-ADDED_MAX:])
         case GoalOver():
             state: Any = "met" if event.met else "stopped"
             return replace(record, state=state, why=event.why, ended=event.at)

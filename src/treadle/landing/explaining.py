@@ -105,7 +105,7 @@ async def _helped(bus: Bus, entry: ReturnedChange) -> list[str]:
         else "waits    for help, while another is helped there"
     )
     lines = [f"back     {entry.why}", now]
-    lines += [f"tried    {line}" for line in entry.told]
+    lines += [f"tried    {line}" for line in entry.tried]
     if entry.to == "person":
         lines.append(f"asks     treadle fleet answer {entry.by} allow --text '...', or deny")
     return lines + [f"         {line}" for line in entry.output.splitlines()[-LINES:]]

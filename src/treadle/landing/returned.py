@@ -71,7 +71,7 @@ def begun(change: QueuedChange, out: LeftOut) -> ReturnedChange:
         files=out.files,
         at=change.at,
         tries=change.tries - lost,
-        told=(*change.told, f"{change.order}: {out.why}") if change.told else (),
+        tried=(*change.tried, f"{change.order}: {out.why}") if change.tried else (),
     )
 
 
@@ -83,7 +83,7 @@ def waiting(train: TrainRecord) -> ReturnedChange | None:
     """
     helped = [each for each in train.back if each.by and each.to != "person"]
     taken = {file for each in helped for file in each.files} | {file for each in train.queue for file in each.files}
-    free = [each for each in train.back if not each.by and not (each.told and taken.intersection(each.files))]
+    free = [each for each in train.back if not each.by and not (each.tried and taken.intersection(each.files))]
     return min(free, key=lambda each: each.at, default=None)
 
 
@@ -94,8 +94,8 @@ def sent(train: TrainRecord, entry: ReturnedChange, to: Helper, by: str, tip: st
 
 def unhelped(train: TrainRecord, entry: ReturnedChange, order: str, commit: str, why: str) -> TrainRecord:
     """The helper has ended without work that could be queued; what it did change is where the next one begins."""
-    tried = (*entry.told, f"{entry.to} ({order}): {why}")
-    made = replace(entry, order=order, commit=commit or entry.commit, by="", told=tried)
+    tried = (*entry.tried, f"{entry.to} ({order}): {why}")
+    made = replace(entry, order=order, commit=commit or entry.commit, by="", tried=tried)
     if commit:
         made = replace(made, base=entry.tip)
     return _changed(train, entry, made)
@@ -115,7 +115,7 @@ def as_it_is(change: QueuedChange, entry: ReturnedChange) -> QueuedChange:
         at=entry.at,
         first=entry.first if entry.first != entry.order else "",
         tries=entry.tries,
-        told=(*entry.told, "a person had it tried as it is"),
+        tried=(*entry.tried, "a person had it tried as it is"),
     )
 
 
@@ -127,8 +127,8 @@ def taken_up(train: TrainRecord, change: QueuedChange) -> tuple[TrainRecord, Que
     """A change that is queued: is it the work of a helper, then it takes the place of what was sent back."""
     for entry in train.back:
         if entry.by == change.order:
-            tried = (*entry.told, f"{entry.to} ({change.order}) changed it")
-            known = {"base": entry.tip, "first": entry.first, "tries": entry.tries, "at": entry.at, "told": tried}
+            tried = (*entry.tried, f"{entry.to} ({change.order}) changed it")
+            known = {"base": entry.tip, "first": entry.first, "tries": entry.tries, "at": entry.at, "tried": tried}
             return closed(train, entry), replace(change, files=entry.files, **known)
         if change.order in (entry.order, entry.first):
             return closed(train, entry), change
@@ -212,8 +212,8 @@ def for_person(
     parts = [f"{entry.first} ({title}) cannot land on {branch}: {entry.why}."]
     if then != "author":
         parts.append(f"It was made without an agent. `treadle fleet diff {entry.first}` shows its work.")
-    if entry.told:
-        parts.append("Tried so far:\n" + "\n".join(f"- {line}" for line in entry.told))
+    if entry.tried:
+        parts.append("Tried so far:\n" + "\n".join(f"- {line}" for line in entry.tried))
     if sides:
         parts += _sides(sides, intents, entry.first, SCREEN // 3)
     else:

@@ -136,7 +136,7 @@ def managed_file() -> ClaudeFile | None:
 
 
 def project_files(cwd: str, sources: tuple[str, ...] | None, broken: list[str]) -> list[ClaudeFile]:
-    """Those of the project, from its top down to here. What cannot be read is told in `broken`."""
+    """Those of the project, from its top down to here. What cannot be read is listed in `broken`."""
     names = [name for name, source in zip(NAMES, ("project", "local"), strict=True) if not sources or source in sources]
     found = []
     for directory in reversed(list(trust.up_to_top(cwd))):

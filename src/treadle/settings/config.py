@@ -268,7 +268,7 @@ _ORIGINS = "came from"
 
 
 class _Theirs(msgspec.Struct, kw_only=True):
-    """What is to be told about Claude Code's files, and what of them can be used."""
+    """What is to be reported about Claude Code's files, and what of them can be used."""
 
     reaches: bool
     """Whether Claude Code's models can be reached: it has a login of its own, which we cannot use."""
@@ -286,7 +286,7 @@ def _reaches(environ: Mapping[str, str]) -> bool:
 
 
 def _over(merged: dict[str, Any], table: dict[str, Any], where: str) -> dict[str, Any]:
-    """Merged with a further layer, keeping which one said it; an empty `where` is the environment."""
+    """Merged with a further layer, remembering which one each comes from; an empty `where` is the environment."""
     origins = {key: where or f"TREADLE_{key.upper()}" for key in ("model", "permission_mode") if key in table}
     return _merge(merged, {**written_out(table), _ORIGINS: origins})
 

@@ -85,7 +85,7 @@ def test_zsh_completes_with_descriptions(scripts: Path, tmp_path: Path, state_ho
     with ChatTerminal([zsh, "-i"], tmp_path, env) as terminal:
         terminal.until("ready\n")
         terminal.keys("treadle se\t")
-        terminal.until("(?s)send +-- Type into a terminal.*sessions +-- Kept sessions")
+        terminal.until("(?s)send +-- Type into a terminal.*sessions +-- Saved sessions")
         terminal.keys("ssions export --for\tma\t")
         terminal.until("treadle sessions export --format markdown")
         terminal.keys("\x15treadle docs one\t")

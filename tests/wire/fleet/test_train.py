@@ -23,7 +23,7 @@ FULL = TrainRecord(
     verify="make test",
     policy="serial",
     checks_on="nodes",
-    queue=(QueuedChange(order="a", commit="c1", alone="must", told=("its author tried",)),),
+    queue=(QueuedChange(order="a", commit="c1", alone="must", tried=("its author tried",)),),
     row=(Car(orders=("b",), on="c0", commit="c2", tree="t", verdict="green"),),
     apart=(Car(orders=("c",), on="c0", commit="c3", tree="t", reds=1, apart=True),),
     landing=LandingIntent(old="c0", new="c2", tree="t", orders=("b",)),

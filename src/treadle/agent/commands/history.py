@@ -37,7 +37,7 @@ async def _sessions(session: RecordedSession, args: str) -> CommandResult:
         mark = "*" if entry.id == session.id else " "
         rows.append((f"{mark} {entry.id}", f"{when}  {entry.turns:3} turns  {title}"))
     more = f"\n{len(entries) - SHOWN} older ones: treadle sessions --here" if len(entries) > SHOWN else ""
-    return reply((columns(rows) or "No session of this directory is kept.") + more)
+    return reply((columns(rows) or "No session of this directory is saved.") + more)
 
 
 async def _resume(session: RecordedSession, args: str) -> CommandResult:
@@ -82,7 +82,7 @@ async def _rewind(session: RecordedSession, args: str) -> CommandResult:
         raise WrongUse(f"{' '.join(words)!r} is not the number of a turn")
     if not words:
         rows = [(f"{at:3}", _one_line(turn.prompt)) for at, turn in enumerate(turns, 1)]
-        return reply(columns(rows) + "\n\n/rewind N goes back to before turn N." if rows else "Nothing was said yet.")
+        return reply(columns(rows) + "\n\n/rewind N goes back to before turn N." if rows else "There are no turns yet.")
     if not 0 < int(words[0]) <= len(turns):
         raise NotFound(f"there is no turn {words[0]}", hint="/rewind lists them")
     changed = session.rewind(turns[int(words[0]) - 1].turn, restore_files=not keep)

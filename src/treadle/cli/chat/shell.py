@@ -14,7 +14,7 @@ REPORTED_BYTES = 16 << 10
 class CommandDone:
     code: int
     report: str
-    """What the agent is told about the command."""
+    """What the agent gets to read about the command."""
 
 
 async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> CommandDone:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from treadle.cli.choosing.kept import remember, say
+from treadle.cli.choosing.remembering import remember, say
 from treadle.cli.choosing.ways import Found, Way, local_words, look
 from treadle.cli.options import RunOptions
 from treadle.cli.render import printable

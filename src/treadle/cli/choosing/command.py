@@ -11,7 +11,7 @@ from treadle.agents import find_card, names
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.choosing.choose import pick
 from treadle.cli.choosing.fetch import ways_in
-from treadle.cli.choosing.kept import remember
+from treadle.cli.choosing.remembering import remember
 from treadle.cli.choosing.ways import look
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, NoModel

@@ -12,7 +12,7 @@ from importlib import invalidate_caches
 from treadle.agent.providers.local.catalog import DEFAULT
 from treadle.agent.providers.names import VENDORS
 from treadle.cli.choosing.download import fetch
-from treadle.cli.choosing.kept import remember, say
+from treadle.cli.choosing.remembering import remember, say
 from treadle.errors import ConfigError
 from treadle.installation import argv_beside, has
 

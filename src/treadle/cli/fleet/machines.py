@@ -224,7 +224,7 @@ def nodes(as_json: bool) -> None:
 @click.command("drain")
 @click.argument("name", metavar="NODE")
 @click.option("--undo", is_flag=True, help="Let it take orders again.")
-@click.option("--why", default="", metavar="TEXT", help="Kept with it.")
+@click.option("--why", default="", metavar="TEXT", help="Stored with it.")
 @click.option("--wait", is_flag=True, help="Wait until nothing is at work there.")
 @json_option
 def drain(name: str, undo: bool, why: str, wait: bool, as_json: bool) -> None:
@@ -323,7 +323,7 @@ def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> N
     name, keeper = run_async(joining.join(given, labels=tuple(labels), **options))
     if as_json:
         return show_json({"node": name, "kept_by": keeper})
-    click.echo(f"{name} is a node of the fleet now, kept by {keeper}", err=True)
+    click.echo(f"{name} is a node of the fleet now, kept running by {keeper}", err=True)
 
 
 COMMANDS = (up, down, status, node, nodes, drain, add, remove, invite, join)

@@ -61,7 +61,7 @@ def order_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--dry-run", is_flag=True, help="Show the order and submit nothing.")
 @json_option
 def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bundle: bool, **options: Any) -> None:
-    """Give an order to the fleet. Returns when it is stored: from then on it is done or told why not.
+    """Give an order to the fleet. Returns when it is stored: from then on it is done, or fails with a reason.
 
     Without --root, it is about the git checkout that you are in.
 
@@ -136,7 +136,7 @@ def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
 
 
 def _in_a_checkout(given: dict[str, Any]) -> dict[str, Any]:
-    """The order with the checkout that the person is in, if it names no place itself; which one, is said."""
+    """The order with the checkout that the person is in, if it names no place itself. Prints which one."""
     from treadle.fleet.run import null
     from treadle.workspace import checkouts
 

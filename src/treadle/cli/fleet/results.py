@@ -83,7 +83,7 @@ def merge(names: tuple[str, ...], into: str, verify: str, anyway: bool, as_json:
     Each is a `treadle land` of one order that waits behind no other and sends nothing back. It is built and verified
     beside, in a fresh directory with the order's setup and what it brings; a check that fails is run once more; only
     then does the branch move, in one step. A commit that you make meanwhile stays, and the merge is built again on it.
-    The checkout follows if it has no uncommitted changes; otherwise nothing is merged, and the reason is told.
+    The checkout follows if it has no uncommitted changes; otherwise nothing is merged, and the reason is given.
     """
     from treadle.fleet import client
     from treadle.landing import merging

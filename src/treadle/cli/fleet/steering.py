@@ -10,7 +10,7 @@ from treadle.cli.fleet.common import ORDER, age, table, with_bus, with_order
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError
 
-why_option = click.option("--why", default="", metavar="TEXT", help="Kept with the order.")
+why_option = click.option("--why", default="", metavar="TEXT", help="Stored with the order.")
 
 
 @click.command("cancel")
@@ -184,7 +184,7 @@ def approvals(as_json: bool) -> None:
 @click.command("answer")
 @click.argument("name", metavar=ORDER)
 @click.argument("decision", type=click.Choice(["allow", "deny"]))
-@click.option("--text", default="", metavar="TEXT", help="Told to the agent.")
+@click.option("--text", default="", metavar="TEXT", help="Sent to the agent.")
 @click.option(
     "--scope", type=click.Choice(["once", "session", "always"]), default="once", help="For how long it holds."
 )

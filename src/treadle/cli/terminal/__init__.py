@@ -56,7 +56,7 @@ def warn(text: str) -> None:
 
 
 def directory(arguments: Arguments) -> str:
-    """The directory of the terminals: as told, as configured, or in the state directory."""
+    """The directory of the terminals: as given, as configured, or in the state directory."""
     from treadle.terminal import config
     from treadle.terminal.places import default_directory
     from treadle.terminal.settings import TerminalSettings

@@ -3,7 +3,7 @@
     treadle clean [--older-than DURATION] [--force] [--json]
 
 Only looks unless --force is given. What has work in a worktree of its own is left alone: `treadle merge ID` first.
-DURATION is 24h unless told; also 90s, 5m, 2h30m, 7d.
+DURATION is 24h by default; also 90s, 5m, 2h30m, 7d.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Give a terminal another id. Its program goes on and is not told.
+"""Give a terminal another id. Its program goes on and is not notified.
 
 treadle rename ID NEW-ID
 

@@ -3,7 +3,7 @@
     treadle wall
 
 The terminal that has waited for a person the longest is in front; the others are beside it, each with its state. The
-programs keep their sizes and are not told.
+programs keep their sizes and are not notified.
 
   arrows, Tab   put another one in front         n      the next one that waits for a person
   i             type into the one in front;      Enter  join it with the whole screen, as `treadle attach` does;

@@ -14,7 +14,7 @@ _NUMBER: Schema = {"type": "integer", "minimum": 0}
 _RUN = {**NON_EMPTY, "description": "The id of a run, as `run` and `start` give it."}
 _WORK: dict[str, Schema] = {
     "run": {**TEXT, "description": "Go on with this run: the agent remembers what was said in it."},
-    "resume": {**TEXT, "description": "Go on with a kept session, by the session id of an earlier run."},
+    "resume": {**TEXT, "description": "Go on with a saved session, by the session id of an earlier run."},
     "agent": {**TEXT, "description": "Another agent than the default: native, claude, codex, gemini, acp:COMMAND..."},
     "model": {**TEXT, "description": "The model, as this agent names it."},
     "directory": {**TEXT, "description": "Work in this directory below the server's own."},

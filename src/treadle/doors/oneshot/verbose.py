@@ -142,7 +142,7 @@ class Verbose:
         return tool_use_result(ended, self._started.pop(call, None), self._ran.pop(call, None), changed, now)
 
     def _of_subagent(self, event: AnyEvent) -> list[wire.Record]:
-        """The lines of what a subagent does, each with the call that started it. Of ours its tools are told."""
+        """The lines of what a subagent does, each with the call that started it. Of ours its tools are shown."""
         shown: AnyEvent = event
         if isinstance(event, TaskChanged):
             if event.task is not None and event.task.call is not None:

@@ -6,7 +6,7 @@ notifications, what it says and does. It calls back for permissions, files, term
 
     connection  who may say what, and when
     content     content blocks as text
-    tools       one tool call, put together from what is told of it
+    tools       one tool call, put together from the updates about it
     usage       tokens and money, which every agent counts over another span
     incoming    an agent's updates as our events, for the driver
     outgoing    our events as updates, for the door

@@ -71,7 +71,7 @@ class ExecRecords:
         return []
 
     def end(self, text: str, error: str | None, usage: ExecRecord) -> list[ExecRecord]:
-        """`text` is the final answer: an agent that reports no whole messages has told it only here."""
+        """`text` is the final answer: an agent that reports no whole messages has sent it only here."""
         listed = [{"type": "item.completed", "item": self._list}] if self._list is not None else []
         return [*listed, *self._ending(text, error, usage)]
 

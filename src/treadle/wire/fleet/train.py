@@ -43,7 +43,7 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The order that it all began with, when this is that one's work after it was sent back."""
     tries: int = 0
     """How often it was sent back."""
-    told: tuple[str, ...] = ()
+    tried: tuple[str, ...] = msgspec.field(default=(), name="told")
     """What was tried, one line each."""
     files: tuple[str, ...] = ()
     """What it conflicted in before it was helped: others wait for it, that conflict there too."""
@@ -114,7 +114,7 @@ class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The commit of the branch that the help began from: what it changed is counted from there."""
     words: str = ""
     """What a person said about it."""
-    told: tuple[str, ...] = ()
+    tried: tuple[str, ...] = msgspec.field(default=(), name="told")
     """What was tried, one line each, for the person who is asked in the end."""
 
 

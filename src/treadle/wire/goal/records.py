@@ -140,7 +140,7 @@ class GoalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     done: DoneSeen | None = None
     judge: str = ""
     judged: GoalJudged | None = None
-    told: tuple[str, ...] = ()
+    comments: tuple[str, ...] = msgspec.field(default=(), name="told")
     """What people said to all of it."""
 
 

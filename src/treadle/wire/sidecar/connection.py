@@ -364,7 +364,7 @@ class Connection(base.Connection[Message]):
             case SidecarHello() if not compatible(message.contract_version):
                 return f"the sidecar speaks {message.contract_version!r} and we speak {CONTRACT!r}"
             case SidecarHello() if sender == self.role and self.state != self.START:
-                return "hello is said once"
+                return "hello is sent once"
             case UnknownEnvelope() if sender == self.role:
                 return "only what the contract names is sent"
             case RunEvent() | Final() if message.ref_id != self.runs[0]:

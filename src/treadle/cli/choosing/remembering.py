@@ -1,4 +1,4 @@
-"""What is said while choosing, and what is kept of it."""
+"""What choosing prints, and what it stores in the settings."""
 
 import sys
 
@@ -9,7 +9,7 @@ from treadle.settings.edit import choose
 def remember(name: str, agent: str, model: str | None) -> str:
     """Write the choice into the person's settings; says what was done."""
     path = choose(agent=None if agent == "native" else agent, model=model)
-    return f"{name} is used from now on (kept in {path})."
+    return f"{name} is used from now on (saved in {path})."
 
 
 def say(text: str) -> None:
