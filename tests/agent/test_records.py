@@ -8,6 +8,7 @@ from treadle.agent.messages import UserMessage
 from treadle.agent.records import (
     LISTED,
     Cleared,
+    Compacted,
     Header,
     MessageRecord,
     Named,
@@ -33,6 +34,12 @@ def test_a_line_that_is_no_record_is_left_out_and_costs_no_other() -> None:
     records: list[Record] = [MessageRecord(message=UserMessage(text="hi")), Cleared()]
     lines = [msgspec.json.encode(record) for record in records]
     assert decode([lines[0], b"", b"{", b'{"type":"later"}', b"[" * 100_000, b"\xff", lines[1]]) == records
+
+
+def test_a_summary_is_stored_under_the_names_that_older_versions_read() -> None:
+    line = msgspec.json.encode(Compacted(summary="in short", retained=2))
+    assert msgspec.json.decode(line) == {"type": "compacted", "summary": "in short", "kept": 2}
+    assert decode([line]) == [Compacted(summary="in short", retained=2)]
 
 
 def test_what_was_rewound_is_gone_with_all_that_followed() -> None:

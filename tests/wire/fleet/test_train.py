@@ -49,6 +49,13 @@ def test_what_is_stored_is_read_as_it_was_written_with_its_format(stored: msgspe
     assert stored.format == TRAIN_FORMAT  # type: ignore[attr-defined]
 
 
+def test_what_was_tried_is_stored_under_the_name_that_older_trains_have() -> None:
+    stored = msgspec.json.decode(msgspec.json.encode(FULL))
+    assert stored["queue"][0]["told"] == ["its author tried"]
+    change = b'{"order": "d", "first": "d", "commit": "c4", "kind": "red", "why": "", "at": 1.0, "told": ["once"]}'
+    assert msgspec.json.decode(change, type=ReturnedChange).tried == ("once",)
+
+
 def test_a_train_of_which_little_was_stored_runs_two_checks_at_once_and_moves_the_branch_itself() -> None:
     read = msgspec.json.decode(b'{"repository": "/r/.git", "branch": "main"}', type=TrainRecord)
     assert (read.slots, read.policy, read.checks_on, read.forge, read.paused) == (2, "auto", "here", "", None)
