@@ -146,7 +146,7 @@ async def test_a_person_agrees_tells_pauses_resumes_tries_again_and_stops_on_the
         await page.get_by_role("button", name="Tell all agents").click()
         await expect(words).to_have_value("")
         async with asyncio.timeout(60):
-            while not (await store.load(bus, name))[0].told:
+            while not (await store.load(bus, name))[0].comments:
                 await asyncio.sleep(0.02)
         await client.cancel(bus, f"{name}-one", by="ana")
         await expect(step).to_contain_text("dropped")
@@ -167,7 +167,7 @@ async def test_a_person_agrees_tells_pauses_resumes_tries_again_and_stops_on_the
         await expect(status.filter(has_text="■ stopped")).to_contain_text("enough")
         await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     record, _ = await store.load(bus, name)
-    assert record.told == ("be careful",) and record.answers["plan"].allow
+    assert record.comments == ("be careful",) and record.answers["plan"].allow
     refused = await web.http.post(f"/api/v1/goals/{name}/pause", json={})
     assert refused.status_code == 409 and "is over" in refused.text
     looks = await web.http.post(f"/api/v1/goals/{name}/stop", json={}, headers=web.headers("answer"))

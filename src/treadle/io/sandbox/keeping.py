@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main() -> int:
     enter(int(sys.argv[1]))
-    keeping = KeptInside(sys.argv[2:])
+    keeping = ReadOnlyMounts(sys.argv[2:])
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         failed = {}
@@ -49,12 +49,12 @@ def enter(pid: int) -> None:
     _check(_libc.setns(mounts, CLONE_NEWNS))
 
 
-class KeptInside:
+class ReadOnlyMounts:
     def __init__(self, tops: list[str]) -> None:
         """`tops`: the writable places, which are mount points already."""
         self._tops = tops
         self._views: dict[str, list[int]] = {}
-        """For each directory that something was kept in or below: itself, through each mount."""
+        """For each directory with something read-only in or below it: itself, through each mount."""
 
     def keep(self, path: str) -> None:
         folder, name = os.path.split(path)
