@@ -132,6 +132,7 @@ class Desk:
 
 async def run(directory: str, ready: Callable[[], None]) -> None:
     plan = Detached(directory).plan
+    # Held while the group runs: by it others see that this process lives (`Detached.alive`).
     with files.locked(os.path.join(directory, "lock")):
         session = await NativeAgent().open(plan.spec())
         record = GroupRecord(directory)

@@ -124,7 +124,7 @@ def _make(cwd: str, label: str) -> IsolatedPlace:
 
 
 async def take_over(top: str) -> list[str]:
-    """Make branches of what tasks that were killed have left of the repository at `top`. Returns what to tell."""
+    """Make branches of what killed tasks have left of the repository at `top`. Returns what a person should know."""
     base, notes = os.path.join(state_dir(), "worktrees"), []
     for name in sorted(await asyncio.to_thread(os.listdir, base)):
         directory = os.path.join(base, name)

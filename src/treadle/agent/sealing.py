@@ -68,6 +68,8 @@ class Sealing:
         """The git directories below the workspaces that were there before, or that the user has made since."""
         self._last = _RepositoryLook()
         self._lock = asyncio.Lock()
+        """One look at the repositories, or one takeover from them, at a time: commands that run side by side share
+        them, and a branch and its index move together."""
         self._taking = False
         """Whether what programs commit is taken over at all; what a check does to git is not."""
         self._notes: list[str] = []

@@ -395,6 +395,8 @@ def remove(session_id: str) -> None:
 
 
 def _hold(directory: str, session_id: str) -> files.locked:
+    """A history has one writer: the lock is held while the session is open, and the kernel frees it with the process,
+    so that a killed session can be resumed at once. Readers take none: lines are only added."""
     lock = files.locked(os.path.join(directory, "lock"), timeout=0)
     try:
         return lock.__enter__()

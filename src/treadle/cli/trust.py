@@ -17,8 +17,9 @@ from treadle.settings import trust as store
 def trust(directory: str, listing: bool, remove: bool, as_json: bool) -> None:
     """Trust the project in DIR (default: here) as its files are now.
 
-    Until then, what a project's .treadle/ and .mcp.json say can only narrow what is allowed: hooks do not run, servers
-    are not started, allow rules are ignored. When one of these files changes, the project must be trusted again.
+    Until then, what a project's .treadle/, .mcp.json, backplane.toml and .claude/settings*.json say can only narrow
+    what is allowed: hooks do not run, servers are not started, allow rules are ignored. When one of these files
+    changes, the project must be trusted again.
     """
     if listing:
         _list(as_json)

@@ -128,7 +128,8 @@ class IdentityBindings:
         return same[0] if len(same) == 1 else None
 
     def _is_anothers(self, binding: IdentityBinding, keys: Sequence[str]) -> bool:
-        """Whether the identity belongs to a session that has ended but still holds a claim: no one else may take it."""
+        """Whether another session still holds a claim under this identity, though it may have ended: no one else may
+        take it."""
         return bool(binding.key) and binding.key not in keys and os.path.exists(self._claim_file(binding.haid))
 
     def _lock(self, haid: str) -> locked | None:

@@ -83,6 +83,7 @@ def raise_conflict(
         if os.path.exists(path):
             raise ConfigError(f"conflict {name} was already raised today: {path}", hint="give it another id")
         write_text(path, text)
+    # The record comes before its link: a crash in between leaves one that no line names, never a line to nothing.
     link = f"See [conflicts/{file}](conflicts/{file}): {one_line(title.strip())}"
     append(planning, f"conflict {name} raised", link, via)
     return {

@@ -37,6 +37,7 @@ def moved(root: str, live: str) -> str:
             if not os.path.exists(os.path.join(live, MOVED)):
                 for name in older:
                     _move(os.path.join(root, name), os.path.join(live, name))
+                # Last: after a kill in between, the next process moves what is left.
                 write_atomic(os.path.join(live, MOVED), b"1\n", 0o644)
         return live
     except (OSError, TreadleError):

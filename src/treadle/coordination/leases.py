@@ -55,7 +55,7 @@ class Leases:
         if not inside or not self.are_on():
             return []
         make_dirs(self.directory)
-        with self.planning.lock("leases"):
+        with self.planning.lock("leases"):  # looked and taken as one step: of two who begin to write, one is first
             if found := self.overlaps(own, [Surface.of(name, self.top) for name in inside], process):
                 return found
             for name in inside if process else ():

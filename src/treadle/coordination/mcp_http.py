@@ -30,6 +30,8 @@ class Sessions:
     def __init__(self, make: Callable[[], Server]) -> None:
         self._make = make
         self._lock = threading.Lock()
+        """Around the table only. Each session has a lock of its own, under which its calls run one after the other: a
+        server remembers its client between calls, and a slow call holds up no other client."""
         self._open: dict[str, tuple[Server, threading.Lock, float]] = {}
 
     def begin(self) -> str:

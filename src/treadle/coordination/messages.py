@@ -36,7 +36,7 @@ class Inbox:
             self.planning.log("message", "reject", dumps(found))
             raise ConfigError(f"not a valid message: {'; '.join(found)}")
         make_dirs(os.path.dirname(self.path))
-        with self.planning.lock("messages"):
+        with self.planning.lock("messages"):  # looked and written as one step, so that an id is used once
             if message["msg_id"] in {entry["message"]["msg_id"] for entry in self._entries("message")}:
                 if once:
                     return

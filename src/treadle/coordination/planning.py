@@ -112,6 +112,8 @@ class Planning:
         append_line(self.live_path("protocol.log"), line, mode=0o644)
 
     def lock(self, name: str) -> locked:
+        """One lock for each file that is read, changed and written. The kernel frees it with its process, so an agent
+        that is killed blocks no one. No one waits for a second one while holding one, so none waits for ever."""
         directory = self.live_path(".locks")
         if not os.path.isdir(directory):
             make_dirs(directory)

@@ -149,8 +149,9 @@ async def opened(**options: Unpack[SessionOptions]) -> AsyncIterator[Conversatio
     """A conversation, closed when the `async with` is left.
 
     `tools`: names of the agent's tools to offer, functions made with `@treadle.tool`, or both. `on_ask` answers
-    permissions and questions; without it, what would be asked is refused. The others are the fields of SessionSpec:
-    model, mode, rules, limits, system_prompt, append_system_prompt, resume, fork, session_id, name, persist, env ...
+    permissions and questions; without it, what would be asked is refused. `pre_tool`, `post_tool` and `stop` are hooks,
+    plain functions or coroutines. The others are the fields of SessionSpec: model, mode, rules, limits, system_prompt,
+    append_system_prompt, resume, fork, session_id, name, persist, env ...
     """
     given: dict[str, Any] = dict(options)
     agent, on_ask = given.pop("agent", "native"), given.pop("on_ask", None)

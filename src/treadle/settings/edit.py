@@ -56,7 +56,8 @@ def keep_agent(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def _change(change: Callable[[TOMLDocument, str], bool]) -> str:
-    """Change the user's file under a lock. `change` returns whether there is anything to write."""
+    """Change the user's file under a lock, so that no concurrent change is lost; readers need none, because the file is
+    replaced as a whole. `change` returns whether there is anything to write."""
     path = config_file()
     if not os.path.isdir(os.path.dirname(path)):
         private_dir(os.path.dirname(path))

@@ -143,6 +143,8 @@ def _files_that_matter(directory: str) -> Iterator[str]:
 
 @contextmanager
 def _changing() -> Iterator[dict[str, Any]]:
+    """Read, changed and written under one lock, so that of two people who trust something at once both are heard.
+    Readers take no lock: the file is replaced as a whole."""
     private_dir(state_dir())
     with locked(os.path.join(state_dir(), "trust.lock")):
         entries = _read()

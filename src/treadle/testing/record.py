@@ -39,6 +39,7 @@ class Recorder:
         self._file = open(path, "w", encoding="utf-8")
         self._hidden = hidden
         self._turn = threading.Lock()
+        """Both directions are pumped by threads of their own, and a line is written whole."""
 
     def note(self, direction: str, line: bytes) -> None:
         text = line.decode("utf-8", "replace").rstrip("\n")

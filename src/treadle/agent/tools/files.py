@@ -115,7 +115,7 @@ def changed_since_seen(context: ToolContext, loaded: Loaded) -> bool:
 
 
 def not_known(context: ToolContext, loaded: Loaded) -> str:
-    """Why the model does not know the content of this file; empty when it does, or when there is no file."""
+    """Why the model does not know the content of this file; empty when it does, or when there is no content."""
     if loaded.stamp is None or not loaded.data:
         return ""
     if str(loaded.path) not in context.state.get(_SEEN, {}):

@@ -145,7 +145,7 @@ def bash(commands: list[CommandWords]) -> str:
 
 
 def _single(text: str) -> str:
-    """A word in single quotes, for zsh and fish."""
+    """A word in single quotes for fish, where a backslash in them escapes."""
     return "'" + text.replace("\\", "\\\\").replace("'", "'\\''") + "'"
 
 

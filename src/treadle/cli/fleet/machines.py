@@ -311,7 +311,7 @@ def invite(name: str, url: str, valid: str, may: str, as_json: bool) -> None:
 @click.option("--patience", default=5.0, metavar="S", help="How long to wait for an engine that is not there yet.")
 @json_option
 def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Join a fleet as a worker, with a code from `treadle fleet invite`; - reads it from standard input.
+    """Make this machine a node of a fleet, with a code from `treadle fleet invite`; - reads it from standard input.
 
     The private engine of a fleet listens on loopback. Bring it to another machine with a tunnel, such as
     `ssh -L 4222:127.0.0.1:PORT first-machine`, and invite with --url nats://127.0.0.1:4222; or let the first machine

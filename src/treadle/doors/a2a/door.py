@@ -49,6 +49,7 @@ class ServedContext:
 
     def __init__(self) -> None:
         self.opening = asyncio.Lock()
+        """Held while its session is opened or resumed: a second message of the context waits and uses the same one."""
         self.session: Session | None = None
         self.session_id = ""
         """Of the session that it had, to resume it."""

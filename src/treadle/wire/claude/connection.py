@@ -24,6 +24,8 @@ class Connection(LineConnection[AnyRecord]):
     }
     START: ClassVar = "open"
     TRANSITIONS: ClassVar[Transitions] = {("open", kind): "open" for kind in (*KNOWN, UnknownRecord)}
+    """A request of either end is answered while the other goes on to send, and a prompt may be sent ahead of the result
+    of the one before: no message is illegal at any time, so one state is all there is."""
 
     def read(self, line: bytes) -> AnyRecord:
         return decode(line)

@@ -86,6 +86,10 @@ class RpcConnection(Connection[RpcMessage]):
         ("greeting", "refusal"): "greeting",
         **{("ready", kind): "ready" for kind in (OPENER_SAYS | OTHER_SAYS) - {"initialize"}},
     }
+    """JSON-RPC has no states; the protocols above it agree on versions first, and that is what these are. Before the
+    greeting, errors are possible, because a line that is no call is answered with one (JSON-RPC 2.0, section 5.1).
+    During it the opener calls nothing else (`refusal`), and takes what the other end sends. A greeting that fails may
+    be tried again. Which answers which call is not in the table but in `open`: ids are settled in any order."""
 
     def __init__(self, role: str, *, cap: int = CAP) -> None:
         super().__init__(role, cap=cap)

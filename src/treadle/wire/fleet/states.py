@@ -66,6 +66,9 @@ ATTEMPT: Mapping[tuple[AttemptState, Literal["start"] | Outcome], AttemptState] 
     ("placed", "start"): "started",
     **{(before, outcome): outcome for before in ("placed", "started") for outcome in get_args(Outcome)},
 }
+"""An attempt ends once: with its runner's report, or when the scheduler gives it up as lost, whichever comes first. By
+then the order is in another attempt or over, so what comes late is dropped by the fence, and would be refused here.
+`start` may be lost, so every end is possible without it."""
 
 QuestionState: TypeAlias = Literal["open", "answered", "taken"]
 

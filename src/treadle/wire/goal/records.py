@@ -58,7 +58,13 @@ STEP: Mapping[tuple[StepState, StepMove], StepState] = {
     ("dropped", "again"): "waiting",
     ("red", "again"): "waiting",
 }
-"""What is not in this table cannot happen to an order of a plan."""
+"""What is not in this table cannot happen to an order of a plan.
+
+Moves are written down by compare-and-set before they are carried out, so a foreman that is killed in between, or a
+second one, finds the move and carries it out again; the acts themselves may be repeated. What has landed or was
+answered stays so, because others build on it. Red is not an end: it is worked on again, and dropped when the plan or a
+person says so; only a person takes up again what was dropped.
+"""
 
 
 class GoalStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

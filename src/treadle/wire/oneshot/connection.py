@@ -45,6 +45,8 @@ class Connection(base.LineConnection[Any]):
         (ANSWERING, LAST_RESULT): READY,
         **{(state, kind): state for state in (READY, ANSWERING) for kind in _STATELESS},
     }
+    """Every prompt is owed one result. Prompts may be written ahead, so only the result of the last open one leads back
+    to `ready`; a result when nothing is owed is illegal, and a script that counts them can rely on that."""
 
     def __init__(self, role: str, *, cap: int = base.CAP) -> None:
         super().__init__(role, cap=cap)

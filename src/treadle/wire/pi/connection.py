@@ -72,6 +72,8 @@ class Connection(LineConnection[Message]):
     TRANSITIONS: ClassVar[Transitions] = {
         ("open", kind): "open" for kind in ("command", "answer", "response", "question", "event")
     }
+    """There is no greeting, commands may be sent ahead, and events come between a command and its response: any
+    message may come at any time, so one state is all there is."""
 
     def kind(self, sender: str, message: Message) -> str:
         if isinstance(message, Command):

@@ -243,6 +243,10 @@ class Connection(base.Connection[Message]):
         ("running", LAST_END): "idle",
         ("running", UnknownEnvelope): "running",
     }
+    """`hello` is the first line, and says which version everything after it has. Orders may be sent ahead of the one
+    that runs; each ends in one `final` or `fatal`, in their order, so it is idle again only after the last of them.
+    What can cross with an end on the way (cancel, ping, pong) moves nothing, and is allowed when idle for that reason;
+    a `fatal` when idle is about the program and not about a run. A second `hello` is taken, and never sent."""
 
     def __init__(self, role: str, *, cap: int = base.CAP) -> None:
         super().__init__(role, cap=cap)

@@ -34,7 +34,7 @@ PART_SECONDS = 1800.0
 async def pull_known(model: KnownModel, progress: Progress) -> ModelRecord:
     """A model of the catalog."""
     path = file_of(model.name)
-    with locked(path + ".lock"):
+    with locked(path + ".lock"):  # two who pull the same model would write into one `.partial`
         await _parts(model, path, progress)
         size = await asyncio.to_thread(finish, path, model.sha256)
         source = f"{model.source.name.format('1')} to {model.source.count}, version {model.source.version}"

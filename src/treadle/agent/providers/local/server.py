@@ -31,6 +31,7 @@ class LocalServer:
         self._program = program
         self._child: Child | None = None
         self._lock = asyncio.Lock()
+        """Around the check and the start: of several first requests one starts the server, the others wait."""
 
     async def running(self) -> str:
         """The socket of the server, which is started when it is not running, also after it died."""
