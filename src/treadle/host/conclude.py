@@ -96,7 +96,7 @@ def make_receipt(observed: Observed) -> Receipt:
         return observed.without_its_words(error).receipt(redactor)
 
 
-def with_workspace(receipt: Receipt, **facts: Any) -> Receipt:
+def with_workspace(receipt: Receipt, facts: dict[str, Any]) -> Receipt:
     """A receipt of ours, not yet in the chain, with other facts about its workspace."""
     more = receipt.usage_raw["treadle"]
     more = {**more, "workspace": {**more["workspace"], **msgspec.to_builtins(facts)}}

@@ -192,8 +192,8 @@ def _resumed(ready: Receipt, workspace: Workspace | None, directory: str, warn: 
         warn(f"the changes of {ready.meta.run_id} could not be applied: {describe_error(error)}")
     if done is None or done.conflicts:
         warn(f"the changes of {ready.meta.run_id} are not in {workspace.place.source}; they are in {workspace.root}")
-        return with_workspace(ready, applied=done, kept=workspace.root)
-    return with_workspace(ready, applied=replace(planned, after=done.after))
+        return with_workspace(ready, {"applied": done, "kept": workspace.root})
+    return with_workspace(ready, {"applied": replace(planned, after=done.after)})
 
 
 def _is_old(directory: str) -> bool:

@@ -464,7 +464,7 @@ class HostRun:
             observed.notes.append(Deviation(where="workspace", problem=f"not applied: {describe_error(error)}"))
             observed.workspace = await self._describe(workspace)
             return await asyncio.to_thread(make_receipt, observed)
-        return with_workspace(made, applied=observed.merged)
+        return with_workspace(made, {"applied": observed.merged})
 
     async def _compare(self, workspace: Workspace) -> None:
         observed = self.observed
