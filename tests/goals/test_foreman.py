@@ -28,7 +28,7 @@ from treadle.goals.looking import look
 from treadle.landing import queue, train
 from treadle.wire.fleet.train import LeftOut
 from treadle.wire.goal.plan import GoalPlan
-from treadle.wire.goal.records import AnyGoalEvent, GoalOver, GoalMessage, StepBoarded, StepEnded, StepPlaced
+from treadle.wire.goal.records import AnyGoalEvent, GoalMessage, GoalOver, StepBoarded, StepEnded, StepPlaced
 
 
 def script(place: Path, name: str, *replies: str) -> str:
