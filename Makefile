@@ -176,7 +176,8 @@ soak: setup
 # Sends at random moments to agents that are stopped for up to ten seconds: 0 approvals, 0 joined prompts, 0 false exit codes. 2,000 with
 # scripted screens; with REAL=1 also 200 with the real programs (AGENT=claude,codex for some). MINUTES=3 stops then; the next run goes on.
 soak-terminals: setup
-	TEST_AGENTS=$(AGENT) $(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -s -p no:cacheprovider --timeout=14400 tests/soak/test_terminal_sends.py $(if $(REAL),tests/live/test_terminal_sends.py)
+	$(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -s -p no:cacheprovider --timeout=14400 tests/soak/test_terminal_sends.py
+	$(if $(REAL),TEST_AGENTS=$(AGENT) $(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -rP -n 5 -p no:cacheprovider --timeout=14400 tests/live/test_terminal_sends.py)
 
 # Random faults on a fleet, for an hour or MINUTES=10, then what people see at the end (soak-outcomes); its figures are printed.
 soak-fleet: setup

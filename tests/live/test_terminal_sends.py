@@ -4,6 +4,7 @@ their turns."""
 import asyncio
 import json
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.drivers.card import cards
 from treadle.testing.server import ModelServer
 
-SENDS, BLOCK, LONGEST = 40, 8, 10.0
+SENDS, LONGEST = 40, 10.0
+AGENTS, EACH = 2, 5
+"""How many of a program are driven at once, each with so many sends in a block."""
 
 ASKING = {"claude": ("--permission-mode", "default"), "codex": ("--sandbox", "read-only")}
 """Without this they run a harmless command unasked. Codex then refuses it by itself, and asks nothing."""
@@ -29,10 +32,10 @@ class RealAgent(Driven):
     ANSWER = "\\e"
     PAUSES = (0, 0.5, 2, 5)
 
-    def __init__(self, kind: str, seed: int, directory: Path, home: Path, server: ModelServer) -> None:
-        self.wanted, self.home, self.server, self.work = kind, home, server, directory / "work"
+    def __init__(self, kind: str, number: int, seed: int, directory: Path, home: Path, server: ModelServer) -> None:
+        self.wanted, self.home, self.server, self.work = kind, home, server, directory / f"work{number}"
         self.work.mkdir(parents=True)
-        super().__init__(0, seed, LONGEST, directory)
+        super().__init__(number, seed, LONGEST, directory)
 
     def program(self, seed: int) -> list[str]:
         self.kind = self.wanted
@@ -80,11 +83,16 @@ async def test_no_send_approves_joins_or_misstates(name: str, tmp_path: Path, tm
     )
     saying = ScriptedReply(text=DONE, times="always", usage=USED)
 
-    async def block(number: int) -> dict[str, Any]:
-        async with ModelServer(Script(reply=(asking, saying)), batch=False) as server:
-            home = tmp_path_factory.mktemp("home")
-            agent = await asyncio.to_thread(RealAgent, name, number, tmp_path / str(number), home, server)
-            return await asyncio.to_thread(play, [agent], BLOCK)
+    async def block(seed: int) -> dict[str, Any]:
+        async with AsyncExitStack() as servers:
+            agents = []
+            for number in range(AGENTS):
+                server = ModelServer(Script(reply=(asking, saying)), batch=False)
+                await servers.enter_async_context(server)
+                home = tmp_path_factory.mktemp("home")
+                agent = await asyncio.to_thread(RealAgent, name, number, seed, tmp_path / str(seed), home, server)
+                agents.append(agent)
+            return await asyncio.to_thread(play, agents, AGENTS * EACH)
 
     loop = asyncio.get_running_loop()
     fill = Tally(f"terminals-{name}").fill

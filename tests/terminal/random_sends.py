@@ -18,7 +18,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ HOW = (
     *(["--enter"], ["--enter"], ["--enter"], ["--wait"], ["--wait"], ["--wait"]),
     *(["--when-idle"], ["--when-idle", "--wait"], ["--enter", "--replace"]),
 )
-PAUSES = (0, 0, 0.05, 0.2, 0.8)
+PAUSES: tuple[float, ...] = (0, 0, 0.05, 0.2, 0.8)
 
 
 class Driven:
@@ -41,7 +42,8 @@ class Driven:
     PAUSES = PAUSES
 
     def __init__(self, number: int, seed: int, longest: float, directory: Path) -> None:
-        self.chance = random.Random(seed * 1000 + number)
+        self.seed = seed * 1000 + number
+        self.chance = random.Random(self.seed)
         self.kind = KINDS[number % len(KINDS)]
         self.name = f"a{number}"
         self.longest = longest
@@ -51,6 +53,8 @@ class Driven:
         self.place = Place(str(directory / "t"), self.name)
         self.sent: dict[str, tuple[int, list[str], float, str]] = {}  # token: code, how, when it returned, stderr
         self.queued: set[str] = set()  # what was still queued at the end
+        self.stops = self.dialogs = 0  # how often it was stopped, and seen to begin to ask
+        self.broken: list[str] = []  # what ended one of those early
         self.done = threading.Event()
         (directory / self.name).mkdir()
         size = ("--cols", "100", "--rows", "40")
@@ -82,23 +86,34 @@ class Driven:
             self.sent[token] = (code, how, time.monotonic(), said)
         self.done.set()
 
+    def act(self, part: Callable[[], None]) -> None:
+        """Play one of the parts. When it breaks, the others end too, and the block counts as wrong."""
+        try:
+            part()
+        except Exception as error:
+            self.broken.append(f"{self.name}: {error!r}")
+            self.done.set()
+
     def stop_and_go(self) -> None:
         """Stop it now and then, for a random time."""
-        chance, pid = random.Random(self.name), self.place.pids()[1]
+        chance, pid = random.Random(f"stops {self.seed}"), self.place.pids()[1]
         while not self.done.wait(chance.uniform(0, 3)):
             os.killpg(pid, signal.SIGSTOP)
+            self.stops += 1
             self.done.wait(chance.uniform(0, self.longest))
             os.killpg(pid, signal.SIGCONT)
 
     def look_after(self) -> None:
         """What a person does who looks at it now and then: answers what it asks, and empties its input box. At the
         end, until nothing is queued."""
-        chance, deadline = random.Random(self.name), math.inf
+        chance, deadline, asked = random.Random(f"person {self.seed}"), math.inf, False
         while True:
             with Client(self.place.sock, timeout=60) as client:
                 detail = client.detail()
             waits = detail["prompts"] and detail["prompts"][0]["waits_for"]
-            if detail["state"]["waiting_for"] and chance.random() < 0.5:
+            before, asked = asked, bool(detail["state"]["waiting_for"])
+            self.dialogs += asked and not before
+            if asked and chance.random() < 0.5:
                 self.run("send", self.name, self.ANSWER)
             elif waits in ("text", "unknown") or detail["state"]["name"] == "unknown":
                 if chance.random() < 0.3:
@@ -120,6 +135,7 @@ class Driven:
 
     def violations(self, counts: Counter[str]) -> list[str]:
         found, given, over = self.truth()
+        found += self.broken
         found += [f"{self.name}: joined {text!r}" for text in given if text not in self.sent]
         for token, (code, how, when, said) in self.sent.items():
             counts[f"{' '.join(how)}: {code}"] += 1
@@ -134,16 +150,20 @@ class Driven:
 
 
 def play(driven: Sequence[Driven], sends: int) -> dict[str, Any]:
-    """All of them at once. Returns how many sends there were, which codes they gave, and each violation."""
-    threads = [threading.Thread(target=one.send, args=(sends // len(driven),)) for one in driven]
-    threads += [threading.Thread(target=act) for one in driven for act in (one.stop_and_go, one.look_after)]
+    """All of them at once. Returns how many sends, dialogs and stops there were, which codes the sends gave, and each
+    violation."""
+    threads = []
+    for one in driven:
+        for part in (partial(one.send, sends // len(driven)), one.stop_and_go, one.look_after):
+            threads.append(threading.Thread(target=one.act, args=(part,)))
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     counts: Counter[str] = Counter()
     found = [line for one in driven for line in one.violations(counts)]
-    return {"sends": sum(counts.values()), "codes": counts, "violations": found}
+    met = {"dialogs": sum(one.dialogs for one in driven), "stops": sum(one.stops for one in driven)}
+    return {"sends": sum(counts.values()), **met, "codes": counts, "violations": found}
 
 
 def main(seed: int, sends: int, agents: int, longest: float, directory: Path) -> None:

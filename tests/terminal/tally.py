@@ -42,10 +42,12 @@ class Tally:
         for block in self.blocks():
             codes.update(block["codes"])
         wrong = [line for block in self.blocks() for line in block["violations"]]
-        count = sum(block["sends"] for block in self.blocks())
+        count, dialogs, stops = (sum(block[what] for block in self.blocks()) for what in ("sends", "dialogs", "stops"))
         left = "" if count >= wanted else f"; {wanted - count} are left, and the next run goes on"
         shown = ", ".join(f"{how} x{number}" for how, number in sorted(codes.items()))
-        return "\n".join([*wrong, shown, f"{count} sends, {len(wrong)} violations{left}"])
+        return "\n".join(
+            [*wrong, shown, f"{dialogs} dialogs, {stops} stops", f"{count} sends, {len(wrong)} violations{left}"]
+        )
 
 
 def version() -> str:

@@ -15,7 +15,8 @@ def test_a_soak_goes_on_where_it_was_stopped_and_its_counts_add_up(
 
     def block(seed: int) -> dict[str, Any]:
         seeds.append(seed)
-        return {"sends": 4, "codes": {"--enter: 0": 3, "--wait: 3": 1}, "violations": ["joined"] if seed == 2 else []}
+        met = {"sends": 4, "dialogs": 1, "stops": 2, "codes": {"--enter: 0": 3, "--wait: 3": 1}}
+        return {**met, "violations": ["joined"] if seed == 2 else []}
 
     def stopped(seed: int) -> dict[str, Any]:
         monkeypatch.setattr(tally, "until", 0.0)
@@ -26,6 +27,7 @@ def test_a_soak_goes_on_where_it_was_stopped_and_its_counts_add_up(
     assert Tally("t", tmp_path).fill(10, block).splitlines() == [
         "joined",
         "--enter: 0 x9, --wait: 3 x3",
+        "3 dialogs, 6 stops",
         "12 sends, 1 violations",
     ]
     assert seeds == [1, 2, 3]

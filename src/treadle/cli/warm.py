@@ -11,7 +11,7 @@ MODULES = (
     *(f"treadle.cli.terminal.{name}" for name in ("run", "ls", "status")),
     *(f"treadle.terminal.{name}" for name in ("launch", "supervisor", "summary", "client")),
     *(f"treadle.terminal.{name}" for name in ("sequences", "grid", "judge", "history")),
-    "treadle.terminal.detectors:preload",
+    *("treadle.terminal.detectors:preload", "treadle.terminal.rehearsal:rehearse"),
 )
 
 

@@ -43,12 +43,13 @@ def main() -> None:
         os._exit(0)
     launch.close_all_but([0, 1, 2, 3])
     os.set_inheritable(3, False)
-    os.chdir("/")
+    os.chdir(os.path.dirname(path))  # what is loaded may need files for a moment
     for name in modules:
         module, _, function = name.partition(":")
         __import__(module)
         if function:
             getattr(sys.modules[module], function)()
+    os.chdir("/")
     gc.collect()
     gc.disable()
     gc.freeze()  # keeps the memory that copies share with us shared

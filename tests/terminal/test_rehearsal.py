@@ -1,0 +1,38 @@
+"""What the warm parent does before it forks supervisors must leave no trace but in Python's caches."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.warm import MODULES
+from treadle.io.process import table
+from treadle.terminal.rehearsal import TIMES, rehearse
+from treadle.terminal.supervisor import Supervisor
+
+
+def test_a_rehearsal_leaves_no_file_child_or_handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[bytes] = []
+    output = Supervisor._output
+
+    def noted(supervisor: Supervisor, data: bytes) -> None:
+        shown.append(data)
+        output(supervisor, data)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Supervisor, "_output", noted)
+    before = (set(os.listdir("/dev/fd")), signal.getsignal(signal.SIGCHLD), table.children())
+    rehearse()
+    assert (set(os.listdir("/dev/fd")), signal.getsignal(signal.SIGCHLD), table.children()) == before
+    assert list(tmp_path.iterdir()) == []
+    assert len(shown) == TIMES, "it has read what was shown, and so run what reads it"
+
+
+def test_where_nothing_can_be_written_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/proc")
+    rehearse()
+
+
+def test_it_is_the_last_that_the_warm_parent_does_before_it_forks() -> None:
+    assert MODULES[-1] == "treadle.terminal.rehearsal:rehearse"
