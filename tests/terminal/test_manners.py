@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.terminal.manners import as_paste, is_one_key, refusal
+from treadle.terminal.manners import answer_refusal, as_paste, is_one_key, refusal
 
 
 @pytest.mark.parametrize("name", ["permission", "question"])
@@ -14,6 +14,16 @@ def test_while_a_dialog_waits_only_a_single_key_is_typed(name: str) -> None:
     assert refusal(state, b"1", enter=True) == name
     for key in (b"1", b"y", "é".encode(), b"\x1b", b"\x1b[B", b"\x1bOA", b"\t"):
         assert refusal(state, key, enter=False) == ""
+
+
+def test_an_answer_is_one_key_or_enter_while_it_asks_and_at_no_other_time() -> None:
+    for key in (b"1", b"y", b"\x1b", b"\x1b[B", b"\r"):
+        assert answer_refusal({"name": "permission"}, key) == ""
+        assert answer_refusal({"name": "permission", "settling": True}, key) == "settling"
+        for name in ("idle", "error", "submitted", "starting", "thinking", "unknown", "dead"):
+            assert answer_refusal({"name": name}, key) == "no question"
+    for text in (b"", b"yes", b"1\r", b"y\n"):
+        assert answer_refusal({"name": "question"}, text) == "no key"
 
 
 @pytest.mark.parametrize("name", ["unknown", "starting", "thinking", "streaming", "tool_use"])

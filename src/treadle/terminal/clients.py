@@ -11,7 +11,7 @@ from treadle.io import sockets
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal.broadcast import ConnectedClient
 from treadle.terminal.loop import READ, WRITE, now_ms
-from treadle.terminal.manners import refusal
+from treadle.terminal.manners import answer_refusal, refusal
 from treadle.terminal.sizes import choose
 from treadle.terminal.times import SUBMITTED_MAX
 from treadle.wire.common.jsontext import dumps, repaired
@@ -289,14 +289,23 @@ class Clients:
     def _type(self, client: ConnectedClient, message: wire.Type) -> None:
         state = self.session.state()
         why = "read only" if client.wants & wire.READ_ONLY else "dead" if self.session.code is not None else ""
-        if not why and not message.how & wire.ANYWAY:
+        data = message.data
+        if not why and message.how & wire.ANSWERS:
+            why = answer_refusal(state, data)
+            data += self._ends_answer(data)
+        elif not why and not message.how & wire.ANYWAY:
             enter = bool(message.how & wire.PRESSES_ENTER)
-            why = refusal(state, message.data, enter)
+            why = refusal(state, data, enter)
         if not why:
-            self._input(client, message.data, by_person=False)
-            self._note_enter(state, message.data)
+            self._input(client, data, by_person=False)
+            self._note_enter(state, data)
         body = {"typed": not why, "why": why or None, "state": state}
         self._reply(client, wire.TypedReply(dumps(repaired(body)).encode()))
+
+    def _ends_answer(self, data: bytes) -> bytes:
+        """Enter, for an agent that asks at a prompt and reads a whole line, unless the key is one that ends it."""
+        detector = self.session.watch.agent.detector
+        return b"\r" if detector and detector.box.cursor and data[:1] >= b" " else b""
 
     def _note_enter(self, state: dict[str, Any], data: bytes) -> None:
         """A text that ends in Enter submits what is in the box, if there is one and no dialog instead."""

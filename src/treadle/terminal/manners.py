@@ -28,6 +28,15 @@ def refusal(state: Mapping[str, object], data: bytes, enter: bool) -> str:
     return name if name == SUBMITTED or enter and name in NO_ENTER else ""
 
 
+def answer_refusal(state: Mapping[str, object], data: bytes) -> str:
+    """Why `data` must not be typed as an answer: `no question`, `settling`, `no key`, or "". Enter is one, if meant."""
+    if state.get("settling"):
+        return "settling"
+    if state.get("name") not in WAITING:
+        return "no question"
+    return "" if data in (b"\r", b"\n") or data and is_one_key(data) else "no key"
+
+
 def is_one_key(data: bytes) -> bool:
     """Whether it is one character, or the escape sequence of one key. Not Enter, which presses what is marked."""
     if data in (b"\r", b"\n"):

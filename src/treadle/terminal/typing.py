@@ -33,6 +33,11 @@ def type_text(client: Client, detail: dict[str, Any], data: bytes, enter: bool, 
     return _typed(client, data, wire.ANYWAY if anyway else 0)
 
 
+def answer(client: Client, key: bytes) -> dict[str, Any] | None:
+    """Answer what the program asks with one key. Returns None, or why not."""
+    return _typed(client, key, wire.ANSWERS)
+
+
 def _typed(client: Client, data: bytes, how: int) -> dict[str, Any] | None:
     """Type if the state allows it. If the state is changing, wait for it."""
     deadline = time.monotonic() + SETTLE_MAX / 1000

@@ -8,7 +8,9 @@ import socket
 from pathlib import Path
 
 from tests.cli.terminal.shells import Shell
+from tests.installed import started
 from tests.terminal.support import alive, until
+from treadle.terminal.places import Place
 
 
 def test_ls_lists_the_living_and_with_all_the_dead_and_changes_nothing(shell: Shell) -> None:
@@ -52,14 +54,32 @@ def test_a_removed_directory_is_made_anew_at_once_when_the_supervisor_is_signall
 def test_a_removed_directory_is_made_anew_when_a_person_asks_for_it(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", "cat")
     shell("run", "--detach", "--id", "y", "--socket-dir", "elsewhere", "--", "cat")
-    there = Path(shell.cwd / "elsewhere" / "y.sock")
+    there = Place(str(shell.cwd / "elsewhere"), "y")
+    supervisors = (shell.place("x").pids()[0], there.pids()[0])
+    for supervisor in supervisors:
+        os.kill(supervisor, signal.SIGSTOP)  # it also looks by itself, every three seconds
     shutil.rmtree(shell.directory)
-    there.unlink()
-    done = shell.run("ls", "--repair")
-    assert "x.sock: made again" in done.stderr and done.stdout.startswith("Active sessions:\n  x  ")
-    assert "y.sock" not in done.stderr
-    assert "y.sock: made again" in shell.run("ls", "--repair", "--socket-dir", "elsewhere").stderr and there.exists()
+    os.unlink(there.sock)
+    done = repaired(shell, supervisors[0])
+    assert "x.sock: made again" in done and "y.sock" not in done
+    assert shell("ls").startswith("Active sessions:\n  x  ")
+    assert "y.sock: made again" in repaired(shell, supervisors[1], "--socket-dir", "elsewhere")
+    assert os.path.exists(there.sock)
     shell("kill", "y", "--socket-dir", "elsewhere", "--grace", "0")
+
+
+def repaired(shell: Shell, supervisor: int, *where: str) -> str:
+    """What `ls --repair` says while a supervisor is stopped until it was signalled."""
+    listing = started("ls", "--repair", *where, cwd=shell.cwd)
+    until(lambda: pending(supervisor) >> (signal.SIGUSR1 - 1) & 1)
+    os.kill(supervisor, signal.SIGCONT)
+    return listing.communicate(timeout=60)[1]
+
+
+def pending(pid: int) -> int:
+    """The signals that a process has not taken yet."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("ShdPnd:")), 16)
 
 
 def test_a_removed_socket_is_made_anew_and_nobody_takes_the_terminal_for_dead(shell: Shell) -> None:

@@ -187,3 +187,35 @@ def test_a_long_text_is_pasted_whole_or_refused(shell: Shell) -> None:
     shell("run", "--detach", "--id", "y", "--env", "PS1=$ ", "--", "sh", "-i")
     shell("wait", "y", "--state", "idle", "--timeout", "50")
     assert "would be cut" in shell.run("send", "y", "--file", "-", stdin="w" * 5000).stderr
+
+
+ASKS_AT_A_PROMPT = """\
+import sys, termios
+quiet = termios.tcgetattr(0)
+quiet[3] &= ~termios.ECHO
+termios.tcsetattr(0, termios.TCSANOW, quiet)
+print("Aider v0.86.2", flush=True)
+for question in ("Run shell command? (Y)es/(N)o [Yes]: ", "Create new file? (Y)es/(N)o [Yes]: "):
+    print(question, end="", flush=True)
+    print(repr(sys.stdin.readline()), flush=True)
+print("Running it", end="", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_dialog_is_answered_with_one_key_and_only_while_it_asks(shell: Shell) -> None:
+    program = shell.cwd / "aider"
+    program.write_text(f"#!{sys.executable}\n{ASKS_AT_A_PROMPT}")
+    program.chmod(0o700)
+    shell("run", "--detach", "--id", "x", "--", str(program))
+    shell("wait", "x", "--state", "permission")
+    assert "an answer is one key" in shell.run("send", "x", "--answer", "yes").stderr
+    assert shell.run("send", "x", "y", "--enter").returncode == 3
+    assert shell.run("send", "x", "--answer", "").returncode == 2
+    shell("send", "x", "--answer", "n")
+    until(lambda: "'n\\n'" in shell.written("x") and "Create new file" in shell.written("x"))
+    shell("wait", "x", "--state", "permission")
+    shell("send", "x", "--answer", "\\r")
+    shell("wait", "x", "--state", "starting")  # it has shown no prompt of its own yet
+    refused = shell.run("send", "x", "--answer", "1")
+    assert refused.returncode == 3 and "x asks nothing now, so nothing was typed" in refused.stderr

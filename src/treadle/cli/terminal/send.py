@@ -1,12 +1,15 @@
 """Type into a terminal.
 
     treadle send ID [TEXT...] [--enter | --wait | --when-idle] [--replace] [--file FILE] [--timeout S] [--anyway]
+    treadle send ID --answer KEY
     treadle send ID --cancel NUMBER
 
   --enter        press Enter after the text, once it is seen in the program's input box
   --wait         press Enter, then wait for the end of the turn that this starts; also called --wait-idle
   --when-idle    queue it: it is typed when the program is next idle, after those that were queued before, one for
                  each turn. Prints its number. With --wait, wait for the end of its turn
+  --answer KEY   answer what it asks: 1, y, \\e (Esc), \\r (Enter: what is marked), \\e[B (down). Refused when it asks
+                 nothing. Enter follows by itself in a program that reads the answer as a line, such as aider
   --cancel N     remove a queued text; `treadle status ID` lists them
   --replace      remove the text that stands in the input box, instead of refusing to add to it
   --file FILE    type what the file holds; - is standard input
@@ -15,9 +18,9 @@
 
 Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. A text never answers a dialog: while the
 program asks for a permission or has a question, only a single key is typed, as in `treadle send ID 1`, and Enter is
-pressed only with --anyway. While it works a dialog may come at any moment, so Enter is not pressed then either: use
---when-idle. Of a program that is not recognised one cannot tell, so Enter needs --anyway there too, unless it shows a
-prompt.
+pressed only with --answer or --anyway. While it works a dialog may come at any moment, so Enter is not pressed then
+either: use --when-idle. Of a program that is not recognised one cannot tell, so Enter needs --anyway there too, unless
+it shows a prompt.
 
 Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended. 3 not typed, or Enter not pressed: it waits for a
 person, works, has a text in its input box, or its state is not known. 4 not submitted: the text was not seen in the
@@ -53,13 +56,15 @@ FLAGS = "--enter --wait --wait-idle --when-idle --replace --anyway --force"
 
 
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--file --timeout --cancel {WHERE}", FLAGS)
+    given = Arguments(arguments, f"--file --timeout --cancel --answer {WHERE}", FLAGS)
     if not given.rest:
         raise UsageError("expected an id and a text")
     name, *words = given.rest
     where = place(given, name)
     if "--cancel" in given.values:
         return _cancel(where, int(given.number("--cancel", 0)))
+    if "--answer" in given.values:
+        return _answer(where, given, words)
     data = unescape(" ".join(words))
     if path := given.get("--file"):
         data += _read(path)
@@ -112,6 +117,15 @@ def _send_plainly(client: Client, where: Place, data: bytes, enter: bool, anyway
         client.input(b"\r")
         client.status()
     return 0
+
+
+def _answer(where: Place, given: Arguments, words: list[str]) -> int:
+    key = unescape(given.get("--answer") or "")
+    if words or given.flags or not key:
+        raise UsageError("--answer types one key, and nothing else")
+    with connect(where) as client:
+        refused = typing.answer(client, key)
+    return 0 if refused is None else refuse(where, refused)
 
 
 def _cancel(where: Place, number: int) -> int:
@@ -187,11 +201,15 @@ REASONS = {
     "stopped": "the program in {id} is stopped (its processes have SIGSTOP)",
     "queue": "other texts wait for {id}",
     "full": "too many texts wait for {id}",
+    "no question": "{id} asks nothing now",
+    "no key": "an answer is one key",
     "read only": "this connection to {id} may only watch",
 }
 HINTS = {
-    "permission": "answer with one key, as in `treadle send {id} 1`; --anyway types a text all the same",
-    "question": "answer with one key, as in `treadle send {id} 1`; --anyway types a text all the same",
+    "permission": "answer with a key, as in `treadle send {id} --answer 1`; --anyway types a text all the same",
+    "question": "answer with a key, as in `treadle send {id} --answer 1`; --anyway types a text all the same",
+    "no question": "`treadle wait {id} --state waiting` waits until it asks",
+    "no key": "1, y, \\e for Esc, \\r for Enter; --anyway types a text all the same",
     "text": "--replace removes it; `treadle send {id} --enter` submits it",
     "work": "--when-idle types it when the turn is over; --anyway types it now",
     "queue": "--when-idle adds this one; `treadle status {id}` lists them, --cancel removes one",

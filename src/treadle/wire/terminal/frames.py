@@ -33,8 +33,9 @@ STATE_NAMES = {
 WANT_GAPS, WANT_STATES, WANT_SIZES, IS_TERMINAL, READ_ONLY, FROM = 1, 2, 4, 8, 16, 32
 """The flags of a client in HELLO: tell me about output I missed, about state changes, about size changes; I am a
 person's terminal; I only watch; begin at this offset of the output instead of the whole scrollback."""
-PRESSES_ENTER, ANYWAY = 1, 2
-"""The flags of TYPE: the text is to be submitted, so a program in an unknown state must not get it; type it anyway."""
+PRESSES_ENTER, ANYWAY, ANSWERS = 1, 2, 4
+"""The flags of TYPE: the text is to be submitted, so a program in an unknown state must not get it; type it anyway; it
+is the answer to what the program asks."""
 REPLACE, AT_ANY_TIME, WHEN_IDLE = 1, 2, 4
 """The flags of PROMPT: first remove what is in the input box; whatever the program is doing; wait until it is idle."""
 VERSION = 2
