@@ -3,21 +3,28 @@
 A machine of the same kind (system, processor, Python) gets this program and the libraries that it uses in one archive,
 which is unpacked there: no package index is needed, and nothing is built. Any other gets the program as a wheel, and
 fetches the libraries itself.
+
+A node loads this module too, and brings nothing: what only an archive needs is loaded where one is made.
 """
 
-import importlib.metadata
+from __future__ import annotations
+
 import io
 import os
 import re
 import sys
 import sysconfig
-import tarfile
 import zipfile
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import treadle
 from treadle import __version__
 from treadle.io.reading import read
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+    from tarfile import TarFile
 
 PLACE = ".local/share/treadle/program"
 """Where the program is put on a machine that has none, below its home."""
@@ -82,25 +89,29 @@ def program() -> Iterator[tuple[str, bytes]]:
         for file in sorted(files):
             path = os.path.join(here, file)
             yield os.path.join("treadle", os.path.relpath(path, top)), read(path)
-    about = importlib.metadata.distribution("treadle")
+    from importlib.metadata import distribution
+
+    about = distribution("treadle")
     for name in ("METADATA", "entry_points.txt"):
         yield f"treadle-{__version__}.dist-info/{name}", (about.read_text(name) or "").encode()
 
 
-def libraries() -> dict[str, importlib.metadata.Distribution]:
+def libraries() -> dict[str, Distribution]:
     """What the program needs, directly or not. What only other systems need is not installed here."""
-    found: dict[str, importlib.metadata.Distribution] = {}
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    found: dict[str, Distribution] = {}
     waiting: list[tuple[str, tuple[str, ...]]] = [("treadle", ("fleet",))]
     while waiting:
         name, extras = waiting.pop()
-        for line in importlib.metadata.distribution(name).requires or ():
+        for line in distribution(name).requires or ():
             needs = re.match(r"([\w.-]+)(?:\[([^\]]*)\])?", line)
             only_for = re.search(r"\bextra\s*==\s*['\"]([^'\"]+)['\"]", line)
             if needs is None or (only_for and only_for[1] not in extras) or needs[1] in found:
                 continue
             try:
-                found[needs[1]] = importlib.metadata.distribution(needs[1])
-            except importlib.metadata.PackageNotFoundError:
+                found[needs[1]] = distribution(needs[1])
+            except PackageNotFoundError:
                 continue
             waiting.append((needs[1], tuple((needs[2] or "").split(","))))
     return found
@@ -108,6 +119,8 @@ def libraries() -> dict[str, importlib.metadata.Distribution]:
 
 def archive() -> bytes:
     """Everything for a machine of the same kind: `site/` for its libraries, `bin/` for programs."""
+    import tarfile
+
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1) as made:
         for name, content in program():
@@ -125,8 +138,8 @@ def archive() -> bytes:
     return data.getvalue()
 
 
-def _add(made: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
-    about = tarfile.TarInfo(name)
+def _add(made: TarFile, name: str, content: bytes, mode: int) -> None:
+    about = made.tarinfo(name)
     about.size, about.mode = len(content), mode
     made.addfile(about, io.BytesIO(content))
 

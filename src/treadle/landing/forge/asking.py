@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from treadle.errors import ConfigError, WorkspaceError
-from treadle.io.http import HttpClient, HttpError
 from treadle.landing.forge.interface import ForgeRefused
 
 ANSWER_MAX = 16 << 20
@@ -45,6 +44,8 @@ class ForgeApi:
 
     async def ask(self, method: str, path: str, body: Mapping[str, Any] | None, kind: Any) -> Any:
         """The answer. With no `kind`, it is not looked at."""
+        from treadle.io.http import HttpClient, HttpError  # a node of a fleet without a forge does without it
+
         client = HttpClient(self._headers(), connect_seconds=20, idle_seconds=60)
         data = msgspec.json.encode(body) if body is not None else b""
         try:
