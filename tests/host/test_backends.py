@@ -130,3 +130,17 @@ def test_a_command_that_is_none_is_refused() -> None:
     for text in ("", "   ", "unclosed 'quote"):
         with pytest.raises(ConfigError):
             command_backend(text)
+
+
+async def test_a_probe_gets_no_more_of_the_environment_than_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY_SECRET", "s3cret")
+    monkeypatch.setenv("NAMED_KEY", "k")
+    seen = tmp_path / "seen"
+    argv = ("/bin/sh", "-c", f"env > {seen}")
+    for names in ((), ("NAMED_KEY",)):
+        result = await probe(Backend(name="odd", argv=argv, source="test", env=names))
+        lines = seen.read_text().splitlines()
+        assert not result.ok and not [line for line in lines if "s3cret" in line]
+        assert ("NAMED_KEY=k" in lines) is bool(names)

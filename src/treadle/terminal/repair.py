@@ -7,7 +7,7 @@ import time
 from treadle.io.process import table
 from treadle.terminal.places import TITLE, Place, stale
 
-PATIENCE = 5.0
+PATIENCE = 20.0
 """For how many seconds a supervisor that is told of its missing files is waited for. It also looks by itself."""
 
 
@@ -18,7 +18,10 @@ def repair(where: str) -> list[str]:
     deadline = time.monotonic() + PATIENCE
     while not all(os.path.exists(place.sock) for place, _ in lost) and time.monotonic() < deadline:
         time.sleep(0.01)
-    done = [f"{place.sock}: made again by process {process.pid}" for place, process in lost]
+    done = []
+    for place, process in lost:
+        made = "made again" if os.path.exists(place.sock) else "not yet made again"
+        done.append(f"{place.sock}: {made} by process {process.pid}")
     for path in stale(where):
         try:
             os.unlink(path)

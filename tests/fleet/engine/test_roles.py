@@ -9,7 +9,7 @@ from tests.fleet.conftest import Start, make_fleet, spec
 from treadle.errors import Denied
 from treadle.fleet import client
 from treadle.fleet.engine import bus as engine
-from treadle.fleet.engine import layout, objects, places, server
+from treadle.fleet.engine import layout, objects, places, roles, server
 from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
 
 
@@ -162,3 +162,10 @@ async def test_a_worker_stores_and_replaces_only_its_own_objects(fleet: places.F
         await giving.close()
     assert await objects.get(bus, "n1/patch.o.1") == b"of another"
     assert await objects.get(bus, "n2/patch.p.1") == b"its own"
+
+
+def test_only_a_worker_may_reply_to_what_it_is_asked() -> None:
+    users = {"admin": "a", "submit": "b", "watch": "c", "worker:n1": "d", "enrol:x": "e"}
+    rows = [line for line in roles.authorization(users).splitlines() if "user:" in line]
+    assert [role for role, row in zip(users, rows, strict=True) if "allow_responses" in row] == ["worker:n1"]
+    assert [role for role, row in zip(users, rows, strict=True) if "deny:" not in row] == ["admin"]
