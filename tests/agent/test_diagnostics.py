@@ -8,7 +8,7 @@ import pytest
 from treadle.agent import diagnostics
 from treadle.agent.configuration import Configuration
 from treadle.agent.diagnostics import Diagnostics
-from treadle.session import Access, SessionSpec
+from treadle.session import Access, Confinement, SessionSpec
 
 VENV = str(Path(sys.executable).parent)
 
@@ -17,9 +17,12 @@ def wrote(*paths: Path) -> Access:
     return Access(tool="edit_file", kind="write", paths=tuple(map(str, paths)))
 
 
-def checks(cwd: Path, warnings: list[str] | None = None, path: str = VENV) -> Diagnostics:
+def checks(
+    cwd: Path, warnings: list[str] | None = None, path: str = VENV, confinement: Confinement | None = None
+) -> Diagnostics:
     env = {"PATH": f"{path}:/usr/bin:/bin", "HOME": str(cwd)}
-    return Diagnostics(cwd=str(cwd), env=env, warn=(warnings if warnings is not None else []).append)
+    warn = (warnings if warnings is not None else []).append
+    return Diagnostics(cwd=str(cwd), env=env, warn=warn, confinement=lambda: confinement)
 
 
 def program(place: Path, name: str, body: str) -> None:
@@ -59,6 +62,29 @@ async def test_one_that_takes_too_long_is_stopped_and_not_asked_again(
     made = checks(tmp_path, warnings, str(tmp_path / "bin"))
     assert [await made.after(wrote(tmp_path / "a.ts")) for _ in range(3)] == ["", "", ""]
     assert warnings == ["tsc is not asked after edits any more in this session: it took more than 0.5 s"]
+
+
+async def test_one_that_cannot_be_run_says_nothing_to_the_model_and_is_not_asked_again(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "tsc", "exec /nowhere/node tsc.js 2>&1")
+    (tmp_path / "tsconfig.json").write_text("{}")
+    (tmp_path / "a.ts").write_text("")
+    warnings: list[str] = []
+    made = checks(tmp_path, warnings, str(tmp_path / "bin"))
+    assert [await made.after(wrote(tmp_path / "a.ts")) for _ in range(2)] == ["", ""]
+    (warning,) = warnings
+    assert warning.startswith("tsc is not asked after edits any more") and "/nowhere/node" in warning
+
+
+async def test_a_checker_in_the_project_is_run_only_where_commands_are_confined(tmp_path: Path) -> None:
+    (tmp_path / "node_modules").mkdir()
+    program(tmp_path / "node_modules" / ".bin", "tsc", "echo the project\\'s own; exit 2")
+    program(tmp_path / "bin", "tsc", "echo another; exit 2")
+    (tmp_path / "tsconfig.json").write_text("{}")
+    (tmp_path / "a.ts").write_text("")
+    made = checks(tmp_path, path=str(tmp_path / "bin"))
+    assert await made.after(wrote(tmp_path / "a.ts")) == "\n[tsc says:]\nanother"
+    confined = checks(tmp_path, path=str(tmp_path / "bin"), confinement=Confinement(write=(str(tmp_path),)))
+    assert await confined.after(wrote(tmp_path / "a.ts")) == "\n[tsc says:]\nthe project's own"
 
 
 async def test_much_is_cut_and_what_runs_the_projects_code_needs_a_sandbox(tmp_path: Path) -> None:

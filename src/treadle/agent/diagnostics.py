@@ -16,6 +16,8 @@ from treadle.io.reading import read_ends
 from treadle.session import Access, Confinement
 
 SECONDS = 5.0
+NOT_RUN = (126, 127)
+"""Exit codes of a shell, a sandbox and `env` for a program that cannot be run, for one because it is hidden there."""
 LINES, LINE = 30, 300
 """How much of what a checker says is shown."""
 
@@ -30,6 +32,8 @@ class Checker(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it takes the changed files as arguments; if not, it looks at everything."""
     runs_code: bool = False
     """Whether it runs the project's own code, and so needs a sandbox."""
+    own: str = ""
+    """Where a project has one of its own, which is run in a sandbox only, and then rather than the one on PATH."""
 
 
 CHECKERS = (
@@ -39,7 +43,12 @@ CHECKERS = (
         signs=(("ruff.toml", ""), (".ruff.toml", ""), ("pyproject.toml", "[tool.ruff")),
         by_file=True,
     ),
-    Checker(argv=("tsc", "--noEmit", "--pretty", "false"), endings=(".ts", ".tsx"), signs=(("tsconfig.json", ""),)),
+    Checker(
+        argv=("tsc", "--noEmit", "--pretty", "false"),
+        endings=(".ts", ".tsx", ".mts", ".cts"),
+        signs=(("tsconfig.json", ""),),
+        own="node_modules/.bin/tsc",
+    ),
     Checker(
         argv=("cargo", "check", "--quiet", "--message-format=short"),
         endings=(".rs",),
@@ -74,16 +83,25 @@ class Diagnostics:
         changed = [path for path in paths if path.endswith(checker.endings) and os.path.isfile(path)]
         if not changed or name in self._given_up or not self._used(checker):
             return ""
-        from shutil import which  # imported here because few sessions come this far
-
-        program, confinement = which(name, path=self._env.get("PATH")), self._confinement()
-        if program is None or confinement is None and checker.runs_code:
+        confinement = self._confinement()
+        program = self._program(checker, confined=confinement is not None)
+        if program is None:
             return ""
         argv = [program, *checker.argv[1:], *(changed if checker.by_file else [])]
         output = await self._run(name, argv, confinement)
         lines = [line[:LINE] for line in output.splitlines()]
         more = [f"[{len(lines) - LINES} more lines]"] if len(lines) > LINES else []
         return "\n".join([f"[{name} says:]", *lines[:LINES], *more]) if lines else ""
+
+    def _program(self, checker: Checker, *, confined: bool) -> str | None:
+        from shutil import which  # imported here because few sessions come this far
+
+        own = os.path.join(self._cwd, checker.own)
+        if checker.own and confined and os.access(own, os.X_OK):
+            return own
+        if checker.runs_code and not confined:
+            return None
+        return which(checker.argv[0], path=self._env.get("PATH"))
 
     async def _run(self, name: str, argv: list[str], confinement: Confinement | None) -> str:
         from treadle.io.process.consulted import consult
@@ -98,6 +116,9 @@ class Diagnostics:
             return ""
         if ran.exit_code is None:
             self._give_up(name, f"it took more than {SECONDS:g} s")
+            return ""
+        if ran.exit_code in NOT_RUN:
+            self._give_up(name, ran.stdout.strip() or f"it ended with exit code {ran.exit_code}")
             return ""
         return ran.stdout.strip() if ran.exit_code else ""
 
