@@ -71,8 +71,9 @@ def test_usage_is_left_out_rather_than_guessed() -> None:
 @pytest.mark.parametrize(
     ("runtime", "why"),
     [
-        (Runtime(mode="isolated"), "absolute state_root"),
-        (Runtime(mode="isolated", state_root="here"), "absolute state_root"),
+        (Runtime(mode="isolated"), "runtime.state_root is missing"),
+        (Runtime(mode="isolated", state_root="here"), "runtime.state_root must be an absolute path"),
+        (Runtime(transcript_path="t.jsonl"), "runtime.transcript_path must be an absolute path"),
         (Runtime(mode="isolated", state_root="/x", inherit_ambient_config=True), "no settings but those"),
         (Runtime(state_root="/x"), "for the mode isolated"),
         (Runtime(transcript_path="/x/t.jsonl"), "transcript_path cannot be chosen"),

@@ -73,14 +73,18 @@ def state_root(config: InitConfig) -> str | None:
     runtime = config.runtime
     if runtime is None:
         return None
+    for name in ("state_root", "transcript_path"):
+        path = getattr(runtime, name)
+        if path is not None and not os.path.isabs(path):
+            raise ConfigError(f"runtime.{name} must be an absolute path")
     if runtime.transcript_path is not None:
         raise ConfigError("runtime.transcript_path cannot be chosen", hint="leave it out: the reply names it")
     if runtime.mode == "default":
         if runtime.state_root is not None:
             raise ConfigError("runtime.state_root is for the mode isolated", hint='add "mode": "isolated"')
         return None
-    if runtime.state_root is None or not os.path.isabs(runtime.state_root):
-        raise ConfigError("an isolated runtime needs an absolute state_root")
+    if runtime.state_root is None:
+        raise ConfigError("runtime.state_root is missing: the mode isolated needs it")
     if runtime.inherit_ambient_config:
         raise ConfigError("an isolated runtime reads no settings but those in its state_root")
     return runtime.state_root
