@@ -1,4 +1,4 @@
-"""Scripts as people publish them for `claude -p`, run word for word with our command under that name.
+"""Scripts as people publish them for `claude -p` and `codex exec`, run word for word with our command by those names.
 
 Each is a shell script, what the scripted model says, and what the script prints. They start from a warm parent, so that
 all of them together take a few seconds.
@@ -251,6 +251,84 @@ HOOK
         '[[reply]]\nsystem = "You review"\ntext = "fine"\n[[reply]]\ntext = "The reviewer says it is fine."\n',
         "The reviewer says it is fine.\n",
     ),
+    Script(
+        "a command of the project's own",
+        """mkdir -p .claude/commands && echo 'Review the file $ARGUMENTS and be brief.' > .claude/commands/review.md
+           claude -p "/review notes.txt" """,
+        '[[reply]]\nwhen = "Review the file notes.txt and be brief"\ntext = "Fine."\n[[reply]]\ntext = "What?"\n',
+        "Fine.\n",
+    ),
+    Script(
+        "a timeout around it, as in a cron job",
+        """timeout 50 claude -p "Nightly report" --output-format text >> report.log 2>&1 ||
+             echo "failed with $?" >> report.log
+           cat report.log""",
+        says("All is well."),
+        "All is well.\n",
+    ),
+    Script(
+        "only the last message of codex, and its progress elsewhere",
+        """summary=$(codex exec "Summarise the repository" 2> progress.log)
+           echo "summary: $summary" """,
+        says("Two text files."),
+        "summary: Two text files.\n",
+    ),
+    Script(
+        "events of codex",
+        """codex exec --json "Go" > events.jsonl
+           jq -r 'select(.type == "item.completed" and .item.type == "agent_message") | .item.text' events.jsonl
+           jq -r 'select(.type == "turn.completed") | .usage.input_tokens' events.jsonl
+           jq -r '.type' events.jsonl | head -n 1""",
+        says("Gone."),
+        "Gone.\n12\nthread.started\n",
+    ),
+    Script(
+        "commands that codex ran, and how they ended",
+        """codex exec --full-auto --json "Test it" |
+             jq -r 'select(.type == "item.completed" and .item.type == "command_execution")
+               | "\\(.item.exit_code) \\(.item.aggregated_output)"'""",
+        calls("bash", command="echo 3 passed"),
+        "0 3 passed\n",
+    ),
+    Script(
+        "an answer of codex in a shape, into a file",
+        """cat > schema.json <<'SCHEMA'
+{"type": "object", "properties": {"name": {"type": "string"}, "files": {"type": "integer"}},
+ "required": ["name", "files"], "additionalProperties": false}
+SCHEMA
+           codex exec "Extract the details" --output-schema schema.json -o details.json > /dev/null
+           jq -r '"\\(.name): \\(.files)"' details.json""",
+        """[[reply]]\ntimes = "always"\ntext = '{"name": "notes", "files": 2}'\n""",
+        "notes: 2\n",
+    ),
+    Script(
+        "a second step of codex, with what the first one knew",
+        """codex exec --skip-git-repo-check "Look for races" > /dev/null
+           codex exec --skip-git-repo-check resume --last "Fix what you found" """,
+        '[[reply]]\nwhen = "Look"\ntext = "One."\n[[reply]]\nwhen = "Fix"\ntext = "Fixed the one."\n',
+        "Fixed the one.\n",
+    ),
+    Script(
+        "a thread of codex by its id, and the prompt on stdin",
+        """id=$(codex exec --json "Begin" | jq -r 'select(.type == "thread.started") | .thread_id')
+           echo "Go on" | codex exec resume "$id" -""",
+        '[[reply]]\nwhen = "Begin"\ntext = "Begun."\n[[reply]]\nwhen = "Go on"\ntext = "Gone on."\n',
+        "Gone on.\n",
+    ),
+    Script(
+        "codex may read and not write, and work goes on without the write",
+        """codex exec --sandbox read-only --cd . "Clean up"
+           ls notes.txt""",
+        calls("bash", command="rm notes.txt", then="I could not."),
+        "I could not.\nnotes.txt\n",
+    ),
+    Script(
+        "a step of CI with codex that fails when the model does",
+        """if codex exec "Review" > out.txt 2> err.txt; then echo passed
+           else echo "failed: $(grep -c credit err.txt)"; fi""",
+        "[[reply]]\ntimes = 'always'\nerror = { status = 402, message = 'no credit left' }\n",
+        "failed: 1\n",
+    ),
 )
 
 
@@ -266,7 +344,8 @@ def test_a_published_script_runs_as_it_is(case: Script, home: Path, tmp_path: Pa
     names, work = tmp_path / "bin", tmp_path / "work"
     names.mkdir()
     work.mkdir()
-    (names / "claude").symlink_to(TREADLE)
+    for name in ("claude", "codex"):
+        (names / name).symlink_to(TREADLE)
     (work / "notes.txt").write_text("some notes\n")
     (work / "todo.txt").write_text("open work\n")
     (tmp_path / "model.toml").write_text(case.model)
