@@ -151,6 +151,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     resume: str | None = None
     """The id of the session to resume; "" is the newest of this directory."""
     fork: bool = False
+    at: str = ""
+    """The uuid of a line of the session: what came after it is left out. For our own agent."""
     id: str | None = None
     name: str | None = None
     persist: bool = True

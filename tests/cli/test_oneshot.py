@@ -286,6 +286,13 @@ def test_a_session_goes_on_with_continue(work: Path) -> None:
     assert forked["session_id"] != first["session_id"]
 
 
+def test_continue_begins_a_session_where_there_is_none_and_says_so(work: Path) -> None:
+    done = run(work, "-c", "--output-format", "json", "hello")
+    assert json.loads(done.stdout)["subtype"] == "success" and "this begins one" in done.stderr
+    again = run(work, "-c", "--output-format", "json", "and more")
+    assert json.loads(again.stdout)["session_id"] == json.loads(done.stdout)["session_id"] and not again.stderr
+
+
 @pytest.mark.parametrize(
     ("closed", "code", "said"), [("<&-", 0, "the answer\n"), (">&-", 1, ""), ("2>&-", 0, "the answer\n")]
 )

@@ -14,13 +14,13 @@ from pathlib import Path
 import claude_agent_sdk as sdk
 from claude_agent_sdk import types
 
-from tests.drivers.programs import CACHE, _npm, install
+from tests.drivers.programs import CACHE, fetch, install
 from tests.live.test_claude_sdk import SDK
 
 
 @cache
 def declarations() -> str:
-    _npm("claude-sdk", SDK, "--omit=optional", "--ignore-scripts")
+    fetch("claude-sdk", SDK, "--omit=optional", "--ignore-scripts")
     return (CACHE / "claude-sdk" / "node_modules" / "@anthropic-ai" / "claude-agent-sdk" / "sdk.d.ts").read_text()
 
 

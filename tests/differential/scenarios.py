@@ -723,7 +723,7 @@ async def _mcp(program: str, home: Path) -> Facts:
 
     servers = {
         "calc": sdk.create_sdk_mcp_server("calc", tools=[add]),
-        "notes": {"type": "stdio", "command": sys.executable, "args": [NOTES]},
+        "notes": {"type": "stdio", "command": sys.executable, "args": [NOTES, str(home / "notes.log")]},
     }
     seen = await drive(
         program,

@@ -157,6 +157,36 @@ async def test_the_last_conversation_goes_on_and_the_model_sees_it(host: Host) -
     assert second.session_id == first.session_id and "remember the heron" in said(host)
 
 
+async def test_a_session_goes_on_from_the_middle_and_the_model_sees_nothing_after_it(host: Host) -> None:
+    messages = await host.play(calling("Bash", command="ls") + DONE, "remember the heron", "remember the owl")
+    known = messages[-1].session_id
+    called, answer = [one.uuid for one in messages if isinstance(one, sdk.AssistantMessage)][1:3]
+    for uuid, sees in ((answer, "It is done."), (called, "I call it.")):
+        more: dict[str, Any] = {"resume": known, "resume_session_at": uuid, "fork_session": True}
+        await host.play(DONE, "again", **more)
+        assert "remember the heron" in said(host) and sees in said(host) and "the owl" not in said(host)
+    assert "It is done." not in said(host), "it came after the call"
+    await host.play(DONE, "again", resume=known, resume_session_at=answer)
+    assert "the owl" not in said(host)
+    await host.play(DONE, "further", resume=known)
+    assert "the owl" not in said(host) and "again" in said(host), "the session itself went on from there"
+
+
+async def test_the_ids_of_a_listed_session_are_those_of_its_stream(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(host.work.parent / "claude"))
+    messages = await host.play(calling("Bash", command="ls") + DONE, "remember the heron")
+    streamed = [one.uuid for one in messages if isinstance(one, sdk.AssistantMessage | sdk.UserMessage)]
+    listed = sdk.get_session_messages(messages[-1].session_id, directory=str(host.work))
+    assert streamed == [one.uuid for one in listed][1:], "the prompt is only in the list"
+
+
+async def test_a_message_that_no_session_has_is_an_error_that_names_it(host: Host) -> None:
+    known = (await host.play(DONE, "remember the heron"))[-1].session_id
+    with pytest.raises(sdk.ProcessError):
+        await host.play(DONE, "again", resume=known, resume_session_at="6f1f1b0e-57d5-4c9b-9d8e-0123456789ff")
+    assert any("0123456789ff" in line for line in host.said)
+
+
 async def test_the_session_has_the_id_that_the_host_chose(host: Host) -> None:
     chosen = "6f1f1b0e-57d5-4c9b-9d8e-0123456789ab"
     messages = await host.play(DONE, session_id=chosen)
@@ -293,3 +323,24 @@ async def test_a_result_of_two_megabytes_does_not_break_the_line(host: Host) -> 
     script = calling("Bash", command="head -c 2000000 /dev/zero | tr '\\\\0' x") + DONE
     messages = await host.play(script, permission_mode="bypassPermissions")
     assert messages[-1].result == "It is done." and 0 < len(results(messages)[0]) < 200_000
+
+
+# Servers that come later
+
+
+async def test_servers_are_added_and_removed_while_the_session_runs(host: Host) -> None:
+    log = str(host.work.parent / "notes.log")
+    notes = {"notes": {"type": "stdio", "command": sys.executable, "args": [NOTES, log]}}
+    told: list[Any] = []
+
+    async def then(client: Any, messages: list[Any]) -> None:
+        for servers in (notes, {"gone": {"command": "/bin/false"}}):
+            told.append(await client._query._send_control_request({"subtype": "mcp_set_servers", "servers": servers}))
+            await ask(client, "again")
+
+    await host.play(DONE, then=then)
+    added, removed = told
+    assert added["added"] == ["notes"] and not added["removed"] and not added["errors"]
+    assert removed["removed"] == ["notes"] and not removed["added"] and list(removed["errors"]) == ["gone"]
+    offered = [json.dumps(host.sent(number)["tools"]) for number in range(3)]
+    assert ["mcp__notes" in one for one in offered] == [False, True, False]

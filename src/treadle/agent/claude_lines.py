@@ -6,7 +6,6 @@ One JSON object a line, each with `uuid` and `parentUuid`. Under an SDK of Claud
 
 import os
 import re
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,10 +20,9 @@ from treadle.settings.claude import user_directory
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.common.timestamps import timestamp
 from treadle.wire.oneshot.arguments import to_theirs
+from treadle.wire.oneshot.line_ids import LineIds
 from treadle.wire.oneshot.names import THEIRS
 from treadle.wire.oneshot.records import SPOKEN
-
-_SPACE = uuid.UUID("5e8c1e5a-9d57-4b53-9f0c-0f6b3f3c2b11")
 
 
 def write_claude_history(transcript: Transcript, entrypoint: str) -> str:
@@ -45,15 +43,16 @@ def claude_path(transcript: Transcript, entrypoint: str) -> str:
 
 def lines(transcript: Transcript, entrypoint: str) -> Iterator[dict[str, Any]]:
     header, parent, at, name = transcript.header, None, transcript.header.created, ""
-    for number, record in enumerate(effective(transcript.records)):
+    ids = LineIds()
+    for record in effective(transcript.records):
         if isinstance(record, TurnBegan):
             at = record.ts
         elif isinstance(record, Named):
             name = record.name
         if not isinstance(record, MessageRecord):
             continue
-        for part, (kind, message) in enumerate(_messages(record.message)):
-            own = str(uuid.uuid5(_SPACE, f"{header.id}:{number}:{part}"))
+        for kind, message, what in _messages(record.message):
+            own = ids.next(record.turn or header.id, *what)
             yield {
                 "parentUuid": parent,
                 "isSidechain": False,
@@ -73,14 +72,26 @@ def lines(transcript: Transcript, entrypoint: str) -> Iterator[dict[str, Any]]:
         yield {"type": "custom-title", "customTitle": name or header.name, "sessionId": header.id}
 
 
-def _messages(message: ChatMessage) -> Iterator[tuple[str, dict[str, Any]]]:
-    """One line for each block, as Claude Code writes them."""
+def named_messages(transcript: Transcript, uuid: str) -> Iterator[tuple[int, MessageRecord, int, bool]]:
+    """Of the line of this uuid: the number of its record among the effective ones, the record, which of its blocks
+    it is, and whether that is the last one."""
+    ids = LineIds()
+    for number, record in enumerate(effective(transcript.records)):
+        if isinstance(record, MessageRecord):
+            blocks = [ids.next(record.turn or transcript.header.id, *what) for *_, what in _messages(record.message)]
+            if uuid in blocks:
+                yield number, record, blocks.index(uuid), uuid == blocks[-1]
+
+
+def _messages(message: ChatMessage) -> Iterator[tuple[str, dict[str, Any], tuple[str, str]]]:
+    """One line for each block, as Claude Code writes them: its type, its message, and what makes its uuid."""
     match message:
         case UserMessage(text=text):
-            yield "user", {"role": "user", "content": text}
+            yield "user", {"role": "user", "content": text}, ("user", text)
         case ToolResult():
             block = {"tool_use_id": message.call, "type": "tool_result", "content": message.text}
-            yield "user", {"role": "user", "content": [{**block, "is_error": not message.ok}]}
+            said = {"role": "user", "content": [{**block, "is_error": not message.ok}]}
+            yield "user", said, ("result", message.call)
         case AssistantMessage():
             blocks: list[dict[str, Any]] = [
                 {"type": "thinking", "thinking": one.text, "signature": one.signature or ""}
@@ -89,8 +100,10 @@ def _messages(message: ChatMessage) -> Iterator[tuple[str, dict[str, Any]]]:
             ]
             blocks += [{"type": "text", "text": message.text}] if message.text else []
             blocks += [_use(call.id, call.name, call.arguments) for call in message.calls]
+            head = {"role": "assistant", "type": "message", "model": message.model}
             for block in blocks:
-                yield "assistant", {"role": "assistant", "type": "message", "model": message.model, "content": [block]}
+                what = ("call", block["id"]) if block["type"] == "tool_use" else (block["type"], block[block["type"]])
+                yield "assistant", {**head, "content": [block]}, what
 
 
 def _use(call: str, name: str, arguments: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import msgspec
 
 from treadle.agent.configuration import Configuration
 from treadle.agent.context import Context, estimate
+from treadle.agent.mcp import ServersChanged
 from treadle.agent.messages import ModelRequest, ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
 from treadle.agent.providers.base import Provider
@@ -19,7 +20,7 @@ from treadle.agent.tasks import Tasks
 from treadle.agent.toolbox import Toolbox
 from treadle.agent.transcript import Transcript
 from treadle.errors import Denied
-from treadle.events import FINISHED, CommandRun, Event, Warned
+from treadle.events import FINISHED, CommandRun, Event, Usage, Warned
 from treadle.session import Access, Change, Instructions, OwnTool, SessionSpec, Subagent
 from treadle.sessions.session import BaseSession
 
@@ -84,6 +85,9 @@ class HostedSession(BaseSession):
     async def switch_server(self, name: str, *, on: bool) -> None:
         await self.toolbox.switch(name, on=on)
 
+    async def set_servers(self, servers: dict[str, Any]) -> ServersChanged:
+        return await self.toolbox.set_servers(servers)
+
     def restore_files(self, turn: str) -> list[str]:
         return self.transcript.restore_files(turn)
 
@@ -103,6 +107,9 @@ class HostedSession(BaseSession):
     def may_read(self, path: str) -> bool:
         there = (os.path.realpath(path),)
         return self.permissions.guard(Access(tool="read_file", kind="read", paths=there)).verdict == "allow"
+
+    def earlier_usage(self) -> list[Usage]:
+        return self.transcript.spent()
 
     def hook_facts(self) -> dict[str, Any]:
         return self._hooks.described

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from treadle.agent.tools.base import AnyArgs, ToolContext
-from treadle.errors import LineTooLong, MissingExtra, PeerClosed, StorageError, ToolError, TreadleError
+from treadle.errors import ConfigError, LineTooLong, MissingExtra, PeerClosed, StorageError, ToolError, TreadleError
 from treadle.events import ToolKind
 from treadle.io.reading import read
 from treadle.session import Access, Confinement
@@ -113,6 +113,14 @@ def _expanded(server: McpServer, environ: Mapping[str, str]) -> McpServer:
     return McpServer(**{name: fill(getattr(server, name)) for name in server.__struct_fields__})
 
 
+class ServersChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a list of MCP servers that was given to an open session."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    errors: dict[str, str] = {}
+
+
 class McpServers:
     """The running servers of one session. `tools` have the same form as our own."""
 
@@ -163,6 +171,22 @@ class McpServers:
         self.tools = [tool for tool in self.tools if tool not in old.tools]
         await new.start(timeout)
         self.tools += new.tools
+
+    async def add(self, name: str, server: McpServer, timeout: float = START_TIMEOUT) -> None:
+        """Start one more. Raises TreadleError when it does not start."""
+        if name in self.states:
+            raise ConfigError(f"there is an MCP server {name!r} already")
+        connection = McpConnection(name, server, self._cwd, self._env, self._confinement())
+        await connection.start(timeout)
+        self._connections.append(connection)
+        self.tools += connection.tools
+
+    async def remove(self, name: str) -> None:
+        """Leave a server; its processes are gone afterwards."""
+        for connection in [one for one in self._connections if one.name == name]:
+            self._connections.remove(connection)
+            self.tools = [tool for tool in self.tools if tool not in connection.tools]
+            await connection.close()
 
     @property
     def states(self) -> dict[str, Literal["connected", "failed"]]:

@@ -7,6 +7,7 @@ import msgspec
 
 from treadle import __version__
 from treadle.agent.configuration import Configuration
+from treadle.agent.records import Record
 from treadle.agent.session import CAPABILITIES, NAME, NativeSession
 from treadle.agent.tools import BUILTIN
 from treadle.agent.transcript import Transcript
@@ -53,8 +54,11 @@ class NativeAgent:
         configuration = await Configuration.load(spec, self._env)
         model = spec.model or (old.model if old else None) or configuration.settings.model
         provider = configuration.provider(model)
+        again = _from_the_middle(old, spec.start.at) if old is not None and spec.start.at else []
         transcript = _transcript(spec, old, model or provider.model)
         try:
+            if again:
+                transcript.append(*again, sync=True)
             session = NativeSession(configuration, transcript, provider)
             session.model = model
             await session.begin()
@@ -71,6 +75,12 @@ def _session_to_resume(spec: SessionSpec) -> Transcript | None:
     from treadle.agent.session_list import find_session
 
     return Transcript.read(find_session(spec.start.resume, spec.cwd))
+
+
+def _from_the_middle(old: Transcript, at: str) -> list[Record]:
+    from treadle.agent.resuming import cut_after  # imported here because few resume so
+
+    return cut_after(old, at)
 
 
 def _still_denied(spec: SessionSpec, rules: tuple[str, ...]) -> SessionSpec:

@@ -14,16 +14,17 @@ import msgspec
 
 from treadle.agent.configuration import Configuration
 from treadle.agent.families import PATCHING, REPLACING, EditFormat
-from treadle.agent.mcp import McpServers, McpTool, find_servers, given_servers
+from treadle.agent.mcp import McpServers, McpTool, ServersChanged, find_servers, given_servers
 from treadle.agent.messages import ToolSchema
 from treadle.agent.program import ProgramTool
 from treadle.agent.subagents import AgentType
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
 from treadle.agent.tools.tool_search import TOOL as SEARCH
-from treadle.errors import NotFound
+from treadle.errors import NotFound, TreadleError
 from treadle.policy.rules import parse_rule
 from treadle.session import Access, Confinement, OwnTool
+from treadle.settings.config import McpServer
 from treadle.wire.mcp.names import server_prefix
 
 ServerState: TypeAlias = Literal["connected", "failed", "disabled", "pending"]
@@ -52,6 +53,8 @@ class Toolbox:
         self._forbidden = [rule for text in configuration.rules.deny if (rule := parse_rule(text)).pattern is None]
         self._off: set[str] = set()
         """MCP servers whose tools are left out for now."""
+        self._later: dict[str, McpServer] = {}
+        """Servers that the host has added since the start."""
         self._reserved: set[str] = set()
         """Tools of servers that are for the host alone."""
         self.registry.withheld = self._withheld
@@ -138,6 +141,30 @@ class Toolbox:
             await self.servers.reconnect(server, self._configuration.settings.timeouts.mcp_start)
             self._add_server_tools()
         self._off.discard(server)
+
+    async def set_servers(self, entries: Mapping[str, Any]) -> ServersChanged:
+        """Have exactly these servers beside those of the start; a name that one of those has is not taken."""
+        await self.connected()
+        warnings: list[str] = []
+        servers = given_servers(entries, self._configuration.env, warnings)
+        errors = {name: "; ".join(warnings) or "it cannot be read" for name in entries if name not in servers}
+        removed = [name for name, server in self._later.items() if servers.get(name) != server]
+        for name in removed:
+            del self._later[name]
+            await self.servers.remove(name)
+            self.registry.remove(server_prefix(name))
+        added = []
+        for name in [name for name in servers if name not in self._later]:
+            try:
+                await self.servers.add(name, servers[name], self._configuration.settings.timeouts.mcp_start)
+            except TreadleError as error:
+                errors[name] = str(error)
+            else:
+                self._later[name] = servers[name]
+                added.append(name)
+        self._add_server_tools()
+        gone = tuple(name for name in removed if name not in added)
+        return ServersChanged(added=tuple(added), removed=gone, errors=errors)
 
     def reserve(self, name: str, *, there: bool) -> Callable[[dict[str, Any]], Awaitable[str]]:
         """A tool of an MCP server for the host alone. One in the host's own process may come later."""

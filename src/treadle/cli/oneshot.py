@@ -33,6 +33,7 @@ from treadle.wire.oneshot.records import OutputFormat
 if TYPE_CHECKING:
     from treadle.doors.oneshot.greeting import Heard
     from treadle.doors.oneshot.hooks import HostHooks
+    from treadle.doors.oneshot.hosting import Hosting
     from treadle.doors.oneshot.schema import SchemaCheck
     from treadle.settings.claude import ClaudeSettings
 
@@ -190,6 +191,8 @@ def _prepare(text: str | None, options: RunOptions, flags: RunFlags, check: Sche
         _note(unasked)
     theirs = options.theirs()
     spec = options.spec(answers=flags.permission_prompt_tool is not None, default_mode="suggest", hooks=True)
+    if options.continue_last and options.agent == "native":
+        spec = _or_new(spec)
     spec, permitting = _permitting(spec, flags.permission_prompt_tool, talk=text is None)
     if text is None and not permitting:  # `initialize` is answered at once
         spec = msgspec.structs.replace(spec, tools=msgspec.structs.replace(spec.tools, later=True))
@@ -202,6 +205,16 @@ def _prepare(text: str | None, options: RunOptions, flags: RunFlags, check: Sche
     return PreparedRun(
         text=text, agent=options.agent, spec=spec, flags=flags, permitting=permitting, hooks=hooks, check=check
     )
+
+
+def _or_new(spec: SessionSpec) -> SessionSpec:
+    """Scripts give --continue always, also the first time: then it begins a session."""
+    from treadle.agent.session_list import latest
+
+    if latest(spec.cwd) is not None:
+        return spec
+    _note("there is no session here to go on with: this begins one")
+    return msgspec.structs.replace(spec, start=msgspec.structs.replace(spec.start, resume=None, fork=False))
 
 
 async def _opening(run: PreparedRun, stream: FdStream, wire: Connection, early: list[Heard]) -> Session:
@@ -234,8 +247,15 @@ def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connecti
         check=run.check,
         unknown_cost=flags.unknown_cost,
         wire=wire,
-        hosted=run.text is None,
+        hosting=_hosting(session) if run.text is None else None,
     )
+
+
+def _hosting(session: Session) -> Hosting:
+    from treadle.doors.oneshot.adaptable import Adaptable
+    from treadle.doors.oneshot.hosting import Hosting
+
+    return Hosting(session.earlier_usage() if isinstance(session, Adaptable) else ())
 
 
 def _work(

@@ -64,6 +64,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     continue_last: bool = False
     resume: str | None = None
     fork_session: bool = False
+    resume_session_at: str | None = None
     session_id: str | None = None
     name: str | None = None
     no_session_persistence: bool = False
@@ -160,6 +161,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             start=Start(
                 resume="" if self.continue_last else self.resume,
                 fork=self.fork_session,
+                at=self.resume_session_at or "",
                 id=self.session_id,
                 name=self.name,
                 persist=not self.no_session_persistence,
@@ -204,6 +206,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError("--continue and --resume name two sessions", hint="give one of them")
         if self.fork_session and not going_on:
             raise ConfigError("--fork-session needs a session to copy", hint="add --resume ID or --continue")
+        if self.resume_session_at and self.resume is None:
+            raise ConfigError("--resume-session-at names a message of a session", hint="add --resume ID")
         if self.session_id is not None and going_on and not self.fork_session:
             raise ConfigError("--session-id is for a new session", hint="add --fork-session to go on in a copy")
 
@@ -338,6 +342,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("-c", "--continue", "continue_last", is_flag=True, help="Go on with the last session here."),
     click.option("-r", "--resume", metavar="ID", help="Go on with a session, by id, its beginning, or name."),
     click.option("--fork-session", is_flag=True, help="With -c or -r: go on in a copy."),
+    click.option("--resume-session-at", metavar="UUID", help="With -r: go on after this message; leave out the rest."),
     click.option("--session-id", metavar="ID", help="The id of the new session."),
     click.option("-n", "--name", metavar="NAME", help="A name for the new session, to resume it by."),
     click.option("--no-session-persistence", is_flag=True, help="Keep nothing on disk."),

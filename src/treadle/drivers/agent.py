@@ -16,7 +16,7 @@ from treadle.drivers.launch import Launch
 from treadle.drivers.servers import settled
 from treadle.drivers.session import DrivenSession
 from treadle.drivers.withheld import Withheld
-from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError
+from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError, Unsupported
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
@@ -71,6 +71,8 @@ class DrivenAgent(ABC):
         spec = _with_settings(spec, self._environ)
         spec = settled(decided(spec, self._environ), self._environ)
         abilities.check(self.name, self.card.capabilities, spec)
+        if spec.start.at:
+            raise Unsupported(f"{self.name} cannot go on from the middle of a session", hint="the native agent can")
         if self._bind is not None:
             spec = self._bind(spec, {**self._environ, **spec.env})
         env = self.env(spec.env)

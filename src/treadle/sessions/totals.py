@@ -53,6 +53,20 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
             totals = totals.plus(usage)
         return totals
 
+    def together(self, other: Totals) -> Totals:
+        unknown = any(one.calls and one.cost_usd is None for one in (self, other))
+        cost = None if unknown or not (self.calls or other.calls) else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
+        return Totals(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost_usd=cost,
+            calls=self.calls + other.calls,
+            estimated=self.estimated or other.estimated,
+        )
+
     def plus(self, usage: Usage) -> Totals:
         # A negative price is ignored: with it, a budget would never be reached.
         priced = usage.cost_usd is not None and 0 <= usage.cost_usd < math.inf
@@ -104,6 +118,8 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
     denials: tuple[ToolDenied, ...] = ()
     files: tuple[FileChanged, ...] = ()
     usage: Totals = Totals()
+    own: Totals = Totals()
+    """The part of `usage` that is not of subagents."""
     counted: Totals = Totals()
     """The part of `usage` that services have counted, without estimates."""
     by_model: dict[str, Totals] = {}
@@ -132,6 +148,7 @@ class TurnTotals:
         self._denials: list[ToolDenied] = []
         self._files: list[FileChanged] = []
         self._usage = Totals()
+        self._own = Totals()
         self._counted = Totals()
         self._by_model: dict[str, Totals] = {}
         self._deltas: list[str] = []
@@ -191,6 +208,7 @@ class TurnTotals:
         if usage.model:
             self._by_model[usage.model] = self._by_model.get(usage.model, Totals()).plus(usage)
         if usage.parent is None:
+            self._own = self._own.plus(usage)
             self._model_ms += usage.duration_ms
 
     def summary(self) -> TurnSummary:
@@ -209,6 +227,7 @@ class TurnTotals:
             denials=tuple(self._denials),
             files=tuple(self._files),
             usage=self._usage,
+            own=self._own,
             counted=self._counted,
             by_model=dict(self._by_model),
             total_ms=max(total_ms, 0),

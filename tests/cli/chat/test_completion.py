@@ -6,7 +6,7 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from treadle.cli.chat.completion import ChatCompleter, listed
+from treadle.cli.chat.completion import ChatCompleter
 from treadle.session import CommandInfo
 
 COMMANDS = [CommandInfo(name="model", description="Change it.", arguments="[NAME]"), CommandInfo(name="mode")]
@@ -32,13 +32,6 @@ def test_files_after_an_at_without_what_git_ignores(tmp_path: Path) -> None:
     assert offered(tmp_path, "me@parser") == []
 
 
-def test_without_git_hidden_files_are_left_out(tmp_path: Path) -> None:
-    for name in ("a.txt", ".hidden/b.txt", "c/d.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("")
-    assert sorted(listed(str(tmp_path))) == ["a.txt", "c/d.txt"]
-
-
 def test_files_that_came_later_are_found_by_the_next_at(tmp_path: Path) -> None:
     completer = ChatCompleter(str(tmp_path))
 
@@ -49,12 +42,3 @@ def test_files_that_came_later_are_found_by_the_next_at(tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_text("")
     assert find("@new") == [], "a look at every key would be slow in a large repository"
     assert find("@") == ["new.txt"] and find("@new") == ["new.txt"]
-
-
-def test_a_repository_cannot_have_a_program_run_by_being_listed(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    (tmp_path / "a").touch()
-    subprocess.run(["git", "-C", str(tmp_path), "add", "a"], check=True)
-    for name, value in (("core.fsmonitor", f"touch {tmp_path}/ran; false"), ("core.untrackedCache", "true")):
-        subprocess.run(["git", "-C", str(tmp_path), "config", name, value], check=True)
-    assert listed(str(tmp_path)) == ["a"] and not (tmp_path / "ran").exists()

@@ -39,11 +39,15 @@ class Host:
         self.stream, ours = pair()
         self.session = Configured(*turns)
         self.warnings: list[str] = []
-        runner = OneShot(self.session, "stream-json", out=ours, err=ours)
-        self.door = StreamInput(self.session, runner, ours, self.warnings.append, answers=answers)
+        self.answers = answers
+        self.door = self.made(self.session, ours)
         self.running = asyncio.create_task(self.door.run())
         self.results: list[str] = []
         self._rest = b""
+
+    def made(self, session: Configured, ours: Any) -> StreamInput:
+        runner = OneShot(session, "stream-json", out=ours, err=ours)
+        return StreamInput(session, runner, ours, self.warnings.append, answers=self.answers)
 
     async def say(self, *records: Any) -> None:
         for record in records:
@@ -66,7 +70,7 @@ class Host:
         line, _, self._rest = self._rest.partition(b"\n")
         found: dict[str, Any] = json.loads(line)
         if found["type"] == "result":
-            self.results.append(found["result"])
+            self.results.append(found.get("result", ""))
         return found
 
     async def end(self) -> int:

@@ -41,6 +41,8 @@ async def ask(session: NativeSession, subtype: str, **given: Any) -> Any:
         ("reload_plugins", {"commands", "agents", "plugins", "mcpServers", "error_count"}),
         ("background_tasks", {"backgrounded"}),
         ("set_has_subscribers", set()),
+        ("seed_read_state", set()),
+        ("file_suggestions", {"suggestions", "cwd"}),
     ],
 )
 async def test_each_has_claudes_fields(session: NativeSession, subtype: str, fields: set[str]) -> None:
@@ -48,7 +50,7 @@ async def test_each_has_claudes_fields(session: NativeSession, subtype: str, fie
 
 
 async def test_another_kind_of_request_is_not_answered(session: NativeSession) -> None:
-    assert await ask(session, "seed_read_state", path="a.txt", mtime=1) is None
+    assert await ask(session, "side_question", question="why?") is None
 
 
 async def test_a_file_that_the_agent_may_read_is_read_for_the_host(session: NativeSession, tmp_path: Path) -> None:
@@ -72,3 +74,9 @@ async def test_rules_are_listed_and_added_and_what_cannot_be_changed_is_refused(
 async def test_a_session_gets_its_name(session: NativeSession) -> None:
     assert await ask(session, "rename_session", title="the heron", source="host") == {}
     assert session.transcript.listing.name == "the heron"
+
+
+async def test_files_are_suggested_by_a_part_of_their_names(session: NativeSession) -> None:
+    found = await ask(session, "file_suggestions", query="A.")
+    assert found == {"suggestions": [{"path": "a.txt"}], "cwd": session.place()}
+    assert (await ask(session, "file_suggestions", query="nowhere"))["suggestions"] == []

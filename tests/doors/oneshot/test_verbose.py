@@ -156,6 +156,7 @@ async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> Non
         "capabilities": [],
         "fast_mode_state": "off",
         "terminal_slash_commands": [],
+        "view_mode": "default",
     }
     assert (second["permissionMode"], second["model"]) == ("plan", "m2")
 
@@ -196,4 +197,4 @@ async def test_lines_of_a_subagent_say_whose_they_are() -> None:
     session = Commanded(steps)
     run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", partial=True)).go()
     _, *lines, _ = [(record["type"], record.get("parent_tool_use_id")) for record in run.out.records]
-    assert lines == [("assistant", "agent_1"), ("user", "agent_1"), ("assistant", None)]
+    assert lines == [("system", None), ("assistant", "agent_1"), ("user", "agent_1"), ("assistant", None)]

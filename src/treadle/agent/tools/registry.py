@@ -52,6 +52,11 @@ class Registry:
         self._tools[tool.name] = tool
         self._schemas = None
 
+    def remove(self, prefix: str) -> None:
+        """Those whose names begin so are gone."""
+        self._tools = {name: tool for name, tool in self._tools.items() if not name.startswith(prefix)}
+        self._schemas = None
+
     def __iter__(self) -> Iterator[AnyTool]:
         return iter(self._tools.values())
 

@@ -2,15 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from treadle.session import CommandInfo
 
-FILES = 20_000
-SHOWN = 50
 AT = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 
 
@@ -34,24 +31,9 @@ class ChatCompleter(Completer):
                 yield Completion(command.name, -len(begun), display=f"/{command.name}", display_meta=meta)
 
     def _paths(self, begun: str) -> Iterable[Completion]:
+        from treadle.workspace import file_names  # imported here because few lines name a file
+
         if self._files is None or not begun:  # files come and go, so each new @ lists them again
-            self._files = listed(self._cwd)
-        wanted = begun.lower()
-        hits = [path for path in self._files if wanted in path.lower()]
-        hits.sort(key=lambda path: (not path.lower().startswith(wanted), len(path), path))
-        for path in hits[:SHOWN]:
+            self._files = file_names.listed(self._cwd)
+        for path in file_names.matching(self._files, begun):
             yield Completion(path, -len(begun))
-
-
-def listed(cwd: str) -> list[str]:
-    """The files of a directory except those that git ignores; outside of a repository, all but hidden ones.
-
-    We read them ourselves: git would obey what an agent may have put there.
-    """
-    from treadle.io.walking import Walk
-    from treadle.workspace.user_repository import UserRepository
-
-    shown = (name for name, _ in Walk(cwd))
-    if UserRepository.around(cwd) is None:
-        shown = (name for name in shown if not f"/{name}".count("/."))
-    return [*islice(shown, FILES)]

@@ -1,9 +1,15 @@
 """What a host may want of a session beyond the contract: the native agent offers it, a driven agent need not."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, runtime_checkable
+from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from treadle.events import Usage
 from treadle.session import Instructions, OwnTool, Session, Subagent, TurnId
+
+if TYPE_CHECKING:
+    from treadle.agent.mcp import ServersChanged
 
 
 @runtime_checkable
@@ -43,6 +49,10 @@ class Adaptable(Protocol):
         """Offer the tools of an MCP server, reconnecting to it, or hide them. Raises NotFound."""
         ...
 
+    async def set_servers(self, servers: dict[str, Any]) -> ServersChanged:
+        """Have exactly these MCP servers beside those that the session was opened with."""
+        ...
+
     async def judge(self, instructions: str, question: str, model: str) -> str:
         """What a model says to the question of a hook; empty: the session's own model."""
         ...
@@ -57,6 +67,10 @@ class Adaptable(Protocol):
 
     def may_read(self, path: str) -> bool:
         """Whether the agent may read this file without a question."""
+        ...
+
+    def earlier_usage(self) -> list[Usage]:
+        """What the model services have counted so far, also before this session was resumed."""
         ...
 
     def hook_facts(self) -> dict[str, Any]:

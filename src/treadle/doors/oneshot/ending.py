@@ -82,8 +82,8 @@ def result_of(
         total_cost_usd=summary.usage.cost_usd,
         stop_reason=wire.stop_reason(summary.stop_reason),
         terminal_reason=_terminal_reason(ending, summary),
-        usage=_usage(summary.usage),
-        model_usage={model: _model_usage(totals, window) for model, totals in summary.by_model.items()},
+        usage=_usage(summary.own),
+        model_usage=models_used(summary.by_model, window),
         permission_denials=[
             {"tool_name": USED.get(denied.name, denied.name), "tool_use_id": denied.call, "tool_input": denied.args}
             for denied in summary.denials
@@ -139,6 +139,10 @@ def _usage(totals: Totals) -> wire.Record:
         cache_write=totals.cache_write_tokens,
     )
     return {**counted, "estimated": True} if totals.estimated else counted
+
+
+def models_used(by_model: dict[str, Totals], window: int | None) -> dict[str, wire.Record]:
+    return {model: _model_usage(totals, window) for model, totals in by_model.items()}
 
 
 def _model_usage(totals: Totals, window: int | None) -> wire.Record:

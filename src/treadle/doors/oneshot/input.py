@@ -23,10 +23,10 @@ from treadle.session import Instructions, Session
 from treadle.wire.oneshot import permissions
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.content import prompt_of
-from treadle.wire.oneshot.system_lines import task_lines
+from treadle.wire.oneshot.system_lines import mode_changed, task_lines
 
 NO_INSTRUCTIONS = Instructions()
-ASKS_BACK = ("initialize", "set_model")
+ASKS_BACK = ("initialize", "set_model", "mcp_set_servers")
 """Requests for which hooks and servers of the host may be asked before they are answered."""
 
 
@@ -87,6 +87,11 @@ class StreamInput:
         self._warn = warn
         self._prompts: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
         """The record of each prompt with its uuid; None is the end."""
+        self._queued: list[str] = []
+        """The uuids of the host's prompts that are not begun."""
+        self._control.queue = self
+        if runner.hosting is not None:
+            runner.hosting.waiting = lambda: len(self._queued)
         self._asking: dict[str, Asked] = {}
         self._background: dict[str, Task] = {}
         """The tasks in the background, as they were last."""
@@ -110,14 +115,31 @@ class StreamInput:
         """End what is under way, and skip what was still to come."""
         while not self._prompts.empty():
             self._prompts.get_nowait()
+        self._queued.clear()
         self._prompts.put_nowait(None)
         await self._runner.interrupt(reason)
+
+    def waiting(self) -> list[str]:
+        """The uuids of the prompts that have come and are not begun."""
+        return list(self._queued)
+
+    def withdraw(self, uuid: str) -> bool:
+        """Forget a prompt that is not begun; False when there is none of this uuid."""
+        if uuid not in self._queued:
+            return False
+        self._queued.remove(uuid)
+        self._wire.withdrawn()
+        return True
 
     async def _answer(self) -> int:
         code = 0
         while (given := await self._prompts.get()) is not None:
             await self._initialized.wait()
             uuid, record = given
+            if uuid in self._queued:
+                self._queued.remove(uuid)
+            elif "uuid" in record:
+                continue  # the host took it back
             try:
                 text, images = prompt_of(_table(record.get("message")).get("content"))
             except Unsupported as error:
@@ -131,7 +153,8 @@ class StreamInput:
                 code = await refusing(reason)
                 continue
             # With `client_composed`, the host composed the prompt; no one typed it.
-            code = await self._runner.run(before + text, images, verbatim=bool(record.get("client_composed")))
+            composed = bool(record.get("client_composed"))
+            code = await self._runner.run(before + text, images, verbatim=composed, uuid=str(record.get("uuid") or ""))
             if self._runner.turn is not None:
                 self._control.turns[uuid] = self._runner.turn
         return code
@@ -164,7 +187,9 @@ class StreamInput:
             return
         kind = record.get("type")
         if kind == "user":
-            await self._prompts.put((str(record.get("uuid") or wire.new_uuid()), record))
+            known = str(record.get("uuid") or wire.new_uuid())
+            self._queued.append(known)
+            await self._prompts.put((known, {**record, "uuid": record.get("uuid")}))
         elif kind == "control_request":
             await self._take_request(record.get("request_id", ""), _table(record.get("request")))
         elif kind == "control_response":
@@ -196,6 +221,8 @@ class StreamInput:
                 if not self._configuring:
                     self._initialized.set()
         await self._write({"type": "control_response", "response": {**body, "request_id": request_id}})
+        if request.get("subtype") == "set_permission_mode" and body["subtype"] == "success":
+            await self._write(mode_changed(str(request.get("mode")), self._session.id))
 
     async def _ask_host(self, request: dict[str, Any]) -> dict[str, Any]:
         """A control request of ours, answered by the host."""

@@ -10,6 +10,7 @@ from treadle.io.files import read_at_most
 from treadle.session import Change, Session, parse_mode
 from treadle.settings.claude import EVENTS
 from treadle.wire.oneshot import records as wire
+from treadle.workspace import file_names
 
 MOST = 1 << 20
 
@@ -56,8 +57,10 @@ class Inquiries:
                 return {}
             case "background_tasks":
                 return {"backgrounded": False}  # a command that runs cannot be put in the background afterwards
-            case "set_has_subscribers":
+            case "set_has_subscribers" | "seed_read_state":  # a file need not be read here before it is edited
                 return {}
+            case "file_suggestions":
+                return self._suggestions(str(request.get("query") or ""))
             case "get_hooks_listing":
                 return {"events": [], "hooks": [], "eventCatalog": [{"name": name} for name in EVENTS], "policy": {}}
         return None
@@ -72,6 +75,10 @@ class Inquiries:
 
     def _cwd(self) -> str:
         return self._session.place() if isinstance(self._session, Adaptable) else os.getcwd()
+
+    def _suggestions(self, begun: str) -> dict[str, Any]:
+        found = file_names.matching(file_names.listed(self._cwd()), begun)
+        return {"suggestions": [{"path": path} for path in found], "cwd": self._cwd()}
 
     def _file(self, request: dict[str, Any]) -> dict[str, Any]:
         """A file that the agent may read without a question, for a host that shows it."""

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from treadle.doors.oneshot.adaptable import Adaptable, Extensible
+from treadle.doors.oneshot.ending import models_used
 from treadle.doors.oneshot.greeting import host_options
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.host_tools import HostServer, Request
 from treadle.doors.oneshot.inquiries import Inquiries
 from treadle.doors.oneshot.run import OneShot
-from treadle.errors import NotFound, TreadleError, Unsupported
+from treadle.errors import ConfigError, NotFound, TreadleError, Unsupported
 from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, parse_mode
 from treadle.sessions import abilities
+from treadle.sessions.totals import Totals
 from treadle.wire.mcp.names import server_prefix, tool_name
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.names import THEIRS
@@ -26,6 +28,14 @@ IGNORED = {
 """Fields of `initialize` that we use, and those that can safely be ignored because they forbid nothing."""
 MISSED = ("forwardSubagentText", "planModeInstructions", "promptSuggestions", "agentProgressSummaries")
 """Of these, those whose effect a host would miss: it is told that they have none."""
+
+
+class PromptQueue(Protocol):
+    """The prompts that have come and are not begun, by their uuids."""
+
+    def waiting(self) -> list[str]: ...
+
+    def withdraw(self, uuid: str) -> bool: ...
 
 
 class HostRequests:
@@ -53,6 +63,9 @@ class HostRequests:
         self._greeting = greeting
         self._servers: dict[str, str] = {}
         """The host's MCP servers and their status."""
+        self._added: list[str] = []
+        """Those of them that the host added later."""
+        self.queue: PromptQueue | None = None
         self.turns: dict[str, str] = {}
         """The uuid of a prompt -> the turn that it began."""
         self.refused = ""
@@ -65,7 +78,10 @@ class HostRequests:
             case "interrupt":
                 await asyncio.sleep(0)  # by then, a prompt that came before it has begun
                 await self._runner.interrupt("interrupted by the host")
-                return {"still_queued": []}
+                return {"still_queued": self.queue.waiting() if self.queue is not None else []}
+            case "cancel_async_message":
+                wanted = str(request.get("message_uuid"))
+                return {"cancelled": self.queue is not None and self.queue.withdraw(wanted)}
             case "set_permission_mode":
                 await self._session.configure(Change(mode=parse_mode(str(request.get("mode")))))
                 return {"mode": request.get("mode")}
@@ -88,6 +104,10 @@ class HostRequests:
                 on = request.get("enabled", True) is not False
                 await self._adaptable("switch MCP servers").switch_server(str(request.get("serverName")), on=on)
                 return {}
+            case "mcp_set_servers":
+                return await self._set_servers(request.get("servers"))
+            case "get_usage":
+                return self._usage()
             case "get_context_usage":
                 return self._context()
             case "get_settings":
@@ -138,14 +158,17 @@ class HostRequests:
         if request is not self._greeting and (asked.instructions is not None or asked.subagents):
             more = self._adaptable("be told more by its host after it was opened")
             more.adapt(instructions=asked.instructions, subagents=asked.subagents)
-        if tools := await self._host_tools(request.get("sdkMcpServers")):
-            if not isinstance(self._session, Extensible):
-                name = self._session.info.name
-                raise Unsupported(f"{name} cannot use tools of its host's process", hint="native and claude can")
-            await self._session.add_tools(tools)
+        if tools := await self._host_tools(request.get("sdkMcpServers"), self._named):
+            await self._extensible().add_tools(tools)
 
-    async def _host_tools(self, named: Any) -> tuple[OwnTool, ...]:
-        names = dict.fromkeys([*(named if isinstance(named, list) else ()), *self._named])
+    def _extensible(self) -> Extensible:
+        if not isinstance(self._session, Extensible):
+            name = self._session.info.name
+            raise Unsupported(f"{name} cannot use tools of its host's process", hint="native and claude can")
+        return self._session
+
+    async def _host_tools(self, wanted: Any, named: tuple[str, ...]) -> tuple[OwnTool, ...]:
+        names = dict.fromkeys([*(wanted if isinstance(wanted, list) else ()), *named])
         tools: list[OwnTool] = []
         for name in names:
             try:
@@ -156,7 +179,45 @@ class HostRequests:
                 self._warn(f"the MCP server {name!r} of the host is not used: {error}")
         return tuple(tools)
 
+    async def _set_servers(self, servers: Any) -> dict[str, Any]:
+        """The servers that the host has added are now these; those of settings and of the start stay."""
+        if not isinstance(servers, dict) or not all(isinstance(entry, dict) for entry in servers.values()):
+            raise ConfigError("servers must be an object with an object for each name")
+        more = self._adaptable("get other MCP servers")
+        inside = [name for name, entry in servers.items() if entry.get("type") == "sdk"]
+        changed = await more.set_servers({name: entry for name, entry in servers.items() if name not in inside})
+        old = [name for name in self._added if name not in inside]
+        for name in old:
+            if self._servers.pop(name, "") == "connected":
+                await more.switch_server(name, on=False)
+        new = [name for name in inside if name not in self._added]
+        self._added = inside
+        if tools := await self._host_tools(new, named=()):
+            await self._extensible().add_tools(tools)
+            for name in {name for name in new if self._servers.get(name) == "connected"}:
+                await more.switch_server(name, on=True)  # it may have been here before
+        failed = {name: "it did not answer" for name in new if self._servers.get(name) != "connected"}
+        return {
+            "added": [*changed.added, *(name for name in new if name not in failed)],
+            "removed": [*changed.removed, *old],
+            "errors": {**changed.errors, **failed},
+        }
+
     # The rest
+
+    def _usage(self) -> dict[str, Any]:
+        hosting, window = self._runner.hosting, self._session.info.context_window
+        spent = hosting.spent if hosting is not None else Totals()
+        session = {
+            "total_cost_usd": spent.cost_usd,
+            "total_api_duration_ms": hosting.model_ms if hosting is not None else 0,
+            "total_duration_ms": hosting.total_ms if hosting is not None else 0,
+            "total_lines_added": None,
+            "total_lines_removed": None,
+            "model_usage": models_used(hosting.by_model, window) if hosting is not None else {},
+        }
+        plan = {"subscription_type": None, "rate_limits_available": False, "rate_limits": None, "behaviors": None}
+        return {"session": session, **plan}
 
     def _adaptable(self, to: str) -> Adaptable:
         if not isinstance(self._session, Adaptable):

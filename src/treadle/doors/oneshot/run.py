@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from treadle.doors.oneshot.ending import RunEnding, exit_code, failure, refusals, result_of
+from treadle.doors.oneshot.ending import RunEnding, exit_code, failure, models_used, refusals, result_of
 from treadle.errors import ConfigError, PeerClosed, StorageError, Unsupported
 from treadle.events import (
     FINISHED,
@@ -38,6 +38,9 @@ from treadle.wire.common.losses import really_lost
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.connection import READY, Connection
 from treadle.wire.oneshot.records import OutputFormat, RunResult
+
+if TYPE_CHECKING:
+    from treadle.doors.oneshot.hosting import Hosting
 
 SETTLING = 1.0
 """How many seconds an interrupted command has for its result, where the session does not wait for that."""
@@ -73,11 +76,11 @@ class OneShot:
         check: Answers | None = None,
         unknown_cost: float | None = None,
         wire: Connection | None = None,
-        hosted: bool = False,
+        hosting: Hosting | None = None,
     ) -> None:
         """`unknown_cost`: the cost to report when no price is known, instead of null. `wire`: one on which the host has
-        spoken already. `hosted`: an SDK of Claude Code reads this, and expects its words for failures."""
-        self._hosted = hosted
+        spoken already. `hosting`: an SDK of Claude Code reads this, and expects its words for failures."""
+        self.hosting = hosting
         if output_format not in get_args(OutputFormat):
             raise ConfigError(
                 f"there is no output format {output_format!r}", hint=f"one of {', '.join(get_args(OutputFormat))}"
@@ -140,11 +143,14 @@ class OneShot:
         """Background tasks that are still running and will end with the session."""
         return [task for task in self._tasks.values() if task.status not in FINISHED and task.id not in self._detached]
 
-    async def run(self, prompt: str, images: tuple[bytes, ...] = (), *, verbatim: bool = False) -> int:
+    async def run(self, prompt: str, images: tuple[bytes, ...] = (), *, verbatim: bool = False, uuid: str = "") -> int:
         """Run the prompt. Returns when the session has settled and its history is on disk.
 
-        With `verbatim` it is never a command, whatever it begins with, and files it mentions are not read.
+        With `verbatim` it is never a command, whatever it begins with, and files it mentions are not read. `uuid` is
+        what its host calls it.
         """
+        if self.hosting is not None:
+            self.hosting.begin(uuid)
         self._totals, self._turn, self._ends, self._early = TurnTotals(), None, {}, []
         self._images, self._verbatim = images, verbatim
         self._seen.clear()
@@ -172,13 +178,15 @@ class OneShot:
     async def blocked(self, reason: str) -> int:
         """Answer a prompt that a hook blocked: that is no failure, and the model is not asked."""
         text = f"UserPromptSubmit operation blocked by hook:\n{reason}"
-        if self._hosted:
+        if self.hosting is not None:
             await self._write([wire.blocked_line(text, self.session.id)])
         return await self._unasked(RunEnding(text=text, turn=True))
 
     async def _unasked(self, ending: RunEnding) -> int:
-        self._totals, self._turn, self._started = TurnTotals(), None, time.monotonic()
+        self._totals, self._turn, self._command, self._started = TurnTotals(), None, None, time.monotonic()
         self._interrupted = None
+        if self.hosting is not None:
+            self.hosting.begin()
         if self.wire.state == READY:
             self.wire.prompted()
         return await self._report(ending, msgspec.UNSET)
@@ -317,7 +325,11 @@ class OneShot:
     def _records(self, event: AnyEvent) -> list[wire.Record]:
         if self.format == "codex-json":
             return self._codex.lines(event)
+        if self.hosting is not None:
+            self.hosting.hear(event)
         records = self._extra.lines(event) if self._extra is not None else []
+        if self.hosting is not None:
+            records = self.hosting.stamp(records)
         if self.format == "json":
             return records
         body = wire.wrapped(event)
@@ -350,11 +362,15 @@ class OneShot:
             session_id=self.session.id,
             milliseconds=took,
             window=self.session.info.context_window,
-            hosted=self._hosted,
+            hosted=self.hosting is not None,
         )
         if not can(self.session.info.capabilities, "iterations"):
             self.result = replace(self.result, num_turns=None)
-        if self._hosted and ending.interrupted:
+        if self.hosting is not None:
+            command = self._command if self._turn is None else None
+            self.hosting.complete(self.result, summary, command, ending.error)
+            self.result.model_usage = models_used(self.hosting.by_model, self.session.info.context_window)
+        if self.hosting is not None and ending.interrupted:
             await self._write([wire.interrupted_line(self.session.id, ending.in_tools)])
         if self.result.total_cost_usd is None and self._unknown_cost is not None:
             self.result.total_cost_usd, self.result.cost_unknown = self._unknown_cost, True

@@ -19,14 +19,16 @@ from treadle.events import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
+    TurnStarted,
     Usage,
 )
 from treadle.io.reading import read_if_there, text_if_there
 from treadle.session import Mode, Session
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.arguments import to_theirs
+from treadle.wire.oneshot.line_ids import LineIds
 from treadle.wire.oneshot.names import USED
-from treadle.wire.oneshot.system_lines import compact_boundary
+from treadle.wire.oneshot.system_lines import compact_boundary, compacted, requesting
 from treadle.wire.oneshot.tool_results import tool_use_result
 
 
@@ -56,7 +58,8 @@ class Verbose:
         self._held: list[Message] = []
         """Whole messages whose token counts have not come yet."""
         self._counted = False
-        self._reply = wire.MessageHead(session_id=session.id, id="", model="")
+        self._ids = LineIds()
+        self._reply = wire.MessageHead(session_id=session.id, id="", model="", ids=self._ids)
         self._callers: dict[str, str] = {}
         """The task of a subagent -> the tool call that started it."""
         self._started: dict[str, ToolStarted] = {}
@@ -80,6 +83,8 @@ class Verbose:
         records = self._partial.lines(event) if self._partial is not None else []
         if not self._lines:
             return records
+        if isinstance(event, TurnStarted) and self._partial is not None:
+            return [requesting(self._session.id)]
         if event.parent is not None or isinstance(event, TaskChanged):
             return records + self._of_subagent(event)
         return self._conversation(event) + records if isinstance(event, Usage) else records + self._conversation(event)
@@ -108,7 +113,7 @@ class Verbose:
                 )
                 return self._let_go()
             case ContextCompacted():
-                return [compact_boundary(event, self._session.id)]
+                return [compacted(self._session.id), compact_boundary(event, self._session.id)]
             case CommandRun(call=str(call)):
                 self._ran[call] = event
             case FileChanged(call=str(call)):
@@ -163,7 +168,7 @@ class Verbose:
 
     def _next_message(self) -> None:
         """All blocks of one reply share an id. A reply is its words, if any, its usage, then the tools it asked for."""
-        self._reply = wire.MessageHead(session_id=self._session.id, id=_message_id(), model=self._model)
+        self._reply = wire.MessageHead(session_id=self._session.id, id=_message_id(), model=self._model, ids=self._ids)
         self._counted = False
 
 

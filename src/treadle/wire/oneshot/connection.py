@@ -65,6 +65,11 @@ class Connection(base.LineConnection[Any]):
         self._unanswered += 1
         self.state = ANSWERING
 
+    def withdrawn(self) -> None:
+        """The script took a prompt back before it was begun: no result is owed for it."""
+        self._unanswered -= 1
+        self.state = ANSWERING if self._unanswered else READY
+
     def read(self, line: bytes) -> Record:
         try:
             record = msgspec.json.decode(line)

@@ -7,7 +7,7 @@ scripts and libraries written for Claude Code find what they expect.
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,9 @@ from treadle.wire.common.images import encoded, media_type
 from treadle.wire.common.timestamps import timestamp
 from treadle.wire.oneshot.arguments import to_theirs
 from treadle.wire.oneshot.names import THEIRS, USED
+
+if TYPE_CHECKING:
+    from treadle.wire.oneshot.line_ids import LineIds
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json", "codex-json"]
 Record: TypeAlias = dict[str, Any]
@@ -77,6 +80,19 @@ class RunResult(msgspec.Struct, kw_only=True, tag_field="type", tag="result", re
     """What the agent could not report, or only inexactly: name, level, why. Absent when nothing was lost."""
     sealed: bool | msgspec.UnsetType = msgspec.UNSET
     """`AgentInfo.sealed`: whether all that the run started was confined. Absent when that is not known."""
+    user_message_uuid: str | msgspec.UnsetType = msgspec.UNSET
+    """Of the prompt that this answers, if the host gave it one. This and what follows is told to SDKs only."""
+    user_message_uuids: list[str] | msgspec.UnsetType = msgspec.UNSET
+    ttft_ms: int | msgspec.UnsetType = msgspec.UNSET
+    """From the prompt to the first word of the model."""
+    ttft_stream_ms: int | msgspec.UnsetType = msgspec.UNSET
+    local_command: str | msgspec.UnsetType = msgspec.UNSET
+    """The command that was run in place of a turn."""
+    api_error_status: int | None | msgspec.UnsetType = msgspec.UNSET
+    queued_turn_count: int | msgspec.UnsetType = msgspec.UNSET
+    """Prompts that have come and are not begun."""
+    result_index: int | msgspec.UnsetType = msgspec.UNSET
+    fast_mode_state: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def new_uuid() -> str:
@@ -286,6 +302,7 @@ def init_line(
         "capabilities": [],
         "fast_mode_state": "off",
         "terminal_slash_commands": [],
+        "view_mode": "default",
         "uuid": new_uuid(),
     }
 
@@ -314,24 +331,27 @@ class MessageHead(msgspec.Struct, kw_only=True):
     usage: Record = msgspec.field(default_factory=usage)
     parent: str | None = None
     """The tool call of the conversation that this belongs to: it started a subagent."""
+    ids: "LineIds | None" = None
+    """Makes the uuids of lines; without it they are random."""
 
     def line(self, event: AnyEvent, images: Sequence[Record] = (), detail: Any = None) -> Record | None:
         """The `assistant` or `user` line for this event, if it has one. `images`: blocks for the images it names;
         `detail`: the `tool_use_result` of a result."""
         match event:
             case Message(kind="text", text=text):
-                return self._assistant({"type": "text", "text": text})
+                return self._assistant({"type": "text", "text": text}, self._uuid(event, "text", text))
             case Message(kind="thinking", text=text):
-                return self._assistant({"type": "thinking", "thinking": text, "signature": ""})
+                block = {"type": "thinking", "thinking": text, "signature": ""}
+                return self._assistant(block, self._uuid(event, "thinking", text))
             case ToolStarted():
                 return self.use(event)
             case ToolEnded():
                 failed = not event.ok or isinstance(detail, dict) and bool(detail.get("returnCode"))
                 content = [{"type": "text", "text": event.result}, *images] if images else event.result
-                return self._user(event.call, content, failed, detail)
+                return self._user(event, content, failed, detail)
             case ToolDenied():
                 words = f"not allowed: {event.reason}"
-                return self._user(event.call, words, True, f"Error: {words}")
+                return self._user(event, words, True, f"Error: {words}")
             case Retrying():
                 return _retry(event, self.session_id)
         return None
@@ -340,9 +360,13 @@ class MessageHead(msgspec.Struct, kw_only=True):
         """The `assistant` line of a tool call. A denied call has no ToolStarted, so its line comes with the denial."""
         name = USED.get(event.name, event.name)
         given = to_theirs(event.name, event.args) if isinstance(event.args, dict) else {}
-        return self._assistant({"type": "tool_use", "id": event.call, "name": name, "input": given})
+        block = {"type": "tool_use", "id": event.call, "name": name, "input": given}
+        return self._assistant(block, self._uuid(event, "call", event.call))
 
-    def _assistant(self, block: Record) -> Record:
+    def _uuid(self, event: AnyEvent, kind: str, what: str) -> str:
+        return new_uuid() if self.ids is None else self.ids.next(event.turn, kind, what)
+
+    def _assistant(self, block: Record, uuid: str) -> Record:
         return {
             "type": "assistant",
             "message": {
@@ -357,18 +381,20 @@ class MessageHead(msgspec.Struct, kw_only=True):
             },
             "parent_tool_use_id": self.parent,
             "session_id": self.session_id,
-            "uuid": new_uuid(),
+            "uuid": uuid,
             "timestamp": timestamp(time.time()),
         }
 
-    def _user(self, call: str, content: str | list[Record], is_error: bool, detail: Any = None) -> Record:
-        block = {"tool_use_id": call, "type": "tool_result", "content": content, "is_error": is_error}
+    def _user(
+        self, event: ToolEnded | ToolDenied, content: str | list[Record], is_error: bool, detail: Any = None
+    ) -> Record:
+        block = {"tool_use_id": event.call, "type": "tool_result", "content": content, "is_error": is_error}
         return {
             "type": "user",
             "message": {"role": "user", "content": [block]},
             "parent_tool_use_id": self.parent,
             "session_id": self.session_id,
-            "uuid": new_uuid(),
+            "uuid": self._uuid(event, "result", event.call),
             "timestamp": timestamp(time.time()),
             **({} if detail is None else {"tool_use_result": detail}),
         }

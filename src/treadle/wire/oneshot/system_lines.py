@@ -8,6 +8,19 @@ from treadle.wire.oneshot.records import Record, new_uuid
 _ENDS = {"completed": "completed", "failed": "failed", "cancelled": "stopped"}
 
 
+def requesting(session_id: str) -> Record:
+    """The model is about to be asked."""
+    return _line("status", session_id, status="requesting")
+
+
+def mode_changed(mode: str, session_id: str) -> Record:
+    return _line("status", session_id, status=None, permissionMode=mode)
+
+
+def compacted(session_id: str) -> Record:
+    return _line("status", session_id, status=None, compact_result="success")
+
+
 def compact_boundary(event: ContextCompacted, session_id: str) -> Record:
     """Before this line stands what the model no longer reads word by word."""
     counted = {"pre_tokens": event.tokens_before, "post_tokens": event.tokens_after}
