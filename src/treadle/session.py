@@ -24,10 +24,7 @@ CallId: TypeAlias = str
 TaskId: TypeAlias = str
 Mode: TypeAlias = Literal["suggest", "auto-edit", "full-auto", "plan", "yolo"]
 MODE_ALIASES: dict[str, Mode] = {
-    "default": "suggest",
-    "acceptedits": "auto-edit",
-    "bypasspermissions": "yolo",
-    "dontask": "suggest",
+    **{"default": "suggest", "acceptedits": "auto-edit", "bypasspermissions": "yolo", "dontask": "suggest"},
     **{"autoedit": "auto-edit", "fullauto": "full-auto", "auto": "full-auto"},
 }
 """Other agents' names for the same modes, in lower case."""
@@ -102,6 +99,7 @@ class Instructions(msgspec.Struct, frozen=True, kw_only=True):
     """Of those, and of the rules that allow something: whose are used, `user` and `project`; None is both."""
     skills: tuple[str, ...] | None = None
     """The names of the skills that are offered; None is all that are found."""
+    commands: bool = True  # whether commands of files are offered
     plugins: tuple[str, ...] = ()
     """Directories of plugins in Claude Code's form: their skills, commands and subagents are offered as PLUGIN:NAME."""
 
@@ -343,6 +341,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is for the model as it stands. An outside agent that cannot be told so refuses a leading slash."""
     images: tuple[bytes, ...] = ()
     """PNG, JPEG, GIF or WebP, for an agent whose `capabilities` have `images`; others refuse the prompt."""
+    documents: tuple[bytes, ...] = ()  # PDFs, for our own agent and a service that takes them; others refuse the prompt
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

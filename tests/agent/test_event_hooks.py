@@ -50,8 +50,8 @@ def test_a_hook_that_cannot_be_run_as_it_is_meant_is_named(entry: dict[str, Any]
 
 
 def test_settings_of_permissions_that_are_not_used_are_named() -> None:
-    read = parse({"permissions": {"denyInsteadOfPrompting": True, "deny": []}, "language": "French"}, "x", "/")
-    assert read.unused == ("language", "permissions.denyInsteadOfPrompting")
+    read = parse({"permissions": {"denyInsteadOfPrompting": True, "deny": []}, "channels": 1}, "x", "/")
+    assert read.unused == ("channels", "permissions.denyInsteadOfPrompting")
 
 
 async def test_after_a_call_a_hook_is_told_what_it_did_in_claudes_shape_and_how_long_it_took(tmp_path: Path) -> None:

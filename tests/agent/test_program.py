@@ -75,7 +75,7 @@ async def test_a_program_is_asked_once_how_a_turn_ended_and_may_want_more(tmp_pa
         return " " if text == "blank" else "more"
 
     hooks = ProgramHooks([OwnProgram(stop=stop)], shell(tmp_path))
-    assert (await hooks.stopping("a", ""), await hooks.stopping("blank", "")) == ("more", None)
+    assert (await hooks.stopping("a", str), await hooks.stopping("blank", str)) == ("more", None)
     await hooks.turn_end("completed", "a")
     await hooks.turn_end("failed", "b")
     assert ends == [("completed", "a"), ("completed", "blank"), ("failed", "b")]
@@ -113,6 +113,6 @@ async def test_a_subagent_stops_as_a_subagent_and_may_be_told_to_go_on(tmp_path:
         return HookVerdict(context="look again")
 
     hooks = ProgramHooks([OwnProgram(event=event)], shell(tmp_path), ("agent_1", "Explore"))
-    assert await hooks.stopping("done", "/t") == "look again"
+    assert await hooks.stopping("done", lambda: "/t") == "look again"
     [(name, given)] = told
     assert name == "SubagentStop" and (given["agent_id"], given["agent_type"]) == ("agent_1", "Explore")

@@ -49,7 +49,9 @@ async def test_a_hook_in_claudes_form_is_told_the_session_the_mode_and_where_the
     await hooks(transcript, ("SessionStart", "cat > heard.json")).started("startup", "m")
     found = heard(transcript)
     assert (found["hook_event_name"], found["source"]) == ("SessionStart", "startup")
-    assert (found["session_id"], found["permission_mode"]) == (transcript.header.id, "plan")
+    assert found["session_id"] == transcript.header.id and "permission_mode" not in found, "as in Claude Code"
+    await hooks(transcript, ("UserPromptSubmit", "cat > heard.json")).prompted("go")
+    assert heard(transcript)["permission_mode"] == "plan"
     assert Path(found["transcript_path"]).is_relative_to(transcript.directory)
     assert Path(found["transcript_path"]).is_file()
 

@@ -2,6 +2,7 @@
 and what it is told of faults."""
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -54,15 +55,40 @@ async def test_an_image_in_a_prompt_reaches_the_model(host: Host) -> None:
     assert encoded(png()) in said(host) and "what is it?" in said(host)
 
 
-async def test_a_document_is_refused_with_the_way_to_read_it_and_the_session_goes_on(host: Host) -> None:
+PDF = b"%PDF-1.4\n1 0 obj << /Type /Page >> endobj\n%%EOF\n"
+
+
+def document(data: bytes = PDF, kind: str = "application/pdf") -> dict[str, Any]:
+    return {"type": "document", "source": {"type": "base64", "media_type": kind, "data": encoded(data)}}
+
+
+async def test_a_document_reaches_a_service_that_takes_them_and_stays_in_the_conversation(host: Host) -> None:
     async def then(client: Any, messages: list[Any]) -> None:
-        document = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "aGk="}}
-        refused = (await ask(client, one([document])))[-1]
-        assert refused.is_error and "name its path in the text" in refused.errors[0]
+        assert (await ask(client, one([{"type": "text", "text": "what is it?"}, document()])))[-1].result
+        await ask(client, "and now?")
+
+    await host.play(DONE, then=then, env={"TREADLE_MODEL": "anthropic:claude-opus-5-5", "ANTHROPIC_API_KEY": "k"})
+    for number in (1, 2):
+        blocks = [block for message in host.sent(number)["messages"] for block in message["content"]]
+        assert document() in [{key: block[key] for key in ("type", "source") if key in block} for block in blocks]
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        (document(), "is a PDF, which the service of this model does not take"),
+        (document(kind="application/msword"), "save it as a file and name its path"),
+    ],
+)
+async def test_a_document_that_cannot_be_shown_is_refused_and_the_session_goes_on(
+    host: Host, block: dict[str, Any], why: str
+) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        refused = (await ask(client, one([block])))[-1]
+        assert refused.is_error and why in str(refused.errors)
         assert (await ask(client, "go on"))[-1].result == "It is done."
 
     await host.play(DONE, then=then)
-    assert len(host.server.asked) == 2
 
 
 async def test_characters_beyond_ascii_come_through_both_ways(host: Host) -> None:
@@ -325,10 +351,75 @@ async def test_a_result_of_two_megabytes_does_not_break_the_line(host: Host) -> 
     assert messages[-1].result == "It is done." and 0 < len(results(messages)[0]) < 200_000
 
 
+# What a host is told beside the conversation
+
+HELP = calling("Agent", subagent_type="helper", prompt="look for it", description="look") + DONE
+HELPER = {"helper": sdk.AgentDefinition(description="helps", prompt="You help.")}
+
+
+async def test_the_words_of_a_subagent_are_forwarded_if_the_host_wants_them(host: Host) -> None:
+    for wanted in (False, True):
+        messages = await host.play(HELP, "go", agents=HELPER, forward_subagent_text=wanted, allowed_tools=["Agent"])
+        inner = [one for one in messages if isinstance(one, sdk.AssistantMessage) and one.parent_tool_use_id]
+        words = [block.text for one in inner for block in one.content if isinstance(block, sdk.TextBlock)]
+        assert words == (["It is done."] if wanted else [])
+
+
+async def test_what_hooks_of_settings_begin_and_end_is_told_if_the_host_wants_it(host: Host) -> None:
+    entry = {"type": "command", "command": "echo not so >&2; exit 2"}
+    settings = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [entry]}]}})
+    messages = await host.play(calling("Bash", command="ls") + DONE, settings=settings, include_hook_events=True)
+    began, ended = [one.data for one in messages if getattr(one, "subtype", "").startswith("hook_")]
+    assert (began["subtype"], began["hook_name"], began["hook_event"]) == (
+        "hook_started",
+        "PreToolUse:Bash",
+        "PreToolUse",
+    )
+    assert (ended["subtype"], ended["hook_id"], ended["exit_code"]) == ("hook_response", began["hook_id"], 2)
+    assert ended["outcome"] == "error" and ended["stderr"] == "not so\n"
+
+
+async def test_a_store_of_the_host_gets_every_line_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(host.work.parent / "claude"))
+    store = sdk.InMemorySessionStore()
+    messages = await host.play(calling("Bash", command="ls") + DONE, "one", "two", session_store=store)
+    key: Any = {"project_key": sdk.project_key_for_directory(str(host.work)), "session_id": messages[-1].session_id}
+    lines = await store.load(key)
+    assert lines is not None
+    assert [line["type"] for line in lines] == [
+        "user",
+        "assistant",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert len({line["uuid"] for line in lines}) == len(lines)
+
+
+async def test_a_subagents_conversation_is_beside_that_of_the_session_and_stays(host: Host) -> None:
+    told: list[Any] = []
+
+    async def hook(given: Any, tool_use_id: str | None, context: Any) -> Any:
+        told.append(given)
+        return {}
+
+    hooks: Any = {event: [sdk.HookMatcher(hooks=[hook])] for event in ("SubagentStop", "Stop")}
+    await host.play(HELP, "go", agents=HELPER, hooks=hooks, allowed_tools=["Agent"])
+    inner, outer = told
+    assert inner["session_id"] == outer["session_id"] and inner["transcript_path"] == outer["transcript_path"]
+    assert inner["prompt_id"] == outer["prompt_id"]
+    lines = [json.loads(line) for line in Path(inner["agent_transcript_path"]).read_text().splitlines()]
+    assert lines[0]["message"]["content"] == "look for it" and lines[-1]["type"] == "assistant"
+
+
 # Servers that come later
 
 
 async def test_servers_are_added_and_removed_while_the_session_runs(host: Host) -> None:
+    Path(os.environ["TREADLE_HOME"]).mkdir(parents=True, exist_ok=True)
+    Path(os.environ["TREADLE_HOME"], "config.toml").write_text("[timeouts]\nmcp_start = 60.0\n")
     log = str(host.work.parent / "notes.log")
     notes = {"notes": {"type": "stdio", "command": sys.executable, "args": [NOTES, log]}}
     told: list[Any] = []

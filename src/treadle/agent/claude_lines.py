@@ -25,9 +25,9 @@ from treadle.wire.oneshot.names import THEIRS
 from treadle.wire.oneshot.records import SPOKEN
 
 
-def write_claude_history(transcript: Transcript, entrypoint: str) -> str:
-    """Write the whole history as it is now; returns where."""
-    path = claude_path(transcript, entrypoint)
+def write_claude_history(transcript: Transcript, entrypoint: str, path: str = "") -> str:
+    """Write the whole history as it is now, there or at its usual place; returns where."""
+    path = path or claude_path(transcript, entrypoint)
     private_dir(os.path.dirname(path))
     write_atomic(path, b"".join(map(json_line, lines(transcript, entrypoint or "treadle"))), sync=False)
     return path

@@ -87,6 +87,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """The system prompt that was given, or is for small models; None: our usual one."""
         return self.spec.instructions.system or self.settings.system_prompt or small_persona(provider)
 
+    def window(self, provider: Provider) -> int | None:
+        """How many tokens a conversation may have: what the model takes, or less if that was asked for."""
+        known = [size for size in (provider.context_window, self.spec.extra.get("context_tokens")) if size is not None]
+        return min(known, default=None)
+
     @property
     def checks_edits(self) -> bool:
         """Whether fast checkers look at edits: as the settings say, else in the chat."""

@@ -6,10 +6,12 @@ so a hook that cannot be asked where it could forbid blocks. The hooks here are 
 runs; a door adds those of its host.
 """
 
+from __future__ import annotations
+
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -22,10 +24,15 @@ from treadle.wire.oneshot.arguments import to_ours, to_theirs
 from treadle.wire.oneshot.names import THEIRS, USED
 from treadle.wire.oneshot.permissions import suggested_rules as suggested
 
-_SUBJECTS = ("agent_type", "trigger", "notification_type", "command_name", "to_model", "error")
+if TYPE_CHECKING:
+    from treadle.agent.hook_runs import HookStep
+
+_SUBJECTS = ("agent_type", "trigger", "notification_type", "command_name", "to_model", "error", "load_reason")
 """What the matcher of an event without a tool is compared with."""
 Judge = Callable[[str, str, str], Awaitable[str]]
 """Asks a model: given the instructions, the question and the model's name (empty: the session's), gives its answer."""
+_WITHOUT_MODE = ("PreCompact", "PostCompact", "PreModelSwitch", "PostModelSwitch", "SessionStart", "SubagentStart")
+"""Events that are not told the mode of permissions, as in Claude Code."""
 Described = Callable[[], dict[str, Any]]
 """What every hook is told: session_id, transcript_path, permission_mode."""
 
@@ -68,6 +75,8 @@ class EventHooks:
         self._going_on = False
         """Whether the turn goes on because a Stop hook wanted it."""
         self.stop_turn: Callable[[str], Awaitable[None]] | None = None
+        self.watch: Callable[[HookStep], None] | None = None
+        """Told when a command of a hook begins and ends."""
 
     def program(self) -> OwnProgram:
         return OwnProgram(pre_tool=self._pre_tool, post_tool=self._post_tool, stop=self._stop, event=self._event)
@@ -169,6 +178,8 @@ class EventHooks:
 
     async def _event(self, event: str, payload: dict[str, Any]) -> HookVerdict | None:
         """What hooks say to an event that is no tool call: a reason against it, or text for the model."""
+        if not self.hears(event):
+            return None
         subject = str(next((payload[name] for name in _SUBJECTS if payload.get(name)), ""))
         if event == "SubagentStop":
             more = await self._stopping(event, subject, payload, str(payload.get("last_assistant_message", "")))
@@ -237,6 +248,8 @@ class EventHooks:
         known = self.described()
         if event not in ("Stop", "SubagentStop"):
             known = {name: value for name, value in known.items() if name not in ("background_tasks", "session_crons")}
+        if event in _WITHOUT_MODE:
+            known.pop("permission_mode", None)
         given = {**known, "cwd": self._cwd, "hook_event_name": event, **payload}
         wanted = [self._run(hook, given) for hook in self._matching(event, subject, use)]
         answers = await asyncio.gather(*wanted, *self.further(event, subject, given))
@@ -261,7 +274,7 @@ class EventHooks:
     async def _run(self, hook: CommandHook, given: dict[str, Any]) -> dict[str, Any]:
         from treadle.agent.hook_runs import run
 
-        running = run(hook, given, self._cwd, self._warn, self._env, self.judge)
+        running = run(hook, given, self._cwd, self._warn, self._env, self.judge, self.watch)
         if not hook.background:
             return await running
         task = asyncio.create_task(self._run_aside(hook, running))

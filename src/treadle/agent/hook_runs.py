@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -22,6 +23,19 @@ Answer with one JSON object and nothing else: {"ok": true, "reason": "..."} to l
 {"ok": false, "reason": "..."} to block it."""
 
 
+class HookStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A command of a hook begins, or has ended."""
+
+    id: str
+    event: str
+    name: str
+    """The event, and what it is about: PreToolUse:Bash."""
+    done: bool = False
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int | None = None
+
+
 async def run(
     hook: CommandHook,
     payload: dict[str, Any],
@@ -29,6 +43,7 @@ async def run(
     warn: Warn,
     env: Mapping[str, str],
     judge: ModelCall | None = None,
+    watch: Callable[[HookStep], None] | None = None,
 ) -> dict[str, Any]:
     """The hook's answer. Raises Unsupported when it could not run, took too long, or failed and is strict."""
     if hook.prompt:
@@ -37,12 +52,20 @@ async def run(
     from treadle.io.process.consulted import consult
 
     given = {**env, "CLAUDE_PROJECT_DIR": cwd}
+    step = HookStep(id=str(uuid4()), event=hook.event, name=_named(hook.event, payload))
+    if watch is not None:
+        watch(step)
     try:
         child = await start(_argv(hook, given), env=given, cwd=cwd, stdin="pipe", stdout="pipe")
         async with child:
             ran = await consult(child, msgspec.json.encode(payload), hook.timeout)
     except TreadleError as error:
+        if watch is not None:
+            watch(msgspec.structs.replace(step, done=True, stderr=str(error)))
         raise Unsupported(f"the {hook.event} hook {hook.label} could not run: {error}") from error
+    if watch is not None:
+        how = {"stdout": ran.stdout, "stderr": ran.stderr, "exit_code": ran.exit_code}
+        watch(msgspec.structs.replace(step, done=True, **how))
     if ran.exit_code is None:
         raise Unsupported(f"the {hook.event} hook {hook.label} took more than {hook.timeout:g} s")
     if ran.exit_code == BLOCK:
@@ -54,6 +77,12 @@ async def run(
         warn(failed)
         return {}
     return _answer(hook, ran.stdout)
+
+
+def _named(event: str, payload: dict[str, Any]) -> str:
+    subjects = ("tool_name", "source", "trigger", "agent_type", "reason")
+    about = next((payload[name] for name in subjects if payload.get(name)), "")
+    return f"{event}:{about}" if about else event
 
 
 def _argv(hook: CommandHook, env: Mapping[str, str]) -> list[str]:

@@ -1,13 +1,16 @@
 """What the host of a native session may say, or ask, after the session was opened."""
 
+from __future__ import annotations
+
 import os
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Any
-from uuid import NAMESPACE_OID, uuid5
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 import msgspec
 
+from treadle.agent import project
 from treadle.agent.configuration import Configuration
 from treadle.agent.context import Context, estimate
 from treadle.agent.mcp import ServersChanged
@@ -23,6 +26,10 @@ from treadle.errors import Denied
 from treadle.events import FINISHED, CommandRun, Event, Usage, Warned
 from treadle.session import Access, Change, Instructions, OwnTool, SessionSpec, Subagent
 from treadle.sessions.session import BaseSession
+from treadle.settings import trust
+
+if TYPE_CHECKING:
+    from treadle.agent.hook_runs import HookStep
 
 
 class HostedSession(BaseSession):
@@ -40,8 +47,12 @@ class HostedSession(BaseSession):
     model: str | None
     _owned: list[Provider]
     _hooks: SessionHooks
+    _sources: list[tuple[str, str]] = []
+    """The instructions that the model reads, until hooks were told of them."""
     _withheld: list[str]
     """Variables of the caller that commands do not see, until a warning names them."""
+    _prompt_id = ""
+    """What hooks are told of the last prompt, where the host has said when one begins."""
 
     @abstractmethod
     def read_project(self) -> None: ...
@@ -111,6 +122,12 @@ class HostedSession(BaseSession):
     def earlier_usage(self) -> list[Usage]:
         return self.transcript.spent()
 
+    def begin_prompt(self) -> None:
+        self._prompt_id = str(uuid4())
+
+    def watch_hooks(self, watch: Callable[[HookStep], None]) -> None:
+        self._hooks.watch(watch)
+
     def hook_facts(self) -> dict[str, Any]:
         return self._hooks.described
 
@@ -137,7 +154,7 @@ class HostedSession(BaseSession):
         if self.weak is self.provider:
             self.weak = provider
         self.provider = provider
-        self.context.resize(provider.context_window)
+        self.context.resize(self.configuration.window(provider))
         self._owned.append(provider)  # the old one may still serve a background task: all are closed at the end
         self.model = model
         self.transcript.append(Switched(model=model))
@@ -154,6 +171,17 @@ class HostedSession(BaseSession):
         verdict = await self._hooks.event("UserPromptExpansion", {**payload, "prompt": f"/{name} {args}".rstrip()})
         if verdict.decision == "deny":
             raise Denied(f"a hook is against /{name}: {verdict.reason}")
+
+    async def tell_sources(self) -> None:
+        """Tell hooks, once, which instructions of the project and the person the model reads."""
+        sources, self._sources = self._sources, []
+        *_, top = trust.up_to_top(self.spec.cwd)
+        for path, _ in sources:
+            own = not path.startswith(f"{top}{os.sep}")
+            kind = "User" if own else "Local" if path.endswith(".local.md") else "Project"
+            reason = "session_start" if os.path.basename(path).lower() in project.KNOWLEDGE else "include"
+            payload = {"file_path": path, "memory_type": kind, "load_reason": reason}
+            await self._hooks.event("InstructionsLoaded", payload)
 
     async def tell_failure(self, text: str) -> None:
         await self._hooks.event("StopFailure", {"error": "unknown", "last_assistant_message": text})
@@ -191,7 +219,9 @@ class HostedSession(BaseSession):
             for task in running
         ]
         payload["session_crons"] = []
-        if self._current is not None:
+        if self._prompt_id:
+            payload["prompt_id"] = self._prompt_id
+        elif self._current is not None:
             payload["prompt_id"] = str(uuid5(NAMESPACE_OID, f"{self.id}/{self._current.id}"))
         return payload
 

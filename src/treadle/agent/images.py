@@ -5,6 +5,7 @@ A message names its images; their bytes are files of the session, so that neithe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,12 @@ NOT_SHOWN = "[an image that cannot be shown to you]"
 ABOUT_IMAGES = r"(?i)\bimages?\b|image_url|\bvision\b|multi.?modal|mmproj"
 """Words of a service that does not accept an image."""
 
-SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+PDF = "application/pdf"
+LARGEST_PDF = 15_000_000
+"""The largest document in bytes: services take about 30 MB of request."""
+PAGE_TOKENS = 2_000
+"""What services count for a page, at most about."""
+SUFFIXES = {PDF: "pdf", "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
 
 def show(data: bytes, what: str, context: ToolContext) -> str:
@@ -38,6 +44,23 @@ def show(data: bytes, what: str, context: ToolContext) -> str:
     name = context.keep_image(data, SUFFIXES[kind])
     context.images.append(Image(name=name, media_type=kind, size=len(data), width=width, height=height))
     return f"[{what}: an image of {width} x {height} pixels, {kind}, {len(data):,} bytes]"
+
+
+def show_document(data: bytes, what: str, context: ToolContext) -> str:
+    """The same with a PDF, for a service that takes them."""
+    if context.keep_image is None or not context.documents:
+        raise ToolError(
+            f"{what} is a PDF, which the service of this model does not take",
+            hint="save it as a file and name its path in the text: the agent has tools to read files",
+        )
+    if not data.startswith(b"%PDF-"):
+        raise ToolError(f"{what} is not a PDF")
+    if len(data) > LARGEST_PDF:
+        raise ToolError(f"{what} is a PDF of more than {LARGEST_PDF:,} bytes, which is too large to be shown")
+    pages = max(1, len(re.findall(rb"/Type\s*/Page(?!s)", data)))
+    name = context.keep_image(data, SUFFIXES[PDF])
+    context.images.append(Image(name=name, media_type=PDF, size=len(data), width=0, height=0, pages=pages))
+    return f"[{what}: a PDF of {len(data):,} bytes]"
 
 
 def shown_in_words(images: Iterable[bytes], context: ToolContext) -> Iterator[str]:
@@ -131,6 +154,8 @@ def images_of(message: ChatMessage) -> tuple[Image, ...]:
 
 def tokens(image: Image) -> int:
     """By the services' rule: one token for 750 pixels, and about 1,600 for a large image, which they shrink."""
+    if image.media_type == PDF:
+        return PAGE_TOKENS * image.pages
     return min(1_600, image.width * image.height // 750 + 1)
 
 

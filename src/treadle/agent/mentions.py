@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from treadle.agent.images import show
+from treadle.agent.images import show, show_document
 from treadle.agent.mentioned import mentioned
 from treadle.agent.messages import UserMessage
 from treadle.agent.tools.base import ToolContext
@@ -18,6 +18,7 @@ MOST = 20
 async def with_all(prompt: Prompt, context: ToolContext, judge: Callable[[Access], Decision] | None) -> UserMessage:
     """The prompt with its images, and with the files it mentions if a judge of what may be read is given."""
     shown = [show(data, f"image {number}", context) for number, data in enumerate(prompt.images, 1)]
+    shown += [show_document(data, f"document {number}", context) for number, data in enumerate(prompt.documents, 1)]
     text = "\n".join([prompt.text, *shown])
     if judge is not None:
         text = await with_files(text, context, judge)

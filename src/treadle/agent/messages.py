@@ -25,13 +25,14 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that is shown with a message. Its bytes are a file of the session."""
+    """An image or a document that is shown with a message. Its bytes are a file of the session."""
 
     name: str
     media_type: str
     size: int
     width: int
     height: int
+    pages: int = 0
 
 
 class UserMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="role", tag="user"):

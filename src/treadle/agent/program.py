@@ -116,14 +116,15 @@ class ProgramHooks:
             found = msgspec.structs.replace(verdict if verdict.decision else found, context=context)
         return found
 
-    async def stopping(self, text: str, transcript: str) -> str | None:
-        """Called when the agent is done: what it should continue with, if anything."""
+    async def stopping(self, text: str, transcript: Callable[[], str]) -> str | None:
+        """Called when the agent is done: what it should continue with, if anything. `transcript`: writes and names the
+        conversation of a subagent."""
         agent, kind = self._agent
         found = []
         for program in self._programs:
             answer: str | None = None
             if agent and program.event is not None:
-                payload = {"agent_id": agent, "agent_type": kind, "agent_transcript_path": transcript}
+                payload = {"agent_id": agent, "agent_type": kind, "agent_transcript_path": transcript()}
                 verdict = await program.event("SubagentStop", {**payload, "last_assistant_message": text})
                 answer = verdict.context if verdict is not None else None
             elif not agent and program.stop is not None:

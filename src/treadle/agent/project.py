@@ -74,7 +74,12 @@ def has_words(cwd: str) -> bool:
 
 def knowledge(cwd: str, instructions: Instructions = ALL) -> str:
     """The user's own AGENTS.md, then those of the project from its top down to here, each under its path."""
-    parts: list[str] = []
+    return "\n\n".join(f"# {path}\n\n{text}" for path, text in knowledge_parts(cwd, instructions))
+
+
+def knowledge_parts(cwd: str, instructions: Instructions = ALL) -> list[tuple[str, str]]:
+    """The same as (path, text), as far as there is room."""
+    parts: list[tuple[str, str]] = []
     seen: set[str] = set()
     room = KNOWLEDGE_CAP
     for path, text in knowledge_files(cwd, instructions):
@@ -83,10 +88,10 @@ def knowledge(cwd: str, instructions: Instructions = ALL) -> str:
         seen.add(text.strip())
         text = _cut(text, min(room, FILE_CAP))
         room -= len(text)
-        parts.append(f"# {path}\n\n{text.strip()}")
+        parts.append((path, text.strip()))
         if room <= 0:
             break
-    return "\n\n".join(parts)
+    return parts
 
 
 def skills(cwd: str, instructions: Instructions = ALL) -> list[Skill]:
@@ -124,6 +129,8 @@ def load_skill(skill: Skill) -> str:
 def commands(cwd: str, instructions: Instructions = ALL) -> dict[str, ProjectCommand]:
     """Slash commands from markdown files; `commands/git/pr.md` is `/git:pr`. The nearest one wins."""
     found: dict[str, ProjectCommand] = {}
+    if not instructions.commands:
+        return found
     for prefix, top, folder in _folders(cwd, "commands", instructions):
         for path in _markdown_below(folder):
             text = read_text(path, top)

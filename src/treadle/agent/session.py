@@ -56,6 +56,8 @@ CAPABILITIES: Mapping[str, Any] = dict.fromkeys((*ABILITIES, "guards"), "native"
 
 
 class NativeSession(HostedSession):
+    takes_documents = True
+
     def __init__(
         self,
         configuration: Configuration,
@@ -109,7 +111,7 @@ class NativeSession(HostedSession):
         self._hooks = SessionHooks(
             spec.program,
             settings.hooks if spec.instructions.project else HookSettings(),
-            lambda: self.transcript,
+            lambda: (parent or self).transcript,
             lambda: self.mode,
             cwd=spec.cwd,
             agent=(task, kind) if task is not None else ("", ""),
@@ -163,7 +165,7 @@ class NativeSession(HostedSession):
         )
 
     def _new_context(self) -> Context:
-        wanted, window = self.configuration.settings.context, self.provider.context_window
+        wanted, window = self.configuration.settings.context, self.configuration.window(self.provider)
         return Context(
             self.transcript, self.note, window=window, protect=wanted.protect_tokens, compact_at=wanted.compact_at
         )
@@ -190,11 +192,13 @@ class NativeSession(HostedSession):
         if owner is not None and project.has_words(self.spec.cwd):
             self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {owner}", code="settings"))
         seen = for_prompt(self.configuration, self.provider, self.permissions.guard.hides)
-        self._knowledge = "\n\n".join(filter(None, (seen, project.knowledge(self.spec.cwd, instructions))))
+        self._sources = project.knowledge_parts(self.spec.cwd, instructions)
+        words = "\n\n".join(f"# {path}\n\n{text}" for path, text in self._sources)
+        self._knowledge = "\n\n".join(filter(None, (seen, words)))
         self._skills = project.skills(self.spec.cwd, instructions) if "skill" in self.tools else []
         broken: list[str] = []
         self._agents = project.agents(self.spec.cwd, instructions, broken) if "task" in self.tools else []
-        wanted = self.configuration.settings.output_style
+        wanted = self.spec.extra.get("output_style") or self.configuration.settings.output_style
         style = project.output_style(wanted, self.spec.cwd, instructions) if instructions.project else ""
         if style is None:
             broken.append(f"there is no output style {wanted!r}: the usual one is used")
@@ -219,6 +223,7 @@ class NativeSession(HostedSession):
             budget = TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
             self.confining.begin_turn()
             await self.toolbox.connected()
+            await self.tell_sources()
             refused, before = await self._hooks.prompted(turn.prompt.text)
             if refused is not None:
                 outcome, turn.text = "completed", f"a hook blocked the prompt: {refused}"
@@ -227,8 +232,8 @@ class NativeSession(HostedSession):
                 self._unheard.append(before)
             ended = await self._work(turn, await self._prompt(turn), budget)
             for _ in range(GOES_ON):
-                done, where = ended.outcome == "completed", self.transcript.directory
-                if (more := await self._hooks.stopping(ended.text, where) if done else None) is None:
+                done, own = ended.outcome == "completed", partial(self._hooks.written, self.transcript)
+                if (more := await self._hooks.stopping(ended.text, own) if done else None) is None:
                     break
                 ended = await self._work(turn, UserMessage(text=more), budget)
             outcome = ended.outcome
@@ -255,7 +260,7 @@ class NativeSession(HostedSession):
         """What was asked, with its images, and the mentioned files that the model could read itself."""
         given = turn.prompt
         mentions = "@" in given.text and self._parent is None and not given.verbatim and "read_file" in self.tools
-        if not mentions and not given.images:
+        if not mentions and not given.images and not given.documents:
             return UserMessage(text=given.text)
         from treadle.agent.mentions import with_all
 
@@ -324,6 +329,8 @@ class NativeSession(HostedSession):
 
     def system(self) -> str:
         more = self.spec.instructions.append or self.configuration.settings.append_system_prompt or ""
+        if language := self.spec.extra.get("language") or self.configuration.settings.language:
+            more = f"{more}\n\nAlways answer in {language}, whatever language the files are in.".strip()
         return prompts.build(
             cwd=self.spec.cwd,
             mode=self.mode,
@@ -367,6 +374,7 @@ class NativeSession(HostedSession):
             leave=self.confining.leave,
             reaching=self.permissions.reaching(call),
             keep_image=self.transcript.keep_image if self.provider.sees else None,
+            documents=getattr(self.provider, "documents", False),
             refused=self.permissions.refused,
         )
 

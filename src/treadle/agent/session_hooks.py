@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from treadle.wire.oneshot.records import mode_name
 
 if TYPE_CHECKING:
     from treadle.agent.diagnostics import Diagnostics
+    from treadle.agent.hook_runs import HookStep
 
 
 class SessionHooks(ProgramHooks):
@@ -73,6 +75,17 @@ class SessionHooks(ProgramHooks):
         from treadle.agent.claude_lines import write_claude_history  # imported here because only hooks and SDKs ask
 
         return write_claude_history(self._transcript(), self._entrypoint)
+
+    def watch(self, watch: Callable[[HookStep], None]) -> None:
+        self._own.watch = watch
+
+    def written(self, own: Transcript) -> str:
+        """Where the conversation of this subagent is, beside that of the session which started it."""
+        from treadle.agent.claude_lines import claude_path, write_claude_history
+
+        folder = claude_path(self._transcript(), self._entrypoint).removesuffix(".jsonl")
+        path = os.path.join(folder, "subagents", f"agent-{self._agent[0]}.jsonl")
+        return write_claude_history(own, self._entrypoint, path)
 
     async def started(self, source: str, model: str = "") -> str:
         return await self._own.started(source, model)

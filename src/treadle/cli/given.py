@@ -91,6 +91,16 @@ def _object(text: str, option: str) -> dict[str, Any]:
     return table
 
 
+def tokens(text: str, option: str) -> int:
+    """A number of tokens: 200000, 200k, 1M."""
+    number, factor = text.strip().lower(), 1
+    if number[-1:] in ("k", "m"):
+        number, factor = number[:-1], 1_000 if number.endswith("k") else 1_000_000
+    if not number.isascii() or not number.isdigit() or not int(number):
+        raise ConfigError(f"{option} {text} is no number of tokens", hint="such as 200000, 200k or 1M")
+    return int(number) * factor
+
+
 def text_or_file(text: str | None, path: str | None) -> str | None:
     if text is not None and path is not None:
         raise ConfigError("a system prompt and a file of one were given", hint="leave one of them out")

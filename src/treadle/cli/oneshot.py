@@ -44,9 +44,12 @@ Interrupt: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
 NOT_USED = {
     **dict.fromkeys(["fallback-model", "betas", "thinking-display"], False),
     **dict.fromkeys(["task-budget", "debug-file"], False),
-    **dict.fromkeys(["include-hook-events", "session-mirror", "debug", "debug-to-stderr"], True),
+    **dict.fromkeys(["debug", "debug-to-stderr", "exclude-dynamic-system-prompt-sections"], True),
 }
 """Options of Claude Code that programs driving it may give; the value says whether it is a flag."""
+
+
+UNSEEN: dict[str, Any] = {"hidden": True, "expose_value": False}
 
 
 def accepted_and_not_used(command: Any) -> Any:
@@ -57,6 +60,16 @@ def accepted_and_not_used(command: Any) -> Any:
     for name, flag in NOT_USED.items():
         command = click.option(f"--{name}", is_flag=flag, hidden=True, expose_value=False, callback=say)(command)
     return command
+
+
+def _suggests(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None and value.lower() not in ("false", "0", "no", "off"):
+        _note("--prompt-suggestions is not used here")
+
+
+def _snapshot(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value == "on":
+        _note("--system-prompt-snapshot is not used here: the prompt is made anew when a session is resumed")
 
 
 @click.command("treadle -p", epilog="Formats, fields and exit codes: treadle docs one-shot")
@@ -90,6 +103,12 @@ def accepted_and_not_used(command: Any) -> Any:
     help="The total_cost_usd when no price is known, in place of null.",
 )
 @click.option("--replay-user-messages", "replay", is_flag=True, hidden=True, help="Write each prompt back.")
+@click.option("--include-hook-events", "hook_events", is_flag=True, help="stream-json: also what hooks begin and end.")
+@click.option("--forward-subagent-text", "forward", is_flag=True, help="stream-json: also the words of subagents.")
+@click.option("--session-mirror", "mirror", is_flag=True, hidden=True, help="Write the kept conversation, too.")
+@click.option("--permission-prompts", "asks", type=click.Choice(["host", "none"]), default="host", hidden=True)
+@click.option("--prompt-suggestions", is_flag=False, flag_value="true", callback=_suggests, **UNSEEN)
+@click.option("--system-prompt-snapshot", type=click.Choice(["on", "off"]), callback=_snapshot, **UNSEEN)
 @click.option("--allow-dangerously-skip-permissions", is_flag=True, hidden=True, expose_value=False)
 @click.option("--permission-prompt-tool", hidden=True, help="Who permits: stdio, or mcp__SERVER__TOOL.")
 @accepted_and_not_used
@@ -104,6 +123,8 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     Exit code: 0 done or interrupted, 1 failed.
     """
     values.pop("flag")
+    if values.pop("asks") == "none":
+        values["permission_prompt_tool"] = None
     options = take(values)
     talk = values["input_format"] == "stream-json"
     if talk and prompt is not None:
@@ -127,6 +148,9 @@ class RunFlags(msgspec.Struct, frozen=True, kw_only=True):
     permission_prompt_tool: str | None
     unknown_cost: float | None
     replay: bool
+    hook_events: bool
+    forward: bool
+    mirror: bool
 
 
 class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +196,10 @@ async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
         if run.permitting:
             permissions = asyncio.create_task(_put_to_tool(session, run.permitting, run.hosted))
         runner = _runner(run, session, stream, wire)
+        if flags.hook_events and flags.output_format == "stream-json":
+            from treadle.doors.oneshot.hook_lines import write_hook_lines
+
+            write_hook_lines(session, run.hooks, runner)
         work, interrupt = _work(run, session, runner, stream, early)
         broken = BROKEN_PIPE if flags.strict_exit else 1
         return await _until_done(_reported(work, runner, flags.last_message), interrupt, stream, broken)
@@ -236,7 +264,13 @@ def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connecti
 
         deltas = run.text is not None
         extra = Verbose(
-            session, cwd=spec.cwd, mode=spec.mode, lines=flags.verbose, partial=flags.partial, deltas=deltas
+            session,
+            cwd=spec.cwd,
+            mode=spec.mode,
+            lines=flags.verbose,
+            partial=flags.partial,
+            deltas=deltas,
+            subagents=flags.forward,
         )
     return OneShot(
         session,
@@ -247,15 +281,19 @@ def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connecti
         check=run.check,
         unknown_cost=flags.unknown_cost,
         wire=wire,
-        hosting=_hosting(session) if run.text is None else None,
+        hosting=_hosting(session, flags.mirror) if run.text is None else None,
     )
 
 
-def _hosting(session: Session) -> Hosting:
+def _hosting(session: Session, mirror: bool) -> Hosting:
     from treadle.doors.oneshot.adaptable import Adaptable
     from treadle.doors.oneshot.hosting import Hosting
+    from treadle.doors.oneshot.mirror import Mirror
 
-    return Hosting(session.earlier_usage() if isinstance(session, Adaptable) else ())
+    hosting = Hosting(session.earlier_usage() if isinstance(session, Adaptable) else ())
+    if mirror:
+        hosting.before_result = Mirror(session).news
+    return hosting
 
 
 def _work(

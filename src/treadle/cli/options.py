@@ -86,12 +86,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     plugin_dir: tuple[str, ...] = ()
     system_prompt_file: str | None = None
     append_system_prompt_file: str | None = None
+    disable_slash_commands: bool = False
+    autocompact: str | None = None
+    restricted: bool = False
+    safe_mode: bool = False
 
     def loaded(self) -> LoadedSettings:
         from treadle.settings import config
 
         trusted = True if self.trust else None
-        return config.load(here(), trusted=trusted, sources=given.sources(self.setting_sources))
+        return config.load(here(), trusted=trusted, sources=self._sources())
 
     def settings(self) -> Settings:
         return self.loaded().settings
@@ -131,19 +135,28 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         theirs = self.theirs()
         if theirs.hooks and not hooks:
             raise ConfigError("the hooks of --settings are run with -p only", hint="`treadle docs hooks-and-mcp`")
-        extra = {} if self.small is None else {"small": "on" if self.small else "off"}
+        extra: dict[str, Any] = {} if self.small is None else {"small": "on" if self.small else "off"}
+        if self.autocompact not in (None, "auto"):
+            extra["context_tokens"] = given.tokens(str(self.autocompact), "--autocompact")
+        styled = {"output_style": theirs.output_style, "language": theirs.language}
+        extra |= {name: value for name, value in styled.items() if value}
         return SessionSpec(
             cwd=here(),
             model=self.model or theirs.model,
             instructions=Instructions(
                 system=given.text_or_file(self.system_prompt, self.system_prompt_file),
                 append=given.text_or_file(self.append_system_prompt, self.append_system_prompt_file),
-                project=not self.bare,
-                sources=given.sources(self.setting_sources),
+                project=not self.bare and not self.safe_mode,
+                sources=self._sources(),
                 plugins=tuple(map(os.path.realpath, self.plugin_dir)),
+                skills=() if self.disable_slash_commands else None,
+                commands=not self.disable_slash_commands,
             ),
             tools=Toolset(
-                offered=self._tools(), servers=given.servers(self.mcp_config), only_servers=self.strict_mcp_config
+                offered=self._tools(),
+                denied=("bash", "web_fetch") if self.restricted and self.tools is None else (),
+                servers=given.servers(self.mcp_config),
+                only_servers=self.strict_mcp_config or self.safe_mode,
             ),
             env=theirs.env,
             inherit_env=True,
@@ -177,6 +190,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             return "yolo"
         asked = self.permission_mode or theirs
         return parse_mode(asked) if asked else self.settings().mode
+
+    def _sources(self) -> tuple[str, ...] | None:
+        return () if self.restricted else given.sources(self.setting_sources)
 
     def _thinking(self) -> Reasoning:
         if self.thinking == "disabled":
@@ -336,6 +352,10 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--setting-sources", metavar="NAMES", help="Whose rules, hooks, servers, skills, AGENTS.md: user,project."
     ),
+    click.option("--disable-slash-commands", is_flag=True, help="No skills, and no commands of files."),
+    click.option("--restricted", is_flag=True, help="No bash, no web_fetch, no settings of the project or yours."),
+    click.option("--safe-mode", is_flag=True, help="No AGENTS.md, skills, hooks and servers, yours or the project's."),
+    click.option("--autocompact", metavar="TOKENS", help="Compact as if the model had room for this: 200k, auto."),
     click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N model calls."),
     click.option("--max-budget-usd", type=Amount(), metavar="X", help="Stop at this cost."),
     click.option("--timeout", type=Amount(), metavar="S", help="Stop after S seconds."),

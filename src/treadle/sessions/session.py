@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TreadleError
+from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TreadleError, Unsupported
 from treadle.events import (
     Answered,
     AnyEvent,
@@ -174,6 +174,8 @@ class BaseSession(ABC):
     def events(self, after: int = 0, *, observer: bool = False) -> EventReader:
         return self._log.read(after, observer=observer)
 
+    takes_documents = False
+
     async def prompt(self, prompt: Prompt) -> TurnId:
         if self._closing is not None:
             raise LocalError("this session is closed", hint="open a new one, or resume it by its id")
@@ -183,6 +185,8 @@ class BaseSession(ABC):
         text = repaired(prompt.text)
         if prompt.images:
             self._require("images")
+        if prompt.documents and not self.takes_documents:
+            raise Unsupported(f"{self.info.name} takes no documents", hint="save it as a file and name its path")
         turn = Turn(prompt if text == prompt.text else msgspec.structs.replace(prompt, text=text))
         self._queue.append(turn)
         self._wake()

@@ -26,12 +26,12 @@ EVENTS = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop"),
     *("PreCompact", "PostCompact", "PermissionRequest", "Notification"),
     *("SessionStart", "SessionEnd", "UserPromptExpansion", "PreModelSwitch", "PostModelSwitch", "PostToolBatch"),
-    "StopFailure",
+    *("StopFailure", "InstructionsLoaded"),
 )
 """The events whose hooks are run."""
 NOT_CALLED = (
     *("Setup", "PermissionDenied", "TeammateIdle", "TaskCreated", "TaskCompleted", "ConfigChange", "CwdChanged"),
-    *("FileChanged", "WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult", "InstructionsLoaded"),
+    *("FileChanged", "WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult"),
     *("DirectoryAdded", "MessageDisplay"),
 )
 """Events that never come here, or that only look on. Their hooks are accepted but not called, with a warning."""
@@ -47,7 +47,7 @@ _PERMISSIONS = {
     *("allow", "ask", "deny", "defaultMode", "additionalDirectories", "disableBypassPermissionsMode"),
     "disableAutoMode",  # there is no such mode here
 }
-_KNOWN = {"permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "outputStyle", *_HARMLESS}
+_KNOWN = {"permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "outputStyle", "language", *_HARMLESS}
 
 
 class CommandHook(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +91,7 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[CommandHook, ...] = ()
     sandbox: bool = False
     output_style: str | None = None
+    language: str | None = None
     bypass: bool = True
     """False: no session may skip all permissions."""
     unused: tuple[str, ...] = ()
@@ -110,6 +111,7 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
             "permission_mode": self.mode,
             "model": self.model,
             "output_style": self.output_style,
+            "language": self.language,
             "sandbox": self.sandbox or None,
             "bypass": None if self.bypass else False,
         }
@@ -197,6 +199,7 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
         hooks=hooks,
         sandbox=sandbox.get("enabled") is True,
         output_style=_text(table.get("outputStyle")),
+        language=_text(table.get("language")),
         bypass=permissions.get("disableBypassPermissionsMode") != "disable",
         unused=tuple(unused),
         not_run=tuple(text for event, text in problems if event not in FORBIDDING),

@@ -139,12 +139,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxSettings = SandboxSettings()
     network: str | None = None
     """on, off, or a comma-separated list of the hosts that programs in the sandbox may reach."""
-    web_fetch_private: bool = False
-    """Whether web_fetch may reach this machine and the local network."""
+    web_fetch_private: bool = False  # whether web_fetch may reach this machine and the local network
     env: tuple[str, ...] = ()
     """Names (or `PREFIX_*`) of further environment variables that children may see."""
     variables: dict[str, str] = {}
     """Environment variables to set for tools, hooks and servers."""
+    language: str | None = None  # in which the agent answers
     output_style: str | None = None
     """The name of an output style: what it says is added to the system prompt."""
     bypass: bool = True

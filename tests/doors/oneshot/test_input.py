@@ -105,7 +105,7 @@ PDF = {"type": "document", "source": {"type": "base64", "media_type": "applicati
 @pytest.mark.parametrize(
     ("block", "why"),
     [
-        (PDF, "of the kind document (application/pdf) (save it as a file and name its path"),
+        (PDF, "scripted takes no documents (save it as a file and name its path"),
         ({"type": "image", "source": {"type": "url", "url": "https://x/i.png"}}, "of the kind image (url)"),
         ({"type": "tool_result", "content": "x"}, "of the kind tool_result"),
         ("loose", "a block without a type"),
@@ -128,7 +128,9 @@ async def test_a_document_that_is_text_is_read_as_text_and_no_prompt_at_all_is_a
 
 async def test_images_with_a_command_are_refused_because_no_command_takes_them(echo: Host) -> None:
     await echo.say(prompt([{"type": "text", "text": "/help me"}, IMAGE]))
-    assert (await echo.until("result"))["errors"] == ["images came with the command /help, which takes none"]
+    assert (await echo.until("result"))["errors"] == [
+        "images or documents came with the command /help, which takes none"
+    ]
 
 
 async def test_interrupted_from_outside_it_ends_the_turn_and_leaves_out_the_rest() -> None:

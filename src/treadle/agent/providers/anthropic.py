@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from treadle.agent.images import NOT_SHOWN
+from treadle.agent.images import NOT_SHOWN, PDF
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
@@ -29,6 +29,7 @@ MARK = {"type": "ephemeral"}
 
 
 class AnthropicFormat(msgspec.Struct, frozen=True, kw_only=True):
+    documents: ClassVar[bool] = True
     path: str = "/messages"
 
     def headers(self, key: str) -> dict[str, str]:
@@ -107,7 +108,7 @@ def _images(message: UserMessage | ToolResult, images: dict[str, bytes]) -> list
             blocks.append({"type": "text", "text": NOT_SHOWN})
         else:
             source = {"type": "base64", "media_type": image.media_type, "data": encoded(data)}
-            blocks.append({"type": "image", "source": source})
+            blocks.append({"type": "document" if image.media_type == PDF else "image", "source": source})
     return blocks
 
 

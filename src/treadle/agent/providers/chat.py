@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from treadle.agent.images import NOT_SHOWN
+from treadle.agent.images import NOT_SHOWN, PDF
 from treadle.agent.messages import AssistantMessage, Image, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
@@ -25,6 +25,7 @@ FINISH: dict[str, FinishReason] = {
 
 
 class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
+    documents: ClassVar[bool] = False
     """`openrouter` and `llama` (llama.cpp) add what only these services understand."""
 
     path: str = "/chat/completions"
@@ -131,7 +132,7 @@ def _content(message: UserMessage, images: dict[str, bytes]) -> str | list[dict[
 
 
 def _images(shown: tuple[Image, ...], images: dict[str, bytes]) -> list[dict[str, Any]]:
-    urls = [data_url(image, images) for image in shown]
+    urls = [data_url(image, images) if image.media_type != PDF else None for image in shown]
     return [
         {"type": "text", "text": NOT_SHOWN} if url is None else {"type": "image_url", "image_url": {"url": url}}
         for url in urls

@@ -45,6 +45,11 @@ class Format(Protocol):
     """A wire format: what to send where, and how to read the answer. Pure."""
 
     @property
+    def documents(self) -> bool:
+        """Whether PDFs can be sent."""
+        ...
+
+    @property
     def path(self) -> str: ...
 
     def headers(self, key: str) -> dict[str, str]: ...
@@ -75,6 +80,10 @@ class HttpProvider:
         self._price = price
         self._clock = clock or SystemClock()
         self._client: ServiceClient | None = None
+
+    @property
+    def documents(self) -> bool:
+        return self._format.documents
 
     @property
     def priced(self) -> bool:

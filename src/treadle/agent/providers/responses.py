@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from treadle.agent.images import NOT_SHOWN
+from treadle.agent.images import NOT_SHOWN, PDF
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
@@ -19,6 +19,7 @@ REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9]|codex)")
 
 
 class ResponsesFormat(msgspec.Struct, frozen=True, kw_only=True):
+    documents: ClassVar[bool] = True
     path: str = "/responses"
 
     def headers(self, key: str) -> dict[str, str]:
@@ -79,8 +80,12 @@ def _content(message: UserMessage | ToolResult, images: dict[str, bytes]) -> str
     parts = [{"type": "input_text", "text": message.text}] if message.text.strip() else []
     for image in message.images:
         url = data_url(image, images)
-        not_shown = {"type": "input_text", "text": NOT_SHOWN}
-        parts.append(not_shown if url is None else {"type": "input_image", "image_url": url})
+        if url is None:
+            parts.append({"type": "input_text", "text": NOT_SHOWN})
+        elif image.media_type == PDF:
+            parts.append({"type": "input_file", "filename": "document.pdf", "file_data": url})
+        else:
+            parts.append({"type": "input_image", "image_url": url})
     return parts
 
 

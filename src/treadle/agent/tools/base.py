@@ -96,6 +96,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     reaching: Callable[[str, int], Awaitable[bool]] | None = None
     """Whether a command may reach a host that is not in the list of its confinement; None: it may not."""
     keep_image: Callable[[bytes, str], str] | None = None
+    documents: bool = False  # whether the service of the model takes PDFs
     """Stores an image for the model and returns its name; None: the model cannot be shown images."""
     images: list[Image] = []
     """The images that are shown with the result."""

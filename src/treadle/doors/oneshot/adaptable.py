@@ -9,6 +9,7 @@ from treadle.events import Usage
 from treadle.session import Instructions, OwnTool, Session, Subagent, TurnId
 
 if TYPE_CHECKING:
+    from treadle.agent.hook_runs import HookStep
     from treadle.agent.mcp import ServersChanged
 
 
@@ -71,6 +72,14 @@ class Adaptable(Protocol):
 
     def earlier_usage(self) -> list[Usage]:
         """What the model services have counted so far, also before this session was resumed."""
+        ...
+
+    def begin_prompt(self) -> None:
+        """A prompt of the host comes: hooks are told the same id until the next one."""
+        ...
+
+    def watch_hooks(self, watch: Callable[[HookStep], None]) -> None:
+        """Tell when a command of a hook of the settings begins and ends."""
         ...
 
     def hook_facts(self) -> dict[str, Any]:

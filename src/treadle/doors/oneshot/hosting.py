@@ -25,6 +25,8 @@ class Hosting:
             self._by_model[usage.model] = self._by_model.get(usage.model, Totals()).plus(usage)
         self.waiting: Callable[[], int] = lambda: 0
         """How many prompts have come and are not begun."""
+        self.before_result: Callable[[], list[Record]] = list
+        """What is written before each result."""
         self._results = 0
         self.begin()
 

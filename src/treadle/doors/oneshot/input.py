@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from treadle.doors.oneshot.adaptable import facts_of, judge_of
+from treadle.doors.oneshot.adaptable import Adaptable, facts_of, judge_of
 from treadle.doors.oneshot.greeting import Heard
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.permitting import apply
@@ -141,20 +141,27 @@ class StreamInput:
             elif "uuid" in record:
                 continue  # the host took it back
             try:
-                text, images = prompt_of(_table(record.get("message")).get("content"))
+                content = prompt_of(_table(record.get("message")).get("content"))
             except Unsupported as error:
                 code = await self._runner.refuse(str(error))
                 continue
+            if isinstance(self._session, Adaptable):
+                self._session.begin_prompt()
             if self._replay:
-                await self._write(wire.replayed(text, uuid, self._session.id))
-            reason, before = await self._check_prompt(text)
+                await self._write(wire.replayed(content.text, uuid, self._session.id))
+            reason, before = await self._check_prompt(content.text)
             if reason is not None:
                 refusing = self._runner.refuse if self._control.refused else self._runner.blocked
                 code = await refusing(reason)
                 continue
             # With `client_composed`, the host composed the prompt; no one typed it.
-            composed = bool(record.get("client_composed"))
-            code = await self._runner.run(before + text, images, verbatim=composed, uuid=str(record.get("uuid") or ""))
+            code = await self._runner.run(
+                before + content.text,
+                content.images,
+                content.documents,
+                verbatim=bool(record.get("client_composed")),
+                uuid=str(record.get("uuid") or ""),
+            )
             if self._runner.turn is not None:
                 self._control.turns[uuid] = self._runner.turn
         return code

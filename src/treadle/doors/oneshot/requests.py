@@ -26,7 +26,7 @@ IGNORED = {
     *("rapidFollowupPreempt", "forwardNestedSubagentToolCalls", "workspaceTrust", "planModeInstructions"),
 }
 """Fields of `initialize` that we use, and those that can safely be ignored because they forbid nothing."""
-MISSED = ("forwardSubagentText", "planModeInstructions", "promptSuggestions", "agentProgressSummaries")
+MISSED = ("planModeInstructions", "promptSuggestions", "agentProgressSummaries")
 """Of these, those whose effect a host would miss: it is told that they have none."""
 
 
@@ -140,6 +140,8 @@ class HostRequests:
         for name in MISSED:
             if request.get(name):
                 self._warn(f"initialize: {name} is not used here")
+        if request.get("forwardSubagentText") and not self._runner.forward_subagents():
+            self._warn("initialize: forwardSubagentText is not used here without --verbose")
         if title := request.get("title"):
             await self._session.command("rename", str(title))
         hooks = request.get("hooks")

@@ -57,6 +57,8 @@ class Extra(Protocol):
 
     deltas: bool
     """Whether words are still written as they come."""
+    subagents: bool
+    """Whether the words of subagents are written."""
 
     def begin(self) -> list[wire.Record]: ...
 
@@ -99,7 +101,8 @@ class OneShot:
         self._seen: set[str] = set()
         """The kinds of events that this run had."""
         self._images: tuple[bytes, ...] = ()
-        """Images that come with the prompt, the first time that it is sent."""
+        """Images that come with the prompt, the first time that it is sent; and documents."""
+        self._documents: tuple[bytes, ...] = ()
         self._verbatim = False
         self._turn: str | None = None
         self._command: str | None = None
@@ -119,6 +122,7 @@ class OneShot:
         self._codex = ExecRecords(session.id)
         self._tasks: dict[str, Task] = {}
         self._detached: set[str] = set()
+        self._telling: set[asyncio.Task[None]] = set()
 
     @property
     def turn(self) -> str | None:
@@ -134,6 +138,12 @@ class OneShot:
         """Whether someone wanted it to end, perhaps before anything was asked."""
         return self._interrupted is not None
 
+    def forward_subagents(self) -> bool:
+        """Write what subagents say, too. Returns whether there are lines of theirs at all."""
+        if self._extra is not None:
+            self._extra.subagents = True
+        return self._extra is not None
+
     def demand(self, check: Answers) -> None:
         """From now on final answers must look like this."""
         self._check = check
@@ -143,7 +153,15 @@ class OneShot:
         """Background tasks that are still running and will end with the session."""
         return [task for task in self._tasks.values() if task.status not in FINISHED and task.id not in self._detached]
 
-    async def run(self, prompt: str, images: tuple[bytes, ...] = (), *, verbatim: bool = False, uuid: str = "") -> int:
+    async def run(
+        self,
+        prompt: str,
+        images: tuple[bytes, ...] = (),
+        documents: tuple[bytes, ...] = (),
+        *,
+        verbatim: bool = False,
+        uuid: str = "",
+    ) -> int:
         """Run the prompt. Returns when the session has settled and its history is on disk.
 
         With `verbatim` it is never a command, whatever it begins with, and files it mentions are not read. `uuid` is
@@ -152,7 +170,7 @@ class OneShot:
         if self.hosting is not None:
             self.hosting.begin(uuid)
         self._totals, self._turn, self._ends, self._early = TurnTotals(), None, {}, []
-        self._images, self._verbatim = images, verbatim
+        self._images, self._documents, self._verbatim = images, documents, verbatim
         self._seen.clear()
         self._started = time.monotonic()
         self._interrupted, self._in_tools = None, False
@@ -259,14 +277,17 @@ class OneShot:
         try:
             if self._interrupted is not None:
                 return RunEnding()
-            images, self._images = self._images, ()
-            if not prompt.strip() and not images:
+            images, documents = self._images, self._documents
+            self._images = self._documents = ()
+            if not prompt.strip() and not images and not documents:
                 return RunEnding(error=ErrorInfo(code="empty_prompt", message="the prompt is empty"))
             command = None if self._verbatim else wire.command_of(prompt)
-            if command is not None and images:
-                raise Unsupported(f"images came with the command /{command[0]}, which takes none")
+            if command is not None and (images or documents):
+                raise Unsupported(f"images or documents came with the command /{command[0]}, which takes none")
             if command is None:
-                self._turn = await self.session.prompt(Prompt(text=prompt, images=images, verbatim=self._verbatim))
+                self._turn = await self.session.prompt(
+                    Prompt(text=prompt, images=images, documents=documents, verbatim=self._verbatim)
+                )
             else:
                 self._command = command[0]
                 result = await self.session.command(*command)
@@ -349,7 +370,17 @@ class OneShot:
 
     # The end
 
+    def tell(self, record: wire.Record) -> None:
+        """Write a line beside the conversation, after those that were told before and before the result."""
+        task = asyncio.create_task(self._write([record]))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
     async def _report(self, ending: RunEnding, structured: Any) -> int:
+        if self._telling:
+            await asyncio.wait([*self._telling])
+        if self.hosting is not None:
+            await self._write(self.hosting.before_result())
         summary = self._totals.summary()
         ending = replace(ending, interrupted=self._interrupted is not None, in_tools=self._in_tools)
         code = exit_code(ending, summary, strict=self._strict)

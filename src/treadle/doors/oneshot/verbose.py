@@ -44,10 +44,13 @@ class Verbose:
         lines: bool = True,
         partial: bool = False,
         deltas: bool = True,
+        subagents: bool = False,
     ) -> None:
         """`mode` is reported for a session that does not report its own. Without `deltas`, words come only as whole
-        messages, as an SDK expects that has not asked for partial ones; with `partial` they are in those.
+        messages, as an SDK expects that has not asked for partial ones; with `partial` they are in those. `subagents`:
+        whether the words of subagents are written, and not only their tools.
         """
+        self.subagents = subagents
         self.deltas = deltas and not partial
         self._session = session
         self._cwd = cwd
@@ -62,6 +65,8 @@ class Verbose:
         self._reply = wire.MessageHead(session_id=session.id, id="", model="", ids=self._ids)
         self._callers: dict[str, str] = {}
         """The task of a subagent -> the tool call that started it."""
+        self._spoken: dict[str, list[str]] = {}
+        """The task of a subagent -> what it has said since its last line."""
         self._started: dict[str, ToolStarted] = {}
         self._ran: dict[str, CommandRun] = {}
         self._changed: dict[str, FileChanged] = {}
@@ -147,12 +152,19 @@ class Verbose:
         return tool_use_result(ended, self._started.pop(call, None), self._ran.pop(call, None), changed, now)
 
     def _of_subagent(self, event: AnyEvent) -> list[wire.Record]:
-        """The lines of what a subagent does, each with the call that started it. Of ours its tools are shown."""
+        """The lines of what a subagent does, each with the call that started it. Of ours its tools are shown, and its
+        words if they are wanted."""
         shown: AnyEvent = event
         if isinstance(event, TaskChanged):
             if event.task is not None and event.task.call is not None:
                 self._callers[event.task_id] = event.task.call
+                if event.task.kind == "agent":
+                    self._spoken.setdefault(event.task_id, [])
             data = event.data
+            if event.change == "text" and self.subagents and event.task_id in self._spoken:
+                self._spoken[event.task_id].append(str(data["delta"]))
+            elif words := self._words_of(event):
+                return [words, *self._of_subagent(event)]
             if event.task_id not in self._callers or "call" not in data:
                 return []
             about: dict[str, Any] = {"call": data["call"], "name": str(data["tool"]), "parent": event.task_id}
@@ -165,6 +177,15 @@ class Verbose:
         lines = [reply.use(shown)] if isinstance(shown, ToolDenied) else []
         line = reply.line(shown)
         return lines if line is None else [*lines, line]
+
+    def _words_of(self, event: TaskChanged) -> wire.Record | None:
+        """The line of what a subagent said before this event, if it said anything."""
+        if event.change not in ("tool_start", "completed", "failed", "cancelled"):
+            return None
+        words, self._spoken[event.task_id] = "".join(self._spoken.get(event.task_id, ())), []
+        parent = self._callers.get(event.task_id)
+        reply = wire.MessageHead(session_id=self._session.id, id=_message_id(), model=self._model, parent=parent)
+        return reply.line(Message(text=words)) if words.strip() else None
 
     def _next_message(self) -> None:
         """All blocks of one reply share an id. A reply is its words, if any, its usage, then the tools it asked for."""

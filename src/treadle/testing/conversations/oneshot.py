@@ -27,6 +27,7 @@ SAMPLES: list[Conversation] = [
     [
         _prompt("list the files \u2028 please"),
         ("run", {"type": "system", "subtype": "init", "cwd": "/", "session_id": _SESSION}),
+        ("run", {"type": "transcript_mirror", "filePath": "/x.jsonl", "entries": [{"type": "user", "uuid": "u1"}]}),
         ("run", stream_event(text_delta("Two "), _SESSION)),
         _block("assistant", {"type": "tool_use", "id": "c1", "name": "bash", "input": {"command": "ls"}}),
         _block("user", {"type": "tool_result", "tool_use_id": "c1", "content": "a b", "is_error": False}),

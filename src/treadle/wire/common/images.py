@@ -17,7 +17,9 @@ def decoded(text: Any) -> bytes:
 
 
 def media_type(data: bytes) -> str:
-    """The media type, from the first bytes of an image that is known to be one."""
+    """The media type, from the first bytes of an image or document that is known to be one."""
+    if data[:5] == b"%PDF-":
+        return "application/pdf"
     if data[:4] == b"RIFF":
         return "image/webp"
     return "image/jpeg" if data[:2] == b"\xff\xd8" else "image/gif" if data[:3] == b"GIF" else "image/png"

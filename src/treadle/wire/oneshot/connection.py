@@ -21,7 +21,7 @@ TOOL_RESULT = "tool result"
 """A prompt and the result of a tool are both of type `user`, as in the model service's own messages."""
 UNKNOWN = "unknown"
 CONTROL = ("control_request", "control_response", "control_cancel_request")
-WRITTEN = ("system", "stream_event", "assistant", TOOL_RESULT)
+WRITTEN = ("system", "stream_event", "assistant", "transcript_mirror", TOOL_RESULT)
 READY, ANSWERING = "ready", "answering"
 _STATELESS = (*CONTROL, *WRITTEN, "keep_alive", UNKNOWN)
 """Messages that change no state: control may come at any time, and background tasks may report between prompts."""

@@ -1,6 +1,6 @@
-"""The content of a `user` record on stdin, as a text and images. What the model could not be shown is refused."""
+"""The content of a `user` record on stdin, as a text, images and documents. What cannot be shown is refused."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from treadle.errors import Unsupported
 from treadle.wire.common.images import decoded
@@ -8,12 +8,20 @@ from treadle.wire.common.images import decoded
 HINT = "save it as a file and name its path in the text: the agent has tools to read files"
 
 
-def prompt_of(content: Any) -> tuple[str, tuple[bytes, ...]]:
-    """A string, or a list of blocks. Raises Unsupported for a block that is neither text nor an image."""
+class Content(NamedTuple):
+    text: str
+    images: tuple[bytes, ...] = ()
+    documents: tuple[bytes, ...] = ()
+    """PDFs."""
+
+
+def prompt_of(content: Any) -> Content:
+    """A string, or a list of blocks. Raises Unsupported for a block that is no text, image or document."""
     if not isinstance(content, list):
-        return content if isinstance(content, str) else "", ()
+        return Content(content if isinstance(content, str) else "")
     texts: list[str] = []
     images: list[bytes] = []
+    documents: list[bytes] = []
     for block in content:
         source = block.get("source") if isinstance(block, dict) else None
         match block:
@@ -23,6 +31,8 @@ def prompt_of(content: Any) -> tuple[str, tuple[bytes, ...]]:
                 images.append(decoded(data))
             case {"type": "document", "source": {"type": "text", "data": str(text)}}:
                 texts.append(f"<document>\n{text}\n</document>")
+            case {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}}:
+                documents.append(decoded(data))
             case {"type": str(kind)}:
                 form = source.get("media_type") or source.get("type") if isinstance(source, dict) else None
                 named = f"{kind} ({form})" if form else kind
@@ -31,4 +41,4 @@ def prompt_of(content: Any) -> tuple[str, tuple[bytes, ...]]:
                 raise Unsupported(
                     "a prompt has a block without a type", hint='a block is {"type": "text", "text": ...}'
                 )
-    return "\n".join(texts), tuple(images)
+    return Content("\n".join(texts), tuple(images), tuple(documents))

@@ -21,6 +21,20 @@ def compacted(session_id: str) -> Record:
     return _line("status", session_id, status=None, compact_result="success")
 
 
+def hook_started(id: str, name: str, event: str, session_id: str) -> Record:
+    return _line("hook_started", session_id, hook_id=id, hook_name=name, hook_event=event)
+
+
+def hook_response(
+    id: str, name: str, event: str, session_id: str, *, stdout: str, stderr: str, exit_code: int | None
+) -> Record:
+    outcome = "cancelled" if exit_code is None else "error" if exit_code else "success"
+    ended = {"output": stdout + stderr, "stdout": stdout, "stderr": stderr, "outcome": outcome}
+    code = {} if exit_code is None else {"exit_code": exit_code}
+    about = {"hook_id": id, "hook_name": name, "hook_event": event}
+    return _line("hook_response", session_id, **about, **ended, **code)
+
+
 def compact_boundary(event: ContextCompacted, session_id: str) -> Record:
     """Before this line stands what the model no longer reads word by word."""
     counted = {"pre_tokens": event.tokens_before, "post_tokens": event.tokens_after}
