@@ -1,7 +1,8 @@
 """Every scenario on Claude Code and on us: same, different, or said. `python -m tests.differential.compare [WORDS]`.
 
 With WORDS only the scenarios that have one of them in their names are run, and no page is written; `--page` writes it
-from what earlier runs found.
+from what earlier runs found. A run that was broken off goes on from there: delete the results to begin anew. With
+`--ours` only Treadle is run, and compared with what Claude Code did when it was last run.
 
 A fact that differs is *said* if the program told it at run time (on stderr, in an error, in the answer) or if it is
 listed in `REASONS` as a difference on purpose, which the documentation names; anything else is a silent difference.
@@ -9,6 +10,7 @@ listed in `REASONS` as a difference on purpose, which the documentation names; a
 
 import asyncio
 import json
+import random
 import sys
 import tempfile
 from collections import Counter
@@ -26,11 +28,22 @@ from tests.drivers.programs import PROGRAMS as PROGRAMS_OF
 from tests.live.test_claude_sdk import SDK
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "claude-compared.md"
-PROGRAMS = ("claude", "treadle")
 RESULTS = CACHE.parent / "compared.jsonl"
 """What a run has found so far: one that was interrupted goes on from here."""
+AT_ONCE = 3
+"""How many scenarios run at the same time."""
+SEED = 35
+"""Of the order in which scenarios are run: what a run that was broken off has found is a sample, and no first part."""
 MADE_BY = (generated, options)
 """Each adds its scenarios when it is imported."""
+
+
+LATE = ("TimeoutError", "Control request timeout")
+"""Words of a host that has waited in vain."""
+
+
+class TooSlow(Exception):
+    """A program got so little of the machine that it cannot be compared now: the scenario counts as not run."""
 
 
 class Check(NamedTuple):
@@ -42,14 +55,15 @@ class Check(NamedTuple):
     why: str = ""
 
 
-async def run(name: str, parent: Path) -> list[Check]:
-    theirs, ours = [await facts_of(name, program, parent) for program in PROGRAMS]
+async def run(name: str, parent: Path, known: dict[str, Any] | None = None) -> tuple[list[Check], dict[str, Any]]:
+    """The checks, and what Claude Code did; `known`: that, if it need not be run again."""
+    theirs = known if known is not None else await facts_of(name, "claude", parent)
+    ours = await facts_of(name, "treadle", parent)
     said = [str(line) for line in ours.pop("_said", [])]
     theirs.pop("_said", None)
     facts = [fact for fact in sorted(theirs | ours) if theirs.get(fact) is not None or ours.get(fact) is not None]
-    return [
-        _check(name, fact, theirs.get(fact), ours.get(fact), said) for fact in facts if _compares(fact, theirs, ours)
-    ]
+    compared = [fact for fact in facts if _compares(fact, theirs, ours)]
+    return [_check(name, fact, theirs.get(fact), ours.get(fact), said) for fact in compared], theirs
 
 
 def _compares(fact: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
@@ -67,9 +81,9 @@ async def facts_of(name: str, program: str, parent: Path) -> dict[str, Any]:
             facts = await SCENARIOS[name](program, parent / program / chance)
         except Exception as error:
             facts = {"broke": f"{type(error).__name__}: {error}", "_said": [f"TimeoutError: {error}"]}
-        if not any("TimeoutError" in str(line) for line in facts["_said"]):
-            break
-    return facts
+        if not any(word in str(line) for word in LATE for line in facts["_said"]):
+            return facts
+    raise TooSlow(f"{program} did not answer in time, twice")
 
 
 def _check(scenario: str, fact: str, theirs: Any, ours: Any, said: list[str]) -> Check:
@@ -94,32 +108,36 @@ def subject_of(scenario: str, fact: str) -> str:
 
 
 async def main(words: list[str]) -> int:
+    ours = "--ours" in words
+    words = [word for word in words if word != "--ours"]
     if words == ["--page"]:
         PAGE.write_text(page([check for checks in results(RESULTS).values() for check in checks]))
         return 0
     names = [name for name in SCENARIOS if not words or any(word in name for word in words)]
-    limit = asyncio.Semaphore(2)
-
-    async def one(name: str, parent: Path) -> list[Check]:
-        async with limit:
-            found = await run(name, parent)
-        for check in found:
-            if check.verdict != "same":
-                sides = f"theirs {check.theirs!r:.100}, ours {check.ours!r:.100}"
-                print(f"{check.verdict:<9} {check.scenario}: {check.fact}: {sides} {check.why}", flush=True)
-        return found
-
-    kept = results(RESULTS)
+    random.Random(SEED).shuffle(names)
+    limit = asyncio.Semaphore(AT_ONCE)
+    kept, before = results(RESULTS), claude_did(RESULTS)
     with tempfile.TemporaryDirectory() as folder, RESULTS.open("a") as file:
 
-        async def kept_or_new(number: int, name: str) -> list[Check]:
-            if name not in kept or words:
-                kept[name] = await one(name, Path(folder) / str(number))
-                file.write(json.dumps([name, kept[name]], default=str) + "\n")
-                file.flush()
+        async def one(number: int, name: str) -> list[Check]:
+            if name in kept and not words and not ours:
+                return kept[name]
+            async with limit:
+                known = before.get(name) if ours else None
+                try:
+                    kept[name], theirs = await run(name, Path(folder) / str(number), known)
+                except TooSlow as error:
+                    print(f"not run   {name}: {error}", flush=True)
+                    return []
+            for check in kept[name]:
+                if check.verdict != "same":
+                    sides = f"theirs {check.theirs!r:.100}, ours {check.ours!r:.100}"
+                    print(f"{check.verdict:<9} {check.scenario}: {check.fact}: {sides} {check.why}", flush=True)
+            file.write(json.dumps([name, kept[name], theirs], default=str) + "\n")
+            file.flush()
             return kept[name]
 
-        every = await asyncio.gather(*(kept_or_new(number, name) for number, name in enumerate(names)))
+        every = await asyncio.gather(*(one(number, name) for number, name in enumerate(names)))
     checks = [check for found in every for check in found]
     count = Counter(check.verdict for check in checks)
     print(summary(checks))
@@ -128,14 +146,19 @@ async def main(words: list[str]) -> int:
         print(f"no scenario for these {kind}: {', '.join(names)}")
     if not words:
         PAGE.write_text(page(checks))
-        RESULTS.unlink()
     return 1 if count["different"] or left else 0
 
 
 def results(path: Path) -> dict[str, list[Check]]:
     lines = path.read_text().splitlines() if path.exists() else []
     found = [json.loads(line) for line in lines]
-    return {name: [_judged_again(Check(*check)) for check in checks] for name, checks in found if name in SCENARIOS}
+    return {name: [_judged_again(Check(*check)) for check in checks] for name, checks, *_ in found if name in SCENARIOS}
+
+
+def claude_did(path: Path) -> dict[str, dict[str, Any]]:
+    """By scenario, what Claude Code did when it was last run."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {name: dict(theirs) for name, _, *more in map(json.loads, lines) for theirs in more}
 
 
 def _judged_again(check: Check) -> Check:

@@ -14,7 +14,6 @@ EARLY = "the history is written before a hook is called; Claude Code may write i
 STOPS = "fails closed: `continue: false` stops the call too, and the turn ends as interrupted"
 NAMES = "the model is offered our tools by our names; hosts see Claude's"
 WAITS = "subagents that the model does not put in the background are waited for"
-MORE = "told in addition"
 UNMEASURED = "the time of a tool without its hooks and questions is not measured, so it is not told"
 THINKING = "no thinking is asked for; Claude Code asks for it all the same"
 OPUSPLAN = "refused: a model that changes with the mode"
@@ -23,35 +22,22 @@ CONTEXT = "Claude Code asks the model itself to count what fills the context"
 DEAD = "a server that does not answer has 10 s before the first turn; Claude Code waits longer"
 PLAN = "a file outside of the workspace is asked about in every mode"
 
-WHICH = "which prompt a line answers is not repeated on each line: results come in the order of the prompts"
 UNTIMED = "this time is not measured, so it is not told"
 THEIRS_ALONE = "tells of a part of Claude Code that is not here"
-MOMENT = "what it does at the moment is not told between the messages"
-RUN = "a second id of a task, beside task_id"
-WAITED = "the subagent of this scenario is waited for; Claude Code puts it in the background"
+NOT_REPLAYED = "what the program itself puts into the conversation, as of a task that ended, is not written as a user's"
 ASKS = "told in addition, whenever permission is asked for"
 CHOSEN = "told when an effort was chosen; otherwise the service decides"
-COMMANDS = "a command is no prompt, and has no id of one"
-LATER = "a prompt has its id when its turn begins, which is after this hook"
 FEWER = "fewer fields: what is not known here is left out"
 LISTED = "lists the skills that were asked for; Claude Code lists all, and offers these to the model"
 CLOSED = "fails closed: a hook that cannot be asked blocks"
 
 TYPES = "types: *"
 BY_TYPE: dict[str, str] = {
-    "*.user_message_uuid*": WHICH,
-    **dict.fromkeys(("*ttft*", "*first_content_frame_ms", "*request_sent_wall_ms", "*time_to_request_ms"), UNTIMED),
-    **dict.fromkeys(("*.fast_mode_*", "*.view_mode", "*.queued_turn_count", "*.result_index"), THEIRS_ALONE),
-    **dict.fromkeys(("*.local_command", "*.api_error_status"), THEIRS_ALONE),
-    "system/status*": MOMENT,
-    **dict.fromkeys(("*.run_id", "*.spawn_depth"), RUN),
-    **dict.fromkeys(("*task_notification.usage", "*task_started.prompt", "*task_started.subagent_type"), WAITED),
-    **dict.fromkeys(("user.isSynthetic", "user.origin", "*task_progress*"), WAITED),
+    **dict.fromkeys(("*first_content_frame_ms", "*request_sent_wall_ms", "*time_to_request_ms"), UNTIMED),
+    "*.fast_mode_disabled_reason": THEIRS_ALONE,
+    **dict.fromkeys(("user.isSynthetic", "user.origin"), NOT_REPLAYED),
     "Notification*": ASKS,
-    "*.permission_mode": MORE,
     "*.effort": CHOSEN,
-    "UserPromptSubmit.prompt_id": LATER,
-    "*.prompt_id": COMMANDS,
     **dict.fromkeys(("get_context_usage: fields", "initialize: fields", "get_settings: fields"), FEWER),
 }
 
@@ -67,12 +53,10 @@ REASONS: dict[tuple[str, str], str] = {
         "flag --allow-dangerously-skip-permissions",
         "*",
     ): "Claude Code refuses it to root, who ran this; here it allows nothing by itself",
-    ("flag --continue", "*"): "with no session to go on with it is refused, which is told; Claude Code begins one",
     ("flag --disallowedTools", "refused"): "a call of a tool that is not offered counts as a denied one",
     ("flag --json-schema", "*"): "an answer that does not fit the schema fails the run",
     ("setting permissions.ask", "reached"): "the same refusal in our words",
     ("hook PreCompact", "text"): "the result of a command says what it did",
-    ("hook PreCompact", "input.permission_mode"): MORE,
     ("default mode: git status", "*"): GIT,
     ("default mode: git log", "*"): GIT,
     ("acceptEdits: rm", "*"): RM,
@@ -85,12 +69,11 @@ REASONS: dict[tuple[str, str], str] = {
     },
     ("*", "input.duration_ms"): UNMEASURED,
     **{(f"hook {event}", "calls of the model"): WAITS for event in ("SubagentStart", "SubagentStop")},
-    ("hook SubagentStart", "input.permission_mode"): MORE,
     ("option model opusplan", "*"): OPUSPLAN,
     ("option tools", "offered"): NAMES,
     ("option agents with tools", "only"): NAMES,
     ("option thinking disabled", "*"): THINKING,
     ("control requests", "models"): CONTEXT,
     ("fault: an error of the service", "text"): OWN_WORDS,
-    ("option mcp_servers, one that never answers", "*"): DEAD,
+    ("option mcp_servers, one that never answers", "state"): DEAD,
 }

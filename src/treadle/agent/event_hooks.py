@@ -31,7 +31,10 @@ _SUBJECTS = ("agent_type", "trigger", "notification_type", "command_name", "to_m
 """What the matcher of an event without a tool is compared with."""
 Judge = Callable[[str, str, str], Awaitable[str]]
 """Asks a model: given the instructions, the question and the model's name (empty: the session's), gives its answer."""
-_WITHOUT_MODE = ("PreCompact", "PostCompact", "PreModelSwitch", "PostModelSwitch", "SessionStart", "SubagentStart")
+_WITHOUT_MODE = (
+    *("PreCompact", "PostCompact", "PreModelSwitch", "PostModelSwitch"),
+    *("SessionStart", "SubagentStart", "InstructionsLoaded"),
+)
 """Events that are not told the mode of permissions, as in Claude Code."""
 Described = Callable[[], dict[str, Any]]
 """What every hook is told: session_id, transcript_path, permission_mode."""

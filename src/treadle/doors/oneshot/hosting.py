@@ -61,7 +61,7 @@ class Hosting:
         self.total_ms += result.duration_ms
         for model, totals in summary.by_model.items():
             self._by_model[model] = self._by_model.get(model, Totals()).together(totals)
-        result.total_cost_usd = self.spent.cost_usd
+        result.total_cost_usd, result.duration_api_ms = self.spent.cost_usd, self.model_ms
         if self._prompt:
             result.user_message_uuid, result.user_message_uuids = self._prompt, [self._prompt]
         if self._first is not None:

@@ -5,6 +5,7 @@ mode, model, and permission questions that its own callback answers.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -95,6 +96,8 @@ class StreamInput:
         self._asking: dict[str, Asked] = {}
         self._background: dict[str, Task] = {}
         """The tasks in the background, as they were last."""
+        self._tool_uses: Counter[str] = Counter()
+        """How many tools each task has used."""
 
     async def run(self) -> int:
         try:
@@ -262,10 +265,12 @@ class StreamInput:
         if event.task is not None and event.task.mode == "background":
             self._background[event.task_id] = event.task
         running = [task for task in self._background.values() if task.status in ("queued", "running")]
-        lines = task_lines(event, self._session.id, running)
+        self._tool_uses[event.task_id] += event.change == "tool_start"
+        lines = task_lines(event, self._session.id, running, self._tool_uses[event.task_id])
         for line in lines:
             await self._write(line)
-        if lines and lines[-1]["subtype"] == "task_notification" and not self._runner.busy and not self._closed:
+        over = lines and lines[-1]["subtype"] == "task_notification" and event.task_id in self._background
+        if over and not self._runner.busy and not self._closed:
             words = f"The background task {event.task_id} has ended. Go on if there is something left to do."
             prompt = {"message": {"content": words}, "client_composed": True}
             await self._prompts.put((wire.new_uuid(), prompt))

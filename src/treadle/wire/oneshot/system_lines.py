@@ -42,19 +42,20 @@ def compact_boundary(event: ContextCompacted, session_id: str) -> Record:
     return _line("compact_boundary", session_id, compact_metadata={"trigger": trigger, **counted})
 
 
-def task_lines(event: TaskChanged, session_id: str, running: Iterable[Task]) -> list[Record]:
-    """The lines of a background task that begins or has ended; none for every other change, and for a task that its
-    caller waits for. `running`: the background tasks after this change."""
+def task_lines(event: TaskChanged, session_id: str, running: Iterable[Task], tool_uses: int = 0) -> list[Record]:
+    """The lines of a background task or a subagent that begins or has ended; none for every other change, and for a
+    command that its caller waits for. `running`: the background tasks after this change."""
     task = event.task
-    if task is None or task.mode != "background":
+    if task is None or task.mode != "background" and task.kind != "agent":
         return []
-    every = _line("background_tasks_changed", session_id, tasks=[_listed(one) for one in running])
-    fields: Record
-    about: Record = {"task_id": task.id, "tool_use_id": task.call}
+    aside = task.mode == "background"
+    every = [_line("background_tasks_changed", session_id, tasks=[_listed(one) for one in running])] if aside else []
+    about: Record = {"task_id": task.id, **_run(task), "tool_use_id": task.call}
     if event.change == "started":
         more = {"subagent_type": task.agent_type, "prompt": task.prompt_preview} if task.kind == "agent" else {}
-        fields = {"description": task.label, "task_type": _kind(task), "is_backgrounded": True, **more}
-        return [_line("task_started", session_id, **about, **fields), every]
+        depth = {"spawn_depth": task.depth} if task.kind == "agent" else {}
+        begun = {"description": task.label, "task_type": _kind(task), "is_backgrounded": aside, **depth, **more}
+        return [_line("task_started", session_id, **about, **begun), *every]
     status = _ENDS.get(event.change)
     if status is None:
         return []
@@ -62,17 +63,22 @@ def task_lines(event: TaskChanged, session_id: str, running: Iterable[Task]) -> 
     if task.completed_at is not None:
         patch["end_time"] = round(task.completed_at * 1000)
     summary = (task.output or (task.error.message if task.error else "") or f"{task.label}: {task.status}")[:2000]
-    fields = {"status": status, "output_file": task.log_path or "", "summary": summary}
+    ended: Record = {"status": status, "output_file": task.log_path or "", "summary": summary}
     if task.usage is not None and task.started_at is not None:
         took = round(1000 * ((task.completed_at or task.updated_at) - task.started_at))
         tokens = task.usage.prompt_tokens + task.usage.output_tokens
-        fields["usage"] = {"total_tokens": tokens, "duration_ms": took}
-    updated = _line("task_updated", session_id, task_id=task.id, patch=patch)
-    return [updated, every, _line("task_notification", session_id, **about, **fields)]
+        ended["usage"] = {"total_tokens": tokens, "tool_uses": tool_uses, "duration_ms": took}
+    updated = _line("task_updated", session_id, task_id=task.id, **_run(task), patch=patch)
+    return [updated, *every, _line("task_notification", session_id, **about, **ended)]
+
+
+def _run(task: Task) -> Record:
+    """The id of this run of the task; those of one task are in the order in which they began."""
+    return {"run_id": f"{round(task.started_at * 1000):013d}"} if task.started_at is not None else {}
 
 
 def _listed(task: Task) -> Record:
-    return {"task_id": task.id, "task_type": _kind(task), "description": task.label}
+    return {"task_id": task.id, **_run(task), "task_type": _kind(task), "description": task.label}
 
 
 def _kind(task: Task) -> str:
