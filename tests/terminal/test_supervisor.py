@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -675,3 +676,27 @@ print("<", os.read(0, 100)[1:].decode(), ">", sep="", end="\r\n", flush=True)
 """
     output, _ = watch(stage.python(code))
     assert b"<[3;3R>" in output
+
+
+GIVEN_UP = """\
+import os, signal, sys
+from treadle.io.process import reaper
+from treadle.terminal.launch import launch
+from treadle.terminal.settings import TerminalSettings
+
+def kill(self):
+    os.kill(self.root, signal.SIGKILL)
+    return False  # as after five seconds in which nothing has died
+
+reaper.Reaper.kill = kill
+settings = TerminalSettings()
+settings.id, settings.directory, settings.command = "x", sys.argv[1], ["sleep", "600"]
+launch(settings)
+"""
+
+
+def test_a_program_that_dies_after_its_reaper_has_given_it_up_is_known_to_be_dead(stage: Stage) -> None:
+    command = [sys.executable, "-c", GIVEN_UP, str(stage.directory)]
+    subprocess.run(command, check=True, env={**os.environ, "TREADLE_WARM": "0"}, timeout=60)
+    with Client(Place(str(stage.directory), "x").sock, timeout=60) as client:
+        assert client.stop(0)["code"] == 137

@@ -308,8 +308,9 @@ class Supervisor:
             self._report = started.report or TreeEnd()
             if not started.report and not started.failure:
                 self._reaper_gone(started)
-        if started.exit_code is not None:
-            self._exited(started.exit_code)
+        status = self._status if started.ended and started.exit_code is None else started.exit_code
+        if status is not None:
+            self._exited(status)
 
     def _failed(self, why: str) -> None:
         """The program never ran: say so where its output would be."""
@@ -447,6 +448,8 @@ class Supervisor:
     def _signalled(self, numbers: bytes) -> None:
         if signal.SIGCHLD in numbers:
             self._collect()
+            if self._status is not None and self._tree and self._tree.ended:
+                self._exited(self._status)  # its reaper had given it up: SIGKILL did not end it in time
         if signal.SIGUSR1 in numbers:
             self._look_at_socket()
         for number in numbers:

@@ -53,3 +53,13 @@ def test_of_two_that_start_one_at_once_both_are_served(warm: Warm) -> None:
     both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [each.communicate(timeout=60)[0] for each in both] == ["0\n", "0\n"]
     until(lambda: len(warm.parents()) == 1)
+
+
+def test_a_process_with_another_scheduling_policy_has_another_one(state_home: Path) -> None:
+    asks = "import os, sys; os.sched_setscheduler(0, int(sys.argv[1]), os.sched_param(0)); "
+    asks += "from treadle.io.process import warm; print(warm.address())"
+    found = [
+        subprocess.run([sys.executable, "-c", asks, str(policy)], check=True, capture_output=True, text=True).stdout
+        for policy in (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_OTHER)
+    ]
+    assert found[0] == found[2] != found[1]

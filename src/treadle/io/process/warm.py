@@ -58,7 +58,8 @@ def address(name: str = "") -> str:
     package = os.path.abspath(__file__ + "/../../../__init__.py")
     surroundings = [sys.executable, package, str(os.stat(package).st_mtime_ns), *([name] if name else [])]
     surroundings.append(os.environ.get("PYTHONPATH", ""))
-    surroundings.append(f"{os.getpriority(os.PRIO_PROCESS, 0)} {os.getgid()} {sorted(os.getgroups())}")
+    policy = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else 0
+    surroundings.append(f"{policy} {os.getpriority(os.PRIO_PROCESS, 0)} {os.getgid()} {sorted(os.getgroups())}")
     for space in ("mnt", "net", "pid", "user"):
         surroundings.append(_link(f"/proc/self/ns/{space}"))
     surroundings.append(_text("/proc/self/limits"))
