@@ -53,6 +53,10 @@ class RealAgent(Driven):
         given = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
         return ["--workdir", str(self.work), *given, "--", command, *ASKING.get(self.kind, ())]
 
+    def show_first_screen(self) -> None:
+        """Wait for the first input box, or dialog: while it loads, which takes long, nothing is typed anyhow."""
+        self.run("wait", self.name, "--state", "idle", "--timeout", "300")
+
     def text(self, number: int) -> str:
         return f"do {'ask' if self.chance.random() < 0.33 else 'say'} {number:04}."
 
@@ -92,6 +96,7 @@ async def test_no_send_approves_joins_or_misstates(name: str, tmp_path: Path, tm
                 home = tmp_path_factory.mktemp("home")
                 agent = await asyncio.to_thread(RealAgent, name, number, seed, tmp_path / str(seed), home, server)
                 agents.append(agent)
+            await asyncio.gather(*(asyncio.to_thread(agent.show_first_screen) for agent in agents))
             return await asyncio.to_thread(play, agents, AGENTS * EACH)
 
     loop = asyncio.get_running_loop()

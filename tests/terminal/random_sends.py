@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ HOW = (
     *(["--when-idle"], ["--when-idle", "--wait"], ["--enter", "--replace"]),
 )
 PAUSES: tuple[float, ...] = (0, 0, 0.05, 0.2, 0.8)
+PATIENCE = 600.0
+"""How long a command may take on a machine where everything waits for a processor."""
 
 
 class Driven:
@@ -53,6 +56,7 @@ class Driven:
         self.place = Place(str(directory / "t"), self.name)
         self.sent: dict[str, tuple[int, list[str], float, str]] = {}  # token: code, how, when it returned, stderr
         self.queued: set[str] = set()  # what was still queued at the end
+        self.slowest = 0.0  # how long the slowest command took
         self.stops = self.dialogs = 0  # how often it was stopped, and seen to begin to ask
         self.broken: list[str] = []  # what ended one of those early
         self.done = threading.Event()
@@ -73,7 +77,10 @@ class Driven:
 
     def run(self, *arguments: str, check: bool = False) -> tuple[int, str]:
         name, *rest = arguments
-        done = treadle(name, "--socket-dir", str(self.directory / "t"), *rest)
+        begun = time.monotonic()
+        where = ("--socket-dir", str(self.directory / "t"))
+        done = treadle(name, *where, *rest, timeout=PATIENCE, start_new_session=True)  # as from a shell of its own
+        self.slowest = max(self.slowest, time.monotonic() - begun)
         assert not check or done.returncode == 0, done.stderr
         return done.returncode, done.stderr
 
@@ -163,12 +170,15 @@ def play(driven: Sequence[Driven], sends: int) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     found = [line for one in driven for line in one.violations(counts)]
     met = {"dialogs": sum(one.dialogs for one in driven), "stops": sum(one.stops for one in driven)}
+    met["slowest"] = round(max(one.slowest for one in driven))
     return {"sends": sum(counts.values()), **met, "codes": counts, "violations": found}
 
 
 def main(seed: int, sends: int, agents: int, longest: float, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    print(json.dumps(play([Driven(number, seed, longest, directory) for number in range(agents)], sends)))
+    with ThreadPoolExecutor(8) as pool:
+        driven = list(pool.map(lambda number: Driven(number, seed, longest, directory), range(agents)))
+    print(json.dumps(play(driven, sends)))
 
 
 if __name__ == "__main__":
