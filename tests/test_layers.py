@@ -5,6 +5,7 @@ import gc
 import json
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -204,6 +205,33 @@ def test_every_module_has_a_test_file_of_its_own_or_says_which_one_tests_it() ->
     ]
     gone = [name for name in cover.ELSEWHERE if not (cover.PACKAGE / name).exists()]
     assert (own, gone) == ([], []), "these need not be in ELSEWHERE"
+
+
+FLAT = 18
+"""How many files one folder may have: a reader takes them in at a glance."""
+FLATTER = {
+    "cli": "one file for each command",
+    "cli/chat": "the parts of one screen",
+    "cli/terminal": "one file for each command",
+    "agent/tools": "one file for each tool",
+    "serve/api": "one file for each subject of the HTTP interface",
+    "agent": "the parts of one session",
+    "goals": "the steps of one goal, in the order that its docstring gives",
+    "host": "the steps of one run",
+    "policy": "one file for each rule about what is allowed",
+    "terminal": "a supervisor counts the modules that it loads: a folder is one more",
+    "workspace": "a turn counts the modules that it loads: a folder is one more",
+    "coordination": "a turn counts the modules that it loads: a folder is one more",
+    "io": "a turn counts the modules that it loads: a folder is one more",
+    "io/process": "a turn counts the modules that it loads: a folder is one more",
+    "io/sandbox": "a turn counts the modules that it loads: a folder is one more",
+}
+
+
+def test_a_folder_has_few_files_or_a_reason() -> None:
+    found = Counter(str(path.parent.relative_to(SRC / "treadle")) for _, path in modules())
+    full = {folder: count for folder, count in found.items() if count > FLAT}
+    assert full.keys() == FLATTER.keys(), f"make rooms, or take it off the list: {full}"
 
 
 def test_what_may_act_by_itself_still_does() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.fleet.run.continuing import TRAIN
+from treadle.fleet.run.resume.continuing import TRAIN
 from treadle.goals import commands, store
 from treadle.goals.deciding import Happened, moves
 from treadle.goals.looking import look

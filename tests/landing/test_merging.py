@@ -17,7 +17,7 @@ from treadle.fleet import client
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.fleet.run import terminals
+from treadle.fleet.run.terminal import forwarding
 from treadle.io.sandbox import methods
 from treadle.landing import merging, train
 from treadle.wire.fleet.orders import Spec
@@ -355,7 +355,7 @@ async def test_a_kill_while_it_is_verified_leaves_the_branch_and_the_order_as_th
 ) -> None:
     one = await finished.order("one", {"a.txt": "red\n"})
     verify = WaitingVerify(repository, tmp_path)
-    argv = [*terminals.treadle("fleet"), "merge", one, "--into", str(repository), "--verify", verify.command]
+    argv = [*forwarding.treadle("fleet"), "merge", one, "--into", str(repository), "--verify", verify.command]
     killed = subprocess.Popen(argv, env=dict(os.environ))
     await verify.begun()
     killed.kill()

@@ -24,6 +24,7 @@ class FollowedClaims:
         self._sandbox = RunningSandbox(child, begun.write)
         self._news: list[str] = []
         self._looking = asyncio.Lock()
+        """Held from reading the claims until the sandbox has them: what `_held` says is what the program meets."""
         self._task: asyncio.Task[None] | None = None
         if methods.available().method == "bubblewrap":
             self._task = asyncio.create_task(self._follow(), name="claims of others")

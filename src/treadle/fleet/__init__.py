@@ -5,9 +5,11 @@ schedule   what one elected scheduler decides: an order's states, who works on w
 run        one attempt at an order: its process, its workspace, its questions, its events and what it leaves
 join       how another machine becomes a worker
 find       all orders in a form that can be filtered, counted and searched
+intake     how an order gets in: the project's defaults, stored once, its repository sent along
+review     the work of finished orders, for those who judge it
 
 Here lie the records that all rooms share (`orders`, `control`, `accounts`, `schedules`), what a client may ask
-(`client`, `submitting`, `results`, `reviews`, `races`, `glance`), and the processes of one machine (`node`, `up`).
+(`client`, `listing`, `glance`, `library`), and the processes of one machine (`node`, `up`).
 HTTP and the page are not here but in `serve`; how one order is carried out without a fleet is in `host`.
 
 For Python programs, `treadle.fleet` has the functions of `library`, which load on first use.

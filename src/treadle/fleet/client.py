@@ -34,11 +34,11 @@ from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import STATE, Bus, Entry, Stale, Unreachable
 from treadle.fleet.engine.events import Seen
 from treadle.fleet.engine.pull import Pull
+from treadle.fleet.intake.submitting import Given as Given
+from treadle.fleet.intake.submitting import submit as submit
 from treadle.fleet.listing import fitting as fitting
 from treadle.fleet.listing import list_orders as list_orders
 from treadle.fleet.orders import begun, encode, is_id, new_id, read_answer, read_order, read_spec
-from treadle.fleet.submitting import Given as Given
-from treadle.fleet.submitting import submit as submit
 from treadle.sessions.abilities import ABILITIES, can
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.messages import (

@@ -20,11 +20,12 @@ from typing import Literal, TypeVar
 import msgspec
 
 from treadle.errors import NotFound
-from treadle.fleet import blocking, client, submitting
+from treadle.fleet import blocking, client
 from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.intake import submitting
+from treadle.fleet.intake.project_defaults import completed
+from treadle.fleet.intake.submitting import Given
 from treadle.fleet.orders import read_order
-from treadle.fleet.project_defaults import completed
-from treadle.fleet.submitting import Given
 from treadle.wire.fleet.orders import OrderRequest as OrderRequest
 from treadle.wire.fleet.records import AskRecord, Order, OrderReceipt
 

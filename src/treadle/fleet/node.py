@@ -27,7 +27,7 @@ from treadle.fleet.engine.pull import Pull
 from treadle.fleet.join import invitations, machines
 from treadle.fleet.orders import encode, read_order, read_spec
 from treadle.fleet.run import null, runs
-from treadle.fleet.run.terminals import OrderTerminals
+from treadle.fleet.run.terminal.forwarding import OrderTerminals
 from treadle.fleet.schedule.passengers import RidesAlong
 from treadle.fleet.schedule.scheduler import Scheduler
 from treadle.io import files, machine
@@ -236,7 +236,7 @@ class Node:
         )
 
     def _trouble(self) -> str:
-        """Why nothing should be placed here now."""
+        """Why nothing should be placed here now; empty when something may."""
         if free_disk(places.inside()) < DISK_LEAST:
             return "its disk is full"
         return self._wrong if time.monotonic() < self._wrong_until else ""

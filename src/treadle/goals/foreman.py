@@ -12,9 +12,10 @@ import time
 from collections.abc import Sequence
 
 from treadle.errors import LocalError, RemoteProtocolError, TreadleError
-from treadle.fleet import client, results, reviews
+from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
+from treadle.fleet.review import results, reviews
 from treadle.goals import briefing, budgets, deciding, requests, store, trail
 from treadle.goals.deciding import (
     BoardTrain,

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import msgspec
 
 from treadle.errors import TreadleError
-from treadle.fleet import accounts, client, results
+from treadle.fleet import accounts, client
 from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON, read_order, read_spec
-from treadle.fleet.run.continuing import TRAIN
+from treadle.fleet.review import results
+from treadle.fleet.run.resume.continuing import TRAIN
 from treadle.goals.deciding import GoalSeen, OrderSeen, allowance
 from treadle.landing import train as trains
 from treadle.landing.bench import judges

@@ -1,4 +1,8 @@
-"""Goals in the fleet's store. Whatever changes one is written as happenings, together with the record they lead to."""
+"""Goals in the fleet's store. Whatever changes one is written as happenings, together with the record they lead to.
+
+Both in one batch, on condition that the record is as it was read: so the history has no gap and no branch, and of two
+foremen who decide at once one finds its record stale, reads again and decides again.
+"""
 
 import contextlib
 import time

@@ -51,6 +51,8 @@ def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning, *, a
     failed: dict[str, str] = {}
     for directory in _directories():
         try:
+            # A control plane holds this lock as long as it lives, so one that is free was left behind; while we hold
+            # it, no second process recovers the same run.
             with locked(os.path.join(directory, "lock"), 0):
                 receipt = _finish(directory, store, warn)
         except Busy:

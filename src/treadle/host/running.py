@@ -32,7 +32,7 @@ class RunUnderWay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def running() -> list[RunUnderWay]:
-    """The runs under way, oldest first."""
+    """The runs under way and those whose host has died before their end, oldest first."""
     base = runs_directory()
     found = []
     for name in os.listdir(base) if os.path.isdir(base) else []:

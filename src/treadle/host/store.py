@@ -93,7 +93,11 @@ class ReceiptStore:
         return path
 
     def add(self, receipt: Receipt) -> Receipt:
-        """Add a receipt: link it into the chain, sign it if there is a key, hash and store it. Returns it as stored."""
+        """Add a receipt: link it into the chain, sign it if there is a key, hash and store it. Returns it as stored.
+
+        Three steps: the whole receipt is written as the pending one, the chain names it, and it gets its own name.
+        After a crash between any two, the next addition does what is missing, so no link is without its receipt.
+        """
         with self._lock():
             last = self._finish_pending()
             path = self.path(receipt.meta.run_id)

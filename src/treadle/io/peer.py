@@ -112,6 +112,7 @@ class Peer(Generic[Received, Sent]):
         self._words = ""
         self._limit: asyncio.Timeout | None = None
         self._ending = asyncio.Lock()
+        """The second caller of `end` returns when the tree is gone, not when it finds that ending has begun."""
         self._exit_watch = asyncio.create_task(self._watch_for_exit(), name=f"exit of {name}")
 
     @classmethod

@@ -1,5 +1,8 @@
 """Temporary directories. Each holds a lock while its owner lives; making a new one removes those without an owner.
 
+A directory exists for a moment before it can be locked. So it is made under a name that the others leave alone for an
+hour, locked, and then renamed: under its final name it was never without a lock while its owner lived.
+
 place = scratch.make("sandbox")
 ...
 scratch.remove(place)

@@ -72,6 +72,7 @@ class FdStream:
         self._write_fd = write_fd
         self._step = select.PIPE_BUF if shared else CHUNK * 16
         self._turn = asyncio.Lock()
+        """One writer at a time: a pipe takes long data in pieces, and those of two writers must not mix."""
         self._closing = Waiting()
         for fd in {read_fd, write_fd} - {-1}:
             if not shared:

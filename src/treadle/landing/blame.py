@@ -16,7 +16,7 @@ import msgspec
 from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.continuing import TRAIN
+from treadle.fleet.run.resume.continuing import TRAIN
 from treadle.io.reading import read_if_there
 from treadle.landing import trailers
 from treadle.landing.sending import FOLLOWED

@@ -5,11 +5,12 @@ import contextlib
 import socket
 
 from treadle.errors import LocalError, TreadleError
-from treadle.fleet import bundles, client
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.intake import bundles
 from treadle.fleet.orders import new_id
-from treadle.fleet.run.continuing import TRAIN
 from treadle.fleet.run.null import NAME as NULL
+from treadle.fleet.run.resume.continuing import TRAIN
 from treadle.landing.bench import Bench
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.orders import Spec

@@ -13,10 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import LocalError, NotFound, TreadleError
-from treadle.fleet import bundles, client, results
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.intake import bundles
 from treadle.fleet.orders import PERSON, new_id
-from treadle.fleet.run.continuing import TRAIN
+from treadle.fleet.review import results
+from treadle.fleet.run.resume.continuing import TRAIN
 from treadle.landing import queue, returned, sides
 from treadle.landing.bench import Bench
 from treadle.landing.returned import Helper

@@ -21,7 +21,7 @@ from treadle.errors import LocalError, NotFound, StorageError, TreadleError, Wor
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.orders import encode
-from treadle.fleet.run.continuing import TRAIN
+from treadle.fleet.run.resume.continuing import TRAIN
 from treadle.landing import checking, driving, queue, returned
 from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.driving import DriverLease

@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from treadle.errors import TreadleError
-from treadle.fleet.patches import ChangedFile, ChangedLine, hunks, parse
+from treadle.fleet.review.patches import ChangedFile, ChangedLine, hunks, parse
 from treadle.io.process.programs import run_program
 
 SECONDS = 10.0

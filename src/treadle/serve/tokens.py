@@ -130,6 +130,8 @@ class Tokens:
         return self._seen[1]
 
     def _change(self, change: Callable[[TokenFile], tuple[TokenFile, T]]) -> T:
+        """Read, change and write under one lock: of two changes at once, by the page and a command, none is lost. Who
+        only reads needs no lock, because the file is replaced as a whole."""
         with locked(f"{self.path}.lock"):
             stored, result = change(self.read())
             write_atomic(self.path, msgspec.json.encode(stored))

@@ -56,6 +56,8 @@ class LiveScreen:
 
     async def _connected(self) -> tuple[Screen, Client | None]:
         """Connects in a thread, which runs on when no one waits for it any more; its connection is then closed."""
+        # Under `handing` it is decided once who closes the connection: the thread, if the waiter has left before it
+        # was made, else the waiter.
         handing, made, left = threading.Lock(), list[tuple[Screen, Client | None]](), threading.Event()
 
         def connect() -> None:
@@ -213,6 +215,7 @@ class Screens:
         self._find = find
         self._live: dict[str, LiveScreen] = {}
         self._opening = asyncio.Lock()
+        """Two who ask for one terminal at the same moment get one connection, and it is counted for both."""
 
     async def watch(self, name: str) -> LiveScreen:
         """Follow a terminal; `leave` it afterwards."""

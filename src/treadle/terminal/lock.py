@@ -1,4 +1,10 @@
-"""One supervisor for each id. The lock is `flock` on the pid file, as in other supervisors of this protocol."""
+"""One supervisor for each id. The lock is `flock` on the pid file, as in other supervisors of this protocol.
+
+The kernel frees it with the last process that has the descriptor: the supervisor, or after its death the reaper, which
+records how the terminal ended. So an id is free exactly when nothing of its terminal is left. A lock belongs to a file
+and not to its name: after locking, `take` checks that the name still leads to that file, because the last holder may
+have removed it in between; `remove` unlinks while it still holds the lock.
+"""
 
 import fcntl
 import os
@@ -55,7 +61,12 @@ class Lock:
 
 
 def move(before: Place, after: Place) -> None:
-    """Rename the files of a terminal whose lock we hold to another id, which must be free."""
+    """Rename the files of a terminal whose lock we hold to another id, which must be free.
+
+    The order matters if we are killed on the way, and for who takes the old id at once: the mark comes first, because
+    our program goes on to report to the old state file, which a new terminal of that id must not share; then the pid
+    file, whose name is the terminal's id for those who clean up after us; then the rest.
+    """
     lock = take(after)
     try:
         write_atomic(before.renamed, b"", sync=False)

@@ -101,7 +101,8 @@ class UserRepository:
         return done
 
     def lock(self, timeout: float = TIMEOUT) -> locked:
-        """Held while a branch is moved together with its checkouts."""
+        """Held while a branch is moved together with its checkouts. Git has a lock for each ref and one for each index,
+        but none for both: without this one, two of us could each move what the other has looked at."""
         import hashlib
 
         name = hashlib.blake2b(os.fsencode(self.common), digest_size=12).hexdigest()

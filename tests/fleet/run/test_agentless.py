@@ -4,8 +4,9 @@ from pathlib import Path
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import git
-from treadle.fleet import client, results
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.review import results
 
 
 async def test_a_check_is_an_order_and_its_setup_can_do_work(bus: Bus, start_node: Start, repository: Path) -> None:

@@ -15,7 +15,7 @@ from treadle.fleet.engine import objects, places
 from treadle.fleet.engine.bus import EVENTS, STATE, Bus
 from treadle.fleet.engine.layout import OBJECTS
 from treadle.fleet.engine.pull import Pull
-from treadle.fleet.run import checkpoints
+from treadle.fleet.run.resume import checkpoints
 from treadle.io.paths import state_dir
 
 BODY = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDcAnAry0001abc", "Zx9" + "CaNaRyBody2" * 5 + "Qq7+/x"]

@@ -70,8 +70,9 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bund
     treadle fleet submit --file orders.toml
     printf '%s\\n' '{"task": "a"}' '{"task": "b"}' | treadle fleet submit --file -
     """
-    from treadle.fleet import client, submitting
+    from treadle.fleet import client
     from treadle.fleet.engine.bus import Bus
+    from treadle.fleet.intake import submitting
 
     specs = [submitting.made(request, by=client.me()) for request in _requests(options)]
     if dry_run:
@@ -102,7 +103,8 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bund
 
 async def _with_names(bus: Any, spec: Any, bundle: bool) -> Any:
     """Replace shortened ids with whole ones, and add the repository where it is to travel."""
-    from treadle.fleet import bundles, client
+    from treadle.fleet import client
+    from treadle.fleet.intake import bundles
 
     after = tuple([await client.resolve(bus, name) for name in spec.after])
     spec = msgspec.structs.replace(spec, after=after)
@@ -110,7 +112,7 @@ async def _with_names(bus: Any, spec: Any, bundle: bool) -> Any:
 
 
 def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
-    from treadle.fleet.project_defaults import completed
+    from treadle.fleet.intake.project_defaults import completed
 
     def tell(text: str) -> None:
         click.echo(f"treadle: {text}", err=True)

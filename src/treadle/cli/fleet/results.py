@@ -15,7 +15,7 @@ from treadle.cli.render import one_line, printable
 @json_option
 def diff(name: str, as_json: bool) -> None:
     """Show what an order changed, as a patch."""
-    from treadle.fleet import results
+    from treadle.fleet.review import results
 
     data = with_order(name, results.diff)
     if as_json:
@@ -41,7 +41,8 @@ def review(name: str, path: str | None, as_json: bool) -> None:
     comment before, or are about the whole. A JSON list of {"path", "line", "text"} does as well.
     """
     from treadle.errors import ConfigError, NotFound
-    from treadle.fleet import client, results, reviews
+    from treadle.fleet import client
+    from treadle.fleet.review import results, reviews
 
     if path is not None:
         with click.open_file(path, encoding="utf-8") as file:
@@ -110,7 +111,8 @@ def merge(names: tuple[str, ...], into: str, verify: str, anyway: bool, as_json:
 @json_option
 def discard(names: tuple[str, ...], as_json: bool) -> None:
     """Throw the work of orders away: their branches go; receipts and patches stay."""
-    from treadle.fleet import client, results
+    from treadle.fleet import client
+    from treadle.fleet.review import results
 
     async def work(bus: Any) -> list[str]:
         orders = [await client.resolve(bus, name) for name in names]
@@ -128,7 +130,7 @@ def discard(names: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def compare(name: str, as_json: bool) -> None:
     """Compare the orders of a race: verified first, then the smallest change, then the lowest cost."""
-    from treadle.fleet import races
+    from treadle.fleet.review import races
 
     rows = with_order(name, races.standings)
     if as_json:
@@ -155,7 +157,7 @@ def receipt(name: str, out: str | None, as_json: bool) -> None:
     It is signed with the key of the person or machine that ran it, if there was one.
     """
     from treadle.cli.host_show import show_receipt
-    from treadle.fleet import results
+    from treadle.fleet.review import results
     from treadle.io.files import write_atomic
     from treadle.wire.sidecar.repair import read_receipt
 

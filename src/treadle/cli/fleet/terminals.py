@@ -82,7 +82,7 @@ class _Carrier(threading.Thread):
 
     async def _carry(self) -> None:
         from treadle.fleet import client
-        from treadle.fleet.run.terminals import Carried
+        from treadle.fleet.run.terminal.forwarding import Carried
 
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         async with client.connected() as bus:

@@ -85,6 +85,7 @@ class OrderIndex:
     def __init__(self, path: str, fleet: str) -> None:
         self.path = path
         self._lock = threading.Lock()
+        """One connection for all threads: a transaction must not get another thread's statements in between."""
         self._db = self._open(fleet)
 
     def _open(self, fleet: str) -> sqlite3.Connection:

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeVar
 from treadle.events import AnyEvent
 from treadle.fleet.run import null, reasons
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
-from treadle.fleet.run.continuing import Before
 from treadle.fleet.run.reasons import VERIFY
+from treadle.fleet.run.resume.continuing import Before
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.orders import Spec
 

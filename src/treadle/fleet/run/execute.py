@@ -17,13 +17,14 @@ from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError, Unsuppor
 from treadle.events import Answered, AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import frugal
 from treadle.fleet.engine import objects
-from treadle.fleet.run import agentless, continuing, evidence, null, reasons, sources, trees
+from treadle.fleet.run import agentless, evidence, null, reasons, sources, trees
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
-from treadle.fleet.run.checkpoints import Checkpoints
 from treadle.fleet.run.claimed import Claimed
 from treadle.fleet.run.messages import Messages
 from treadle.fleet.run.metering import Meter
 from treadle.fleet.run.questions import Questions
+from treadle.fleet.run.resume import continuing
+from treadle.fleet.run.resume.checkpoints import Checkpoints
 from treadle.fleet.run.typed_answers import TypedAnswer
 from treadle.session import Agent, Answer, SessionSpec
 from treadle.wire.fleet.messages import RateReported, RunActivity, RunBeatAnswer, TreeSeen
@@ -257,7 +258,7 @@ class Execution:
         if self.spec.setup and not self.before.restored:
             await self.set_up()
         if self.spec.terminal:
-            from treadle.fleet.run import interactive
+            from treadle.fleet.run.terminal import interactive
 
             self._do("a terminal")
             self.checkpoints.opened("terminal")

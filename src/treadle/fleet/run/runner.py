@@ -196,6 +196,8 @@ class Runner:
 
 async def main(directory: str) -> int:
     job = runs.read_job(directory)
+    # Held until we end, however we end: by it a restarted node sees whether this attempt still runs, and the next
+    # attempt on this machine whether it may use the directory.
     with locked(runs.lock_of(directory), 0):
         runs.note_runner(directory)
         bus = await _connect(job)

@@ -10,6 +10,8 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import read_order
 from treadle.fleet.run import trees
 from treadle.io.files import locked, write_atomic
+from treadle.io.opening import rename
+from treadle.io.removing import remove_tree
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace import checkouts
@@ -87,17 +89,28 @@ def _copy_of(name: str) -> str:
     return places.inside("repositories", hashlib.blake2b(name.encode(), digest_size=10).hexdigest())
 
 
+# A copy on this node is shared by all attempts at orders of one repository. Its lock is held while it is made or
+# fetched into; who works from it afterwards needs none, because commits are only added. It is made under another name:
+# what a killed node leaves of a clone is not taken for the repository.
+
+
+def _copy(here: str, *words: str, timeout: float = 60.0) -> str:
+    top, making = os.path.join(here, "repository"), os.path.join(here, "making")
+    if not os.path.isdir(top):
+        remove_tree(making)
+        create(*words, making, cwd=here, timeout=timeout)
+        rename(making, top)
+    return top
+
+
 def _unpack(data: bytes, spec: Spec) -> str:
     here = _copy_of(spec.place)
     with locked(os.path.join(here, "lock"), 300):
         path = os.path.join(here, "in.bundle")
         write_atomic(path, data, sync=False)
-        top = os.path.join(here, "repository")
-        if not os.path.isdir(top):
-            create("init", "--quiet", top, cwd=here)
-        own = checkouts.around(top)
+        top = _copy(here, "init", "--quiet")
         words = ("fetch", "--quiet", "--no-write-fetch-head", path, "+refs/treadle/*:refs/treadle/*")
-        own.run(*words, env=FETCHING, timeout=600)
+        checkouts.around(top).run(*words, env=FETCHING, timeout=600)
         os.unlink(path)
     return top
 
@@ -105,9 +118,8 @@ def _unpack(data: bytes, spec: Spec) -> str:
 def _fetch(spec: Spec) -> str:
     here = _copy_of(spec.repo)
     with locked(os.path.join(here, "lock"), 600):
-        top = os.path.join(here, "repository")
-        if not os.path.isdir(top):
-            create("clone", "--quiet", "--no-checkout", "--", spec.repo, top, cwd=here, timeout=1800)
-        else:
+        known = os.path.isdir(os.path.join(here, "repository"))
+        top = _copy(here, "clone", "--quiet", "--no-checkout", "--", spec.repo, timeout=1800)
+        if known:
             checkouts.around(top).run("fetch", "--quiet", "--all", env=FETCHING, timeout=1800)
     return top

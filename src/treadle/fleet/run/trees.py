@@ -152,6 +152,7 @@ class WorkTaker:
         self._excludes = "".join(f"/{os.path.normpath(os.path.join(inside, name))}\n" for name in brought)
         self._look: Look | None = None
         self._lock = threading.Lock()
+        """Checkpoints and results look at the files from threads: each look builds on the one before."""
         self._taken = ("", tree.start)
         """The head as the agent's git directory says it, and its commit in the store."""
 

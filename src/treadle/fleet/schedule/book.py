@@ -144,7 +144,7 @@ class Book:
     # Changing it...
 
     def change(self, row: OpenOrder, *more: Write, **fields: Any) -> None:
-        """Set these fields of an order, and write `also` in the same batch."""
+        """Set these fields of an order, and write `more` in the same batch."""
         row.order = replace(row.order, changed=self.wall(), **fields)
         before = self.units.get(row.spec.id)
         rest = [write for write in before.writes if not write.key.startswith("order.")] if before else []

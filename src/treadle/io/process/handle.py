@@ -23,6 +23,8 @@ class KeeperHandle:
         self.pid = 0
         self._control: socket.socket | None = None
         self._lock = threading.Lock()
+        """Held while the socket is used: a message and its descriptors are one whole, an answer belongs to the request
+        before it, and of two threads that start the first trees only one starts a keeper."""
 
     def begin(self) -> None:
         """Start the keeper now, so that the first tree need not wait for it."""
@@ -78,7 +80,7 @@ class KeeperHandle:
             return not self.pid
 
     def let_go(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # in a fork, a thread that is not there any more may have held the old one
         if self._control is not None:
             self._control.close()
         self._control = None

@@ -22,6 +22,7 @@ from treadle.policy.network import GROUPS, host_of
 SECONDS = 30.0
 UV = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL")
 _once = threading.Lock()
+"""`functools.cache` alone would let two threads ask the same tool at once, for seconds each."""
 _URL = re.compile(r"https?://[^\s'\"<>]+")
 _LINK = re.compile(r"^ *(?:Found link|Getting page|Fetching project page and analyzing links:) (https?://\S+)", re.M)
 """As pip writes where it looks and what it finds there; what else it prints is a package's own."""

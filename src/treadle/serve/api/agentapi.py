@@ -58,6 +58,8 @@ class TerminalTalk:
         self.messages = [AgentMessage(id=0, role="agent", content="", time=_now())]
         self.asked = time.monotonic()
         self.sending = asyncio.Lock()
+        """From the look at the screen until the text is typed: else a second message would be compared with a screen
+        that shows the first."""
         self._before: list[str] = []
         """The screen at the last message of a user."""
         self._words = ""
@@ -120,6 +122,7 @@ class TerminalTalks:
         self._site = site
         self._open: dict[str, TerminalTalk] = {}
         self._opening = asyncio.Lock()
+        """A terminal is watched once for all who ask, and left once."""
 
     async def of(self, name: str) -> TerminalTalk:
         async with self._opening:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from treadle.errors import TreadleError
 from treadle.fleet import client
-from treadle.fleet.project_defaults import described
+from treadle.fleet.intake.project_defaults import described
 from treadle.serve.api.calls import Asking, call
 from treadle.workspace import checkouts
 

@@ -10,7 +10,7 @@ import tempfile
 
 from treadle.errors import NotFound, TreadleError
 from treadle.fleet import client
-from treadle.fleet.run.terminals import Carried, What, place_of
+from treadle.fleet.run.terminal.forwarding import Carried, What, place_of
 from treadle.serve.fleet_link import FleetLink
 from treadle.terminal.places import Place, find
 
@@ -25,6 +25,7 @@ class TerminalFinder:
         self._directory = ""
         self._open: dict[str, tuple[Place, asyncio.Server]] = {}
         self._opening = asyncio.Lock()
+        """One socket for each name: a second request closes the first one's and takes its place, never both at once."""
 
     async def find(self, name: str) -> Place:
         """The terminal of this name: one of this machine, or one of an order."""

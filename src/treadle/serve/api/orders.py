@@ -9,15 +9,16 @@ from msgspec import Meta
 from msgspec.structs import asdict, replace
 
 from treadle.errors import ConfigError, NotFound
-from treadle.fleet import client, races, sample
+from treadle.fleet import client, sample
 from treadle.fleet.client import Given
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.find.order_rows import Listed, OrderFilter
+from treadle.fleet.intake.project_defaults import completed
+from treadle.fleet.intake.submitting import made
 from treadle.fleet.orders import begun
-from treadle.fleet.project_defaults import completed
+from treadle.fleet.review import races
 from treadle.fleet.schedule import liveness
-from treadle.fleet.submitting import made
 from treadle.serve.api.calls import Asking, Done, RequestBody, call
 from treadle.serve.api.event_pages import EventPage, event_page, one_event
 from treadle.serve.envelope import answer

@@ -9,9 +9,10 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from treadle.errors import ConfigError, NotFound, TreadleError
-from treadle.fleet import client, results, reviews
+from treadle.fleet import client
 from treadle.fleet.client import Given
-from treadle.fleet.reviews import Comment
+from treadle.fleet.review import results, reviews
+from treadle.fleet.review.reviews import Comment
 from treadle.landing import merging
 from treadle.landing.merging import Merging
 from treadle.serve.api.calls import Asking, Done, RequestBody, call

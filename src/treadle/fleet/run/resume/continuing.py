@@ -15,9 +15,10 @@ import msgspec
 
 from treadle.errors import Busy, StorageError, TreadleError, WorkspaceError
 from treadle.fleet import client
-from treadle.fleet.run import runs, transcripts, trees
+from treadle.fleet.run import runs, trees
 from treadle.fleet.run.attempt import RunningAttempt
-from treadle.fleet.run.checkpoints import Checkpoint, fetch, read_state
+from treadle.fleet.run.resume import transcripts
+from treadle.fleet.run.resume.checkpoints import Checkpoint, fetch, read_state
 from treadle.io.files import locked
 from treadle.io.process import table
 

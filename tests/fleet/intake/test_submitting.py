@@ -6,8 +6,8 @@ from tests.fleet.conftest import Start, give, spec, until_state
 from treadle.errors import ConfigError, StorageError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.intake.submitting import refuse_if_stuck
 from treadle.fleet.orders import new_id
-from treadle.fleet.submitting import refuse_if_stuck
 
 
 async def test_the_same_key_gives_the_same_order_for_ever(bus: Bus, start_node: Start) -> None:

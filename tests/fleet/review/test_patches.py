@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fleet.repositories import git
-from treadle.fleet import patches
-from treadle.fleet.patches import ChangedLine
+from treadle.fleet.review import patches
+from treadle.fleet.review.patches import ChangedLine
 
 
 def test_each_line_has_its_number_on_its_side() -> None:

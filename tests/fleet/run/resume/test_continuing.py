@@ -16,7 +16,8 @@ from treadle.fleet import client, session_keys
 from treadle.fleet.engine import objects, places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.layout import OBJECTS
-from treadle.fleet.run import checkpoints, runs, trees
+from treadle.fleet.run import runs, trees
+from treadle.fleet.run.resume import checkpoints
 from treadle.wire.fleet.orders import Spec
 
 CUT_OFF = (

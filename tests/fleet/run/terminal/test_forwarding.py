@@ -13,7 +13,7 @@ from treadle.errors import LocalError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import runs
-from treadle.fleet.run.terminals import Carried, start
+from treadle.fleet.run.terminal.forwarding import Carried, start
 from treadle.io import sockets
 from treadle.terminal.places import Place
 from treadle.wire.fleet.messages import TerminalRead

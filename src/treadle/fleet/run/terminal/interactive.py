@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.errors import TreadleError
-from treadle.fleet.run import reasons, terminals
+from treadle.fleet.run import reasons
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.questions import Questions
 from treadle.fleet.run.reasons import VERIFY
-from treadle.fleet.run.terminal_questions import TerminalQuestions
+from treadle.fleet.run.terminal import forwarding
+from treadle.fleet.run.terminal.questions import TerminalQuestions
 from treadle.io.process.programs import run_program
 from treadle.io.removing import remove_tree
 from treadle.receipts.trace import Check
@@ -30,7 +31,7 @@ def command(agent: str) -> list[str]:
     from treadle.drivers.launch import launch_of
 
     if agent in AGENTS:
-        return terminals.treadle()
+        return forwarding.treadle()
     settings = agent_settings()
     card, given = find_card(agent, settings)
     if card.name in ("worker", "acp", "sidecar") and given:
@@ -41,11 +42,11 @@ def command(agent: str) -> list[str]:
 async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questions) -> Ended:
     """Start the agent in the worktree, type the task, and wait for its end."""
     spec = attempt.spec
-    place = terminals.place_of(spec.id, "agent")
+    place = forwarding.place_of(spec.id, "agent")
     options = ["--foreground", "--id", place.id, "--workdir", attempt.root, "--linger", "0"]
     record = os.path.join(attempt.directory, "terminal.cast")
-    argv = terminals.treadle("run", *options, "--record", record, "--", *command(spec.agent))
-    terminal = await terminals.start(argv, place)
+    argv = forwarding.treadle("run", *options, "--record", record, "--", *command(spec.agent))
+    terminal = await forwarding.start(argv, place)
     try:
         await _type(place, words)
         watching = asyncio.create_task(_watch(seen, place.sock, TerminalQuestions(questions, place.sock)))
@@ -99,7 +100,7 @@ async def _type(place: Place, words: str) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline and not await asyncio.to_thread(_idle, place.sock):
         await asyncio.sleep(0.1)
-    argv = terminals.treadle("send", place.id, "--enter", "--anyway", "--file", "-")
+    argv = forwarding.treadle("send", place.id, "--enter", "--anyway", "--file", "-")
     await asyncio.to_thread(run_program, argv, stdin=words.rstrip().encode(), timeout=60.0)
 
 

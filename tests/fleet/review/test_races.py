@@ -6,8 +6,9 @@ import pytest
 
 from tests.fleet.conftest import Start, give, spec
 from treadle.errors import NotFound
-from treadle.fleet import client, races
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.review import races
 
 
 def row(state: str = "done", verified: bool | None = True, files: int = 1, usd: float | None = 1.0) -> dict[str, Any]:

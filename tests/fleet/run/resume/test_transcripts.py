@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from treadle.fleet.run import transcripts
+from treadle.fleet.run.resume import transcripts
 
 
 def test_a_session_of_claude_travels_to_another_directory_of_another_home(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.fleet import client, patches, results
+from treadle.fleet import client
 from treadle.fleet.client import Given
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.review import patches, results
 
 _COMMENT = re.compile(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\s*(?P<text>\S.*)")
 

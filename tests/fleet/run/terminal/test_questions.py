@@ -8,10 +8,10 @@ import pytest
 
 from tests.fleet.conftest import Start, give, until_state
 from tests.fleet.repositories import work
-from tests.fleet.run.test_terminals import carried, type_in
+from tests.fleet.run.terminal.test_forwarding import carried, type_in
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.terminal_questions import keys
+from treadle.fleet.run.terminal.questions import keys
 from treadle.session import Answer
 
 ASKS = (

@@ -18,8 +18,9 @@ from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded
 from treadle.fleet import session_keys
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus, Unreachable
-from treadle.fleet.run import transcripts, trees
+from treadle.fleet.run import trees
 from treadle.fleet.run.attempt import RunningAttempt
+from treadle.fleet.run.resume import transcripts
 from treadle.io.files import write_atomic
 from treadle.io.reading import read_if_there
 
@@ -118,6 +119,7 @@ class Checkpoints:
         self._slot = "a"
         self._task: asyncio.Task[None] | None = None
         self._keeping = asyncio.Lock()
+        """One at a time. They are written to two slots in turn, so the last good one stays until the next is whole."""
 
     def look(self, event: AnyEvent) -> None:
         if isinstance(event, ToolStarted):

@@ -19,7 +19,7 @@ from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.engine.relayed import is_relayed
 from treadle.fleet.orders import encode
 from treadle.fleet.run import runs
-from treadle.fleet.run.checkpoints import read_state
+from treadle.fleet.run.resume.checkpoints import read_state
 from treadle.io import sockets
 from treadle.io.process import child
 from treadle.terminal.places import Place, default_directory

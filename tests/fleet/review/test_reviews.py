@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
-from treadle.fleet import reviews
-from treadle.fleet.reviews import Comment
+from treadle.fleet.review import reviews
+from treadle.fleet.review.reviews import Comment
 
 PATCH = """diff --git a/shop.py b/shop.py
 index 1..2 100644

@@ -10,7 +10,7 @@ from treadle.fleet import client
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import runs, trees
-from treadle.fleet.run.checkpoints import read_state
+from treadle.fleet.run.resume.checkpoints import read_state
 from treadle.io import scratch
 from treadle.io.files import write_atomic
 from treadle.wire.fleet.records import Order

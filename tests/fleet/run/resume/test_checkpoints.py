@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from treadle.fleet import session_keys
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run import checkpoints
-from treadle.fleet.run.checkpoints import Checkpoint
+from treadle.fleet.run.resume import checkpoints
+from treadle.fleet.run.resume.checkpoints import Checkpoint
 
 KEY = session_keys.of_order(session_keys.new(), "o")
 FILES = {"history.jsonl": b"said"}

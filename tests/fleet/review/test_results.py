@@ -5,8 +5,9 @@ from pathlib import Path
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, git, work
-from treadle.fleet import client, results
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.review import results
 from treadle.io.sandbox import methods
 from treadle.landing import merging
 from treadle.receipts.expecting import facts

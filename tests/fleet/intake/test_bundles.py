@@ -8,8 +8,9 @@ import msgspec
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, work
-from treadle.fleet import bundles, client
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.intake import bundles
 from treadle.landing import merging
 
 
