@@ -15,6 +15,7 @@ from tests.conftest import need
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from tests.io.sandbox.rooms import shown_place
+from tests.machines import path_without
 from tests.workspace.repositories import make
 from treadle.drivers.card import cards
 from treadle.host.confine import Cage, asked_by_order
@@ -307,3 +308,18 @@ def test_what_an_order_says_about_the_network_yields_to_the_settings_of_the_mach
     assert (asked.use, asked.network, asked.hosts) == ("possible", "off", ("npm", "a.org"))
     monkeypatch.setenv("TREADLE_NETWORK", "off")
     assert asked_by_order("on", str(source)).network == "auto"
+
+
+def test_where_only_landlock_is_there_the_kernel_is_not_said_to_keep_a_policy(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", path_without("bwrap", tmp_path / "bin"))
+    methods.available.cache_clear()
+    try:
+        use: Any = "on" if methods.available().method == "landlock" else "possible"
+        policy = replace(NO_POLICY, deny_read=["a"], deny_write=["b"], deny_network=["*"])
+        cage = Cage(Confinement(use=use), order(source, policy=policy), "run", str(source))
+        assert set(cage.enforced(guards=False, ours=False).values()) == {"observed"}
+        cage.close()
+    finally:
+        methods.available.cache_clear()

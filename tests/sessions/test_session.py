@@ -198,6 +198,8 @@ async def test_a_question_waits_for_its_answer() -> None:
         events.append(event)
         if isinstance(event, Asked):
             await session.answer("q1", Answer(decision="allow", by="ada"))
+            with pytest.raises(NotFound):  # the first counts, although the one who asked has not heard it yet
+                await session.answer("q1", Answer(decision="deny", by="bob"))
     assert isinstance(events[-2], Answered) and isinstance(events[-1], TurnEnded)
     assert events[-1].text == "allow by ada"
     with pytest.raises(NotFound):

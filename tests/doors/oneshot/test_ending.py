@@ -57,6 +57,13 @@ def test_the_record_has_the_totals_and_never_a_text_beside_an_error() -> None:
     assert (bad.result, bad.subtype, bad.errors, bad.error_code) == ("", "error", ["down"], "provider_error")
 
 
+def test_counts_that_were_only_estimated_are_marked_in_the_record() -> None:
+    for source in ("provider", "estimate"):
+        summary = totals([Usage(input_tokens=3, output_tokens=2, model="m", source=source), ended()])
+        record = result_of(RunEnding(text="", turn=True), summary, 0, msgspec.UNSET, session_id="s", milliseconds=7)
+        assert record.usage.get("estimated", False) is (source == "estimate")
+
+
 @pytest.mark.parametrize(
     ("ending", "reason"),
     [

@@ -12,9 +12,11 @@ from treadle.agents import find_agent
 from treadle.doors.sidecar.work import AgentWork, as_uuid
 from treadle.drivers.card import cards
 from treadle.errors import NotFound, PolicyNotEnforceable
+from treadle.events import Usage
 from treadle.session import AgentInfo, Answer
+from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.sidecar.connection import NO_POLICY
-from treadle.wire.sidecar.receipts import RunCompleted, normal, receipt_hash
+from treadle.wire.sidecar.receipts import RunCompleted, UsageTotals, normal, receipt_hash
 
 
 def work(root: Path, tmp_path: Path, **options: Any) -> AgentWork:
@@ -61,3 +63,11 @@ async def test_the_receipt_of_an_outside_agent_tells_what_was_lost(tmp_path: Pat
         pass
     lost = {row["name"]: row["level"] for row in done.receipt().usage_raw["lost"]}
     assert lost["Usage.cost_usd"] == "dropped" and lost["Usage"] == "emulated" and "FileChanged" not in lost
+
+
+async def test_what_was_only_estimated_is_not_in_a_receipt_as_measured(tmp_path: Path) -> None:
+    agent = ScriptedAgent([Usage(model="m", input_tokens=3, output_tokens=2, source="estimate")])
+    done = AgentWork("run", order(tmp_path), agent, AgentInfo(name="scripted"))
+    assert [batch async for batch in done.events()]
+    receipt = done.receipt()
+    assert receipt.usage == UsageTotals() and receipt.usage_raw["by_model"]["m"]["estimated"] is True
