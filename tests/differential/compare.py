@@ -10,6 +10,7 @@ listed in `REASONS` as a difference on purpose, which the documentation names; a
 
 import asyncio
 import json
+import os
 import random
 import sys
 import tempfile
@@ -108,6 +109,7 @@ def subject_of(scenario: str, fact: str) -> str:
 
 
 async def main(words: list[str]) -> int:
+    os.environ.setdefault("CLAUDE_CODE_STREAM_CLOSE_TIMEOUT", "150000")  # how long its SDK waits for `initialize`
     ours = "--ours" in words
     words = [word for word in words if word != "--ours"]
     if words == ["--page"]:
