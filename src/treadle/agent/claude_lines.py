@@ -90,8 +90,8 @@ def _messages(message: ChatMessage) -> Iterator[tuple[str, dict[str, Any], tuple
             yield "user", {"role": "user", "content": text}, ("user", text)
         case ToolResult():
             block = {"tool_use_id": message.call, "type": "tool_result", "content": message.text}
-            said = {"role": "user", "content": [{**block, "is_error": not message.ok}]}
-            yield "user", said, ("result", message.call)
+            reply = {"role": "user", "content": [{**block, "is_error": not message.ok}]}
+            yield "user", reply, ("result", message.call)
         case AssistantMessage():
             blocks: list[dict[str, Any]] = [
                 {"type": "thinking", "thinking": one.text, "signature": one.signature or ""}
