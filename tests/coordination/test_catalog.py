@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treadle.coordination import catalog
 from treadle.coordination.catalog import Catalog, CatalogEntry
 from treadle.coordination.claim import MOST_SHOWN
 from treadle.coordination.claims import Claims, Collision
@@ -197,3 +198,11 @@ def test_what_others_hold_is_refused_without_waiting_for_the_lock(claims: Claims
     other.few = claims.few
     with claims.lock(), pytest.raises(Collision):
         other.claim("haid:x.box-ffff", ["**/1.md"], "T")
+
+
+def test_a_file_that_was_just_changed_is_not_settled_whatever_time_it_shows(tmp_path: Path) -> None:
+    path = tmp_path / "claim.json"
+    path.touch()
+    os.utime(path, (1, 1))
+    assert catalog._settled(str(path), 7) == catalog._UNSETTLED
+    assert catalog._settled(str(tmp_path / "gone"), 7) == catalog._UNSETTLED

@@ -53,6 +53,8 @@ def test_totals_in_ext_and_in_foreign_usage_events_count(tmp_path: Path) -> None
     assert watch(tmp_path, told, cost=2.0)[0] is None
     assert isinstance(watch(tmp_path, told, foreign, cost=2.0)[0], BudgetExceeded)
     assert watch(tmp_path, foreign, told)[1].cost == 3.0, "what is spent does not come back"
+    odd = replace(MESSAGE, ext={"usage": {"estimated_cost_usd": True}})
+    assert watch(tmp_path, odd)[1].cost is None, "true is no price"
 
 
 def test_tools_files_and_commands_are_judged(tmp_path: Path) -> None:

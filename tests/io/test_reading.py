@@ -70,3 +70,15 @@ def test_the_number_of_a_file_changes_with_it_and_with_no_other(tmp_path: Path) 
 
 def test_a_directory_that_is_not_there_has_no_files(tmp_path: Path) -> None:
     assert state_numbers(str(tmp_path / "none"), ".json") == {}
+
+
+def test_a_file_whose_old_time_was_put_back_is_another_state(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("one")
+    os.utime(path, ns=(10**18, 10**18))
+    before = state_number(str(path))
+    changed = os.stat(path).st_ctime_ns
+    while os.stat(path).st_ctime_ns == changed:  # the clock of file systems is coarse
+        path.write_text("two")
+        os.utime(path, ns=(10**18, 10**18))
+    assert state_number(str(path)) != before
