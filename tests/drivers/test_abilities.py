@@ -43,7 +43,7 @@ def test_every_card_gives_a_level_for_every_ability() -> None:
     assert declared("no such agent", {}) is None
 
 
-@pytest.mark.parametrize(("card", "ability"), cases(*(name for name in WISHES if ABILITIES[name].binding)), ids=ids)
+@pytest.mark.parametrize(("card", "ability"), cases(*WISHES), ids=ids)
 async def test_a_session_that_needs_it_is_refused_before_anything_is_started(
     card: Card, ability: str, tmp_path: Path
 ) -> None:
@@ -131,9 +131,8 @@ def test_the_table_in_the_docs_is_made_from_the_cards() -> None:
     rows = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for name, ability in ABILITIES.items():
         levels = [marks[card.capabilities[name]] for card in cards().values()]
-        what = ability.what if ability.binding else f"{ability.what} (*warned*)"
-        rows.append(f"| {name} | {' | '.join(levels)} | {what} |")
+        rows.append(f"| {name} | {' | '.join(levels)} | {ability.what} |")
     page = ROOT / "docs" / "reference" / "agents.md"
     made(page, "abilities", "\n".join(rows) + "\n")
-    warned = [f"- `{name}`: {one.what}. {one.nevertheless}." for name, one in ABILITIES.items() if not one.binding]
+    warned = [f"- `{name}`: {one.routine}" for name, one in ABILITIES.items() if one.routine]
     made(page, "warned", "\n".join(warned) + "\n")

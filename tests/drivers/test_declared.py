@@ -1,17 +1,20 @@
 """What a card declares works, by its effect in a recording. Every ability that an agent declares has a test here or
 names the test that shows it; `tests/live/test_abilities.py` does the same with the real programs."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.drivers.scenarios import NAMED, Played, play
 from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from treadle.drivers.card import Card
-from treadle.events import Asked, CommandRun, FileChanged, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage
-from treadle.session import SessionSpec
+from treadle.errors import Unsupported
+from treadle.events import Asked, CommandRun, FileChanged, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage, Warned
+from treadle.session import Instructions, SessionSpec, Toolset
 from treadle.sessions.abilities import ABILITIES, can
 
 SEEN: dict[str, tuple[str, Callable[[Played], Any]]] = {
@@ -47,11 +50,19 @@ ELSEWHERE: dict[str, str] = {
     "subagents": "claude/test_forms.py::test_a_subagent_has_claude_codes_names_for_tools",
     "hooks": "claude/test_gate.py::test_a_hook_forbids_what_the_rules_allow",
     "own_tools": "claude/test_gate.py::test_a_tool_of_the_program_runs_in_the_program",
+    **dict.fromkeys(
+        ("servers_alone", "sources", "bare", "plugins"),
+        "test_declared.py::test_what_claude_code_takes_when_it_is_started_is_on_its_command_line",
+    ),
+    "add_dirs": "test_declared.py::test_a_further_directory_reaches_the_agent",
+    "unsaved": "test_declared.py::test_an_agent_that_can_keep_nothing_is_told_to",
     "structured_output": f"{ONESHOT}/test_run.py::test_an_answer_that_fits_the_schema_is_in_the_result_as_a_value",
 }
 """What shows the others, with a recording or an agent that is played."""
-LIVE_ONLY = {"thinking", "servers_alone", "toolset", "skills"}
-"""These are shown with the real programs alone: thinking, and what Claude's SDK asks for."""
+LIVE_ONLY = {"thinking", "toolset", "skills"}
+"""These are shown with the real programs alone."""
+UNDECLARED = {"interrupt_call", "effort", "session_name"}
+"""No agent declares these."""
 CASES = [(card, name) for card in RECORDED.values() for name in SEEN if can(card.capabilities, name)]
 
 
@@ -63,9 +74,9 @@ async def test_what_is_declared_is_seen_in_a_recording(card: Card, ability: str,
 
 
 def test_every_ability_has_a_test_that_shows_it() -> None:
-    assert {*SEEN, *ELSEWHERE, *LIVE_ONLY} | {"interrupt_call", "effort"} == ABILITIES.keys()
+    assert {*SEEN, *ELSEWHERE, *LIVE_ONLY, *UNDECLARED} == ABILITIES.keys()
     declared = {name for card in RECORDED.values() for name in ABILITIES if can(card.capabilities, name)}
-    assert not declared & {"interrupt_call", "effort"}, "no agent declares these: one that does needs a test"
+    assert not declared & UNDECLARED, "one that declares it needs a test"
     for ability, named in ELSEWHERE.items():
         file, _, function = named.partition("::")
         assert f"def {function}(" in (HERE / file).read_text(), f"{ability} is shown by {named}, which is not there"
@@ -81,3 +92,73 @@ async def test_a_system_prompt_reaches_the_agent(card: Card, tmp_path: Path) -> 
         assert played.ends[0].outcome == "completed"
     if card.name != "pi":  # its extension asks for it, which a recording without it does not
         assert "MARKED" in noted.read_text()
+
+
+async def _started(card: Card, spec: SessionSpec, tmp_path: Path) -> str:
+    """All that the agent is given when a session is opened: its command line, and what it hears."""
+    noted, line = tmp_path / "noted", tmp_path / "line"
+    agent = replayed(card, "text", patience=UNHURRIED, noted=noted)
+    keeps = (
+        "import sys; open(sys.argv[1], 'w').write(' '.join(sys.argv)); import os; os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    argv = (sys.executable, "-S", "-c", keeps, str(line), *agent.launch.argv)
+    agent.launch = msgspec.structs.replace(agent.launch, argv=argv)
+    session = await agent.open(msgspec.structs.replace(spec, cwd=str(tmp_path)))
+    await session.close()
+    return line.read_text() + noted.read_text()
+
+
+@pytest.mark.parametrize(
+    "card", [card for card in RECORDED.values() if can(card.capabilities, "add_dirs")], ids=lambda card: card.name
+)
+async def test_a_further_directory_reaches_the_agent(card: Card, tmp_path: Path) -> None:
+    """Or it asks about what is not in its own, as our rules then allow."""
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    given = await _started(card, SessionSpec(cwd="/", mode="suggest", add_dirs=(str(beside),)), tmp_path)
+    assert (str(beside) in given) == (card.capabilities["add_dirs"] == "native")
+
+
+@pytest.mark.parametrize(("name", "sign"), [("claude", "--no-session-persistence"), ("codex", '"ephemeral": true')])
+async def test_an_agent_that_can_keep_nothing_is_told_to(name: str, sign: str, tmp_path: Path) -> None:
+    spec = SessionSpec.of(cwd="/", mode="suggest", persist=False)
+    assert sign in await _started(RECORDED[name], spec, tmp_path)
+    assert sign not in await _started(RECORDED[name], SessionSpec(cwd="/", mode="suggest"), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["codex", "pi"])
+async def test_one_that_keeps_what_goes_on_says_so(name: str, tmp_path: Path) -> None:
+    agent = replayed(RECORDED[name], "text", patience=UNHURRIED)
+    with pytest.raises(Unsupported, match="keeps a session that goes on"):
+        await agent.open(SessionSpec.of(cwd=str(tmp_path), resume="x", persist=False))
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (SessionSpec(cwd="/", tools=Toolset(only_servers=True)), "--strict-mcp-config"),
+        (SessionSpec(cwd="/", instructions=Instructions(sources=("user",))), "--setting-sources=user"),
+        (SessionSpec(cwd="/", instructions=Instructions(project=False)), "--strict-mcp-config --setting-sources="),
+        (SessionSpec(cwd="/", instructions=Instructions(plugins=("/kit",))), "--plugin-dir /kit"),
+    ],
+    ids=["servers_alone", "sources", "bare", "plugins"],
+)
+async def test_what_claude_code_takes_when_it_is_started_is_on_its_command_line(
+    spec: SessionSpec, words: str, tmp_path: Path
+) -> None:
+    given = await _started(RECORDED["claude"], spec, tmp_path)
+    assert words in given
+
+
+async def test_hooks_of_the_settings_that_an_agent_does_not_run_are_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path))
+    warnings = []
+    for text in ("", '[[hooks.pre_tool]]\ncommand = "exit 2"\n'):
+        (tmp_path / "config.toml").write_text(text)
+        session = await replayed(RECORDED["codex"], "text", patience=UNHURRIED).open(SessionSpec(cwd=str(tmp_path)))
+        found = [event.message for event in session.events().ready() if isinstance(event, Warned)]
+        warnings.append(any("does not run the hooks of the settings" in message for message in found))
+        await session.close()
+    assert warnings == [False, True]

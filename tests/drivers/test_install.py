@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,31 @@ def test_without_npm_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotFound, match="npm is needed to fetch @a/odd@1.2.3"):
         install(listed())
+
+
+PLAYED_PYTHON = """#!/bin/sh
+echo "$@" >> {log}
+mkdir -p "$4/bin"
+printf '#!/bin/sh\\necho pip "$@" >> {log}\\ntouch "%s/odd-acp"\\n' "$4/bin" > "$4/bin/python"
+chmod +x "$4/bin/python"
+"""
+
+
+def test_a_package_for_a_newer_python_is_installed_with_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own has no such package; the next newer one has. Both are played."""
+    log, bins = tmp_path / "log", tmp_path / "bin"
+    bins.mkdir()
+    newer = bins / f"python3.{sys.version_info.minor + 1}"
+    newer.write_text(PLAYED_PYTHON.format(log=log))
+    newer.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bins}{os.pathsep}{os.environ['PATH']}")
+    own = bins / "python"
+    own.write_text("#!/bin/sh\necho 'Requires-Python >=3.99' >&2\nexit 1\n")
+    own.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(own))
+    made = install(
+        ListedAgent(name="odd", title="Odd", version="1.2.3", source="pypi", package="odd", program="odd-acp")
+    )
+    assert made.command.endswith("/agents/odd/bin/odd-acp")
+    venv, pip = log.read_text().splitlines()
+    assert venv.startswith("-m venv --clear") and pip.endswith("--only-binary :all: odd==1.2.3")

@@ -32,6 +32,16 @@ TRIALS: dict[str, tuple[str, ...]] = {
     "planned": ("mode",),
     "switched": ("model", "switch_model"),
     "schema": ("structured_output",),
+    "beside": ("add_dirs",),
+    "forgotten": ("unsaved",),
+    "numbered": ("session_id",),
+    "barely": ("bare",),
+    "sourced": ("sources",),
+    "alone": ("servers_alone",),
+    "limited": ("toolset",),
+    "delegated": ("subagents",),
+    "skilled": ("skills",),
+    "extended": ("plugins",),
 }
 """The trials of test_abilities.py."""
 TESTS: dict[str, tuple[str, ...]] = {
@@ -104,7 +114,7 @@ def cell(agent: str, ability: str, found: dict[str, dict[str, list[str]]]) -> st
     version, when = found.get(agent, {}).get(ability, ("", ""))
     if not when or not (declared or ability in ASKED_FOR):
         known = ABILITIES[ability]
-        refused = "not reported" if not known.refusal else "refused" if known.binding else "warned"
+        refused = "refused" if known.refusal else "not reported"
         return "declared, not tried yet" if declared else refused
     return f"{'works' if declared else 'refused'}, {version}, {when}" if when[0].isdigit() else f"{version} {when}"
 

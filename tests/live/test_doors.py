@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.request import Request, urlopen
 
 import msgspec
 import pytest
@@ -25,6 +26,7 @@ from tests.drivers.test_session import HERE
 from tests.installed import TREADLE
 from tests.sessions.test_abilities import WISHES
 from treadle.agents import find_agent
+from treadle.doors.worker.session import WORKING
 from treadle.drivers.card import cards
 from treadle.errors import TreadleError
 from treadle.events import Failed, ToolStarted, TurnEnded, Warned
@@ -36,6 +38,8 @@ KEPT = CACHE / "doors.json"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-doors.md"
 POLICY = "cannot be held to the order's policy"
 """The reason of a sidecar, whose orders state which tools may be used."""
+OWN_PROGRAM = "cannot use tools and hooks of a program"
+"""The library's, about a program's own."""
 ID = "6f1f8c86-2f3f-4a1e-9d0f-0d1c6f3a9d11"
 
 
@@ -96,6 +100,12 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "session_id": ("--session-id", ID),
     "servers": ("--mcp-config", '{"mcpServers": {"notes": {"command": "true"}}}'),
     "servers_alone": ("--strict-mcp-config",),
+    "sources": ("--setting-sources", "user"),
+    "bare": ("--bare",),
+    "plugins": ("--plugin-dir", "."),
+    "session_name": ("--name", "x"),
+    "unsaved": ("--no-session-persistence",),
+    "add_dirs": ("--add-dir", "."),
     "toolset": ("--tools", "read"),
     "subagents": ("--agents", '{"a": {"description": "d", "prompt": "p"}}'),
     "cost": ("--max-budget-usd", "1"),
@@ -160,7 +170,7 @@ async def chained(place: Place, ability: str, wire: str) -> str:
 
 async def as_worker(place: Place, ability: str) -> str:
     """Its warnings are on its stderr, because its messages have no place for them."""
-    config: dict[str, Any] = {"model": "", "system_prompt": "", "tools": []}
+    config: dict[str, Any] = {"model": "", "system_prompt": "", "tools": ["read_file", *WORKING]}
     config |= {"toolset": {"tools": ["read_file"]}, "iterations": {"max_iterations": 3}}[ability]
     requests = [
         {"type": "init", "id": "1", "config": config},
@@ -232,7 +242,10 @@ async def app_server(place: Place, ability: str) -> str:
     opening = {"resume": "thread/resume", "fork": "thread/fork"}.get(ability, "thread/start")
     thread |= {"threadId": ID} if opening != "thread/start" else {}
     thread |= {"config": {"mcp_servers": {"notes": {"command": "true"}}}} if ability == "servers" else {}
+    thread |= {"ephemeral": True} if ability == "unsaved" else {}
     turn |= {"effort": {"effort": "low"}, "switch_model": {"model": "m"}}.get(ability, {})
+    if ability == "steer":
+        turn["input"][0]["text"] = "[[sleep]]"
     turn["input"] += [image] if ability == "images" else []
     link = await asyncio.create_subprocess_exec(
         *(TREADLE, "app-server", "--agent", place.agent),
@@ -250,7 +263,11 @@ async def app_server(place: Place, ability: str) -> str:
         if told.get("id") == 1:
             waiting = {"id": 2, "method": opening, "params": thread}
         elif told.get("id") == 2 and "result" in told:
-            waiting = {"id": 3, "method": "turn/start", "params": {**turn, "threadId": told["result"]["thread"]["id"]}}
+            on = {"threadId": told["result"]["thread"]["id"]}
+            waiting = {"id": 3, "method": "turn/start", "params": {**turn, **on}}
+        elif told.get("id") == 3 and "result" in told and ability == "steer":
+            more = {"input": [{"type": "text", "text": "MARKED"}], "expectedTurnId": told["result"]["turn"]["id"]}
+            waiting = {"id": 4, "method": "turn/steer", "params": {**more, **on}}
         elif "error" in told or told.get("method") == "turn/completed":
             break
         else:
@@ -259,6 +276,88 @@ async def app_server(place: Place, ability: str) -> str:
     link.stdin.close()
     await link.wait()
     return words
+
+
+async def a2a(place: Place, ability: str) -> str:
+    """The messages of a client over HTTP."""
+    words = ("a2a", "--agent", place.agent, "--port", "0", "--no-token", "--permission-mode", "suggest")
+    server = await asyncio.create_subprocess_exec(
+        *(TREADLE, *words), env=place.env, cwd=place.work, stdout=asyncio.subprocess.PIPE
+    )
+    assert server.stdout is not None
+    url = (await server.stdout.readline()).decode().strip()
+
+    def call(method: str, **params: Any) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+        with urlopen(Request(url, json.dumps(body).encode(), headers), timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    async def send(*parts: Any, **more: Any) -> Any:
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": parts, **more}
+        return await asyncio.to_thread(
+            call, "SendMessage", message=message, configuration={"returnImmediately": ability == "steer"}
+        )
+
+    try:
+        task = (await send({"text": "[[sleep]]" if ability == "steer" else "[[touch]]"}))["result"]["task"]["id"]
+        if ability == "steer":
+            return json.dumps(await send({"text": "MARKED"}, taskId=task))
+        return json.dumps(await send({"data": {"decision": "allow", "args": {"command": OTHER}}}, taskId=task))
+    finally:
+        server.terminate()
+        await server.wait()
+
+
+LIBRARY = """
+import asyncio, sys, treadle
+from treadle.session import Answer, Change, Instructions, Limits, Reasoning, Start, Subagent
+
+agent, ability = sys.argv[1:]
+OPTIONS = {
+    "effort": {"thinking": Reasoning(effort="low")},
+    "fork": {"resume": "x", "fork": True},
+    "resume": {"resume": "x"},
+    "session_id": {"session_id": "x"},
+    "session_name": {"name": "x"},
+    "unsaved": {"persist": False},
+    "sources": {"instructions": Instructions(sources=("user",))},
+    "bare": {"project": False},
+    "plugins": {"instructions": Instructions(plugins=(".",))},
+    "skills": {"instructions": Instructions(skills=("a",))},
+    "toolset": {"tools": ["read_file"]},
+    "subagents": {"subagents": (Subagent(name="a", description="d", prompt="p"),)},
+    "hooks": {"pre_tool": lambda use: None},
+    "usage": {"limits": Limits(max_tokens=1)},
+    "cost": {"limits": Limits(max_cost_usd=1.0)},
+    "iterations": {"limits": Limits(max_iterations=1)},
+}
+
+async def main():
+    change = lambda asked: Answer(decision="allow", changed_args={"command": "touch other.txt"})
+    given = OPTIONS.get(ability, {}) | ({"on_ask": change} if ability == "changed_input" else {})
+    prompt = {"steer": "[[sleep]]", "changed_input": "[[touch]]"}.get(ability, "[[hello]]")
+    async with treadle.open(agent=agent, mode="suggest", **given) as conversation:
+        async for event in conversation.turn(prompt):
+            print(event)
+            if ability == "steer" and type(event).__name__ == "TurnStarted":
+                await conversation.steer("MARKED")
+
+asyncio.run(main())
+"""
+
+
+async def library(place: Place, ability: str) -> str:
+    """A program of a user's own."""
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", LIBRARY, place.agent, ability),
+        env=place.env,
+        cwd=place.work,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await program.communicate()
+    return out.decode()
 
 
 def over(wire: str) -> Callable[[Place, str], Awaitable[str]]:
@@ -281,9 +380,22 @@ DOORS: dict[str, dict[str, tuple[Door, str]]] = {
     "sidecar": dict.fromkeys(("toolset", "iterations", "cost"), (over("sidecar"), "text")),
     "acp": dict.fromkeys(("resume", "fork", "servers", "switch_model", "mode"), (over("acp"), "text")),
     "app-server": dict.fromkeys(
-        ("resume", "fork", "servers", "switch_model", "effort", "images"), (app_server, "text")
-    ),
+        ("resume", "fork", "servers", "switch_model", "effort", "images", "unsaved"), (app_server, "text")
+    )
+    | {"steer": (app_server, "interrupted")},
     "mcp": dict.fromkeys(("resume", "model"), (mcp, "text")),
+    "a2a": {"steer": (a2a, "interrupted"), "changed_input": (a2a, "denied")},
+    "library": {
+        **dict.fromkeys(
+            (
+                *("effort", "fork", "resume", "session_id", "session_name", "unsaved", "sources", "bare", "plugins"),
+                *("skills", "toolset", "subagents", "hooks", "usage", "cost", "iterations"),
+            ),
+            (library, "text"),
+        ),
+        "steer": (library, "interrupted"),
+        "changed_input": (library, "denied"),
+    },
 }
 """By door, what it can be asked for: how, and the recording that is played. The rest its messages cannot say."""
 CASES = [
@@ -306,14 +418,14 @@ async def test_what_an_agent_cannot_do_is_refused_or_warned_about(
             words = await ask(place, ability)
         heard = place.heard()
     if ability == "changed_input":
-        assert "touch marker.txt" in words, "the denial is in the result"
+        assert "touch marker.txt" in words or "was denied" in words, "the denial is in the result"
         assert not (tmp_path / "work" / "marker.txt").exists()
         became = "denied"
     else:
-        assert ABILITIES[ability].refusal in words or POLICY in words, words
+        assert any(reason in words for reason in (ABILITIES[ability].refusal, POLICY, OWN_PROGRAM)), words
         told = "MARKED" if ability == "steer" else "[[hello]]"
         became = "warned" if told in heard else "refused"
-        assert became == "refused" or not ABILITIES[ability].binding, "it was refused, and the agent heard of it"
+        assert became == "refused" or ABILITIES[ability].routine, "it was refused, and the agent heard of it"
     keep(door, ability, name, became)
 
 
@@ -342,8 +454,8 @@ has a way to ask. The agents are played from recordings of the real programs, an
 a denial, and the call did not run. *warned*: the work goes on, and a warning where it was asked says what is not kept.
 A dot: that door has no way to ask for it.
 """
-FOOT = """The chat, the page, `treadle fleet say` and the library use the same check on the session itself, which
-`make test` tries with every card; the chat and the page offer to change a call only where that works.
+FOOT = """The chat, the page and `treadle fleet say` use the same check on the session itself, which `make test` tries
+with every card; the chat and the page offer to change a call only where that works.
 """
 
 

@@ -198,7 +198,7 @@ async def _look_at(
 
 
 async def _greet(agent: DrivenAgent, about: FoundAgent, ask: bool, cwd: str) -> FoundAgent:
-    session = await agent.open(SessionSpec.of(cwd=cwd, mode="plan", persist=False))
+    session = await agent.open(SessionSpec.of(cwd=cwd, mode="plan", persist=False, routine=("unsaved",)))
     try:
         account = await session.account() if isinstance(session, DrivenSession) else None
         about = msgspec.structs.replace(about, answers=True, models=session.info.models, account=account)

@@ -221,6 +221,8 @@ def _prepare(text: str | None, options: RunOptions, flags: RunFlags, check: Sche
     spec = options.spec(answers=flags.permission_prompt_tool is not None, default_mode="suggest", hooks=True)
     if options.continue_last and options.agent == "native":
         spec = _or_new(spec)
+    if text is None:
+        spec = msgspec.structs.replace(spec, routine=("sources",))
     spec, permitting = _permitting(spec, flags.permission_prompt_tool, talk=text is None)
     if text is None and not permitting:  # `initialize` is answered at once
         spec = msgspec.structs.replace(spec, tools=msgspec.structs.replace(spec.tools, later=True))

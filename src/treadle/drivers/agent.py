@@ -17,6 +17,7 @@ from treadle.drivers.servers import settled
 from treadle.drivers.session import DrivenSession
 from treadle.drivers.withheld import Withheld
 from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError, Unsupported
+from treadle.events import Warned
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
@@ -87,6 +88,9 @@ class DrivenAgent(ABC):
             raise
         if isinstance(session, DrivenSession):
             session.lacks(withheld)
+        if spec.instructions.project and _settings(spec, self._environ).hooks != config.HookSettings():
+            message = f"{self.name} does not run the hooks of the settings: only our own agent does"
+            session.emit(Warned(message=message, code="not_enforced"))
         return session
 
     async def start(
@@ -115,9 +119,8 @@ class DrivenAgent(ABC):
 
     def _patience(self, spec: SessionSpec) -> Patience:
         """With the limit that the settings give for opening a session, longer on a busy machine."""
-        trusted, sources = True if spec.trusted else None, spec.instructions.sources
-        loaded = config.load(spec.cwd, {**self._environ, **spec.env}, trusted=trusted, sources=sources)
-        return msgspec.structs.replace(self.patience, handshake=stretched(loaded.settings.timeouts.agent_start))
+        seconds = _settings(spec, self._environ).timeouts.agent_start
+        return msgspec.structs.replace(self.patience, handshake=stretched(seconds))
 
     def env(self, added: Mapping[str, str]) -> dict[str, str]:
         return self.launch.env(self._environ, added)
@@ -143,22 +146,27 @@ class DrivenAgent(ABC):
         return version_of((done.stdout + b" " + done.stderr).decode("utf-8", "replace"))
 
 
+def _settings(spec: SessionSpec, environ: Mapping[str, str]) -> config.Settings:
+    trusted, sources = True if spec.trusted else None, spec.instructions.sources
+    return config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=sources).settings
+
+
 def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
     """Apply the rules, limits and directories of the settings files, as for our own agent."""
-    instructions = spec.instructions
-    trusted = True if spec.trusted else None
-    loaded = config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=instructions.sources).settings
+    loaded = _settings(spec, environ)
     files, asked = loaded.permissions, spec.rules
     defaults = Limits()
     limits: dict[str, Any] = {
         name: _first(getattr(spec.limits, name), getattr(loaded.limits, name), getattr(defaults, name))
         for name in Limits.__struct_fields__
     }
+    same_for_all = {"iterations": spec.limits.max_iterations is None, "add_dirs": not spec.add_dirs}
     return msgspec.structs.replace(
         spec,
+        routine=(*spec.routine, *(ability for ability, only_there in same_for_all.items() if only_there)),
         rules=Rules(allow=files.allow + asked.allow, ask=files.ask + asked.ask, deny=files.deny + asked.deny),
         limits=Limits(**limits),
-        add_dirs=loaded.add_dirs + spec.add_dirs,
+        add_dirs=tuple(os.path.join(spec.cwd, place) for place in (*loaded.add_dirs, *spec.add_dirs)),
     )
 
 

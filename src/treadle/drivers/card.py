@@ -46,6 +46,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that it may see besides what every program gets. `PREFIX_*` passes no secret, a full name does."""
     servers_file: str = ""
     """The option that names a file of MCP servers (`{file}`), for agents that do not take all of them over the wire."""
+    directory: str = ""
+    """The option that names a further directory to work in (`{path}`), for agents that are not told of it otherwise."""
     sets: dict[str, str] = {}
     """Variables that are set for it, unless the person sets them."""
     writes: tuple[str, ...] = ()

@@ -70,7 +70,7 @@ class Enclosure(Confining):
         super().__init__(
             spec.cwd,
             spec.add_dirs,
-            replace(asked, read_only=(*asked.read_only, *shown)),
+            replace(asked, read_only=(*asked.read_only, *shown, *spec.instructions.plugins)),
             session=plain[-100:],
             holding=spec.guards.holding,
             seconds=spec.limits.max_seconds,

@@ -6,14 +6,14 @@ No script of a package runs while it is installed: one that would fetch a progra
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from treadle.drivers.registry import ListedAgent
 from treadle.errors import ConfigError, LocalError, NotFound
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.process.programs import run_program
+from treadle.io.process.programs import find_outside, run_program
 from treadle.io.reading import read_if_there
 
 SECONDS = 900.0
@@ -60,16 +60,35 @@ def _npm(agent: ListedAgent, place: str) -> str:
 
 
 def _pypi(agent: ListedAgent, place: str) -> str:
-    _run([sys.executable, "-m", "venv"], place)
     bins = os.path.join(place, "bin")
-    _run(
-        [os.path.join(bins, "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:"],
-        f"{agent.package}=={agent.version}",
-    )
+    first: LocalError | None = None
+    for python in _pythons():
+        try:
+            _run([python, "-m", "venv", "--clear"], place)
+            _run(
+                [os.path.join(bins, "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:"],
+                f"{agent.package}=={agent.version}",
+            )
+            break
+        except LocalError as error:  # many agents are for a newer Python than ours
+            first = first or error
+    else:
+        assert first is not None
+        first.hint = "if it needs a newer Python, install that one too, so that python3.13 or the like is found"
+        raise first
     command = os.path.join(bins, agent.program or agent.package.partition("[")[0])
     if not os.path.exists(command):
         raise LocalError(f"{agent.package} {agent.version} has no program {os.path.basename(command)!r}")
     return command
+
+
+def _pythons() -> Iterator[str]:
+    """Our own, then the newer ones that are installed."""
+    yield sys.executable
+    for minor in range(sys.version_info.minor + 1, sys.version_info.minor + 6):
+        found = find_outside(f"python3.{minor}")
+        if found is not None:
+            yield found
 
 
 def _run(argv: Sequence[str], last: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, cast
 import msgspec
 
 from treadle.agent.images import look
-from treadle.drivers.card import Card, newer, older
+from treadle.drivers.card import Card, Level, newer, older
 from treadle.drivers.confined import Enclosure, is_sealed, unchanged, watched
 from treadle.drivers.withheld import Withheld
 from treadle.errors import (
@@ -117,6 +117,15 @@ class DrivenSession(BaseSession):
         self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
         for gap in abilities.gaps(card.name, card.capabilities, spec):
             self.emit(Warned(message=gap, code="not_enforced"))
+
+    def narrow(self, levels: dict[str, Level]) -> None:
+        """It says of itself that it can do less than its card: what the session asks for is checked once more."""
+        self._info = msgspec.structs.replace(self._info, capabilities=levels)
+        new = {name: level for name, level in levels.items() if abilities.can(self.card.capabilities, name)}
+        lacking = {**dict.fromkeys(abilities.ABILITIES, "native"), **new}
+        abilities.check(self._info.name, lacking, self.spec)
+        for message in abilities.gaps(self._info.name, lacking, self.spec):
+            self.emit(Warned(message=message, code="not_enforced"))
 
     def lacks(self, withheld: Withheld) -> None:
         """Tell a person which variables its settings name and it did not get, now and when it fails."""

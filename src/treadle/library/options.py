@@ -50,6 +50,7 @@ class SessionOptions(TypedDict, total=False):
     subagents: tuple[Subagent, ...]
     confinement: Confinement
     trusted: bool
+    routine: tuple[str, ...]
     extra: dict[str, Any]
     instructions: Instructions
     start: Start

@@ -2,6 +2,7 @@
 
 Every card gives a level for each of ABILITIES. What is `unsupported`, or not on the card at all, is refused with the
 reason before anything is said to the agent: by `check` when a session is opened, and by BaseSession while it lasts.
+Only what a door or the settings ask for in every session alike (`SessionSpec.routine`) is warned about instead.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,17 +27,13 @@ class Ability(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     wanted: Callable[[SessionSpec], bool] | None = None
     """Whether a session that is about to be opened asks for it."""
-    nevertheless: str = ""
-    """Why a session that asks for it is opened, with a warning that says what is not enforced; empty: it is refused."""
-
-    @property
-    def binding(self) -> bool:
-        """Whether a session that asks for it is refused."""
-        return not self.nevertheless
+    routine: str = ""
+    """Where every session asks for it, so that a warning takes the place of the refusal; empty: nowhere."""
 
 
 _IN_PROCESS = "native and claude can"
 _SECONDS = "limit the seconds instead"
+_TOOLSETS = "native, claude and pi"
 _ALL = (
     Ability(name="streaming", what="text arrives while it is written"),
     Ability(name="thinking", what="its reasoning is reported"),
@@ -123,6 +120,21 @@ _ALL = (
         wanted=lambda spec: spec.start.id not in (None, spec.start.resume),
     ),
     Ability(
+        name="session_name",
+        what="a new session can be given a name, to go on with it by",
+        refusal="has no names for its sessions",
+        hint="leave it out, and go on by the id in the result",
+        wanted=lambda spec: bool(spec.start.name),
+    ),
+    Ability(
+        name="unsaved",
+        what="nothing of a session is kept on disk",
+        refusal="keeps its sessions on disk",
+        hint=f"{_IN_PROCESS}, and codex and pi",
+        wanted=lambda spec: not spec.start.persist,
+        routine="in sessions that are opened only to look at an agent",
+    ),
+    Ability(
         name="servers",
         what="it takes MCP servers from us",
         refusal="takes no MCP servers",
@@ -131,17 +143,47 @@ _ALL = (
     ),
     Ability(
         name="servers_alone",
-        what="only those MCP servers are used, and no settings files but those that are named",
-        refusal="also uses the MCP servers and settings of its own files",
-        wanted=lambda spec: spec.tools.only_servers or spec.instructions.sources is not None,
-        nevertheless="Claude's SDKs ask for it in every session",
+        what="only those MCP servers are used",
+        refusal="also uses the MCP servers of its own settings",
+        hint="remove them there, or leave this out",
+        wanted=lambda spec: spec.tools.only_servers,
+    ),
+    Ability(
+        name="sources",
+        what="of its settings files only those of the user, of the project or none are used",
+        refusal="uses its own settings files, whichever are named",
+        wanted=lambda spec: spec.instructions.sources is not None,
+        routine="under Claude's SDKs, some of which name them in every session",
+    ),
+    Ability(
+        name="bare",
+        what="it can be kept from the files of the project that instruct it: AGENTS.md, skills, hooks, MCP servers",
+        refusal="reads the project's AGENTS.md, skills and settings by itself",
+        hint=_IN_PROCESS,
+        wanted=lambda spec: not spec.instructions.project,
+    ),
+    Ability(
+        name="plugins",
+        what="plugins in Claude Code's form can be given",
+        refusal="takes no plugins",
+        hint=_IN_PROCESS,
+        wanted=lambda spec: bool(spec.instructions.plugins),
     ),
     Ability(
         name="toolset",
         what="the tools that it has can be chosen",
         refusal="keeps all of its tools, whichever are chosen",
+        hint="deny what it must not do with --disallowedTools, choose a mode, or an agent that can: " + _TOOLSETS,
         wanted=lambda spec: spec.tools.offered is not None or bool({*spec.tools.denied} - {"ask_user"}),
-        nevertheless="a worker is always told of tools, and Claude's SDKs name some that other agents do not have",
+        routine="over the worker protocol, where every session names tools, if those that write and run are among them",
+    ),
+    Ability(
+        name="add_dirs",
+        what="it works in further directories",
+        refusal="works in no directory but its own",
+        hint="start it in a directory above them",
+        wanted=lambda spec: bool(spec.add_dirs),
+        routine="as directories of the settings, which are the same for all agents",
     ),
     Ability(
         name="system_prompt",
@@ -172,7 +214,7 @@ _ALL = (
         what="hooks of the program that opens the session are called",
         refusal="cannot run hooks of a program",  # they may be there to forbid something
         hint=_IN_PROCESS,
-        wanted=lambda spec: spec.program.pre_tool is not None,
+        wanted=lambda spec: any((spec.program.pre_tool, spec.program.post_tool, spec.program.event)),
     ),
     Ability(
         name="own_tools",
@@ -201,7 +243,7 @@ _ALL = (
         refusal="does not count its model calls, so a limit on them is not enforced",
         hint=_SECONDS,
         wanted=lambda spec: spec.limits.max_iterations is not None,
-        nevertheless="it is set as a precaution, also for all agents at once; limits of time, tokens and cost bind",
+        routine="over the worker protocol, and as a limit of the settings, which is the same for all agents",
     ),
 )
 ABILITIES: dict[str, Ability] = {ability.name: ability for ability in _ALL}
@@ -222,13 +264,13 @@ def require(name: str, levels: Mapping[str, Any], ability: str) -> None:
 def check(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> None:
     """Refuse a session that asks for what this agent cannot do."""
     for ability in _missing(levels, spec):
-        if ability.binding:
+        if ability.name not in spec.routine:
             require(name, levels, ability.name)
 
 
 def gaps(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> list[str]:
-    """What the session asks for, the agent does not do, and is not worth a refusal: for warnings."""
-    return [f"{name} {ability.refusal}" for ability in _missing(levels, spec) if not ability.binding]
+    """What is asked for in every session, and this agent does not do: for warnings."""
+    return [f"{name} {ability.refusal}" for ability in _missing(levels, spec) if ability.name in spec.routine]
 
 
 def _missing(levels: Mapping[str, Any], spec: SessionSpec) -> Iterator[Ability]:

@@ -46,6 +46,15 @@ async def test_a_question_makes_the_task_need_input_and_a_reply_goes_on(reply: s
         assert [message["role"] for message in done["history"]] == ["ROLE_USER", "ROLE_AGENT", "ROLE_USER"]
 
 
+async def test_an_approval_of_another_input_that_the_agent_cannot_take_is_reported_as_a_denial(tmp_path: Path) -> None:
+    async with opened(ScriptedAgent([ASK, Message(text="Done.")], cannot=("changed_input",)), tmp_path) as client:
+        task = await client.send()
+        decided = {"data": {"decision": "allow", "args": {"command": "rm y"}}}
+        done = await client.send(taskId=task["id"], parts=[decided])
+        assert state_of(done) == "COMPLETED"
+        assert "so bash was denied" in done["history"][-1]["parts"][0]["text"]
+
+
 async def test_a_reply_that_is_no_answer_is_refused_and_the_question_stays(tmp_path: Path) -> None:
     async with opened(ScriptedAgent([ASK]), tmp_path) as client:
         task = await client.send()

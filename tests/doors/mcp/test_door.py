@@ -193,6 +193,8 @@ async def test_a_client_can_ask_for_less_and_never_for_more(tmp_path: Path) -> N
     ("tool", "arguments", "words"),
     [
         ("run", {}, "the arguments are not right"),
+        ("run", {"prompt": "x", "effort": "high"}, "the arguments are not right"),
+        ("answer", {"run": "x", "decision": "allow", "args": {"command": "pwd"}}, "the arguments are not right"),
         ("run", {"prompt": ""}, "the arguments are not right"),
         ("run", {"prompt": "x", "agent": "nobody"}, "no agent"),
         ("status", {"run": "run_0"}, "no run"),

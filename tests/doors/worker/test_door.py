@@ -9,7 +9,7 @@ import pytest
 
 from treadle.doors.worker.door import Worker
 from treadle.errors import Busy, ConfigError, MaxIterations, PeerClosed, RateLimited
-from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
+from treadle.events import Answered, Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.session import Limits, Rules, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.settings import trust
@@ -483,6 +483,19 @@ async def test_a_client_that_can_answer_is_asked_and_waited_for() -> None:
         client.ask({**answer, "id": "a2"}, SHUTDOWN)
         assert await client.until("answer_ok") == {"type": "answer_ok", "id": "a2", "accepted": False}
         await client.rest()
+
+
+async def test_an_approval_of_another_input_that_the_agent_cannot_take_is_a_denial_that_is_reported() -> None:
+    asked = Asked(request="q1", kind="permission", text="may I?", name="bash", args={"command": "ls"})
+    agent = ScriptedAgent([asked, TextDelta(text="done")], cannot=("changed_input",))
+    async with worker(agent) as client:
+        client.ask(config(capabilities=["answers"]), SEND)
+        await client.until("permission_request")
+        answer = {"type": "answer", "id": "a1", "target_id": "2", "request_id": "q1", "decision": "allow"}
+        client.ask({**answer, "args": {"command": "pwd"}}, SHUTDOWN)
+        await client.rest()
+    (denied,) = [event for event in agent.sessions[0].events().ready() if isinstance(event, Answered)]
+    assert denied.decision == "deny" and "make a new call with exactly this input" in denied.text
 
 
 @pytest.mark.parametrize("when", ["before the question", "after the question"])

@@ -19,6 +19,7 @@ from treadle.events import (
     TurnEnded,
     TurnStarted,
     Usage,
+    Warned,
 )
 from treadle.session import EventReader, Session
 from treadle.sessions.session import new_id
@@ -188,6 +189,9 @@ class ServedTask:
             case Answered() if any(asked.request == event.request for asked in self._questions):
                 self._questions = [asked for asked in self._questions if asked.request != event.request]
                 self._ask_or_go_on()
+            case Warned(code="changed_input" | "not_told" | "cancel_not_heeded"):  # others may name files of ours
+                self.note(self._words(event.message))
+                self._progress(event.message, {"warning": event.code})
             case TurnEnded():
                 self._end(event)
 

@@ -100,7 +100,8 @@ class AppServerDoor(RpcDoor[OpenThread]):
             if opened is not None:
                 self._models = await _menu(opened.session)
             else:  # the agent knows them only in a session
-                base = msgspec.structs.replace(self._base, mode="suggest", start=Start(persist=False))
+                looking = ("unsaved",)
+                base = msgspec.structs.replace(self._base, mode="suggest", start=Start(persist=False), routine=looking)
                 session = await self._agent.open(base)
                 try:
                     self._models = await _menu(session)

@@ -31,7 +31,7 @@ def _tool(name: str, description: str, schema: Schema, *, reads: bool = False) -
     return {
         "name": name,
         "description": description,
-        "inputSchema": schema,
+        "inputSchema": {**schema, "additionalProperties": False},  # an answer that says more must not count as less
         "annotations": {"readOnlyHint": reads, "destructiveHint": not reads, "openWorldHint": not reads},
     }
 

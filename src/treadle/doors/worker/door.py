@@ -451,7 +451,9 @@ class Worker:
         return self._active.turn if self._active is not None and self._active.id == send else None
 
     async def _answer(self, session: Session, request: AnswerRequest) -> None:
-        answer = Answer(decision=request.decision, scope=request.scope, text=request.text, by="client")
+        answer = Answer(
+            decision=request.decision, scope=request.scope, text=request.text, changed_args=request.args, by="client"
+        )
         accepted = self._running(request.target_id) is not None
         if accepted:
             try:

@@ -42,6 +42,8 @@ def pinned_version(environ: Mapping[str, str], warn: Callable[[str], None]) -> s
     return given or None
 
 
+WORKING = {"bash", "write_file", "edit_file"}
+"""A client that leaves one of these out wants it not done, which an agent that keeps all of its tools must refuse."""
 GRACE = 0.8
 """Seconds that an interrupted command has to end by itself: it is gone when the client, who waits 2 s, is answered."""
 
@@ -58,6 +60,7 @@ def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[
         model=_model(config, environ),
         instructions=Instructions(system=config.system_prompt or None),
         tools=Toolset(offered=config.tools),
+        routine=("iterations", *(("toolset",) if WORKING <= {*config.tools} else ())),
         rules=Rules(allow=permissions.allow, ask=permissions.ask, deny=permissions.deny) if permissions else Rules(),
         mode=_mode(config, cwd, environ),
         limits=_limits(config),

@@ -14,7 +14,7 @@ _card = partial(
 def _capabilities(**differing: Level) -> dict[str, Level]:
     base = levels(
         native="streaming thinking tools results interrupt commands mode model switch_model permissions resume usage "
-        "cost file_changes rules servers images",
+        "cost file_changes rules servers images add_dirs",
         emulated="system_prompt structured_output",
     )
     return {**base, **differing}
@@ -81,6 +81,7 @@ CARDS = (
             *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_HOME"),
             *("GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_CLI_SYSTEM_SETTINGS_PATH"),
         ),
+        directory="--include-directories={path}",
         writes=("~/.gemini",),
         settings=("~/.gemini/settings.json",),
         hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
@@ -109,7 +110,7 @@ CARDS = (
         sets={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
         writes=("~/.config/opencode", "~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode"),
         settings=("$OPENCODE_CONFIG|~/.config/opencode/opencode.json", "~/.config/opencode/opencode.jsonc"),
-        capabilities=_capabilities(fork="native", usage="emulated"),
+        capabilities=_capabilities(fork="native", usage="emulated", add_dirs="emulated"),
         losses={**_LOSSES, "Usage": emulated("only the last model call of a turn; the cost covers all of them")},
         notes=(
             *_NOTES,
@@ -129,6 +130,7 @@ CARDS = (
             *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_MODEL", "DASHSCOPE_API_KEY"),
             *("BAILIAN_CODING_PLAN_API_KEY", "QWEN_CODE_*"),
         ),
+        directory="--include-directories={path}",
         writes=("~/.qwen",),
         settings=("~/.qwen/settings.json",),
         capabilities=_capabilities(cost="unsupported"),
@@ -150,6 +152,7 @@ CARDS = (
             *("COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_*", "COPILOT_AUTO_UPDATE"),
         ),
         servers_file="--additional-mcp-config=@{file}",
+        directory="--add-dir={path}",
         sets={"COPILOT_AUTO_UPDATE": "false"},
         writes=("$COPILOT_HOME|~/.copilot", "~/.cache/copilot"),
         capabilities=_capabilities(cost="unsupported"),

@@ -28,13 +28,17 @@ class AcpAgent(DrivenAgent):
 
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> AcpSession:
         with in_a_file(spec, self.card.servers_file) as (spec, words):
-            session = await self._started(spec, env, words)
+            session = await self._started(spec, env, [*words, *self._directories(spec)])
             try:
                 await session.shake_hands()
             except BaseException:
                 await session.close()
                 raise
             return session
+
+    def _directories(self, spec: SessionSpec) -> list[str]:
+        places = spec.add_dirs if self.card.directory else ()
+        return [self.card.directory.format(path=place) for place in places]
 
     async def _started(self, spec: SessionSpec, env: dict[str, str], words: Sequence[str] = ()) -> AcpSession:
         peer = await self.start([*self.launch.argv, *words], Connection("client"), spec, env)

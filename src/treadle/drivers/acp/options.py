@@ -73,11 +73,12 @@ def images(can: dict[str, Any]) -> Literal["native", "unsupported"]:
 
 
 def continuing(can: dict[str, Any]) -> dict[str, Literal["native", "unsupported"]]:
-    """Whether an agent with these capabilities can go on with a session, or with a copy of one."""
+    """Whether an agent with these capabilities can go on with a session or a copy of one, or work in more places."""
     of_sessions = _dict(can.get("sessionCapabilities"))
     found = {
         "resume": can.get("loadSession") is True or of_sessions.get("resume") is not None,
         "fork": of_sessions.get("fork") is not None,
+        "add_dirs": of_sessions.get("additionalDirectories") is not None,
     }
     return {name: "native" if able else "unsupported" for name, able in found.items()}
 

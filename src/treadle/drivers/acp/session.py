@@ -129,8 +129,8 @@ class AcpSession(DrivenSession):
         can = {**self._info.capabilities, "images": options.images(self._can)}
         if self.card.prefix or self.card.untested:
             can |= options.continuing(self._can)
-        version = str(info.get("version") or "")
-        self._info = msgspec.structs.replace(self._info, name=self._name, version=version, capabilities=can)
+        self._info = msgspec.structs.replace(self._info, name=self._name, version=str(info.get("version") or ""))
+        self.narrow(can)
 
     def _offer(self) -> dict[str, Any]:
         """Decided by the name on the card: the agent's own name comes only with the answer."""

@@ -59,13 +59,17 @@ def _options(spec: SessionSpec, options: dict[str, Any]) -> list[str]:
         argv += ["--disallowedTools", ",".join(map(claude_name, spec.tools.denied))]
     for directory in spec.add_dirs:
         argv += ["--add-dir", directory]
-    if spec.tools.only_servers:
+    for directory in spec.instructions.plugins:
+        argv += ["--plugin-dir", directory]
+    if spec.tools.only_servers or not spec.instructions.project:
         argv.append("--strict-mcp-config")
     if not spec.start.persist:
         argv.append("--no-session-persistence")
     sources = options.get("setting_sources")
     if spec.instructions.sources is not None:
         sources = ",".join(spec.instructions.sources)
+    if not spec.instructions.project:
+        sources = ""
     if isinstance(sources, str):
         argv.append(f"--setting-sources={sources}")
     return argv

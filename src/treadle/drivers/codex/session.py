@@ -13,7 +13,7 @@ import msgspec
 from treadle import __version__
 from treadle.drivers.card import Card, version_of
 from treadle.drivers.session import OURS, DrivenSession
-from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError
+from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import (
     CommandRun,
     Event,
@@ -127,6 +127,8 @@ class CodexSession(DrivenSession):
         params = self._thread_params()
         if start.resume is None:
             return await self._rpc.call("thread/start", {**params, "ephemeral": not start.persist})
+        if not start.persist:
+            raise Unsupported("codex keeps a session that goes on, and its copies", hint="leave out that it keeps none")
         id = start.resume or await self._newest()
         if start.fork:
             return await self._rpc.call("thread/fork", {**params, "threadId": id})
@@ -146,9 +148,13 @@ class CodexSession(DrivenSession):
             options["baseInstructions"] = self.spec.instructions.system
         if self.spec.instructions.append is not None:
             options["developerInstructions"] = self.spec.instructions.append
+        config: dict[str, Any] = {}
         if self.spec.tools.servers:
-            servers = {name: _server(entry) for name, entry in self.spec.tools.servers.items()}
-            options["config"] = {"mcp_servers": servers}
+            config["mcp_servers"] = {name: _server(entry) for name, entry in self.spec.tools.servers.items()}
+        if self.spec.add_dirs:
+            config["sandbox_workspace_write"] = {"writable_roots": list(self.spec.add_dirs)}
+        if config:
+            options["config"] = config
         if self.spec.start.resume is not None:
             del options["experimentalRawEvents"]
         return options

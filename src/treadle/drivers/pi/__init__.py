@@ -22,8 +22,9 @@ CARDS = (
         settings=("~/.pi/agent/models.json",),
         capabilities=levels(
             native="streaming thinking tools results steer resume fork usage cost iterations model switch_model images "
-            "toolset",
-            emulated="permissions changed_input interrupt mode rules file_changes system_prompt structured_output",
+            "toolset unsaved",
+            emulated="permissions changed_input interrupt mode rules file_changes system_prompt structured_output "
+            "add_dirs",
         ),
         losses={
             "Asked": emulated("pi itself never asks; our extension does before each tool"),

@@ -27,6 +27,8 @@ def _options(spec: SessionSpec) -> list[str]:
     argv = ["--model", spec.model] if spec.model else []
     start = spec.start
     if start.resume is not None:
+        if not start.persist:
+            raise Unsupported("pi keeps a session that goes on", hint="leave out that it keeps none")
         if start.resume == "" and start.fork:
             raise Unsupported("pi can copy only a session that is named by its id", hint="--resume ID --fork-session")
         if start.resume == "":

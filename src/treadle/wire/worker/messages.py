@@ -87,6 +87,8 @@ class AnswerRequest(Request, frozen=True, kw_only=True, tag="answer"):
     decision: Literal["allow", "deny"]
     scope: Literal["once", "session", "always"] = "once"
     text: str = ""
+    args: Any = None
+    """Another input for the call that is allowed."""
 
 
 class Steer(Request, frozen=True, kw_only=True, tag="steer"):
