@@ -37,7 +37,7 @@ ONESHOT = "../doors/oneshot"
 ELSEWHERE: dict[str, str] = {
     "servers": "test_servers.py::test_a_tool_of_a_given_server_is_judged_and_told_as_any_other",
     "images": "test_images.py::test_an_image_is_sent_with_the_prompt",
-    "resume": "test_contract.py::test_a_session_that_goes_on_counts_only_what_is_new",
+    "resume": "test_session.py::test_a_session_that_goes_on_counts_only_what_is_new",
     "fork": "acp/test_session.py::test_without_load_it_is_resumed_and_the_newest_is_found",
     "commands": "acp/test_session.py::test_its_slash_commands_are_prompts",
     "model": "acp/test_session.py::test_a_model_is_chosen_by_its_id_or_its_name",

@@ -27,10 +27,11 @@ from treadle.drivers.agent import PATIENCE as USUAL
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card, cards
 from treadle.drivers.launch import Launch
-from treadle.events import TurnEnded, Usage, Warned
+from treadle.drivers.session import DrivenSession
+from treadle.events import ToolDenied, ToolEnded, TurnEnded, Usage, Warned
 from treadle.io.peer import Patience
 from treadle.io.process import table
-from treadle.session import Limits, Prompt, SessionSpec
+from treadle.session import Access, Limits, Prompt, SessionSpec
 
 HERE = Path(__file__).parent
 RECORDED = {name: card for name, card in cards().items() if (HERE / name / "recordings").is_dir()}
@@ -203,3 +204,17 @@ async def test_nothing_is_left_when_we_are_killed(card: Card, tmp_path: Path) ->
         await us.wait()
         while table.start_time(pid):
             await asyncio.sleep(0.02)
+
+
+async def test_a_call_that_was_asked_about_late_and_denied_is_reported_as_denied(tmp_path: Path) -> None:
+    """A slow agent asks after we have taken its call for one that runs."""
+    session = await replayed(RECORDED["copilot"], "text").open(SessionSpec.of(cwd=str(tmp_path), mode="suggest"))
+    assert isinstance(session, DrivenSession)
+    access = Access(tool="bash", kind="execute", command="touch x")
+    session.tool_started("c1", "bash", access)
+    answer = await session.permit(access, call="c1")
+    session.tool_ended("c1", "its own words", ok=True)
+    events = [event for event in session.events().ready() if isinstance(event, ToolDenied | ToolEnded)]
+    await session.close()
+    assert answer.decision == "deny" and [type(event).__name__ for event in events] == ["ToolDenied", "ToolEnded"]
+    assert isinstance(events[1], ToolEnded) and not events[1].ok and events[1].result.startswith("not allowed")

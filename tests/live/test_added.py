@@ -1,6 +1,7 @@
 """Agents of the registry that have no card of ours, added by name: each completes a turn, also in a sandbox."""
 
 import asyncio
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -28,10 +29,37 @@ def _grok(home: Path, url: str) -> dict[str, str]:
     return {"XAI_API_KEY": KEY}
 
 
+def _vibe(home: Path, url: str) -> dict[str, str]:
+    (home / ".vibe").mkdir(exist_ok=True)
+    model = [
+        'active_model = "scripted"',
+        "[[models]]",
+        *(f'{key} = "scripted"' for key in ("name", "provider", "alias")),
+    ]
+    provider = ["[[providers]]", 'name = "scripted"', f'api_base = "{url}/v1"', 'api_key_env_var = "MISTRAL_API_KEY"']
+    (home / ".vibe" / "config.toml").write_text("\n".join([*model, *provider]) + "\n")
+    return {"MISTRAL_API_KEY": KEY}
+
+
+def _hermes(home: Path, url: str) -> dict[str, str]:
+    (home / ".hermes").mkdir(exist_ok=True)
+    model = {
+        "default": "scripted",
+        "provider": "custom",
+        "base_url": f"{url}/v1",
+        "api_key": KEY,
+        "context_length": 100000,
+    }
+    (home / ".hermes" / "config.yaml").write_text(json.dumps({"model": model}))
+    return {}
+
+
 SET_UP: dict[str, Callable[[Path, str], dict[str, str]]] = {
     "claude-acp": PROGRAMS["claude"].set_up,
     "codex-acp": PROGRAMS["codex"].set_up,
     "grok-build": _grok,
+    "hermes-agent": _hermes,
+    "mistral-vibe": _vibe,
 }
 
 

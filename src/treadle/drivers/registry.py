@@ -125,10 +125,32 @@ COPY = AgentRegistry(
             greeted=_GREETED,
             turned=_TURNED,
         ),
+        ListedAgent(
+            name="hermes-agent",
+            title="Hermes Agent",
+            version="0.19.0",
+            source="pypi",
+            package="hermes-agent[acp]",
+            program="hermes-acp",
+            writes=("$HERMES_HOME|~/.hermes",),
+            greeted=_TURNED,
+            turned=_TURNED,
+        ),
         _npm(
             *("kilo", "Kilo", "@kilocode/cli", "7.4.22", "acp"),
             program="kilo",
             untried="this release, and the program that a later one needs, were not to be had",
+        ),
+        ListedAgent(
+            name="mistral-vibe",
+            title="Mistral Vibe",
+            version="2.24.0",
+            source="pypi",  # the registry has it as a download; the same program is a package, too
+            package="mistral-vibe",
+            program="vibe-acp",
+            writes=("$VIBE_HOME|~/.vibe",),
+            greeted=_TURNED,
+            turned=_TURNED,
         ),
         _npm("nova", "Nova", "@compass-ai/nova", "1.1.35", "acp", untried=_NO_PACKAGE),
         _npm(

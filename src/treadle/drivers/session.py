@@ -363,10 +363,12 @@ class DrivenSession(BaseSession):
             self.emit(ToolEnded(call=call, name=name, result=result, ok=ok, duration_ms=took, parent=parent))
 
     def tool_denied(self, call: str, name: str, reason: str, by: str, args: Any, parent: str | None = None) -> None:
-        if call not in self._denied and call not in self._tools:
+        if call not in self._denied:
             self._denied.add(call)
             known = by if by in OURS else "person"
             self.emit(ToolDenied(call=call, name=name, reason=reason, by=cast(Any, known), args=args, parent=parent))
+            # One that was asked about late, by a slow agent, had been taken for one that runs.
+            self.tool_ended(call, f"not allowed: {reason}", ok=False, parent=parent)
 
     def _end_tools(self, why: str) -> None:
         for call in [*self._tools]:
