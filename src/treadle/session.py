@@ -263,8 +263,7 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller asks for; what opens the session adds its workspace, its rules and what the agent needs."""
     trusted: bool = False
     """Whether project files may widen what is allowed, not only narrow it."""
-    routine: tuple[str, ...] = ()
-    """Abilities that are asked for in every session alike: an agent without one is opened, with a warning."""
+    routine: tuple[str, ...] = ()  # abilities that every session asks for alike: an agent without one warns
     extra: dict[str, Any] = {}
     """Settings that only one agent understands."""
 

@@ -219,6 +219,7 @@ KEPT_BY_US = {
     *("cwd", "env", "inherit_env", "looks_freely", "rules", "mode", "answers", "answer_seconds", "guards"),
     *("confinement", "trusted", "routine", "extra", "limits.max_seconds", "limits.repeats", "tools.later"),
     "program.stop",  # called when the turn of any agent has ended
+    *("start.at", "instructions.commands"),  # for our own agent; drivers refuse the first themselves
 }
 """What holds around an agent whatever it can do: where and in which sandbox it runs, what is asked and how long."""
 ASKED_OF_THE_AGENT = {
