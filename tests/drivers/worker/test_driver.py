@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.drivers.worker.workers import DELTA, OK, PATIENT, agent, ending, gone, session, turn
-from treadle.drivers.worker.driver import WorkerAgent, WorkerSession, _a_few_heartbeats
+from treadle.drivers.launch import Launch
+from treadle.drivers.worker.driver import CARDS, WorkerAgent, WorkerSession, _a_few_heartbeats, launched
 from treadle.errors import (
     ConfigError,
     RemoteProtocolError,
@@ -382,3 +383,9 @@ async def test_calls_are_counted_by_what_is_seen_of_a_worker_that_reports_no_usa
         events = await turn(opened)
     error = ending(events).error
     assert ending(events).outcome == "limited" and error is not None and error.code == "max_iterations"
+
+
+@pytest.mark.parametrize("seconds", [True, 0, -1, "9", None])
+def test_the_time_for_a_workers_first_answer_is_a_number_of_seconds(seconds: object) -> None:
+    with pytest.raises(ConfigError, match="handshake"):
+        launched(CARDS[0], Launch(argv=("w",), options={"handshake": seconds}))
