@@ -41,6 +41,9 @@ class Simulation:
     agents: int = 8
     red: float = 0.1
     hot: float = 0.3
+    """The share of changes on one file."""
+    parts: int = 1
+    """How many parts that file has. Two changes of one part conflict."""
     flaky: float = 0.02
     author: float = 0.8
     """The share of authors who fix what comes back."""
@@ -139,7 +142,7 @@ class Simulation:
             if self._clashes(work, self.train.tip):
                 out = LeftOut(order=order, kind="conflict", why="conflict", at=self.now, files=("hot.txt",))
                 self.train = queue.left_out(self.train, out)
-            elif work.hot and self._on_file(step.on, members) - work.knows:
+            elif self._clashes(work, step.on, members):
                 blocked.append(order)
             else:
                 members.append(order)
@@ -205,8 +208,9 @@ class Simulation:
         inside = self.commits[commit] | {self._of(order).number for order in more}
         return frozenset(number for number in inside if self.works[number].hot)
 
-    def _clashes(self, work: Work, commit: str) -> bool:
-        return work.hot and bool(self._on_file(commit) - work.knows)
+    def _clashes(self, work: Work, commit: str, more: Iterable[str] = ()) -> bool:
+        unknown = self._on_file(commit, more) - work.knows if work.hot else frozenset()
+        return any(number % self.parts == work.number % self.parts for number in unknown)
 
     def _is_green(self, commit: str) -> bool:
         inside = [self.works[number] for number in self.commits[commit]]

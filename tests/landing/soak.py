@@ -45,8 +45,9 @@ sys.exit(1 if wrong else 0)
 
 
 class TrainSoak(Soak):
-    """30 % of the orders append to one file, 10 % are red alone, 5 % red only together with another, 2 % of the checks
-    are flaky. Of what is sent back, authors fix 80 %, and a reconciler the rest."""
+    """30 % of the orders add to one file, and two that add to one of its `parts` conflict; 10 % are red alone, 5 % red
+    only together with another, 2 % of the checks are flaky. Of what is sent back, authors fix 80 %, and a reconciler
+    the rest."""
 
     program = "treadle.goals.node"
 
@@ -60,6 +61,7 @@ class TrainSoak(Soak):
         flaky: float = 0.02,
         policy: Policy = "auto",
         slots: int = 2,
+        parts: int = 1,
         nodes: int = 2,
         pause: float = 5.0,
         seed: int = 1,
@@ -68,7 +70,7 @@ class TrainSoak(Soak):
         self.place = place
         self.repository = place / "shared"
         self.person = place / "person"
-        self.policy, self.slots = policy, slots
+        self.policy, self.slots, self.parts = policy, slots, parts
         self.check_seconds = check_seconds
         self.check = CHECK.format(seconds=check_seconds, flaky=flaky)
         self.lines: dict[str, str] = {}
@@ -115,7 +117,8 @@ class TrainSoak(Soak):
     def _make_repository(self) -> None:
         self.repository.mkdir(parents=True)
         git(self.repository, "init", "-q", "-b", "main")
-        for name, text in {"check.py": self.check, "hot.txt": "top\n", "area/none": "", "pairs/none": ""}.items():
+        hot = "".join(f"part {part}\n" + "-\n" * 5 for part in range(self.parts))
+        for name, text in {"check.py": self.check, "hot.txt": hot, "area/none": "", "pairs/none": ""}.items():
             (self.repository / name).parent.mkdir(exist_ok=True)
             (self.repository / name).write_text(text)
         git(self.repository, "add", "-A")
@@ -133,7 +136,8 @@ class TrainSoak(Soak):
     def _order(self, number: int, kinds: random.Random) -> Spec:
         line, hot = f"line-{number}", kinds.random() < 0.3
         file = "hot.txt" if hot else f"area/{number}.txt"
-        adds = f"grep -qsx {line} {file} || echo {line} >> {file}"
+        adds = f"sed -i '/^part {number % self.parts}$/a {line}' {file}" if hot else f"echo {line} >> {file}"
+        adds = f"grep -qsx {line} {file} || {adds}"
         edit, fix = [adds], [adds, f"rm -f area/{number}.bad"]
         if kinds.random() < 0.1:
             edit.append(f"touch area/{number}.bad")
@@ -228,6 +232,7 @@ class TrainSoak(Soak):
             check_seconds=self.check_seconds,
             agent_seconds=seconds,
             agents=self.slots_each * len(self.names),
+            parts=self.parts,
         ).run()
         return {**found, "agent seconds": round(seconds, 1)}
 

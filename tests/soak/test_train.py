@@ -17,6 +17,8 @@ from treadle.wire.fleet.train import Policy
 
 ORDERS = int(os.environ.get("SOAK_ORDERS", "300"))
 SECONDS = 60 * float(os.environ.get("SOAK_MINUTES", "36"))
+PARTS = 8
+"""Of the file that 30 % of the orders change: so one pair in eight conflicts."""
 PAUSE = 10.0
 """Seconds between two faults. What conflicts in one file is helped one at a time, often by the only runner that lives
 then: struck every 5 s, it hardly ever comes to its end."""
@@ -35,7 +37,7 @@ async def test_at_least_nine_in_ten_land_without_a_person_and_the_branch_is_neve
     share: float,
 ) -> None:
     """`share` of the time is for the orders; the rest is for looking at every commit of the branch."""
-    made = TrainSoak(bus, tmp_path, orders=orders, policy=policy, pause=PAUSE)
+    made = TrainSoak(bus, tmp_path, orders=orders, policy=policy, pause=PAUSE, parts=PARTS)
     found = await made.run(SECONDS, most=share * SECONDS)
     print(json.dumps(found, indent=1), flush=True)
     assert found["problems"] == []
