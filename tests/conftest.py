@@ -82,15 +82,6 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
                     importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
-@pytest.fixture(scope="session")
-def warm_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the warm parents are that tests share; none of them is left at the end."""
-    room = tmp_path_factory.getbasetemp() / "warm"
-    room.mkdir(mode=0o700)
-    yield room
-    shutil.rmtree(room)  # each ends when it sees that its socket is gone
-
-
 @pytest.fixture(autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """No test touches the person's own state and settings."""

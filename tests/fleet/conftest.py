@@ -14,7 +14,6 @@ from treadle.fleet import client, node, session_keys, up
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
-from treadle.io import paths
 from treadle.io.process import table, warm
 from treadle.serve import background
 from treadle.wire.fleet.messages import RunActivity, Why
@@ -51,8 +50,7 @@ def nothing_left(state_home: Path) -> Iterator[None]:
         server.stop()
         shutil.rmtree(places.root(), ignore_errors=True)
     end_late_runners(str(state_home), rounds=3 if had_node else 1)
-    if not os.path.islink(os.path.join(paths.state_dir(), "warm")):  # else it is there for other tests too
-        warm.dismiss(node.RUNNERS)
+    warm.dismiss(node.RUNNERS)
 
 
 def make_fleet(lease: float = 2.0, users: tuple[str, ...] = ("admin", "submit", "watch")) -> places.Fleet:
