@@ -9,7 +9,7 @@ import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.engine.test_bus import restart
-from treadle.errors import LocalError, NotFound
+from treadle.errors import Denied, LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
@@ -24,6 +24,16 @@ async def test_an_order_is_done_and_has_one_receipt(bus: Bus, start_node: Start)
     assert order.state == "done" and order.attempt == 1 and order.node == "n1"
     assert receipt is not None and receipt.outcome == "done" and receipt.sealed().sha256 == receipt.sha256
     assert await bus.named(["active.*"]) == {} and await bus.named(["work.n1.*"]) == {}
+
+
+async def test_of_two_answers_at_once_one_counts_and_the_other_hears_whose(bus: Bus, start_node: Start) -> None:
+    await start_node()
+    (name,) = await give(bus, spec())
+    both = [client.answer(bus, name, word, number=1, by=word) for word in ("allow", "deny")]
+    (refused,) = [each for each in await asyncio.gather(*both, return_exceptions=True) if each is not None]
+    entry = await bus.get(f"answer.{name}.1")
+    assert entry is not None and isinstance(refused, Denied)
+    assert f"was answered by {msgspec.json.decode(entry.value)['by']} " in str(refused)
 
 
 async def test_the_events_of_a_run_are_numbered_and_replayable_from_any_place(bus: Bus, start_node: Start) -> None:

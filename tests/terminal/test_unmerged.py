@@ -47,5 +47,13 @@ def test_one_that_was_brought_over_or_has_no_record_has_left_nothing(place: Plac
     assert unmerged.left_in(place) == ""
     ended(place, str(Path(unmerged.base()).resolve() / "gone"))
     assert unmerged.left_in(place) == ""
-    Path(place.exit).write_text("{broken")
-    unmerged.check(place)
+
+
+@pytest.mark.parametrize("record", ["{broken", '{"format": 2}'])
+def test_a_record_that_cannot_be_read_may_be_the_way_to_work_so_its_id_is_not_given_away(
+    place: Place, record: str
+) -> None:
+    Path(place.exit).write_text(record)
+    with pytest.raises(ConfigError, match="is not known") as refused:
+        unmerged.check(place)
+    assert place.exit in str(refused.value.hint)

@@ -41,6 +41,18 @@ def test_changed_staged_and_deleted_files_count_and_touched_ones_do_not(tmp_path
     assert count(repository, tmp_path) == 4
 
 
+def test_an_edit_whose_size_and_time_are_put_back_counts(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    file = Path(repository.top) / "old.txt"
+    file.write_text("before")
+    os.utime(file, (1, 1))
+    git("add", "-A", cwd=repository.top)
+    git("commit", "-qm", "more", cwd=repository.top)
+    file.write_text("edited")
+    os.utime(file, (1, 1))
+    assert count(repository, tmp_path) == 1
+
+
 def test_an_index_in_two_parts_is_not_guessed_at(tmp_path: Path) -> None:
     repository = make(tmp_path / "repo")
     git("update-index", "--split-index", cwd=repository.top)

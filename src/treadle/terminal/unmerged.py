@@ -2,7 +2,7 @@
 
 import os
 
-from treadle.errors import ConfigError, TreadleError
+from treadle.errors import ConfigError, NotFound, StorageError
 from treadle.io.paths import state_dir
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
@@ -29,13 +29,20 @@ def left_in(place: Place) -> str:
     """The worktree that an ended terminal has left, neither brought over nor thrown away."""
     try:
         return directory(str(exit_record(place.exit).get("workdir") or ""))
-    except TreadleError:
+    except NotFound:
         return ""
 
 
 def check(place: Place) -> None:
     """Refuse to give away an id whose last terminal has left work: its exit record is how that work is found."""
-    if left_in(place):
+    try:
+        left = left_in(place)
+    except StorageError as error:
+        raise ConfigError(
+            f"whether the last program in {place.id} has left work is not known: {error}",
+            hint=f"use another id, or remove {place.exit} if you miss nothing",
+        ) from error
+    if left:
         raise ConfigError(
             f"the last program in {place.id} has left work in its worktree",
             hint=f"`treadle merge {place.id}` brings it over, --discard throws it away; or use another id",

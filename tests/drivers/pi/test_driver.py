@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.pi.driver import BUILT_IN, _options
+from treadle.drivers.pi.driver import _options
 from treadle.errors import Unsupported
 from treadle.session import SessionSpec
 
@@ -22,7 +22,6 @@ def words(**options: Any) -> list[str]:
         ({"resume": "s1"}, ["--session", "s1"]),
         ({"resume": "s1", "fork": True}, ["--fork", "s1"]),
         ({"persist": False}, ["--no-session"]),
-        ({"resume": "s1", "persist": False}, ["--session", "s1"]),
         ({"tools": ("read_file", "bash")}, ["--tools", "read,bash"]),
         ({"tools": ()}, ["--tools", ""]),
         ({"tools": ("read_file", "write_file"), "denied_tools": ("write_file",)}, ["--tools", "read"]),
@@ -32,9 +31,13 @@ def test_what_is_asked_for_is_on_its_command_line(options: dict[str, Any], argv:
     assert words(**options) == argv
 
 
-def test_a_tool_that_is_denied_is_taken_from_all_that_it_has() -> None:
-    (_, offered) = words(denied_tools=("edit_file", "bash"))
-    assert offered.split(",") == [name for name in BUILT_IN if name not in ("edit", "bash")]
+def test_a_tool_that_is_denied_is_taken_from_those_it_offers_by_itself() -> None:
+    assert words(denied_tools=("edit_file", "bash")) == ["--tools", "read,write"]
+
+
+def test_a_session_that_goes_on_cannot_be_one_that_is_not_stored() -> None:
+    with pytest.raises(Unsupported, match="keeps a session that goes on"):
+        words(resume="s1", persist=False)
 
 
 def test_a_copy_of_whatever_was_last_is_refused() -> None:

@@ -11,7 +11,8 @@ from treadle.wire.pi.connection import Connection
 EXTENSION = os.path.join(os.path.dirname(__file__), "extension.mjs")
 NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit", "multi_edit": "edit", "glob": "find"}
 """Our names for tools that pi has too."""
-BUILT_IN = ("read", "bash", "edit", "write", "grep", "find", "ls")
+OFFERED = ("read", "bash", "edit", "write")
+"""What it offers its model by itself."""
 
 
 class PiAgent(DrivenAgent):
@@ -38,7 +39,7 @@ def _options(spec: SessionSpec) -> list[str]:
     elif not start.persist:
         argv.append("--no-session")
     if spec.tools.offered is not None or spec.tools.denied:
-        offered = BUILT_IN if spec.tools.offered is None else [NAMES.get(name, name) for name in spec.tools.offered]
+        offered = OFFERED if spec.tools.offered is None else [NAMES.get(name, name) for name in spec.tools.offered]
         denied = {NAMES.get(name, name) for name in spec.tools.denied}
         argv += ["--tools", ",".join(name for name in offered if name not in denied)]
     return argv
