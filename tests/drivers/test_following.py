@@ -114,6 +114,6 @@ async def test_a_path_that_is_gone_meanwhile_is_told_and_the_rest_is_kept(top: P
     async with shell(top) as inside:
         inside.held |= {str(top / "gone"): "gone held by bob", str(top / "src/deep/one"): "one held by bob"}
         await inside.followed.look()
-        assert any("gone is not kept" in note for note in await inside.followed.news())
+        assert any("gone is not protected" in note for note in await inside.followed.news())
         assert "Read-only" in await inside.run("echo x >> src/deep/one")
         assert os.path.exists(top / "src/deep/one")

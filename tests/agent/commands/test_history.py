@@ -70,7 +70,7 @@ async def test_a_fork_of_a_session_that_is_not_kept_is_not_kept(opened: Opened, 
 
 async def test_rewind_lists_turns_and_goes_back_with_the_files(opened: Opened, work: Path) -> None:
     session = await opened(SAY + WRITE + SAY, mode="auto-edit")
-    assert "Nothing was said" in await ran(session, "rewind")
+    assert "no turns yet" in await ran(session, "rewind")
     await say(session, "first")
     await say(session, "second")
     assert "  1  first\n  2  second" in await ran(session, "rewind")
