@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,35 @@ async def test_a_runner_outlives_the_warm_parent_it_came_from(
     warm.dismiss(node.RUNNERS)
     order = await client.wait(bus, name, 60)
     assert order.state == "done" and order.attempt == 1
+
+
+@pytest.mark.parametrize(("killed", "outcomes"), [(False, ["done"]), (True, ["lost", "done"])])
+async def test_a_runner_that_comes_or_goes_while_its_node_looks_for_it_is_no_fault_of_the_node(
+    bus: Bus, start_node: Start, monkeypatch: pytest.MonkeyPatch, killed: bool, outcomes: list[str]
+) -> None:
+    """The first look finds none. Just after it one comes; or one was there, and was killed just before it."""
+    monkeypatch.setenv("TREADLE_WARM", "60")
+    looks: list[str] = []
+    real = runs.runner_of
+
+    def first_late(path: str) -> runs.RunnerNote | None:
+        if path in looks or looks and killed:
+            return real(path)
+        looks.append(path)
+        while (found := real(path)) is None:
+            time.sleep(0.01)
+        if killed:
+            os.kill(found.pid, signal.SIGKILL)
+            while real(path) is not None:
+                time.sleep(0.01)
+        return None
+
+    monkeypatch.setattr(runs, "runner_of", first_late)
+    made = await start_node()
+    (name,) = await give(bus, spec("null:1:2"))
+    order = await client.wait(bus, name, 60)
+    assert [each.outcome for each in order.attempts] == outcomes
+    assert made._wrong == ""
 
 
 async def test_a_node_that_cannot_start_a_runner_says_so_and_takes_nothing_more(

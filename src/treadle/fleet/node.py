@@ -19,7 +19,7 @@ from functools import cache
 import msgspec
 
 from treadle import __version__
-from treadle.errors import LocalError, RemoteProtocolError, StorageError, TreadleError
+from treadle.errors import RemoteProtocolError, StorageError, TreadleError
 from treadle.fleet.engine import layout, places, server, tasks
 from treadle.fleet.engine.bus import STATE, Bus, Unreachable
 from treadle.fleet.engine.health import EngineHealth
@@ -355,7 +355,9 @@ class Node:
             lease=self.fleet.lease,
         )
         directory = runs.prepare(job)
-        self._watch(order, attempt, await asyncio.to_thread(_start_runner, directory), directory)
+        if (pid := await asyncio.to_thread(_start_runner, directory)) is not None:
+            return self._watch(order, attempt, pid, directory)
+        self._report_later(RunLost(order=order, attempt=attempt, why=_how_it_ended(directory)))
 
     def _find_runner(self, order: str, attempt: int, directory: str) -> None:
         """Find the runner of a run that began before this node: it is alive and goes on, or it is gone."""
@@ -392,11 +394,9 @@ def _works(pid: int) -> bool:
     return found is not None and found.state not in "TtZX"
 
 
-def _start_runner(directory: str) -> int:
-    """Start a runner as a copy of a warm parent, which is fast and shares memory, else as a program. Returns its pid.
-
-    Either way nothing that it starts outlives it: a keeper process sees to that.
-    """
+def _start_runner(directory: str) -> int | None:
+    """Start a runner as a copy of a warm parent, which is fast and shares memory, else as a program. Either way a
+    keeper ends what it leaves. Returns its pid; None when it has begun and is gone, as when it was killed at once."""
     log = os.path.join(directory, "runner.log")
     with contextlib.ExitStack() as stack:
         fd = files.open_append(log)
@@ -406,10 +406,12 @@ def _start_runner(directory: str) -> int:
         ):
             deadline = time.monotonic() + COPY_SECONDS
             while time.monotonic() < deadline:
+                # Asked first: a runner that begins between the two is not taken for one that is gone.
+                has_begun = os.path.exists(os.path.join(directory, "runner.json"))
                 if (found := runs.runner_of(directory)) is not None:
                     return found.pid
-                if os.path.exists(os.path.join(directory, "runner.json")):
-                    raise LocalError("its runner ended at once")
+                if has_begun:
+                    return None
                 time.sleep(0.01)
     return detach([sys.executable, "-P", "-m", "treadle.fleet.run.runner", directory], cwd=directory, log=log)
 
