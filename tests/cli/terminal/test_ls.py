@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.cli.terminal.shells import Shell
 from tests.installed import started
 from tests.terminal.support import alive, until
+from treadle.io.process import table
 from treadle.terminal.places import Place
 
 
@@ -33,6 +34,7 @@ def test_ls_takes_one_that_does_not_answer_for_alive(shell: Shell) -> None:
     shell("run", "--detach", "--id", "stuck", "--", "sleep", "60")
     supervisor, child = shell.place("stuck").pids()
     os.kill(supervisor, signal.SIGSTOP)
+    until(lambda: table.look(supervisor).state == "T")  # type: ignore[union-attr]
     try:
         assert f"unknown     pid {child}, its supervisor does not answer" in shell("ls")
     finally:

@@ -30,11 +30,20 @@ class Waiting:
     def __init__(self, shell: str) -> None:
         self.copy = subprocess.Popen(["sleep", "300"])
         self.control, theirs = socket.socketpair()
-        self.control.settimeout(60)
+        self.control.settimeout(0.2)
         with theirs:
             words = [sys.executable, "-c", ASK, shell, str(theirs.fileno()), str(self.copy.pid)]
             self.process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True)
-        assert self.control.recv(1) == START
+        assert self.receive() == START
+
+    def receive(self) -> bytes:
+        """As the copy does: with an empty line from time to time."""
+        for _ in range(300):
+            try:
+                return self.control.recv(1)
+            except TimeoutError:
+                self.control.send(b"\n")
+        raise TimeoutError
 
     def close(self) -> None:
         self.control.close()
@@ -66,17 +75,23 @@ def test_the_exit_code_of_the_copy_is_its_own(waiting: Waiting) -> None:
     assert waiting.process.wait(60) == 42
 
 
+def test_an_empty_line_does_not_end_it(waiting: Waiting) -> None:
+    for line in (b"\n", b"\n\n", b"\n3", b"\n"):
+        waiting.control.send(line)
+    assert waiting.process.wait(60) == 3
+
+
 def test_signals_are_passed_on_and_it_waits_on(waiting: Waiting) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM):
         waiting.process.send_signal(number)
-        assert waiting.control.recv(1) == bytes([number])
+        assert waiting.receive() == bytes([number])
     waiting.control.send(b"0\n")
     assert waiting.process.wait(60) == 0
 
 
 def test_it_dies_of_the_signal_that_the_copy_died_of(waiting: Waiting) -> None:
     waiting.process.send_signal(signal.SIGTERM)
-    assert waiting.control.recv(1) == bytes([signal.SIGTERM])
+    assert waiting.receive() == bytes([signal.SIGTERM])
     waiting.control.close()
     assert waiting.process.wait(60) == -signal.SIGTERM
 

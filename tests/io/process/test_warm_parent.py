@@ -3,8 +3,10 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import treadle
 from tests.io.process.warmed import Warm
 from tests.terminal.support import alive, until
-from treadle.io.process import table
+from treadle.io.process import table, warm_parent
 
 
 def test_what_is_asked_is_done_with_the_surroundings_of_who_asks(warm: Warm, tmp_path: Path) -> None:
@@ -42,6 +44,7 @@ def test_it_leaves_when_a_file_it_has_loaded_was_changed(warm: Warm, tmp_path: P
 
 SPAWN = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from treadle.io.process import warm
 warm.PATIENCE = 50
 warm.run("subprocess", "call", [["true"]], start=["subprocess"])
@@ -89,3 +92,15 @@ def test_a_copy_that_is_tied_begins_when_signals_are_passed_on_and_ends_with_its
     for process in table.processes():
         if process.state == "T" and str(begun) in " ".join(table.command_line(process.pid)):
             os.kill(process.pid, signal.SIGKILL)
+
+
+def test_a_copy_sends_an_empty_line_while_its_caller_says_nothing() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor() as pool:
+        ours.settimeout(0.01)
+        received = pool.submit(warm_parent._receive_some, ours)
+        assert theirs.recv(1) == b"\n"
+        theirs.send(b"\x0f")
+        assert received.result(60) == b"\x0f"
+        theirs.close()
+        assert warm_parent._receive_some(ours) == b""

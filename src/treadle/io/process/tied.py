@@ -1,5 +1,8 @@
 """What a process does while a copy of the warm parent works in its place: pass signals on, and end as the copy does.
 
+A signal that comes in the moment before a read begins is handled when that read ends, so the copy sends an empty line
+every few seconds (`LINE_SECONDS`): without it such a signal would wait for the next one.
+
 A Python that only waits has 4 MB of its own, so it becomes a shell that waits, which has a tenth of a megabyte. Where
 there is no shell, Python waits.
 """
@@ -13,6 +16,7 @@ from treadle.light import NoReturn
 KILLED = "treadle: the process that did this was killed; how far it got is unknown\n"
 SHELL = "/bin/sh"
 PASSED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
+LINE_SECONDS = 5.0
 START = b"\0"
 """What the copy gets when signals are passed on from then on. Before that it does nothing, and any of them ends us."""
 _CONTROL = 3
@@ -23,7 +27,7 @@ TRAPS
 printf '\\000' 2>/dev/null >&{_CONTROL}
 while :; do
     new=
-    read -r code <&{_CONTROL} && exit "$code"
+    read -r code <&{_CONTROL} && {{ [ "$code" ] && exit "$code"; continue; }}
     [ "$new" ] || break # not a signal: the copy is gone
 done
 [ "$last" ] && {{ trap - "$last"; kill -s "$last" $$; }}
@@ -60,7 +64,10 @@ def _script() -> str:
 def _wait_here(control: socket.socket, copy: int) -> int:
     passed = _pass_on_signals(control, copy)
     control.send(START)
-    if answer := control.recv(16):
+    answer = b""
+    while (more := control.recv(16)) and not (answer := (answer + more).lstrip()).endswith(b"\n"):
+        pass
+    if more:
         return int(answer)
     if passed:
         _die_by_signal(passed[-1])

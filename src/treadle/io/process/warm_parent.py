@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from treadle.errors import TreadleError
 from treadle.io import sockets
-from treadle.io.process import lifetime, table
+from treadle.io.process import lifetime, table, tied
 from treadle.io.process.title import set_title
 from treadle.io.process.warm import ALONE, GOING, PATIENCE, PID_BYTES, READY, STALE, TIED
 from treadle.light import TYPE_CHECKING, Any, NoReturn
@@ -252,6 +252,7 @@ def _follow_caller(control: socket.socket) -> None:
     first = _receive_some(control)
     if not first:
         os._exit(1)  # nothing was done yet
+    control.settimeout(tied.LINE_SECONDS)
 
     def listen() -> None:
         received = first
@@ -266,7 +267,11 @@ def _follow_caller(control: socket.socket) -> None:
 
 def _receive_some(control: socket.socket) -> bytes:
     try:
-        return control.recv(64)
+        while True:
+            try:
+                return control.recv(64)
+            except TimeoutError:
+                control.send(b"\n")
     except OSError:  # it ended without having read all that it was sent
         return b""
 
