@@ -33,6 +33,7 @@ def verdict(work: Path, command: str, mode: Mode = "suggest", rules: Rules | Non
         "grep -r x . | head -3",
         "find . -name '*.txt'",
         "wc -l a.txt",
+        "uniq -c a.txt",
         "echo hi",
     ],
 )

@@ -1,11 +1,12 @@
 """Moving a branch together with its checkouts; tests/landing/test_merging.py has it by the command that does it."""
 
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
 from tests.workspace.repositories import git, make
-from treadle.errors import WorkspaceError
+from treadle.errors import Busy, WorkspaceError
 from treadle.workspace import branch_moves
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.changes import TreeEntry
@@ -62,5 +63,13 @@ def test_staged_changes_stand_in_the_way_of_a_look_and_of_a_move(moves: Moves) -
     with pytest.raises(WorkspaceError, match=r"changes are staged there.*mine\.txt"):
         branch_moves.look(moves.user, MAIN, moves.store, moves.old, new)
     with pytest.raises(WorkspaceError, match=r"changes are staged there.*mine\.txt"):
+        branch_moves.move(moves.user, MAIN, moves.store, moves.old, new, "test")
+    assert branch_moves.tip(moves.user, MAIN) == moves.old
+
+
+def test_two_of_us_move_one_after_the_other(moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UserRepository, "lock", partialmethod(UserRepository.lock, timeout=0))
+    new = moves.adding("one.txt")
+    with moves.user.lock(), pytest.raises(Busy):
         branch_moves.move(moves.user, MAIN, moves.store, moves.old, new, "test")
     assert branch_moves.tip(moves.user, MAIN) == moves.old

@@ -1,11 +1,12 @@
 """What only the client under the providers does; what a person sees of it is in test_http.py."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.agent.providers.helpers import ONCE, collect, serving, text
 from treadle.agent.providers.client import ServiceClient
 from treadle.agent.providers.endpoint import Endpoint, loopback
-from treadle.errors import LineTooLong, ProviderError
+from treadle.errors import ConfigError, LineTooLong, ProviderError
 
 NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
 
@@ -24,6 +25,13 @@ NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
 )
 def test_this_machine_is_reached_without_proxy_and_certificates(url: str, local: bool) -> None:
     assert loopback(url) is local
+
+
+@pytest.mark.parametrize("key", ["k\u00e9y", "two\nlines"])
+def test_a_key_with_characters_that_no_key_has_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(ConfigError, match="characters that no key has") as refused:
+        ServiceClient(replace(NOWHERE, key=key), {})
+    assert key not in str(refused.value)
 
 
 async def test_what_the_library_raises_is_said_in_our_words() -> None:

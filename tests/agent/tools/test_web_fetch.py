@@ -169,6 +169,8 @@ async def test_private_addresses_can_be_allowed_by_the_person(server: Server, wo
 
 async def test_an_error_page_is_read_and_told(server: Server, fetch: Callable[[str], Awaitable[str]]) -> None:
     assert await fetch(f"http://127.0.0.1:{server.port}/no") == "[the server answered 404]\nnone"
+    server.answers["/bad"] = http(b"why", status="400 Bad Request")
+    assert await fetch(f"http://127.0.0.1:{server.port}/bad") == "[the server answered 400]\nwhy"
 
 
 async def test_too_much_is_cut_also_when_it_was_packed(server: Server, fetch: Callable[[str], Awaitable[str]]) -> None:
