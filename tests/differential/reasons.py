@@ -55,6 +55,7 @@ REASONS: dict[tuple[str, str], str] = {
     ): "Claude Code refuses it to root, who ran this; here it allows nothing by itself",
     ("flag --disallowedTools", "refused"): "a call of a tool that is not offered counts as a denied one",
     ("flag --json-schema", "*"): "an answer that does not fit the schema fails the run",
+    ("flag --resume", "*"): "on an error the result is empty and its subtype error, as our own specification has it",
     ("setting permissions.ask", "reached"): "the same refusal in our words",
     ("hook PreCompact", "text"): "the result of a command says what it did",
     ("default mode: git status", "*"): GIT,
