@@ -40,6 +40,8 @@ POLICY = "cannot be held to the order's policy"
 """The reason of a sidecar, whose orders state which tools may be used."""
 OWN_PROGRAM = "cannot use tools and hooks of a program"
 """The library's, about a program's own."""
+DENIALS = ("was denied", "approved only with another input", '"command": "touch marker.txt"')
+"""The warning, the words for the model, and the denied calls in the result of a run."""
 ID = "6f1f8c86-2f3f-4a1e-9d0f-0d1c6f3a9d11"
 
 
@@ -234,6 +236,44 @@ async def mcp(place: Place, ability: str) -> str:
         return str(told.structured_content) + str(told.content)
 
 
+ANOTHER = {"updatedInput": {"command": OTHER}}
+"""What a client adds to an approval whose call its person has changed."""
+
+
+async def editor(place: Place, ability: str) -> str:
+    """An editor whose person approves another input."""
+    link = await asyncio.create_subprocess_exec(
+        *(TREADLE, "acp", "--agent", place.agent, "--permission-mode", "suggest"),
+        env=place.env,
+        cwd=place.work,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert link.stdin is not None and link.stdout is not None
+
+    def say(**message: Any) -> None:
+        assert link.stdin is not None
+        link.stdin.write(f"{json.dumps({'jsonrpc': '2.0', **message})}\n".encode())
+
+    words = ""
+    say(id="greet", method="initialize", params={"protocolVersion": 1, "clientCapabilities": {}})
+    async for line in link.stdout:
+        told, words = json.loads(line), words + line.decode()
+        if told.get("method") == "session/request_permission":
+            chosen = told["params"]["options"][0]["optionId"]
+            say(id=told["id"], result={"outcome": {"outcome": "selected", "optionId": chosen, **ANOTHER}})
+        elif told.get("id") == "greet":
+            say(id="open", method="session/new", params={"cwd": str(place.work), "mcpServers": []})
+        elif told.get("id") == "open":
+            prompt = [{"type": "text", "text": "[[touch]]"}]
+            say(id="turn", method="session/prompt", params={"sessionId": told["result"]["sessionId"], "prompt": prompt})
+        elif told.get("id") == "turn":
+            break
+    link.stdin.close()
+    await link.wait()
+    return words
+
+
 async def app_server(place: Place, ability: str) -> str:
     """The messages of a program that drives Codex."""
     thread: dict[str, Any] = {"cwd": str(place.work), "approvalPolicy": "untrusted"}
@@ -244,8 +284,7 @@ async def app_server(place: Place, ability: str) -> str:
     thread |= {"config": {"mcp_servers": {"notes": {"command": "true"}}}} if ability == "servers" else {}
     thread |= {"ephemeral": True} if ability == "unsaved" else {}
     turn |= {"effort": {"effort": "low"}, "switch_model": {"model": "m"}}.get(ability, {})
-    if ability == "steer":
-        turn["input"][0]["text"] = "[[sleep]]"
+    turn["input"][0]["text"] = {"steer": "[[sleep]]", "changed_input": "[[touch]]"}.get(ability, "[[hello]]")
     turn["input"] += [image] if ability == "images" else []
     link = await asyncio.create_subprocess_exec(
         *(TREADLE, "app-server", "--agent", place.agent),
@@ -260,7 +299,9 @@ async def app_server(place: Place, ability: str) -> str:
     async for line in link.stdout:
         told = json.loads(line)
         words += line.decode() if "error" in told or told.get("method") in ("error", "warning") else ""
-        if told.get("id") == 1:
+        if told.get("method") == "item/commandExecution/requestApproval":
+            waiting = {"id": told["id"], "result": {"decision": "accept", **ANOTHER}}
+        elif told.get("id") == 1:
             waiting = {"id": 2, "method": opening, "params": thread}
         elif told.get("id") == 2 and "result" in told:
             on = {"threadId": told["result"]["thread"]["id"]}
@@ -309,48 +350,10 @@ async def a2a(place: Place, ability: str) -> str:
         await server.wait()
 
 
-LIBRARY = """
-import asyncio, sys, treadle
-from treadle.session import Answer, Change, Instructions, Limits, Reasoning, Start, Subagent
-
-agent, ability = sys.argv[1:]
-OPTIONS = {
-    "effort": {"thinking": Reasoning(effort="low")},
-    "fork": {"resume": "x", "fork": True},
-    "resume": {"resume": "x"},
-    "session_id": {"session_id": "x"},
-    "session_name": {"name": "x"},
-    "unsaved": {"persist": False},
-    "sources": {"instructions": Instructions(sources=("user",))},
-    "bare": {"project": False},
-    "plugins": {"instructions": Instructions(plugins=(".",))},
-    "skills": {"instructions": Instructions(skills=("a",))},
-    "toolset": {"tools": ["read_file"]},
-    "subagents": {"subagents": (Subagent(name="a", description="d", prompt="p"),)},
-    "hooks": {"pre_tool": lambda use: None},
-    "usage": {"limits": Limits(max_tokens=1)},
-    "cost": {"limits": Limits(max_cost_usd=1.0)},
-    "iterations": {"limits": Limits(max_iterations=1)},
-}
-
-async def main():
-    change = lambda asked: Answer(decision="allow", changed_args={"command": "touch other.txt"})
-    given = OPTIONS.get(ability, {}) | ({"on_ask": change} if ability == "changed_input" else {})
-    prompt = {"steer": "[[sleep]]", "changed_input": "[[touch]]"}.get(ability, "[[hello]]")
-    async with treadle.open(agent=agent, mode="suggest", **given) as conversation:
-        async for event in conversation.turn(prompt):
-            print(event)
-            if ability == "steer" and type(event).__name__ == "TurnStarted":
-                await conversation.steer("MARKED")
-
-asyncio.run(main())
-"""
-
-
 async def library(place: Place, ability: str) -> str:
     """A program of a user's own."""
     program = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", LIBRARY, place.agent, ability),
+        *(sys.executable, str(Path(__file__).with_name("library_client.py")), place.agent, ability),
         env=place.env,
         cwd=place.work,
         stdout=asyncio.subprocess.PIPE,
@@ -378,11 +381,12 @@ DOORS: dict[str, dict[str, tuple[Door, str]]] = {
         "steer": (only(steered), "interrupted"),
     },
     "sidecar": dict.fromkeys(("toolset", "iterations", "cost"), (over("sidecar"), "text")),
-    "acp": dict.fromkeys(("resume", "fork", "servers", "switch_model", "mode"), (over("acp"), "text")),
+    "acp": dict.fromkeys(("resume", "fork", "servers", "switch_model", "mode"), (over("acp"), "text"))
+    | {"changed_input": (editor, "denied")},
     "app-server": dict.fromkeys(
         ("resume", "fork", "servers", "switch_model", "effort", "images", "unsaved"), (app_server, "text")
     )
-    | {"steer": (app_server, "interrupted")},
+    | {"steer": (app_server, "interrupted"), "changed_input": (app_server, "denied")},
     "mcp": dict.fromkeys(("resume", "model"), (mcp, "text")),
     "a2a": {"steer": (a2a, "interrupted"), "changed_input": (a2a, "denied")},
     "library": {
@@ -418,7 +422,7 @@ async def test_what_an_agent_cannot_do_is_refused_or_warned_about(
             words = await ask(place, ability)
         heard = place.heard()
     if ability == "changed_input":
-        assert "touch marker.txt" in words or "was denied" in words, "the denial is in the result"
+        assert any(denial in words for denial in DENIALS), "the denial is in the result"
         assert not (tmp_path / "work" / "marker.txt").exists()
         became = "denied"
     else:

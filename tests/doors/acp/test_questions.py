@@ -65,6 +65,17 @@ def test_what_cannot_be_understood_is_a_no(asked: Asked, result: Any) -> None:
     assert read_choice(asked, result).decision == "deny"
 
 
+@pytest.mark.parametrize("name", ["updatedInput", "rawInput", "input"])
+def test_an_approval_with_another_input_is_not_one_of_what_was_asked(name: str) -> None:
+    other = {"command": "touch other.txt"}
+    for result in (
+        {"outcome": {**chosen("once")["outcome"], name: other}},
+        {**chosen("once"), name: other},
+        {**chosen("once"), "_meta": {name: other}},
+    ):
+        assert read_choice(PERMISSION, result) == Answer(decision="allow", changed_args=other)
+
+
 async def test_a_permission_is_requested_with_the_call_it_is_for() -> None:
     editor = Editor(chosen("once"))
     answer = await put(editor, "s", PERMISSION, {"toolCallId": "c"}, forms=True)

@@ -47,6 +47,19 @@ async def test_a_decision_is_an_answer(decision: str, answer: Answer, stop: bool
 
 
 @pytest.mark.parametrize(
+    ("item", "reply"),
+    [
+        (COMMAND, {"decision": "accept", "command": "touch other.txt"}),
+        (COMMAND, {"decision": "acceptForSession", "updatedInput": {"command": "touch other.txt", "cwd": "/w"}}),
+        (TOOL, {"action": "accept", "content": {"input": {"command": "touch other.txt", "cwd": "/w"}}}),
+    ],
+)
+async def test_an_approval_with_another_input_is_not_one_of_what_was_asked(item: Any, reply: Any) -> None:
+    decided = (await asked(item, reply, args={"command": "ls", "cwd": "/w"}))[2]
+    assert decided.answer.changed_args == {"command": "touch other.txt", "cwd": "/w"}
+
+
+@pytest.mark.parametrize(
     "reply",
     [{"decision": {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["ls"]}}}, {}, None, RemoteError("gone")],
 )

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from treadle.doors.changed import other_input
 from treadle.errors import RemoteError
 from treadle.events import Asked
 from treadle.session import Answer
@@ -56,7 +57,7 @@ def read_choice(asked: Asked, result: Any) -> Answer:
         if number.isascii() and number.isdigit() and int(number) < len(asked.options):
             return Answer(decision="allow", text=asked.options[int(number)])
     if asked.kind != "question" and chosen in _SCOPES:
-        return Answer(decision="allow", scope=_SCOPES[chosen])
+        return Answer(decision="allow", scope=_SCOPES[chosen], changed_args=other_input(asked, outcome, result))
     return _denied("" if chosen == "reject" else "no one chose", by="person")
 
 

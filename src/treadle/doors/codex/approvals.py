@@ -6,6 +6,7 @@ A decision that cannot be carried out as it was given, such as one with a rule o
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from treadle.doors.changed import other_input
 from treadle.errors import RemoteError
 from treadle.events import Asked
 from treadle.session import Answer
@@ -31,22 +32,22 @@ async def put(call: Caller, where: dict[str, Any], asked: Asked, item: dict[str,
             case "commandExecution":
                 more = {name: item[name] for name in ("command", "cwd", "commandActions")}
                 extra = {"kind": "command", "environmentId": None, "availableDecisions": DECISIONS}
-                return _decided(await call("item/commandExecution/requestApproval", {**about, **more, **extra}))
+                return _decided(asked, await call("item/commandExecution/requestApproval", {**about, **more, **extra}))
             case "fileChange":
-                return _decided(await call("item/fileChange/requestApproval", {**about, "grantRoot": None}))
+                return _decided(asked, await call("item/fileChange/requestApproval", {**about, "grantRoot": None}))
             case _:
-                return _accepted(await call("mcpServer/elicitation/request", _elicitation(where, asked, item)))
+                return _accepted(asked, await call("mcpServer/elicitation/request", _elicitation(where, asked, item)))
     except RemoteError as error:
         return Decided(_denied(f"the client could not be asked: {error.message}", by="nobody"))
 
 
-def _decided(reply: Any) -> Decided:
+def _decided(asked: Asked, reply: Any) -> Decided:
     decision = reply.get("decision") if isinstance(reply, dict) else None
     match decision:
         case "accept":
-            return Decided(Answer(decision="allow"))
+            return Decided(Answer(decision="allow", changed_args=other_input(asked, reply)))
         case "acceptForSession":
-            return Decided(Answer(decision="allow", scope="session"))
+            return Decided(Answer(decision="allow", scope="session", changed_args=other_input(asked, reply)))
         case "decline":
             return Decided(_denied(""))
         case "cancel":
@@ -68,12 +69,13 @@ def _elicitation(where: dict[str, Any], asked: Asked, item: dict[str, Any]) -> d
     }
 
 
-def _accepted(reply: Any) -> Decided:
+def _accepted(asked: Asked, reply: Any) -> Decided:
     action = reply.get("action") if isinstance(reply, dict) else None
     meta = reply.get("_meta") if isinstance(reply, dict) else None
     if action == "accept":
         lasting = isinstance(meta, dict) and meta.get("persist") in ("session", "always")
-        return Decided(Answer(decision="allow", scope="session" if lasting else "once"))
+        changed = other_input(asked, reply, reply.get("content"))
+        return Decided(Answer(decision="allow", scope="session" if lasting else "once", changed_args=changed))
     return Decided(_denied("" if action == "decline" else "no one decided"), stop=action == "cancel")
 
 

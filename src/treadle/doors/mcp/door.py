@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from treadle import __version__
+from treadle.doors.changed import other_input
 from treadle.doors.mcp import telling
 from treadle.doors.mcp.runs import AgentRun, Runs, ask_while
 from treadle.doors.mcp.tools import INSTRUCTIONS, TOOLS
@@ -254,7 +255,8 @@ def _read_answer(asked: Asked, reply: Any) -> Answer:
         return Answer(decision="allow", text=text)
     if text not in ("allow", "allow for this session"):
         return Answer(decision="deny")
-    return Answer(decision="allow", scope="once" if text == "allow" else "session")
+    changed = other_input(asked, content, reply)
+    return Answer(decision="allow", scope="once" if text == "allow" else "session", changed_args=changed)
 
 
 def _tool_result(run: AgentRun) -> dict[str, Any]:
