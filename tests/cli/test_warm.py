@@ -13,6 +13,7 @@ import pytest
 from tests.cli.warm_runs import BE_WORKER, PATIENT, SCRIPT, Warm, loaded
 from tests.installed import TREADLE
 from tests.terminal.support import alive, until
+from tests.waiting import stop
 from treadle.io.process import table
 from treadle.io.process import warm as warm_parents
 
@@ -32,7 +33,7 @@ def test_stdin_errors_and_exit_codes_are_those_of_whoever_starts_it(warm: Warm) 
 
 def test_one_that_is_stuck_is_not_waited_for(warm: Warm) -> None:
     parent = warm.parent
-    os.kill(parent, signal.SIGSTOP)
+    stop(parent)
     try:
         done = warm.traced("hi", patience=0.5)
         assert done.stdout == "hello\n" and loaded(done)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.engine.test_bus import restart
+from tests.waiting import stop
 from treadle.errors import Denied, LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine import places
@@ -66,7 +67,7 @@ async def test_a_runner_that_slept_through_its_replacement_writes_nothing_that_c
     (name,) = await give(bus, spec("null:2:4"))
     await until_state(bus, name, "running")
     stale = await runner_pid(name)
-    os.kill(stale, signal.SIGSTOP)
+    stop(stale)
     try:
         order = await client.wait(bus, name, 60)
         receipt = await client.get_receipt(bus, name)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import need
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
+from tests.waiting import stop
 from treadle.fleet import client, node
 from treadle.fleet.engine import bus as engine
 from treadle.fleet.engine import server
@@ -55,7 +56,7 @@ async def test_a_node_says_whose_runners_it_sees_and_not_one_that_is_stopped(bus
     (name,) = await give(bus, spec("null:60:60"))
     pid = await runner_pid(name)
     await until_seen([(name, 1)])
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     await until_seen([])
     os.kill(pid, signal.SIGCONT)
     await listening.unsubscribe()
@@ -203,7 +204,7 @@ async def test_an_engine_that_only_hangs_for_a_while_is_not_started_again(
     monkeypatch.setattr(engine, "LOOK_SECONDS", (0.1, 0.1))
     made, before = await start_node(), server.running()
     assert before is not None
-    os.kill(before.pid, signal.SIGSTOP)
+    stop(before.pid)
     try:
         for _ in range(2 * SILENT_LOOKS):
             await made._repair_store()

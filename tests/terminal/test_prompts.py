@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.terminal.support import Stage, connected, until
+from tests.waiting import stop
 from treadle.errors import TimedOut
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
@@ -64,9 +65,9 @@ def end_of(client: Client, answer: dict[str, Any], *stages: str) -> dict[str, An
     return answer
 
 
-def stop(place: Place) -> int:
+def stop_program(place: Place) -> int:
     pid = place.pids()[1]
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     return pid
 
 
@@ -82,7 +83,7 @@ def test_enter_waits_until_the_text_is_seen_in_the_box(agent: Place, tmp_path: P
     pid = agent.pids()[1]
     with connected(agent) as client:
         answer = client.prompt(b"tidy up")
-        os.kill(pid, signal.SIGSTOP)  # whatever has been typed by now, more is typed only when it runs again
+        stop(pid)  # whatever has been typed by now, more is typed only when it runs again
         while answer["stage"] not in ENDS:
             try:
                 answer = client.prompted(time.monotonic() + 0.5)
@@ -93,7 +94,7 @@ def test_enter_waits_until_the_text_is_seen_in_the_box(agent: Place, tmp_path: P
 
 
 def test_a_stopped_program_is_not_idle_and_gets_nothing_typed(agent: Place, tmp_path: Path) -> None:
-    pid = stop(agent)
+    pid = stop_program(agent)
     with connected(agent) as client:
         answer = end_of(client, client.prompt(b"tidy up"), "refused")
         assert answer["why"] in ("stopped", "unknown")
@@ -127,7 +128,7 @@ def test_a_turn_that_asks_is_told_and_the_next_text_waits_for_its_end(agent: Pla
 
 
 def test_what_is_queued_outlives_the_one_who_sent_it(agent: Place, tmp_path: Path) -> None:
-    pid = stop(agent)
+    pid = stop_program(agent)
     with connected(agent) as client:
         client.prompt(b"later", wire.WHEN_IDLE)
     os.kill(pid, signal.SIGCONT)

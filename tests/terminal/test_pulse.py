@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.terminal.support import until
+from tests.waiting import stop
 from treadle.io.process import table
 from treadle.terminal.pulse import Pulse
 
@@ -37,8 +38,7 @@ def test_what_sleeps_has_slept_since_the_first_look(sleeper: int) -> None:
 def test_the_time_in_which_it_is_stopped_is_neither_sleep_nor_its_own(sleeper: int) -> None:
     pulse = of(sleeper)
     pulse.take(1000)
-    os.kill(sleeper, signal.SIGSTOP)
-    until(lambda: (found := table.look(sleeper)) and found.state == "T")
+    stop(sleeper)
     pulse.take(2000)
     assert pulse.stopped and pulse.asleep(2500) == 0
     pulse.take(3000)

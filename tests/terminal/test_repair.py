@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.support import Stage, connected, until
+from tests.waiting import stop
 from treadle.terminal.places import Place
 from treadle.terminal.repair import repair
 
@@ -19,7 +20,7 @@ from treadle.terminal.repair import repair
 def stopped(place: Place) -> Iterator[int]:
     """Its supervisor stands still, so that it does not look by itself first."""
     supervisor, _ = place.pids()
-    os.kill(supervisor, signal.SIGSTOP)
+    stop(supervisor)
     try:
         yield supervisor
     finally:

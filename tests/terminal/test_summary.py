@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 from tests.terminal.support import Stage, connected, until
+from tests.waiting import stop
 from treadle.terminal import summary
 from treadle.terminal.places import Place
 
@@ -38,7 +39,7 @@ def test_the_summary_follows_the_state(stage: Stage) -> None:
 def test_that_of_a_supervisor_that_is_stopped_is_not_believed(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     until(lambda: of(place))
-    os.kill(place.pids()[0], signal.SIGSTOP)
+    stop(place.pids()[0])
     until(lambda: summary.read(place) is None)
     os.kill(place.pids()[0], signal.SIGCONT)
     until(lambda: of(place))

@@ -24,6 +24,7 @@ from tests.terminal.support import (
     until,
     watch,
 )
+from tests.waiting import stop
 from treadle.io.process import table
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
@@ -537,7 +538,7 @@ def test_kill_without_the_group_spares_what_runs_beside_it(stage: Stage) -> None
 def test_a_stopped_child_does_not_stop_us(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     child = place.pids()[1]
-    os.kill(child, signal.SIGSTOP)
+    stop(child)
     with connected(place) as client:
         for _ in range(3):
             assert client.status().alive == 1
@@ -549,7 +550,7 @@ def test_stop_ends_a_child_that_is_stopped_and_one_that_ignores_sigterm(stage: S
     place = stage.start("sh", "-c", "trap '' TERM HUP; echo ready; while :; do sleep 0.05; done")
     with connected(place) as client:
         until(lambda: client.detail()["output"]["end"])
-        os.kill(place.pids()[1], signal.SIGSTOP)
+        stop(place.pids()[1])
         report = client.stop(grace=0.3)
     assert report["code"] == 128 + signal.SIGKILL
     assert {entry["by"] for entry in report["ended"]} <= {"SIGKILL", "SIGHUP", "SIGTERM"}

@@ -6,6 +6,7 @@ import signal
 
 from tests.cli.terminal.shells import Shell
 from tests.terminal.support import alive, until
+from tests.waiting import stop
 from treadle.io.process import table
 
 
@@ -28,7 +29,7 @@ def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
 def test_kill_does_without_a_supervisor_that_is_stuck(shell: Shell) -> None:
     shell("run", "--detach", "--id", "stuck", "--", "sleep", "60")
     supervisor, child = shell.place("stuck").pids()
-    os.kill(supervisor, signal.SIGSTOP)
+    stop(supervisor)
     try:
         assert shell("kill", "stuck", "--grace", "1") == f"stuck ended\n  SIGTERM  {child} sleep\n"
         assert not alive(child)
@@ -55,7 +56,7 @@ def test_kill_sees_everything_though_the_supervisor_is_stuck_and_the_reaper_kill
     until(lambda: sum(found.name == "sleep" for found in table.descendants(supervisor)) == 2)
     sleeps = [found.pid for found in table.descendants(supervisor) if found.name == "sleep"]
     (reaper,) = [found.pid for found in table.descendants(supervisor) if found.name == "treadle-reaper"]
-    os.kill(supervisor, signal.SIGSTOP)
+    stop(supervisor)
     os.kill(reaper, signal.SIGKILL)
     done = shell.run("kill", "x", "--grace", "0.2")
     assert done.returncode == 0 and all(f"{pid} sleep" in done.stdout for pid in sleeps)

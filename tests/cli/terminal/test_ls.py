@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.cli.terminal.shells import Shell
 from tests.installed import started
 from tests.terminal.support import alive, until
-from treadle.io.process import table
+from tests.waiting import stop
 from treadle.terminal.places import Place
 
 
@@ -33,8 +33,7 @@ def test_ls_lists_the_living_and_with_all_the_dead_and_changes_nothing(shell: Sh
 def test_ls_takes_one_that_does_not_answer_for_alive(shell: Shell) -> None:
     shell("run", "--detach", "--id", "stuck", "--", "sleep", "60")
     supervisor, child = shell.place("stuck").pids()
-    os.kill(supervisor, signal.SIGSTOP)
-    until(lambda: table.look(supervisor).state == "T")  # type: ignore[union-attr]
+    stop(supervisor)
     try:
         assert f"unknown     pid {child}, its supervisor does not answer" in shell("ls")
     finally:
@@ -59,7 +58,7 @@ def test_a_removed_directory_is_made_anew_when_a_person_asks_for_it(shell: Shell
     there = Place(str(shell.cwd / "elsewhere"), "y")
     supervisors = (shell.place("x").pids()[0], there.pids()[0])
     for supervisor in supervisors:
-        os.kill(supervisor, signal.SIGSTOP)  # it also looks by itself, every three seconds
+        stop(supervisor)  # it also looks by itself, every three seconds
     shutil.rmtree(shell.directory)
     os.unlink(there.sock)
     done = repaired(shell, supervisors[0])

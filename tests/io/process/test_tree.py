@@ -15,6 +15,7 @@ import pytest
 from tests.io.process.hostile import MODES, SELF, await_none_left, left
 from tests.io.process.trees import OWNER, ROOT, hostile, output, owner
 from tests.terminal.support import until
+from tests.waiting import stop
 from treadle.errors import LocalError, NotFound, TimedOut
 from treadle.io.process import held, table, tree
 from treadle.io.process.handle import own
@@ -225,7 +226,7 @@ def test_a_tree_whose_reaper_was_killed_is_ended_all_the_same(mark: str) -> None
 def test_a_tree_whose_reaper_and_keeper_were_killed_at_once_is_not_said_to_be_gone(mark: str) -> None:
     started = hostile("deaf")
     before = started.processes()
-    os.kill(started.reaper, signal.SIGSTOP)  # so that it cannot notice the death of the keeper
+    stop(started.reaper)  # so that it cannot notice the death of the keeper
     os.kill(own.pid, signal.SIGKILL)
     os.kill(started.reaper, signal.SIGKILL)
     assert not started.stop().confirmed
@@ -237,7 +238,7 @@ def test_a_tree_whose_reaper_stands_still_is_ended_all_the_same(mark: str, monke
     started = hostile("daemon", "deaf")
     monkeypatch.setattr(held, "ANSWER_TIMEOUT", 0.1)
     monkeypatch.setattr(held.reaper, "KILL_LIMIT", 0.1)
-    os.kill(started.reaper, signal.SIGSTOP)
+    stop(started.reaper)
     started.stop(0)
     assert left(mark) == []
 

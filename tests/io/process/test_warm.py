@@ -10,6 +10,7 @@ import pytest
 
 from tests.io.process.warmed import ASK, Warm
 from tests.terminal.support import alive, until
+from tests.waiting import stop
 
 
 def test_without_one_and_unless_told_to_start_it_nothing_is_done(warm: Warm) -> None:
@@ -37,7 +38,7 @@ def test_one_that_does_not_answer_is_not_waited_for_and_does_nothing_later(
 ) -> None:
     assert warm.ask("true", "start").stdout == "0\n"
     (pid,) = warm.parents()
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     late = tmp_path / "late"
     monkeypatch.setenv("PATIENCE", "0.5")
     assert warm.ask(f"echo x > {late}").stdout == "None\n"

@@ -11,6 +11,7 @@ import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.repositories import DONE, bash, git, model, read, says, work, write
+from tests.waiting import stop
 from treadle.errors import ConfigError
 from treadle.fleet import client, session_keys
 from treadle.fleet.engine import objects, places
@@ -77,7 +78,7 @@ async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_
     await give(bus, order)
     await until_kept(bus, order)
     stale = await runner_pid(order.id)
-    os.kill(stale, signal.SIGSTOP)
+    stop(stale)
     try:
         ended = await client.wait(bus, order.id, 90)
     finally:
@@ -99,7 +100,7 @@ async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_b
     kept = await until_kept(bus, order)
     pid = await runner_pid(order.id)
     node.settings = type(node.settings)(name="n1", slots=0)
-    os.kill(pid, signal.SIGSTOP)  # so that nothing more is written to the session that we take away
+    stop(pid)  # so that nothing more is written to the session that we take away
     sessions = Path(os.environ["TREADLE_HOME"]) / "sessions" / kept.session
     (sessions / "history.jsonl").unlink()
     sessions.rmdir() if not list(sessions.iterdir()) else [each.unlink() for each in sessions.iterdir()]
