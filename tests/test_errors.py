@@ -28,7 +28,7 @@ def test_the_envelope_has_what_every_wire_reports() -> None:
 
 def test_a_hint_is_part_of_what_a_person_reads() -> None:
     assert str(TreadleError("it broke", hint="turn it off")) == "it broke (turn it off)"
-    assert "treadle[mcp]" in str(MissingExtra("MCP", "mcp"))
+    assert "treadle[screen]" in str(MissingExtra("a picture", "screen"))
 
 
 def test_an_exited_peer_is_quoted() -> None:

@@ -297,7 +297,20 @@ def test_a_file_that_makes_no_sense_is_a_warning(tmp_path: Path, content: str) -
     assert found.servers == {} and ".mcp.json" in found.warnings[0]
 
 
-def test_the_sdk_is_imported_only_when_a_server_is_configured() -> None:
-    code = "import sys, treadle.agent.mcp; print('mcp' in sys.modules, 'pydantic' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == "False False\n"
+DEAD = """
+import asyncio, sys
+from treadle.agent.mcp import McpServers
+from treadle.settings.config import McpServer
+loaded = "treadle.agent.mcp_client" in sys.modules
+async def main():
+    servers = McpServers(cwd="/", env={}, warn=lambda warning: None)
+    await servers.start({"a": McpServer(command="/none"), "b": McpServer(url="http://127.0.0.1:9/mcp")})
+    await servers.close()
+asyncio.run(main())
+print(loaded, [name for name in ("mcp", "pydantic", "anyio", "httpx2", "starlette") if name in sys.modules])
+"""
+
+
+def test_the_client_is_loaded_with_the_first_server_and_no_large_library_with_it() -> None:
+    said = subprocess.run([sys.executable, "-c", DEAD], capture_output=True, text=True, check=True).stdout
+    assert said == "False []\n"

@@ -157,3 +157,22 @@ async def test_a_peer_that_is_gone_when_the_answer_is_ready_costs_nothing() -> N
     rpc = Rpc(gone, answer=answer, notice=lambda notice: None)
     rpc.take([RpcCall(id=1, method="m")])
     await asyncio.gather(*rpc.answering.values())
+
+
+async def test_calls_that_fail_together_leave_room_for_others() -> None:
+    waiting = asyncio.Event()
+
+    async def answer(call: RpcCall) -> Any:
+        if call.method == "wait":
+            waiting.set()
+            await asyncio.Event().wait()
+        return call.method
+
+    ends = Ends(answer)
+    first = asyncio.create_task(ends.ours.call("wait", {}))
+    await waiting.wait()
+    ends.ours.fail(LineTooLong("too long"))
+    with pytest.raises(LineTooLong):
+        await first
+    assert await ends.ours.call("next", {}) == "next"
+    await ends.theirs.close()

@@ -1,7 +1,7 @@
-"""Tools of MCP servers, offered as `mcp__server__tool`. The protocol is the official SDK's, imported on first use.
+"""Tools of MCP servers, offered as `mcp__server__tool`. `mcp_client.py` speaks the protocol; it is loaded on first use.
 
 If a server does not start in time, dies or talks nonsense, only its own tools are lost, with one warning. Servers on
-standard streams run under our keeper, so that none outlives the session: the SDK gets two streams and starts nothing.
+standard streams run under our keeper, so that none outlives the session.
 """
 
 from __future__ import annotations
@@ -9,32 +9,30 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from treadle.agent.tools.base import AnyArgs, ToolContext
-from treadle.errors import ConfigError, LineTooLong, MissingExtra, PeerClosed, StorageError, ToolError, TreadleError
+from treadle.errors import ConfigError, StorageError, ToolError, TreadleError
 from treadle.events import ToolKind
 from treadle.io.reading import read
 from treadle.session import Access, Confinement
 from treadle.settings import trust
 from treadle.settings.config import McpServer
-from treadle.wire.common.framing import LineSplitter
 from treadle.wire.common.images import decoded
 from treadle.wire.mcp.names import tool_name
 
 if TYPE_CHECKING:
-    from mcp import Client
-
+    from treadle.agent.mcp_client import McpClient, ServerTransport
     from treadle.io.process.child import Child
+    from treadle.wire.mcp.results import ResultPart, ServerResult, ServerTool
 
 START_TIMEOUT = 10.0
 DESCRIPTION_CAP = 2048
-HTTP_SECONDS, HTTP_READ_SECONDS = 30.0, 300.0
 
 
 class FoundServers(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,8 +129,11 @@ class McpServers:
         env: Mapping[str, str],
         warn: Callable[[str], None],
         confinement: Callable[[], Confinement | None] = lambda: None,
+        changed: Callable[[str], None] = lambda server: None,
     ) -> None:
+        """`changed` is called with the name of a server whose tools are others now."""
         self._confinement = confinement
+        self._changed = changed
         self._cwd = cwd
         self._env = env
         self._warn = warn
@@ -143,13 +144,7 @@ class McpServers:
         """Start all servers at once, and wait until each is ready or has failed with a warning."""
         if not servers:
             return
-        try:
-            import mcp  # noqa: F401
-        except ImportError:
-            self._warn(str(MissingExtra("MCP servers", "mcp")))
-            return
-        confined = self._confinement()
-        self._connections = [McpConnection(name, one, self._cwd, self._env, confined) for name, one in servers.items()]
+        self._connections = [self._connection(name, server) for name, server in servers.items()]
         results = await asyncio.gather(*(one.start(timeout) for one in self._connections), return_exceptions=True)
         for connection, result in zip(self._connections, results, strict=True):
             if isinstance(result, Exception):
@@ -167,7 +162,7 @@ class McpServers:
         at = next(at for at, connection in enumerate(self._connections) if connection.name == name)
         old = self._connections[at]
         await old.close()
-        new = self._connections[at] = McpConnection(name, old.server, self._cwd, self._env, self._confinement())
+        new = self._connections[at] = self._connection(name, old.server)
         self.tools = [tool for tool in self.tools if tool not in old.tools]
         await new.start(timeout)
         self.tools += new.tools
@@ -176,7 +171,7 @@ class McpServers:
         """Start one more. Raises TreadleError when it does not start."""
         if name in self.states:
             raise ConfigError(f"there is an MCP server {name!r} already")
-        connection = McpConnection(name, server, self._cwd, self._env, self._confinement())
+        connection = self._connection(name, server)
         await connection.start(timeout)
         self._connections.append(connection)
         self.tools += connection.tools
@@ -188,6 +183,15 @@ class McpServers:
             self.tools = [tool for tool in self.tools if tool not in connection.tools]
             await connection.close()
 
+    def _connection(self, name: str, server: McpServer) -> McpConnection:
+        return McpConnection(name, server, self._cwd, self._env, self._confinement(), self._replaced)
+
+    def _replaced(self, connection: McpConnection, tools: list[McpTool]) -> None:
+        """A server says that its tools are others now."""
+        self.tools = [tool for tool in self.tools if tool not in connection.tools] + tools
+        connection.tools = tools
+        self._changed(connection.name)
+
     @property
     def states(self) -> dict[str, Literal["connected", "failed"]]:
         return {one.name: "failed" if one.client is None else "connected" for one in self._connections}
@@ -197,112 +201,112 @@ class McpServers:
 
 
 class McpConnection:
-    """One server, in its own task, because the SDK must be left in the task that entered it."""
+    """One server: its process or its address, and the conversation with it."""
 
     def __init__(
-        self, name: str, server: McpServer, cwd: str, env: Mapping[str, str], confinement: Confinement | None = None
+        self,
+        name: str,
+        server: McpServer,
+        cwd: str,
+        env: Mapping[str, str],
+        confinement: Confinement | None,
+        replaced: Callable[[McpConnection, list[McpTool]], None],
     ) -> None:
         self.name = name
-        self._confinement = confinement
         self.server = server
         self.tools: list[McpTool] = []
-        self.client: Client | None = None
+        self.client: McpClient | None = None
+        """None before it is ready and after it has ended."""
+        self._confinement = confinement
         self._cwd = cwd
         self._env = env
+        self._replaced = replaced
         self._child: Child | None = None
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._leave = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._opened: McpClient | None = None
+        self._relisting: asyncio.Task[None] | None = None
+        self._stale = False
+        """Whether the tools have changed since they were asked for."""
 
     async def start(self, timeout: float) -> None:
-        self._task = asyncio.create_task(self._live())
-        self._task.add_done_callback(self._ended)
         try:
             async with asyncio.timeout(timeout):
-                await asyncio.shield(self._ready)
-        except TimeoutError:
+                await self._open()
+        except BaseException as error:
             words = await self._last_words()
             await self.close()
-            raise TreadleError(f"it was not ready within {timeout:g} s{words}") from None
-        except BaseException:
-            await self.close()
+            if isinstance(error, TimeoutError):
+                raise TreadleError(f"it was not ready within {timeout:g} s{words}") from None
+            if isinstance(error, TreadleError):
+                raise TreadleError(f"{error}{words}") from error
             raise
 
+    async def _open(self) -> None:
+        from treadle.agent.mcp_client import McpClient
+
+        transport = await self._transport()
+        client = self._opened = McpClient(transport, root=self._cwd, changed=self._relist, ended=self._end)
+        await client.greet()
+        self.tools = [McpTool(self, tool) for tool in await client.tools()]
+        self.client = client
+        if self._stale:
+            self._relist()
+
+    def _end(self) -> None:
+        self.client = None
+
+    def _relist(self) -> None:
+        self._stale = True
+        if self.client is not None and (self._relisting is None or self._relisting.done()):
+            self._relisting = asyncio.create_task(self._list_again(self.client))
+
+    async def _list_again(self, client: McpClient) -> None:
+        with suppress(TreadleError):  # the tools that were listed before stay
+            while self._stale:
+                self._stale = False
+                self._replaced(self, [McpTool(self, tool) for tool in await client.tools()])
+
     async def close(self) -> None:
-        """Disconnect properly if it is ready, else abort; either way its processes are gone afterwards."""
-        self._leave.set()
-        if self._task is None:
-            return
-        if self.client is None:
-            self._task.cancel()
-        await asyncio.wait([self._task], timeout=START_TIMEOUT)
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        """Take leave; its processes are gone afterwards."""
+        self.client = None
+        if self._relisting is not None:
+            self._relisting.cancel()
+        try:
+            if self._opened is not None:
+                await self._opened.close()
+        finally:
+            if self._child is not None:
+                async with self._child:
+                    pass
 
     async def call(
         self, tool: str, arguments: dict[str, Any], timeout: float, show: Callable[[bytes], Iterable[str]]
     ) -> str:
         """The tool's answer. `show` gets each image, and returns words for it."""
         if self.client is None:
-            raise ToolError(f"the MCP server {self.name!r} has ended")
+            raise ToolError(f"the MCP server {self.name!r} has ended{await self._last_words()}")
         try:
-            async with asyncio.timeout(timeout + 1):
-                result = await self.client.call_tool(tool, arguments, read_timeout_seconds=timeout)
+            async with asyncio.timeout(timeout):
+                result = await self.client.call(tool, arguments)
         except TimeoutError:
             raise ToolError(f"the MCP server {self.name!r} did not answer within {timeout:g} s") from None
-        except Exception as error:  # whatever the SDK raises concerns only this call and this server
+        except TreadleError as error:
             raise ToolError(f"the MCP server {self.name!r}: {error}{await self._last_words()}") from error
         text = as_text(result, show)
         if result.is_error:
             raise ToolError(text or "the tool failed without saying why")
         return text
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self.client = None
-        if not self._ready.done():
-            error = None if task.cancelled() else task.exception()
-            self._ready.set_exception(error or TreadleError("it was broken off"))
-            self._ready.exception()  # read the exception even when no one waits any more
-
-    async def _live(self) -> None:
-        from mcp import Client
-        from mcp.types import Implementation
-
-        from treadle import __version__
-
-        _keep_quiet()
-        try:
-            async with AsyncExitStack() as stack:
-                transport = await self._transport(stack)
-                # Over a pipe, an old server may never answer the question whether it is new; all know the old
-                # handshake.
-                mode: Literal["auto", "legacy"] = "auto" if self.server.url else "legacy"
-                about = Implementation(name="treadle", version=__version__)
-                client = await stack.enter_async_context(Client(transport, mode=mode, client_info=about))
-                self.tools = [McpTool(self, tool) for tool in await _all_tools(client)]
-                self.client = client
-                self._ready.set_result(None)
-                await self._leave.wait()
-        except TreadleError:
-            raise
-        except Exception as error:
-            raise TreadleError(f"{_plain(error)}{await self._last_words()}") from error
-
-    async def _transport(self, stack: AsyncExitStack) -> Any:
+    async def _transport(self) -> ServerTransport:
         server = self.server
         if server.type == "sse":
             raise TreadleError("the old SSE transport is not supported; most servers also offer Streamable HTTP")
         if server.url:
-            import httpx2
-            from mcp.client.streamable_http import streamable_http_client
+            from treadle.agent.mcp_http import ServerAddress
 
-            # A server may keep the stream of an answer open for minutes.
-            patience = httpx2.Timeout(HTTP_SECONDS, read=HTTP_READ_SECONDS)
-            client = httpx2.AsyncClient(headers=server.headers or None, timeout=patience)
-            http = await stack.enter_async_context(client)
-            return streamable_http_client(server.url, http_client=http)
+            return ServerAddress(server.url, server.headers)
         if not server.command:
             raise TreadleError("it has neither a command nor a url")
+        from treadle.agent.mcp_client import ServerStreams
         from treadle.io.sandbox.start import start
 
         self._child = await start(
@@ -313,90 +317,11 @@ class McpConnection:
             stdin="pipe",
             stdout="pipe",
         )
-        await stack.enter_async_context(self._child)
-        return over_stdio(self._child)
+        return ServerStreams(self._child)
 
     async def _last_words(self) -> str:
         text = (await self._child.last_words(0.2)).strip() if self._child is not None else ""
         return f"; its last words: {text[-1000:]}" if text else ""
-
-
-@asynccontextmanager
-async def over_stdio(child: Child) -> AsyncIterator[Any]:
-    """A transport in the SDK's sense: messages in both directions, here as lines on a child's standard streams."""
-    import anyio
-    import mcp_types as types
-    from mcp.shared.message import SessionMessage
-
-    to_session, incoming = anyio.create_memory_object_stream[Any](0)
-    outgoing, from_session = anyio.create_memory_object_stream[Any](0)
-    open_calls: set[int | str] = set()
-
-    async def read() -> None:
-        splitter = LineSplitter()
-        async with to_session:
-            while data := await child.stdio.read():
-                for line in splitter.feed(data):
-                    for message in understood(line):
-                        open_calls.discard(getattr(message, "id", ""))
-                        await to_session.send(SessionMessage(message))
-
-    def understood(line: bytes | LineTooLong) -> list[Any]:
-        """The message; an invalid answer becomes an error for the one who waits for it."""
-        try:
-            return [types.jsonrpc_message_adapter.validate_json(line, by_name=False)]  # type: ignore[arg-type]
-        except (ValueError, TypeError):
-            why = line if isinstance(line, LineTooLong) else "it is not JSON-RPC"
-        error = types.ErrorData(code=types.PARSE_ERROR, message=f"its answer cannot be read: {why}")
-        lost = _whose_answer(line, open_calls)
-        return [types.JSONRPCError(jsonrpc="2.0", id=id, error=error) for id in lost]
-
-    async def write() -> None:
-        async with from_session:
-            async for message in from_session:
-                if hasattr(message.message, "method") and hasattr(message.message, "id"):
-                    open_calls.add(message.message.id)
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await child.stdio.write(text.encode() + b"\n")
-
-    async def quietly(work: Callable[[], Any]) -> None:
-        try:
-            await work()
-        except (PeerClosed, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await to_session.aclose()  # the session then sees the end instead of waiting for an answer
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(quietly, read)
-        group.start_soon(quietly, write)
-        try:
-            yield incoming, outgoing
-        finally:
-            child.stdio.close_write()
-            group.cancel_scope.cancel()
-            for stream in (to_session, incoming, outgoing, from_session):
-                stream.close()
-
-
-def _whose_answer(line: bytes | LineTooLong, waiting: Collection[int | str]) -> list[int | str]:
-    """The waiting calls that this unreadable line may have answered. A stray print answers none of them."""
-    if isinstance(line, LineTooLong):
-        return list(waiting)
-    try:
-        answer = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []
-    return [one for one in waiting if isinstance(answer, dict) and answer.get("id") == one]
-
-
-async def _all_tools(client: Client) -> list[Any]:
-    tools: list[Any] = []
-    cursor: str | None = None
-    while True:
-        page = await client.list_tools(cursor=cursor)
-        tools += page.tools
-        cursor = page.next_cursor
-        if cursor is None or len(tools) > 1000:
-            return tools
 
 
 class McpTool:
@@ -406,9 +331,9 @@ class McpTool:
     """What a server says about its own tools cannot be relied on."""
     Args = AnyArgs
 
-    def __init__(self, connection: McpConnection, tool: Any) -> None:
+    def __init__(self, connection: McpConnection, tool: ServerTool) -> None:
         self._connection = connection
-        self._tool: str = tool.name
+        self._tool = tool.name
         self.name = tool_name(connection.name, tool.name)
         self.description = (tool.description or f"{tool.name} of the MCP server {connection.name}")[:DESCRIPTION_CAP]
         self.parameters: dict[str, Any] = {"type": "object", "properties": {}, **(tool.input_schema or {})}
@@ -429,7 +354,7 @@ class McpTool:
         return await self._connection.call(self._tool, given, timeout, lambda image: ())
 
 
-def as_text(result: Any, show: Callable[[bytes], Iterable[str]] = lambda image: ()) -> str:
+def as_text(result: ServerResult, show: Callable[[bytes], Iterable[str]]) -> str:
     """A tool's result in words."""
     parts = [text for block in result.content for text in _texts(block, show)]
     if not parts and result.structured_content is not None:
@@ -437,33 +362,15 @@ def as_text(result: Any, show: Callable[[bytes], Iterable[str]] = lambda image: 
     return "\n".join(parts)
 
 
-def _texts(block: Any, show: Callable[[bytes], Iterable[str]]) -> Iterable[str]:
-    if block.type != "image":
-        return [_block_text(block)]
-    return show(decoded(block.data))
+def _texts(block: ResultPart, show: Callable[[bytes], Iterable[str]]) -> Iterable[str]:
+    return show(decoded(block.data)) if block.type == "image" else [_block_text(block)]
 
 
-def _block_text(block: Any) -> str:
+def _block_text(block: ResultPart) -> str:
     if block.type == "text":
-        return str(block.text)
-    if block.type == "resource" and getattr(block.resource, "text", None) is not None:
-        return str(block.resource.text)
+        return block.text
+    if block.type == "resource" and isinstance(text := block.resource.get("text"), str):
+        return text
     if block.type == "resource_link":
         return f"[resource {block.uri}]"
-    return f"[{block.type} {getattr(block, 'mime_type', None) or ''}]".replace(" ]", "]")
-
-
-def _plain(error: BaseException) -> str:
-    """The first real error inside the groups in which the SDK wraps errors."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error) or type(error).__name__
-
-
-def _keep_quiet() -> None:
-    """The SDK logs tracebacks; without a handler, Python would print them on the person's terminal."""
-    import logging
-
-    for name in ("mcp", "client"):
-        if not logging.getLogger(name).handlers:
-            logging.getLogger(name).addHandler(logging.NullHandler())
+    return f"[{block.type} {block.mime_type or ''}]".replace(" ]", "]")

@@ -49,7 +49,7 @@ class Toolbox:
         asked = next((names for names in (spec.tools.offered, settings.tools) if names is not None), usual)
         self.registry = registry.builtin(asked, spec.tools.denied)
         self._as_usual = asked is None and not {*REPLACING, PATCHING, "write_file"} & set(spec.tools.denied)
-        self.servers = McpServers(cwd=spec.cwd, env=env, warn=warn, confinement=confinement)
+        self.servers = McpServers(cwd=spec.cwd, env=env, warn=warn, confinement=confinement, changed=self._offer_again)
         self._forbidden = [rule for text in configuration.rules.deny if (rule := parse_rule(text)).pattern is None]
         self._off: set[str] = set()
         """MCP servers whose tools are left out for now."""
@@ -112,6 +112,10 @@ class Toolbox:
         for tool in self.servers.tools:
             if self._wants(tool.name):
                 self.registry.add(tool)
+
+    def _offer_again(self, server: str) -> None:
+        self.registry.remove(server_prefix(server))
+        self._add_server_tools()
 
     def _wants(self, tool: str) -> bool:
         """Servers that were asked for by name are offered whole, even beside a list of our own tools."""

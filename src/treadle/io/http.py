@@ -31,6 +31,7 @@ CHUNK = 64 * 1024
 LARGEST_HEAD = 100 * 1024
 REUSE_SECONDS = 30.0
 """How long an idle connection may be reused: many services close one that is idle for a minute."""
+LINGER = 0.25
 UNPACKED = 1024 * 1024
 """How many bytes of a compressed chunk are unpacked at a time."""
 
@@ -80,16 +81,20 @@ class HttpClient:
         self._idle: list[HttpConnection] = []
 
     @asynccontextmanager
-    async def request(self, method: str, url: str, body: bytes = b"") -> AsyncIterator[Response]:
+    async def request(
+        self, method: str, url: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Response]:
+        """`headers`: those of this request, beside the client's own."""
         parts = _address(url)
+        fields = {**self._headers, **(headers or {})}
         connection = await self._connection(parts)
         try:
             try:
-                response = await connection.ask(method, parts, self._headers, body)
+                response = await connection.ask(method, parts, fields, body)
             except StaleConnection:
                 connection.abort()
                 connection = await self._new_connection(parts)
-                response = await connection.ask(method, parts, self._headers, body)
+                response = await connection.ask(method, parts, fields, body)
             yield response
         except BaseException:
             connection.abort()
@@ -311,6 +316,15 @@ class Response:
                 except zlib.error as error:
                     raise BrokenAnswer(f"the answer is not {packed}: {error}") from error
                 data = unpack.unconsumed_tail
+
+    async def linger(self, chunks: AsyncIterator[bytes]) -> None:
+        """After the last chunk of interest, wait a little for the end of the body, so that the connection is reused."""
+        try:
+            async with asyncio.timeout(LINGER):
+                async for _ in chunks:
+                    return
+        except (TimeoutError, HttpError):
+            pass  # what was wanted is here: only the connection is lost
 
 
 def _address(url: str) -> SplitResult:

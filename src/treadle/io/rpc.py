@@ -162,6 +162,10 @@ class Rpc:
         """No answer will come any more: raise `error` in every waiting call."""
         if self._end is None:
             self._end = error
+        self.fail(error)
+
+    def fail(self, error: TreadleError) -> None:
+        """Raise `error` in every waiting call; others may follow."""
         for _, future in self._asked.values():
             if not future.done():
                 future.set_exception(error)

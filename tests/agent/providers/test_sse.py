@@ -113,3 +113,14 @@ def test_one_json_document_in_place_of_a_stream_is_one_event() -> None:
 def test_a_stream_that_calls_itself_json_is_still_a_stream() -> None:
     decoder = WholeDecoder()
     assert decoder.feed(b"data: a\n\nda") + decoder.feed(b"ta: b\n\n") + decoder.end() == [b"a", b"b"]
+
+
+def test_the_place_in_a_stream_is_known_and_kept_for_the_one_that_continues_it() -> None:
+    decoder = EventDecoder()
+    assert decoder.feed(b"id: 7\nretry: 20\ndata:\n\ndata: x\n\nevent: message\ndata: y\nid: 8\n\n") == [
+        b"",
+        b"x",
+        b"y",
+    ]
+    again = decoder.again()
+    assert (again.last_id, again.retry, again.feed(b"data: z\n\n")) == (b"8", 20, [b"z"])

@@ -1,6 +1,5 @@
 """The HTTP client under our providers, and the one place that turns its failures into provider errors."""
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -14,8 +13,6 @@ from treadle.io.http import BadAddress, CannotConnect, HttpClient, HttpError, Re
 log = logging.getLogger(__name__)
 LOCAL_PATIENCE = 10.0
 """How many seconds to wait for a server on this machine that does not accept connections yet."""
-LINGER = 0.25
-"""How many seconds to wait, after the last event, for the end of the body, so that the connection can be reused."""
 
 
 class ServiceClient:
@@ -60,14 +57,6 @@ class ServiceClient:
                 return response, b"".join([chunk async for chunk in response.chunks()])
         except HttpError as error:
             raise self._failed(error) from error
-
-    async def linger(self, chunks: AsyncIterator[bytes]) -> None:
-        try:
-            async with asyncio.timeout(LINGER):
-                async for _ in chunks:
-                    return
-        except (TimeoutError, HttpError):
-            pass  # the reply is complete: only the connection is lost
 
     async def aclose(self) -> None:
         await self._http.aclose()

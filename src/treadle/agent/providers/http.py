@@ -116,7 +116,7 @@ class HttpProvider:
                     for item in reader.read(decoder.feed(chunk)):
                         yield item
                     if reader.done:
-                        await client.linger(chunks)
+                        await response.linger(chunks)
                         break
                 else:
                     for item in reader.read(decoder.end()):

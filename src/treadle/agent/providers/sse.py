@@ -1,8 +1,10 @@
 """Parses server-sent events from bytes. Pure, and fast because every streamed word of a model goes through it.
 
-Only `data` is kept: the APIs we speak repeat the event's name inside it. Lines may end in LF, CRLF or CR; an event may
-span many chunks, which are joined once at its end, never one by one.
+Of an event only `data` is kept: the APIs we speak repeat its name inside it. Lines may end in LF, CRLF or CR; an event
+may span many chunks, which are joined once at its end, never one by one.
 """
+
+from __future__ import annotations
 
 from treadle.errors import LineTooLong
 
@@ -19,6 +21,16 @@ class EventDecoder:
         """Whether the last byte so far did not end a line."""
         self._after_cr = False
         self._begun = False
+        self.last_id = b""
+        """That of the last event that had one, from which a stream can be taken up again."""
+        self.retry: int | None = None
+        """How many milliseconds the server wants us to wait before that."""
+
+    def again(self) -> EventDecoder:
+        """For the stream that continues this one."""
+        other = EventDecoder(self._cap)
+        other.last_id, other.retry = self.last_id, self.retry
+        return other
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that this chunk completes, in order."""
@@ -40,13 +52,37 @@ class EventDecoder:
         self._parts = []
         self._size = 0
         self._keep(blocks.pop())
-        return _datas(blocks)
+        return self._datas(blocks)
 
     def end(self) -> list[bytes]:
         """What was still open when the stream ended; some services forget the last blank line."""
         data = _data(b"".join(self._parts).removeprefix(BOM))
         self._parts = []
         return [] if data is None else [data]
+
+    def _datas(self, blocks: list[bytes]) -> list[bytes]:
+        out = []
+        for block in blocks:
+            # Nearly every event is a line of data, alone or after its name; all others take the slow path.
+            at = block.find(b"data: ")
+            alone = at == 0 or (at > 0 and block.startswith(b"event:") and block.find(b"\n") == at - 1)
+            if alone and block.find(b"\n", at) < 0:
+                out.append(block[at + 6 :])
+                continue
+            data = _data(block)
+            self._note_place(block)
+            if data is not None:
+                out.append(data)
+        return out
+
+    def _note_place(self, block: bytes) -> None:
+        for line in block.split(b"\n"):
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"id" and b"\0" not in value:
+                self.last_id = value
+            elif name == b"retry" and value.isdigit():
+                self.retry = int(value)
 
     def _keep(self, chunk: bytes) -> None:
         self._size += len(chunk)
@@ -86,21 +122,6 @@ class WholeDecoder:
 
 def decoder_for(content_type: str) -> EventDecoder | WholeDecoder:
     return WholeDecoder() if "application/json" in content_type else EventDecoder()
-
-
-def _datas(blocks: list[bytes]) -> list[bytes]:
-    out = []
-    for block in blocks:
-        # Nearly every event is a line of data, alone or after its name; all others take the slow path.
-        at = block.find(b"data: ")
-        alone = at == 0 or (at > 0 and block.startswith(b"event:") and block.find(b"\n") == at - 1)
-        if alone and block.find(b"\n", at) < 0:
-            out.append(block[at + 6 :])
-            continue
-        data = _data(block)
-        if data is not None:
-            out.append(data)
-    return out
 
 
 def _data(block: bytes) -> bytes | None:
