@@ -10,43 +10,30 @@ from treadle.coordination.messages import Inbox
 from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
 from treadle.goals import trail
+from treadle.wire.goal import records
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
-from treadle.wire.goal.records import (
-    AnyGoalEvent,
-    GoalBegun,
-    GoalJudged,
-    GoalOver,
-    QuestionPut,
-    ReviewGiven,
-    ReviewPlaced,
-    StepBoarded,
-    StepDropped,
-    StepEnded,
-    StepLanded,
-    StepPlaced,
-)
 from treadle.wire.heimdall.messages import faults
 
 ONE = PlannedOrder(id="one", task="t", claims=("a.py",), accept=("test -e a.py", "true"))
 TWO = PlannedOrder(id="two", task="t", after=("one",), claims=("a.py", "b.py"), accept=("true",))
 PLAN = GoalPlan(goal="g", done="true", order=(ONE, TWO))
-EVENTS: list[AnyGoalEvent] = [
-    GoalBegun(at=1, goal="g", root="/", branch="main", steps=("one", "two")),
-    QuestionPut(at=2, about="plan", order="q1", title="Carry it out?", text=""),
-    StepPlaced(at=3, step="one", order="g-one"),
-    StepEnded(at=4, step="one", ok=False, why="red"),
-    StepPlaced(at=5, step="one", order="x1", fresh=False),
-    StepEnded(at=6, step="one", ok=True, commit="c1"),
-    ReviewPlaced(at=7, step="one", order="r1"),
-    ReviewGiven(at=8, step="one", verdict="approve"),
-    StepBoarded(at=9, step="one"),
-    StepLanded(at=10, step="one", commit="c2"),
-    StepPlaced(at=11, step="two", order="g-two"),
-    StepEnded(at=12, step="two", ok=False, why="red"),
-    QuestionPut(at=13, about="red:two:3", order="q2", title="Try again?", text=""),
-    StepDropped(at=14, step="two", why="no"),
-    GoalJudged(at=15, met=False, why="two is missing"),
-    GoalOver(at=16, met=False, why="given up"),
+EVENTS: list[records.AnyGoalEvent] = [
+    records.GoalBegun(at=1, goal="g", root="/", branch="main", steps=("one", "two")),
+    records.QuestionPut(at=2, about="plan", order="q1", title="Carry it out?", text=""),
+    records.StepPlaced(at=3, step="one", order="g-one"),
+    records.StepEnded(at=4, step="one", ok=False, why="red"),
+    records.StepPlaced(at=5, step="one", order="x1", fresh=False),
+    records.StepEnded(at=6, step="one", ok=True, commit="c1"),
+    records.ReviewPlaced(at=7, step="one", order="r1"),
+    records.ReviewGiven(at=8, step="one", verdict="approve"),
+    records.StepBoarded(at=9, step="one"),
+    records.StepLanded(at=10, step="one", commit="c2"),
+    records.StepPlaced(at=11, step="two", order="g-two"),
+    records.StepEnded(at=12, step="two", ok=False, why="red"),
+    records.QuestionPut(at=13, about="red:two:3", order="q2", title="Try again?", text=""),
+    records.StepDropped(at=14, step="two", why="no"),
+    records.GoalJudged(at=15, met=False, why="two is missing"),
+    records.GoalOver(at=16, met=False, why="given up"),
 ]
 
 

@@ -8,21 +8,8 @@ from treadle.goals import deciding
 from treadle.goals.deciding import GoalMove, GoalSeen, OrderSeen, moves
 from treadle.goals.history import applied
 from treadle.wire.fleet.records import Used
+from treadle.wire.goal import records
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
-from treadle.wire.goal.records import (
-    MET,
-    AcceptanceTried,
-    AnyGoalEvent,
-    DoneChecked,
-    DoneSeen,
-    GoalBegun,
-    GoalJudged,
-    GoalRecord,
-    PlanChanged,
-    ReviewGiven,
-    RoundBegun,
-    StepPlaced,
-)
 
 ORDERS = (
     PlannedOrder(id="model", task="t", claims=("rows.py",), accept=("test -e rows.py",)),
@@ -45,25 +32,25 @@ class World:
         self.plan, self.dice, self.kind = planned, random.Random(seed), kind
         self.now, self.landings = 1.0, 0
         self.orders: dict[str, OrderSeen] = {}
-        self.events: list[AnyGoalEvent] = []
+        self.events: list[records.AnyGoalEvent] = []
         steps = tuple(order.id for order in planned.order)
-        self.record = GoalRecord(id="g1")
-        self.happen(GoalBegun(at=1.0, goal="g", root="/r", branch="main", steps=steps))
+        self.record = records.GoalRecord(id="g1")
+        self.happen(records.GoalBegun(at=1.0, goal="g", root="/r", branch="main", steps=steps))
 
     def likely(self, share: float) -> bool:
         return self.kind or self.dice.random() < share
 
-    def happen(self, *events: AnyGoalEvent) -> None:
+    def happen(self, *events: records.AnyGoalEvent) -> None:
         for event in events:
-            if isinstance(event, StepPlaced):
+            if isinstance(event, records.StepPlaced):
                 self._check_placed(event)
             self.record = applied(self.record, event)
             self.events.append(event)
 
-    def _check_placed(self, event: StepPlaced) -> None:
+    def _check_placed(self, event: records.StepPlaced) -> None:
         planned = next(order for order in self.plan.order if order.id == event.step)
         steps = self.record.steps
-        assert all(steps[each].state in MET for each in planned.after), "it builds on what has not landed"
+        assert all(steps[each].state in records.MET for each in planned.after), "it builds on what has not landed"
         assert event.order not in [order for step in steps.values() for order in step.orders]
         at_work = [each for each in self.plan.order if steps[each.id].state in ("working", "landing", "reviewing")]
         assert not (planned.id == "bench" and any(each.id == "writer" for each in at_work)), "both claim export.py"
@@ -122,29 +109,31 @@ class World:
                 self.orders.setdefault(self.record.judge, OrderSeen())
             case deciding.TakeReview():
                 verdict = "approve" if self.likely(0.6) else dice.choice(["object", "none"])
-                self.happen(ReviewGiven(at=now, step=move.step, verdict=verdict, comments="c"))  # type: ignore[arg-type]
+                self.happen(records.ReviewGiven(at=now, step=move.step, verdict=verdict, comments="c"))  # type: ignore[arg-type]
             case deciding.TakeJudgement():
                 self._judge()
             case deciding.TryAcceptance():
-                self.happen(AcceptanceTried(at=now, step=move.step, passes=not self.likely(0.8)))
+                self.happen(records.AcceptanceTried(at=now, step=move.step, passes=not self.likely(0.8)))
             case deciding.BoardTrain():
                 order = self.record.steps[move.step].order
                 self.orders[order] = replace(self.orders[order], rides=True)
             case deciding.RunDone():
-                self.happen(DoneChecked(at=now, seen=DoneSeen(tip=f"tip{self.landings}", ok=self.likely(0.7))))
+                self.happen(
+                    records.DoneChecked(at=now, seen=records.DoneSeen(tip=f"tip{self.landings}", ok=self.likely(0.7)))
+                )
             case deciding.CancelOpen():
                 for name in move.orders:
                     self.orders[name] = replace(self.orders[name], ended=True, cancelled=True)
 
     def _judge(self) -> None:
         if self.likely(0.5):
-            return self.happen(GoalJudged(at=self.now, met=True, why="good"))
+            return self.happen(records.GoalJudged(at=self.now, met=True, why="good"))
         if self.dice.random() < 0.3:
-            return self.happen(GoalJudged(at=self.now, met=None, why="nonsense"))
+            return self.happen(records.GoalJudged(at=self.now, met=None, why="nonsense"))
         if deciding.enough(self.record):
-            return self.happen(GoalJudged(at=self.now, met=False, why="enough"))
+            return self.happen(records.GoalJudged(at=self.now, met=False, why="enough"))
         more = PlannedOrder(id=f"more{self.record.round}", task="t")
         self.plan = replace(self.plan, order=(*self.plan.order, more))
         steps = tuple(order.id for order in self.plan.order)
-        changed = PlanChanged(at=self.now, plan=self.record.plan + 1, steps=steps)
-        self.happen(GoalJudged(at=self.now, met=False, more=1), changed, RoundBegun(at=self.now))
+        changed = records.PlanChanged(at=self.now, plan=self.record.plan + 1, steps=steps)
+        self.happen(records.GoalJudged(at=self.now, met=False, more=1), changed, records.RoundBegun(at=self.now))

@@ -19,27 +19,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import Busy, StorageError
+from treadle.io import files
 from treadle.io import files as files_module
-from treadle.io.files import (
-    append_line,
-    append_lines,
-    is_locked,
-    iter_lines,
-    locked,
-    locked_beside,
-    read_at_most,
-    read_lines,
-    storage_error,
-    write_atomic,
-)
 
 # Replacing...
 
 
 def test_a_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    write_atomic(str(path), b"old")
-    write_atomic(str(path), b"new")
+    files.write_atomic(str(path), b"old")
+    files.write_atomic(str(path), b"new")
     assert path.read_bytes() == b"new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["state"]
@@ -48,7 +37,7 @@ def test_a_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Pat
 def test_the_mode_is_what_was_asked_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        write_atomic(str(tmp_path / "a"), b"", 0o644)
+        files.write_atomic(str(tmp_path / "a"), b"", 0o644)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
@@ -57,7 +46,7 @@ def test_the_mode_is_what_was_asked_whatever_the_umask(tmp_path: Path) -> None:
 def test_a_device_is_written_to_and_never_replaced() -> None:
     master, slave = os.openpty()  # not /dev/null: root could replace that, and would if this ever failed
     try:
-        write_atomic(os.ttyname(slave), b"new")
+        files.write_atomic(os.ttyname(slave), b"new")
         assert os.read(master, 10) == b"new"
         assert stat.S_ISCHR(os.stat(os.ttyname(slave)).st_mode)
     finally:
@@ -69,9 +58,9 @@ def test_an_existing_file_can_keep_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_text("old")
     path.chmod(0o755)
-    write_atomic(str(path), b"new", keep_mode=True)
+    files.write_atomic(str(path), b"new", keep_mode=True)
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o755)
-    write_atomic(str(tmp_path / "fresh"), b"", 0o640, keep_mode=True)
+    files.write_atomic(str(tmp_path / "fresh"), b"", 0o640, keep_mode=True)
     assert stat.S_IMODE((tmp_path / "fresh").stat().st_mode) == 0o640
 
 
@@ -81,7 +70,7 @@ def test_an_existing_file_keeps_its_owner_with_its_mode(tmp_path: Path) -> None:
     if os.geteuid() == 0:  # only root can give files away
         os.chown(path, 65534, 65534)
     before = path.stat()
-    write_atomic(str(path), b"new", keep_mode=True)
+    files.write_atomic(str(path), b"new", keep_mode=True)
     after = path.stat()
     assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid) and after.st_ino != before.st_ino
 
@@ -89,7 +78,7 @@ def test_an_existing_file_keeps_its_owner_with_its_mode(tmp_path: Path) -> None:
 def test_a_symbolic_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("old")
     (tmp_path / "link").symlink_to("target")
-    write_atomic(str(tmp_path / "link"), b"new")
+    files.write_atomic(str(tmp_path / "link"), b"new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_bytes() == b"new"
 
@@ -98,21 +87,21 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_atomic(str(pipe), b"through")
+    files.write_atomic(str(pipe), b"through")
     assert os.read(reader, 100) == b"through" and stat.S_ISFIFO(os.stat(pipe).st_mode)
     os.close(reader)
 
 
 def test_a_name_as_long_as_names_can_be_is_written(tmp_path: Path) -> None:
-    write_atomic(str(tmp_path / ("n" * 255)), b"x")
+    files.write_atomic(str(tmp_path / ("n" * 255)), b"x")
     assert (tmp_path / ("n" * 255)).read_bytes() == b"x"
 
 
 def test_an_error_names_the_path_and_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="absent/file.*its directory does not exist"):
-        write_atomic(str(tmp_path / "absent" / "file"), b"")
+        files.write_atomic(str(tmp_path / "absent" / "file"), b"")
     missing = str(tmp_path / "file")
-    error = storage_error(FileNotFoundError(errno.ENOENT, "No such file or directory"), missing, "read")
+    error = files.storage_error(FileNotFoundError(errno.ENOENT, "No such file or directory"), missing, "read")
     assert str(error) == f"cannot read {missing}: No such file or directory"
 
 
@@ -121,26 +110,26 @@ def test_an_error_names_the_path_and_what_to_do(tmp_path: Path) -> None:
 
 def test_lines_come_back_as_they_were_appended(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
-    append_line(path, b"one")
-    append_lines(path, [b"two\r", "thr\u2028ee".encode(), b""])
-    assert read_lines(path) == ([b"one", b"two\r", "thr\u2028ee".encode(), b""], b"")
+    files.append_line(path, b"one")
+    files.append_lines(path, [b"two\r", "thr\u2028ee".encode(), b""])
+    assert files.read_lines(path) == ([b"one", b"two\r", "thr\u2028ee".encode(), b""], b"")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
 
 
 def test_nothing_to_append_makes_no_file(tmp_path: Path) -> None:
-    append_lines(str(tmp_path / "log"), [])
+    files.append_lines(str(tmp_path / "log"), [])
     assert os.listdir(tmp_path) == []
 
 
 def test_a_newline_inside_a_line_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError):
-        append_line(str(tmp_path / "log"), b"a\nb")
+        files.append_line(str(tmp_path / "log"), b"a\nb")
 
 
 def test_what_is_written_after_a_torn_line_was_read_is_not_taken_for_a_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"one\ntw")
-    lines = iter_lines(str(log))
+    lines = files.iter_lines(str(log))
     reading = iter(lines)
     assert next(reading) == b"one"
     with log.open("ab") as file:
@@ -152,19 +141,19 @@ def test_what_is_written_after_a_torn_line_was_read_is_not_taken_for_a_line(tmp_
 def test_a_torn_last_line_is_reported_and_costs_no_other_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"one\ntw")
-    lines = iter_lines(str(path))
+    lines = files.iter_lines(str(path))
     assert (list(lines), lines.torn) == ([b"one"], b"tw")
-    append_line(str(path), b"three")
-    assert read_lines(str(path)) == ([b"one", b"tw", b"three"], b"")
+    files.append_line(str(path), b"three")
+    assert files.read_lines(str(path)) == ([b"one", b"tw", b"three"], b"")
 
 
 def test_a_log_nobody_wrote_to_is_empty(tmp_path: Path) -> None:
-    assert read_lines(str(tmp_path / "none")) == ([], b"")
+    assert files.read_lines(str(tmp_path / "none")) == ([], b"")
 
 
 def test_a_log_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot read"):
-        read_lines(str(tmp_path))
+        files.read_lines(str(tmp_path))
 
 
 @given(st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=8), st.data())
@@ -172,13 +161,13 @@ def test_a_log_cut_anywhere_keeps_its_complete_lines_and_can_be_added_to(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], data: st.DataObject
 ) -> None:
     path = str(tmp_path_factory.mktemp("cut") / "log")
-    append_lines(path, [*lines, b"end"])
+    files.append_lines(path, [*lines, b"end"])
     cut = data.draw(st.integers(0, os.path.getsize(path)))
     os.truncate(path, cut)
-    kept, torn = read_lines(path)
+    kept, torn = files.read_lines(path)
     assert kept == [*lines, b"end"][: len(kept)]
-    append_line(path, b"after")
-    assert read_lines(path) == ([*kept, *([torn] if torn else []), b"after"], b"")
+    files.append_line(path, b"after")
+    assert files.read_lines(path) == ([*kept, *([torn] if torn else []), b"after"], b"")
 
 
 APPENDER = """
@@ -204,7 +193,7 @@ def test_two_hundred_appenders_at_once_lose_and_mix_nothing(tmp_path: Path) -> N
 
     def run(name: str) -> None:
         for number in range(20):
-            append_line(str(log), f"{name} {number} {'x' * 5000}".encode())
+            files.append_line(str(log), f"{name} {number} {'x' * 5000}".encode())
 
     # Each call opens the file again, so threads contend for the lock exactly as processes do; some are processes too.
     processes = [appender(log, f"p{index}", 20, 5000) for index in range(8)]
@@ -215,7 +204,7 @@ def test_two_hundred_appenders_at_once_lose_and_mix_nothing(tmp_path: Path) -> N
         thread.join()
     for process in processes:
         assert process.communicate(timeout=60)[1] == b""
-    lines, torn = read_lines(str(log))
+    lines, torn = files.read_lines(str(log))
     assert torn == b"" and len(lines) == 200 * 20
     assert all(line.endswith(b"x" * 5000) for line in lines)
     assert len({line.split(b"x")[0] for line in lines}) == 200 * 20
@@ -235,7 +224,7 @@ def test_what_an_appender_said_it_wrote_survives_kill_9_at_any_point(tmp_path: P
             told += os.read(process.stdout.fileno(), 65536)
         process.kill()
         told += process.communicate()[0]
-        lines, _ = read_lines(str(log))
+        lines, _ = files.read_lines(str(log))
         acknowledged = told.count(b"\n")
         assert [int(line.split()[1]) for line in lines] == list(range(len(lines)))
         assert len(lines) >= acknowledged
@@ -282,7 +271,7 @@ def test_an_append_that_does_not_fit_leaves_whole_lines_and_says_what_to_do(tmp_
     process = appender(log, "w", 100, 30_000, preexec_fn=limit_file_size)
     out, err = process.communicate(timeout=60)
     assert b"StorageError: cannot append to" in err and b"size limit" in err
-    lines, torn = read_lines(str(log))
+    lines, torn = files.read_lines(str(log))
     assert torn == b"" and len(lines) == len(out.split()) == 3
 
 
@@ -310,7 +299,7 @@ def small_disk(tmp_path: Path) -> Path:
 
 def test_a_device_that_is_full_says_so_though_it_cannot_be_cut_back() -> None:
     with pytest.raises(StorageError, match="disk is full"):
-        append_line("/dev/full", b"x")
+        files.append_line("/dev/full", b"x")
 
 
 def test_a_full_disk_is_named_and_loses_nothing_already_written(
@@ -323,15 +312,15 @@ def test_a_full_disk_is_named_and_loses_nothing_already_written(
     count = 0
     with pytest.raises(StorageError, match="disk is full"):
         while True:
-            append_line(log, b"x" * 9000)
+            files.append_line(log, b"x" * 9000)
             count += 1
-    assert count and read_lines(log) == ([b"x" * 9000] * count, b"")
+    assert count and files.read_lines(log) == ([b"x" * 9000] * count, b"")
     with pytest.raises(StorageError, match="disk is full"):
-        write_atomic(str(small_disk / "state"), b"y" * 60_000)
+        files.write_atomic(str(small_disk / "state"), b"y" * 60_000)
     assert os.listdir(small_disk) == ["log"]
     os.truncate(log, 9001)
-    append_line(log, b"room again")
-    assert read_lines(log)[0][-1] == b"room again"
+    files.append_line(log, b"room again")
+    assert files.read_lines(log)[0][-1] == b"room again"
 
 
 # Locks...
@@ -339,13 +328,13 @@ def test_a_full_disk_is_named_and_loses_nothing_already_written(
 
 def test_a_lock_has_one_holder_and_the_other_is_told_who(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    with locked(path):
-        with pytest.raises(Busy) as caught, locked(path, timeout=0):
+    with files.locked(path):
+        with pytest.raises(Busy) as caught, files.locked(path, timeout=0):
             pass
     assert "gave up after 0 s" in str(caught.value)
     if os.path.exists("/proc/locks"):
         assert f"by process {os.getpid()}" in str(caught.value)
-    with locked(path, timeout=0):
+    with files.locked(path, timeout=0):
         pass
 
 
@@ -354,10 +343,10 @@ def test_a_lock_is_waited_for(tmp_path: Path) -> None:
     order = []
 
     def second() -> None:
-        with locked(path, timeout=30):
+        with files.locked(path, timeout=30):
             order.append("second")
 
-    with locked(path):
+    with files.locked(path):
         thread = threading.Thread(target=second)
         thread.start()
         order.append("first")
@@ -398,10 +387,10 @@ if os.path.exists("/proc/locks"):  # else the holder of a lock is unknown
                 end(holders.pop())
 
         monkeypatch.setattr(files_module, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
-        with locked(path, timeout=10):
+        with files.locked(path, timeout=10):
             assert now >= 18.0
         holders.append(holding(path))
-        with pytest.raises(Busy, match="gave up after 10 s"), locked(path, timeout=10):
+        with pytest.raises(Busy, match="gave up after 10 s"), files.locked(path, timeout=10):
             pass
         end(holders.pop())
 
@@ -409,22 +398,22 @@ if os.path.exists("/proc/locks"):  # else the holder of a lock is unknown
 def test_a_lock_held_by_a_killed_process_is_free(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     process = holding(path)
-    with pytest.raises(Busy), locked(path, timeout=0.01):
+    with pytest.raises(Busy), files.locked(path, timeout=0.01):
         pass
     end(process)
-    with locked(path, timeout=60):
+    with files.locked(path, timeout=60):
         pass
 
 
 def test_a_lock_where_none_can_be_made_is_a_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot lock"), locked(str(tmp_path / "absent" / "lock")):
+    with pytest.raises(StorageError, match="cannot lock"), files.locked(str(tmp_path / "absent" / "lock")):
         pass
 
 
 def test_time_spent_waiting_is_bounded(tmp_path: Path) -> None:
-    with locked(str(tmp_path / "lock")):
+    with files.locked(str(tmp_path / "lock")):
         began = time.monotonic()
-        with pytest.raises(Busy), locked(str(tmp_path / "lock"), timeout=0.05):
+        with pytest.raises(Busy), files.locked(str(tmp_path / "lock"), timeout=0.05):
             pass
         assert time.monotonic() - began >= 0.05
 
@@ -438,7 +427,7 @@ def test_in_an_open_directory_a_link_is_replaced_and_not_followed(tmp_path: Path
     directory = os.open(inside, os.O_RDONLY | os.O_DIRECTORY)
     inside.rename(tmp_path / "moved")
     try:
-        write_atomic("a", b"ours", dir_fd=directory)
+        files.write_atomic("a", b"ours", dir_fd=directory)
     finally:
         os.close(directory)
     assert outside.read_text() == "theirs"
@@ -452,34 +441,34 @@ def test_our_own_dead_holder_is_taken_over_at_once(tmp_path: Path) -> None:
     lock, directory = str(tmp_path / "lock"), str(tmp_path / "lock.d")
     child = os.fork()
     if child == 0:
-        locked_beside(lock, directory).__enter__()
+        files.locked_beside(lock, directory).__enter__()
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert os.path.isdir(directory)
-    with locked_beside(lock, directory, timeout=60):
+    with files.locked_beside(lock, directory, timeout=60):
         pass
     assert not os.path.exists(directory)
 
 
 def test_a_directory_with_a_used_number_is_not_taken_for_our_own(tmp_path: Path) -> None:
     lock, directory = str(tmp_path / "lock"), tmp_path / "lock.d"
-    with locked_beside(lock, str(directory)):
+    with files.locked_beside(lock, str(directory)):
         number = directory.stat().st_ino
     for _ in range(50):
         directory.mkdir()  # another program's; file systems often reuse the inode number
         if directory.stat().st_ino == number:
             with pytest.raises(Busy, match="another program"):
-                locked_beside(lock, str(directory), timeout=0.0).__enter__()
+                files.locked_beside(lock, str(directory), timeout=0.0).__enter__()
             break
         directory.rmdir()
 
 
 def test_one_that_died_while_it_made_the_directory_is_waited_for_only_a_moment(tmp_path: Path) -> None:
     lock, directory = tmp_path / "lock", tmp_path / "lock.d"
-    lock.write_bytes(locked_beside._MAKING)
+    lock.write_bytes(files.locked_beside._MAKING)
     directory.mkdir()
     os.utime(directory, (time.time() - 3, time.time() - 3))
-    with locked_beside(str(lock), str(directory), timeout=0.0):
+    with files.locked_beside(str(lock), str(directory), timeout=0.0):
         pass
 
 
@@ -487,39 +476,39 @@ def test_a_failed_lock_leaves_the_lock_file_free(tmp_path: Path) -> None:
     lock, directory = str(tmp_path / "lock"), tmp_path / "lock.d"
     directory.mkdir()
     with pytest.raises(Busy):
-        locked_beside(lock, str(directory), timeout=0.0).__enter__()
-    with locked(lock, 0):
+        files.locked_beside(lock, str(directory), timeout=0.0).__enter__()
+    with files.locked(lock, 0):
         pass
     (tmp_path / "file").touch()
     with pytest.raises(StorageError):
-        locked_beside(lock, str(tmp_path / "file" / "lock.d"), timeout=0.0).__enter__()
-    with locked(lock, 0):
+        files.locked_beside(lock, str(tmp_path / "file" / "lock.d"), timeout=0.0).__enter__()
+    with files.locked(lock, 0):
         pass
 
 
 def test_where_no_other_program_can_lock_there_is_nobody_to_keep_out(tmp_path: Path) -> None:
-    with locked_beside(str(tmp_path / "lock"), str(tmp_path / "none" / "lock.d"), timeout=0.0):
+    with files.locked_beside(str(tmp_path / "lock"), str(tmp_path / "none" / "lock.d"), timeout=0.0):
         assert not (tmp_path / "none").exists()
 
 
 def test_asking_whether_it_is_locked_does_not_lock_it(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    assert not is_locked(path) and not os.path.exists(path)
-    with locked(path):
-        assert is_locked(path) and is_locked(path)
-    assert not is_locked(path)
+    assert not files.is_locked(path) and not os.path.exists(path)
+    with files.locked(path):
+        assert files.is_locked(path) and files.is_locked(path)
+    assert not files.is_locked(path)
     with pytest.raises(StorageError):
-        is_locked(str(tmp_path / ("x" * 300)))
+        files.is_locked(str(tmp_path / ("x" * 300)))
 
 
 def test_reading_stops_at_the_limit_and_refuses_what_could_block(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abcdef")
     os.mkfifo(tmp_path / "pipe")
-    assert read_at_most(str(tmp_path / "a"), 4) == b"abcd"
-    assert read_at_most(str(tmp_path / "a"), 100) == b"abcdef"
+    assert files.read_at_most(str(tmp_path / "a"), 4) == b"abcd"
+    assert files.read_at_most(str(tmp_path / "a"), 100) == b"abcdef"
     for other in ("pipe", ".", "none"):
         with pytest.raises(OSError):
-            read_at_most(str(tmp_path / other), 4)
+            files.read_at_most(str(tmp_path / other), 4)
 
 
 def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_written_is_not(tmp_path: Path) -> None:
@@ -530,5 +519,5 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_writ
         os.utime(file, (1, 1))
     with open(held, "rb") as writer:
         fcntl.flock(writer, fcntl.LOCK_EX)
-        write_atomic(str(tmp_path / "a"), b"whole")
+        files.write_atomic(str(tmp_path / "a"), b"whole")
     assert sorted(os.listdir(tmp_path)) == [held.name, fresh.name, "a"]

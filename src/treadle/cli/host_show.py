@@ -12,24 +12,13 @@ from treadle.host.backends import Known, Probe
 from treadle.host.event_file import RedactedEvents
 from treadle.redact import Redactor
 from treadle.wire.common.jsontext import repaired
-from treadle.wire.sidecar.receipts import (
-    AnyAgentEvent,
-    AssistantSaid,
-    CommandExecuted,
-    ErrorMet,
-    FileWritten,
-    Receipt,
-    ToolCalled,
-    ToolReturned,
-    UsageTotals,
-    WarningGiven,
-)
+from treadle.wire.sidecar import receipts
 
 WIDTH = 160
 COMPLETE, FAILED, PARTIAL = 0, 1, 3
 
 
-def exit_code(receipt: Receipt) -> int:
+def exit_code(receipt: receipts.Receipt) -> int:
     """As the receipt says, no matter who asks: the one who runs it, or one who watches."""
     more = receipt.usage_raw.get("treadle") if isinstance(receipt.usage_raw, dict) else None
     place = (more or {}).get("workspace") or {}
@@ -40,7 +29,7 @@ def exit_code(receipt: Receipt) -> int:
     return COMPLETE if receipt.outcome == "complete" else PARTIAL
 
 
-def show_events(events: Sequence[AnyAgentEvent]) -> None:
+def show_events(events: Sequence[receipts.AnyAgentEvent]) -> None:
     """Print events on stderr, so that stdout has only the result."""
     for event in events:
         line = _line(event)
@@ -48,26 +37,26 @@ def show_events(events: Sequence[AnyAgentEvent]) -> None:
             click.echo(one_line(line)[:WIDTH], err=True)
 
 
-def _line(event: AnyAgentEvent) -> str:
+def _line(event: receipts.AnyAgentEvent) -> str:
     match event:
-        case AssistantSaid():
+        case receipts.AssistantSaid():
             return event.text
-        case ToolCalled():
+        case receipts.ToolCalled():
             return f"  > {event.tool_name} {event.input if event.input is not None else ''}"
-        case ToolReturned() if event.is_error:
+        case receipts.ToolReturned() if event.is_error:
             return f"  x {event.tool_name}: {event.output}"
-        case FileWritten():
+        case receipts.FileWritten():
             return f"  * {event.path}: {event.summary}"
-        case CommandExecuted():
+        case receipts.CommandExecuted():
             return f"  $ {event.command} (exit code {event.exit_code})"
-        case WarningGiven():
+        case receipts.WarningGiven():
             return f"  ! {event.message}"
-        case ErrorMet():
+        case receipts.ErrorMet():
             return f"  error: {event.message}"
     return ""
 
 
-def show_receipt(receipt: Receipt, path: str | None = None) -> None:
+def show_receipt(receipt: receipts.Receipt, path: str | None = None) -> None:
     more: dict[str, Any] = receipt.usage_raw.get("treadle", {}) if isinstance(receipt.usage_raw, dict) else {}
     click.echo(
         f"{receipt.outcome}  {receipt.meta.run_id}  {receipt.backend.id}  {receipt.meta.duration_ms / 1000:.1f} s"
@@ -126,13 +115,13 @@ def _show_artifacts(found: list[dict[str, Any]]) -> None:
             click.echo(printable(f"  {one['kind']}: {one['kept']} ({one['bytes']} bytes)"))
 
 
-def _show_usage(used: UsageTotals) -> None:
+def _show_usage(used: receipts.UsageTotals) -> None:
     tokens = [f"{name} {value}" for name, value in (("in", used.input_tokens), ("out", used.output_tokens)) if value]
     cost = f"{used.estimated_cost_usd:.4f} USD" if used.estimated_cost_usd is not None else "cost unknown"
     click.echo(f"  usage: {', '.join([*tokens, cost])} (as the sidecar says)")
 
 
-def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:
+def _show_work(receipt: receipts.Receipt, more: dict[str, Any]) -> None:
     seen = more.get("observed") or {}
     status = (receipt.verification.git_status or "").splitlines()
     _show_some([printable(f"  {line}") for line in status], len(status))
@@ -230,7 +219,7 @@ class PrintedEvents:
     def __init__(self, redactor: Redactor) -> None:
         self._redacted = RedactedEvents(redactor)
 
-    def __call__(self, events: Sequence[AnyAgentEvent]) -> None:
+    def __call__(self, events: Sequence[receipts.AnyAgentEvent]) -> None:
         for event in events:
             for clean in self._redacted.clean(repaired(msgspec.to_builtins(event))):
                 click.echo(msgspec.json.encode(clean))

@@ -13,18 +13,7 @@ from treadle.errors import StorageError, TreadleError
 from treadle.light import Any
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.schema import faults
-from treadle.wire.mcp.revisions import (
-    CAPABILITIES,
-    META,
-    REVISIONS,
-    STATELESS,
-    agreed,
-    dispatch,
-    done,
-    failed,
-    stateless,
-    welcome,
-)
+from treadle.wire.mcp import revisions
 
 NAME = "heimdall-ledger-mcp"
 VERSION = "1.0.0"
@@ -71,7 +60,7 @@ class Server:
         self.claims = Claims(planning, found.top if found else planning.project)
         self._seen: dict[str, float] = {}
         self._remote = remote
-        self._revision = REVISIONS[0]
+        self._revision = revisions.REVISIONS[0]
         self._resources = Resources(self.claims, live=live)
         self._subscribed: dict[str, tuple[int, ...]] = {}
         """Resource -> its state when the client was last told of it."""
@@ -83,23 +72,23 @@ class Server:
         self.bindings.leave()
 
     def handle(self, method: str, params: dict[str, Any]) -> Any:
-        meta = stateless(params)
+        meta = revisions.stateless(params)
         if meta is None:
             return self._do(method, params)
         if method == "initialize":  # in this revision every request introduces its sender
             raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
-        self._revision = STATELESS
-        self._introduce(meta.get(f"{META}clientInfo"))
+        self._revision = revisions.STATELESS
+        self._introduce(meta.get(f"{revisions.META}clientInfo"))
         result = self._discovered() if method == "server/discover" else self._do(method, params)
         if method in ("server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read"):
             result = {**result, "ttlMs": 0, "cacheScope": "private"}
         info = {"name": NAME, "version": self.version}
-        return {**result, "resultType": "complete", "_meta": {f"{META}serverInfo": info}}
+        return {**result, "resultType": "complete", "_meta": {f"{revisions.META}serverInfo": info}}
 
     def _do(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if self._revision != REVISIONS[0] and method.startswith(("resources/", "logging/")):
+        if self._revision != revisions.REVISIONS[0] and method.startswith(("resources/", "logging/")):
             return self._do_more(method, params)
-        answer = dispatch(method, params, initialize=self._initialize, tools=self._listed, call=self._call)
+        answer = revisions.dispatch(method, params, initialize=self._initialize, tools=self._listed, call=self._call)
         return dict(answer)
 
     def _listed(self) -> list[dict[str, Any]]:
@@ -127,23 +116,23 @@ class Server:
 
     def _notifies(self) -> bool:
         """Whether the client can be sent something unasked: there is no stream for that over HTTP."""
-        return not self._remote and self._revision in REVISIONS[1:]
+        return not self._remote and self._revision in revisions.REVISIONS[1:]
 
     def _offered(self) -> dict[str, Any]:
-        if self._revision == REVISIONS[0]:
+        if self._revision == revisions.REVISIONS[0]:
             return {}
         offered: dict[str, Any] = {"resources": {"subscribe": self._notifies(), "listChanged": False}}
         return {**offered, "logging": {}} if self._notifies() else offered
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
-        self._revision = agreed(params.get("protocolVersion"))
+        self._revision = revisions.agreed(params.get("protocolVersion"))
         self._introduce(params.get("clientInfo"))
         asked = params.get("protocolVersion")
-        return welcome(asked, NAME, self.version, self.instructions, self._offered())
+        return revisions.welcome(asked, NAME, self.version, self.instructions, self._offered())
 
     def _discovered(self) -> dict[str, Any]:
-        offered = {**CAPABILITIES, **self._offered()}
-        return {"supportedVersions": [STATELESS], "capabilities": offered, "instructions": self.instructions}
+        offered = {**revisions.CAPABILITIES, **self._offered()}
+        return {"supportedVersions": [revisions.STATELESS], "capabilities": offered, "instructions": self.instructions}
 
     # What is sent unasked...
 
@@ -210,7 +199,7 @@ class Server:
             return _failed(haid, f"{name}: the arguments are not right", str(error))
         if waiting := self.claims.waits.on(haid):
             result["waiting"] = waiting
-        return done(result)
+        return revisions.done(result)
 
     def _own(self) -> str:
         """Who the connected client is."""
@@ -255,4 +244,4 @@ def _detail(error: TreadleError) -> str:
 
 
 def _failed(haid: str, error: str, detail: str, more: Any = None) -> dict[str, Any]:
-    return failed({"error": error, "detail": detail, "haid": haid} | ({} if more is None else {"data": more}))
+    return revisions.failed({"error": error, "detail": detail, "haid": haid} | ({} if more is None else {"data": more}))

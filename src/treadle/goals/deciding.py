@@ -13,27 +13,8 @@ from treadle.fleet.orders import PERSON, new_id
 from treadle.goals.waves import waves
 from treadle.policy.patterns import overlaps
 from treadle.wire.fleet.records import Used
+from treadle.wire.goal import records
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
-from treadle.wire.goal.records import (
-    MET,
-    OVER,
-    AnyGoalEvent,
-    GoalOver,
-    GoalRecord,
-    GoalStep,
-    JudgePlaced,
-    QuestionAnswered,
-    QuestionPut,
-    ReviewPlaced,
-    RoundBegun,
-    StepBoarded,
-    StepDropped,
-    StepEnded,
-    StepLanded,
-    StepLeftOut,
-    StepObjected,
-    StepPlaced,
-)
 
 SENT_BACK = 2
 """How often an order goes back to its author before a person is asked."""
@@ -93,7 +74,7 @@ class GoalSeen(msgspec.Struct, frozen=True, kw_only=True):
 class Happened(msgspec.Struct, frozen=True, kw_only=True):
     """Write down that this happened."""
 
-    event: AnyGoalEvent
+    event: records.AnyGoalEvent
 
 
 class SubmitWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +142,7 @@ GoalMove: TypeAlias = (
 )
 
 
-def moves(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Iterator[GoalMove]:
+def moves(record: records.GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Iterator[GoalMove]:
     """What can be done now, the first first. After each that writes something down, ask again."""
     open_ = tuple(order for order, each in seen.orders.items() if each.stored and not each.ended)
     if record.ended:
@@ -191,7 +172,7 @@ def again_id(order: str) -> str:
     return new_id(f"retry of {order}")
 
 
-def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
+def _heard(record: records.GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
     """What became of what was placed; and what was decided on and is not submitted yet."""
     nothing = OrderSeen(stored=False)
     for about, order in record.questions.items():
@@ -200,17 +181,19 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
             yield SubmitQuestion(about=about)
         elif asked.ended:
             by = asked.by if asked.ok else "deadline"
-            yield Happened(event=QuestionAnswered(at=seen.now, by=by, about=about, allow=asked.allow, text=asked.says))
+            yield Happened(
+                event=records.QuestionAnswered(at=seen.now, by=by, about=about, allow=asked.allow, text=asked.says)
+            )
     for name, step in record.steps.items():
         found = seen.orders.get(step.order, nothing)
         if step.state == "landing" and found.landed:
-            yield Happened(event=StepLanded(at=seen.now, step=name, commit=found.landed, helped=found.helped))
+            yield Happened(event=records.StepLanded(at=seen.now, step=name, commit=found.landed, helped=found.helped))
         elif step.state in ("working", "landing") and found.retried_as:
-            yield Happened(event=StepPlaced(at=seen.now, step=name, order=found.retried_as, fresh=False))
+            yield Happened(event=records.StepPlaced(at=seen.now, step=name, order=found.retried_as, fresh=False))
         elif step.state == "working" and not found.stored:
             yield SubmitWork(step=name)
         elif step.state == "working" and found.cancelled:
-            yield Happened(event=StepDropped(at=seen.now, step=name, why=found.why))
+            yield Happened(event=records.StepDropped(at=seen.now, step=name, why=found.why))
         elif step.state == "working" and found.ended:
             fields = {
                 "ok": found.ok,
@@ -219,7 +202,7 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
                 "used": found.used,
                 "commit": found.commit,
             }
-            yield Happened(event=StepEnded(at=seen.now, step=name, **fields))  # type: ignore[arg-type]
+            yield Happened(event=records.StepEnded(at=seen.now, step=name, **fields))  # type: ignore[arg-type]
         elif step.state == "reviewing" and step.review:
             review = seen.orders.get(step.review, nothing)
             if not review.stored:
@@ -227,9 +210,9 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
             elif review.ended:
                 yield TakeReview(step=name)
         elif step.state == "landing" and found.left_out and found.given_up:
-            yield Happened(event=StepDropped(at=seen.now, step=name, why=found.left_out))
+            yield Happened(event=records.StepDropped(at=seen.now, step=name, why=found.left_out))
         elif step.state == "landing" and found.left_out:
-            yield Happened(event=StepLeftOut(at=seen.now, step=name, why=found.left_out, helped=found.helped))
+            yield Happened(event=records.StepLeftOut(at=seen.now, step=name, why=found.left_out, helped=found.helped))
         elif step.state == "landing" and not found.rides:
             yield BoardTrain(step=name)
     if record.judge:
@@ -241,7 +224,7 @@ def _heard(record: GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
 
 
 class _Deciding:
-    def __init__(self, record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> None:
+    def __init__(self, record: records.GoalRecord, plan: GoalPlan, seen: GoalSeen) -> None:
         self.record, self.plan, self.seen = record, plan, seen
         self.found: list[GoalMove] = []
         found, _ = waves(plan)
@@ -266,7 +249,7 @@ class _Deciding:
                 self._fix(planned, step)
             elif step.state in ("done", "approved") or step.state == "reviewing" and not step.review:
                 self._bring_home(planned, step)
-        if all(step.state in OVER for step in self.record.steps.values()):
+        if all(step.state in records.OVER for step in self.record.steps.values()):
             self._conclude()
 
     # Asking...
@@ -278,26 +261,26 @@ class _Deciding:
         if about not in self.record.questions:
             order = question_id(self.record.id, about, self.record.asked)
             title = f"{title} ({self.record.goal[:60]})"
-            self._note(QuestionPut(at=self.seen.now, about=about, order=order, title=title, text=text or title))
+            self._note(records.QuestionPut(at=self.seen.now, about=about, order=order, title=title, text=text or title))
         return False
 
     def _answer_text(self, about: str) -> str:
         answer = self.record.answers[about]
         return f"{answer.by}{f': {answer.text}' if answer.text else ' said no'}"
 
-    def _note(self, event: AnyGoalEvent) -> None:
+    def _note(self, event: records.AnyGoalEvent) -> None:
         self.found.append(Happened(event=event))
 
     def _over(self, met: bool, why: str) -> None:
-        self._note(GoalOver(at=self.seen.now, met=met, why=why))
+        self._note(records.GoalOver(at=self.seen.now, met=met, why=why))
 
     # One order...
 
-    def _begin(self, planned: PlannedOrder, step: GoalStep) -> None:
+    def _begin(self, planned: PlannedOrder, step: records.GoalStep) -> None:
         """Place it, if what it needs has landed and nothing else is in the way."""
         name, now = planned.id, self.seen.now
         if lost := next((each for each in planned.after if self.record.steps[each].state == "dropped"), ""):
-            return self._note(StepDropped(at=now, step=name, why=f"it needs {lost}, which was dropped"))
+            return self._note(records.StepDropped(at=now, step=name, why=f"it needs {lost}, which was dropped"))
         if waits_for(self.record, self.plan, planned, self.wave) or not self._room():
             return
         gates = {*self.plan.gated, *planned.gates}
@@ -311,38 +294,40 @@ class _Deciding:
             title = f"The acceptance of {name} passes before anything is done. Do it anyway?"
             if step.accept == "passes" and not self._gate(f"accept:{name}", title, name, "\n".join(planned.accept)):
                 return
-        self._note(StepPlaced(at=now, step=name, order=work_id(self.record.id, name, step.orders)))
+        self._note(records.StepPlaced(at=now, step=name, order=work_id(self.record.id, name, step.orders)))
 
     def _gate(self, about: str, title: str, step: str, text: str = "") -> bool:
         """Whether a person agreed. Without agreement, the order is dropped."""
         if not self._agreed(about, title, text):
             return False
         if not self.record.answers[about].allow:
-            self._note(StepDropped(at=self.seen.now, step=step, why=f"not agreed to: {self._answer_text(about)}"))
+            self._note(
+                records.StepDropped(at=self.seen.now, step=step, why=f"not agreed to: {self._answer_text(about)}")
+            )
             return False
         return True
 
-    def _fix(self, planned: PlannedOrder, step: GoalStep) -> None:
+    def _fix(self, planned: PlannedOrder, step: records.GoalStep) -> None:
         """It failed, was objected to or was left out."""
         name = planned.id
         if planned.on_red == "drop":
-            return self._note(StepDropped(at=self.seen.now, step=name, why=step.why))
+            return self._note(records.StepDropped(at=self.seen.now, step=name, why=step.why))
         if planned.on_red == "person" or step.reds > SENT_BACK or step.unable:
             about = f"red:{name}:{step.reds}"
             if not self._agreed(about, f"{name}: {step.why[:200]} Try again?", step.comments):
                 return
             if not self.record.answers[about].allow:
                 why = f"{step.why} ({self._answer_text(about)})"
-                return self._note(StepDropped(at=self.seen.now, step=name, why=why))
+                return self._note(records.StepDropped(at=self.seen.now, step=name, why=why))
         if self._room():
-            self._note(StepPlaced(at=self.seen.now, step=name, order=again_id(step.order), fresh=False))
+            self._note(records.StepPlaced(at=self.seen.now, step=name, order=again_id(step.order), fresh=False))
 
-    def _bring_home(self, planned: PlannedOrder, step: GoalStep) -> None:
+    def _bring_home(self, planned: PlannedOrder, step: records.GoalStep) -> None:
         """Have it reviewed, ask what must be asked, and queue it for landing."""
         name, order = planned.id, self.seen.orders.get(step.order, OrderSeen())
         gates = {*self.plan.gated, *planned.gates}
         if not (planned.land and order.changed):
-            return self._note(StepLanded(at=self.seen.now, step=name))
+            return self._note(records.StepLanded(at=self.seen.now, step=name))
         if "agent:reviewer" in gates and step.state != "approved" and not self._reviewed(planned, step):
             return
         weaker = f"{name} changes what it is accepted by, or what other programs obey. Land it?"
@@ -352,23 +337,23 @@ class _Deciding:
             if not self._agreed(about, title, f"{', '.join(order.touched)}\n`treadle fleet diff {step.order}`".strip()):
                 return
             if not self.record.answers[about].allow:
-                return self._note(StepObjected(at=self.seen.now, step=name, why=self._answer_text(about)))
-        self._note(StepBoarded(at=self.seen.now, step=name))
+                return self._note(records.StepObjected(at=self.seen.now, step=name, why=self._answer_text(about)))
+        self._note(records.StepBoarded(at=self.seen.now, step=name))
 
-    def _reviewed(self, planned: PlannedOrder, step: GoalStep) -> bool:
+    def _reviewed(self, planned: PlannedOrder, step: records.GoalStep) -> bool:
         """Whether a person approved in place of the reviewer. A reviewer that gives no verdict is replaced by one."""
         name = planned.id
         agent = role_of(self.plan, "reviewer")[0]
         if agent != PERSON and step.reviews < REVIEWS + step.reds:
             if self._room():
                 order = new_id(f"{self.record.id} reviews {step.order} {step.reviews}")
-                self._note(ReviewPlaced(at=self.seen.now, step=name, order=order))
+                self._note(records.ReviewPlaced(at=self.seen.now, step=name, order=order))
             return False
         about = f"review:{name}:{step.reds}"
         if not self._agreed(about, f"Is the work of {name} good?", f"`treadle fleet diff {step.order}` shows it"):
             return False
         if not self.record.answers[about].allow:
-            self._note(StepObjected(at=self.seen.now, step=name, why=self._answer_text(about)))
+            self._note(records.StepObjected(at=self.seen.now, step=name, why=self._answer_text(about)))
             return False
         return True
 
@@ -398,7 +383,9 @@ class _Deciding:
         agent = role_of(self.plan, "judge")[0]
         if record.judged is None and agent not in ("none", PERSON):
             if self._room():
-                self._note(JudgePlaced(at=now, order=new_id(f"{record.id} judges {record.round} {record.placed}")))
+                self._note(
+                    records.JudgePlaced(at=now, order=new_id(f"{record.id} judges {record.round} {record.placed}"))
+                )
             return
         judgement = record.judged
         if record.done.ok and (agent == "none" or judgement is not None and judgement.met):
@@ -413,7 +400,7 @@ class _Deciding:
             if agent == PERSON and record.done.ok:
                 self._over(allow, self._answer_text(about) if not allow else f"{record.answers[about].by} agreed")
             elif allow:
-                self._note(RoundBegun(at=now))
+                self._note(records.RoundBegun(at=now))
             else:
                 self._over(False, f"not met: {judgement.why if judgement is not None and judgement.why else wrong}")
 
@@ -424,7 +411,7 @@ def role_of(plan: GoalPlan, role: str) -> tuple[str, str]:
     return agent, model.strip()
 
 
-def enough(record: GoalRecord) -> list[str]:
+def enough(record: records.GoalRecord) -> list[str]:
     """Why no further round begins without a person."""
     if record.round >= ROUNDS:
         return [f"it was judged {record.round} times"]
@@ -433,24 +420,24 @@ def enough(record: GoalRecord) -> list[str]:
     return []
 
 
-def waits_for(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, wave: Mapping[str, int]) -> str:
+def waits_for(record: records.GoalRecord, plan: GoalPlan, planned: PlannedOrder, wave: Mapping[str, int]) -> str:
     """What an order waits for before it is placed; empty when for nothing."""
     steps = record.steps
     if "plan" in plan.gated and "plan" not in record.answers:
         return "an answer about the plan"
-    if missing := [each for each in planned.after if steps[each].state not in MET]:
+    if missing := [each for each in planned.after if steps[each].state not in records.MET]:
         return f"{', '.join(missing)} to land"
     needed = wave[planned.id] if "wave" in plan.gated else planned.wave
-    if earlier := [each for each in steps if wave[each] < needed and steps[each].state not in OVER]:
+    if earlier := [each for each in steps if wave[each] < needed and steps[each].state not in records.OVER]:
         return f"wave {wave[earlier[0]]}: {', '.join(earlier)}"
     for other in plan.order:
-        if other.id != planned.id and steps[other.id].state not in ("waiting", *OVER):
+        if other.id != planned.id and steps[other.id].state not in ("waiting", *records.OVER):
             if any(overlaps(mine, theirs) for mine in planned.claims for theirs in other.claims):
                 return f"{other.id}, which claims the same files"
     return ""
 
 
-def over_budget(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> str:
+def over_budget(record: records.GoalRecord, plan: GoalPlan, seen: GoalSeen) -> str:
     """The limit that is reached; empty when there is room."""
     budget, times = plan.budget, 1 + record.raised
     if budget is None:

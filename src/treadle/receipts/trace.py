@@ -23,28 +23,9 @@ from treadle.receipts.artifacts import Collected
 from treadle.receipts.differences import claims, relative
 from treadle.redact import Redactor
 from treadle.wire.common.jsontext import repaired
+from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
 from treadle.wire.sidecar.events import contract_code
-from treadle.wire.sidecar.receipts import (
-    CONTRACT,
-    AnyAgentEvent,
-    Artifact,
-    BackendIdentity,
-    CommandExecuted,
-    ErrorCode,
-    ErrorMet,
-    FileWritten,
-    Outcome,
-    Receipt,
-    ReceiptMeta,
-    UsageTotals,
-    Verification,
-    WarningGiven,
-    normal,
-    normal_time,
-    plain,
-    timestamp,
-)
 from treadle.wire.sidecar.repair import NOWHEN, Deviation
 from treadle.workspace.changes import quoted
 from treadle.workspace.merge import Merged
@@ -67,23 +48,23 @@ class Trace:
     def __init__(self, keep: int = TRACE_EVENTS, keep_bytes: int = TRACE_BYTES) -> None:
         self._keep = keep
         self._keep_bytes = keep_bytes
-        self._head: list[AnyAgentEvent] = []
-        self._tail: deque[AnyAgentEvent] = deque(maxlen=TRACE_TAIL)
+        self._head: list[receipts.AnyAgentEvent] = []
+        self._tail: deque[receipts.AnyAgentEvent] = deque(maxlen=TRACE_TAIL)
         self.seen = 0
         self.files: dict[str, None] = {}
         """The files that events report as changed, also those events that are left out."""
         self.commands: dict[str, None] = {}
-        self.last_error: ErrorMet | None = None
+        self.last_error: receipts.ErrorMet | None = None
 
-    def extend(self, events: Sequence[AnyAgentEvent], size: int = 0) -> None:
+    def extend(self, events: Sequence[receipts.AnyAgentEvent], size: int = 0) -> None:
         """`size` is their total length as JSON. A huge event is replaced by a note about it."""
         self.seen += len(events)
         for event in events:
-            if type(event) is FileWritten and len(self.files) < MOST_REPORTED:
+            if type(event) is receipts.FileWritten and len(self.files) < MOST_REPORTED:
                 self.files[event.path] = None
-            elif type(event) is CommandExecuted and len(self.commands) < MOST_REPORTED:
+            elif type(event) is receipts.CommandExecuted and len(self.commands) < MOST_REPORTED:
                 self.commands[event.command] = None
-            elif type(event) is ErrorMet:
+            elif type(event) is receipts.ErrorMet:
                 self.last_error = event
         if size > BIG_EVENT:
             events = [shortened(event) for event in events]
@@ -98,19 +79,23 @@ class Trace:
     def left_out(self) -> int:
         return self.seen - len(self._head) - len(self._tail)
 
-    def events(self, now: str) -> list[AnyAgentEvent]:
+    def events(self, now: str) -> list[receipts.AnyAgentEvent]:
         if not self.left_out:
             return [*self._head, *self._tail]
-        gap = WarningGiven(ts=now, message=f"{self.left_out} events are left out here", ext={"left_out": self.left_out})
+        gap = receipts.WarningGiven(
+            ts=now, message=f"{self.left_out} events are left out here", ext={"left_out": self.left_out}
+        )
         return [*self._head, gap, *self._tail]
 
 
-def shortened(event: AnyAgentEvent) -> AnyAgentEvent:
+def shortened(event: receipts.AnyAgentEvent) -> receipts.AnyAgentEvent:
     text = msgspec.json.encode(event)
     if len(text) <= BIG_EVENT:
         return event
     start = text[:200].decode("utf-8", "replace")
-    return WarningGiven(ts=event.ts, message=f"an event of {len(text)} bytes is left out", ext={"begins": start})
+    return receipts.WarningGiven(
+        ts=event.ts, message=f"an event of {len(text)} bytes is left out", ext={"begins": start}
+    )
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,33 +187,35 @@ class Observed:
             return None
         return max(self.enforcement.values(), key=get_args(Enforced).index, default="observed")
 
-    def receipt(self, redactor: Redactor) -> Receipt:
+    def receipt(self, redactor: Redactor) -> receipts.Receipt:
         """The receipt in normal form, without secrets. It gets its hash when it is added to the chain."""
-        started, finished = timestamp(self.started), timestamp(self.finished)
+        started, finished = receipts.timestamp(self.started), receipts.timestamp(self.finished)
         claim = self.final.receipt if self.final else None
         trace = [_with_valid_time(event, finished) for event in self.trace.events(finished)]
         if self.failure is not None:
             trace.append(self._error_event(self.failure, finished))
-        made = Receipt(
-            meta=ReceiptMeta(
+        made = receipts.Receipt(
+            meta=receipts.ReceiptMeta(
                 run_id=self.run_id,
                 work_order_id=self.order.id,
-                contract_version=CONTRACT,
+                contract_version=receipts.CONTRACT,
                 started_at=started,
                 finished_at=finished,
                 duration_ms=max(0, round(self.finished * 1000) - round(self.started * 1000)),
             ),
-            backend=self.hello.backend if self.hello and self.hello.backend.id else BackendIdentity(id=self.backend),
+            backend=self.hello.backend
+            if self.hello and self.hello.backend.id
+            else receipts.BackendIdentity(id=self.backend),
             capabilities=self.hello.capabilities if self.hello else {},
             mode=claim.mode if claim else self.hello.mode if self.hello else "mapped",
             usage_raw={**_object(claim.usage_raw if claim else None), "treadle": self._more(claim)},
-            usage=claim.usage if claim else UsageTotals(),
+            usage=claim.usage if claim else receipts.UsageTotals(),
             trace=trace,
-            artifacts=[Artifact(kind=one.kind, path=one.copy or one.path) for one in self._collected()],
+            artifacts=[receipts.Artifact(kind=one.kind, path=one.copy or one.path) for one in self._collected()],
             verification=self._verification(),
             outcome=self.outcome(),
         )
-        return normal(_redacted(made, redactor))
+        return receipts.normal(_redacted(made, redactor))
 
     @property
     def failure(self) -> TreadleError | None:
@@ -238,21 +225,23 @@ class Observed:
     def _failure_text(self, failure: TreadleError) -> str:
         return str(failure) if self.error in (None, failure) else f"{failure}; {self.error}"
 
-    def _code(self, failure: TreadleError) -> ErrorCode | None:
+    def _code(self, failure: TreadleError) -> receipts.ErrorCode | None:
         code = contract_code(failure.code, failure.details)
         early = ("protocol_unexpected_message", "protocol_invalid_envelope", "backend_timeout")
         if self.handshaking and self.stopped is None and code in early:
             return "protocol_handshake_failed"
         return code
 
-    def _error_event(self, failure: TreadleError, ts: str) -> ErrorMet:
+    def _error_event(self, failure: TreadleError, ts: str) -> receipts.ErrorMet:
         code = self._code(failure)
         ext: dict[str, Any] = {"observed_by": "treadle", "code": failure.code}
         if isinstance(failure, PeerExited):
             ext["exit_code"] = failure.exit_code
-        return ErrorMet(ts=ts, message=self._failure_text(failure), error_code=UNSET if code is None else code, ext=ext)
+        return receipts.ErrorMet(
+            ts=ts, message=self._failure_text(failure), error_code=UNSET if code is None else code, ext=ext
+        )
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> receipts.Outcome:
         if self.final is None or self.error is not None:
             return "failed"
         if self.stopped is not None and self.stopped.code == "permission_denied":
@@ -261,12 +250,12 @@ class Observed:
         doubtful = self.stopped is not None or (self.check is not None and not self.check.ok)
         return "partial" if claimed == "complete" and doubtful else claimed
 
-    def _verification(self) -> Verification:
+    def _verification(self) -> receipts.Verification:
         found = self.difference
         diff = found.patch.decode("utf-8", "replace") if found else None
         if diff is not None and len(diff) > DIFF_CAP:
             diff = diff[:DIFF_CAP] + f"\n[{len(diff) - DIFF_CAP} more characters are in {self.patch_path}]\n"
-        return Verification(
+        return receipts.Verification(
             harness_ok=self.check is not None and self.check.ok,
             git_diff=diff,
             git_status=found.status if found else None,
@@ -299,7 +288,7 @@ class Observed:
             "stored": self.order_path,
         }
 
-    def _more(self, claim: Receipt | None) -> dict[str, Any]:
+    def _more(self, claim: receipts.Receipt | None) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "host": f"treadle {__version__}",
@@ -419,10 +408,10 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {} if value is None else {"claimed": value}
 
 
-def _with_valid_time(event: AnyAgentEvent, now: str) -> AnyAgentEvent:
+def _with_valid_time(event: receipts.AnyAgentEvent, now: str) -> receipts.AnyAgentEvent:
     """An event with an unreadable time is kept and gets the current time."""
     try:
-        normal_time(event.ts)
+        receipts.normal_time(event.ts)
     except ValueError:
         ext = {} if event.ext is UNSET else event.ext
         return msgspec.structs.replace(event, ts=now, ext={**ext, "ts": event.ts})
@@ -430,13 +419,13 @@ def _with_valid_time(event: AnyAgentEvent, now: str) -> AnyAgentEvent:
 
 
 def _noted(note: Deviation) -> dict[str, Any]:
-    value = plain(note.value)
+    value = receipts.plain(note.value)
     if len(msgspec.json.encode(value)) > 2000:
         value = str(value)[:2000]
     return {"where": note.where, "problem": note.problem, "value": value}
 
 
-def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
+def _redacted(receipt: receipts.Receipt, redactor: Redactor) -> receipts.Receipt:
     tree = msgspec.to_builtins(receipt)
     # Names from the contract cannot be secrets, and ids that happen to look like one must stay as they are.
     unchanged = {name: tree[name] for name in ("meta", "capabilities", "mode", "outcome")}
@@ -445,7 +434,7 @@ def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
     unchanged["verification"], hidden = _redacted_work(tree.pop("verification"), redactor)
     tree = redactor.tree(tree)
     tree["usage_raw"]["treadle"]["observed"]["patch_lines_redacted"] = hidden
-    clean: Receipt = msgspec.convert({**tree, **unchanged}, Receipt)
+    clean: receipts.Receipt = msgspec.convert({**tree, **unchanged}, receipts.Receipt)
     return clean
 
 

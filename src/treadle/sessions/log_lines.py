@@ -1,58 +1,41 @@
 """What a log of internals (`TREADLE_LOG`) says about an event: what happened and who decided, never what was said."""
 
-from treadle.events import (
-    Answered,
-    Asked,
-    Closed,
-    ContextCompacted,
-    Event,
-    Failed,
-    ModelRouted,
-    Retrying,
-    TaskChanged,
-    ToolDenied,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Usage,
-    Warned,
-)
+from treadle import events
 
 
-def log_line(event: Event) -> str | None:
+def log_line(event: events.Event) -> str | None:
     """One line, or None for events that would only fill the log, such as text."""
     match event:
-        case TurnStarted():
+        case events.TurnStarted():
             return "turn started"
-        case ToolStarted():
+        case events.ToolStarted():
             return f"tool {event.name} started, call {event.call}"
-        case ToolEnded():
+        case events.ToolEnded():
             return f"tool call {event.call} {'succeeded' if event.ok else 'failed'}"
-        case ToolDenied():
+        case events.ToolDenied():
             return f"tool {event.name} denied by {event.by}: {event.reason}"
-        case Asked():
+        case events.Asked():
             return f"asked {event.request} ({event.kind}) about {event.name or 'the person'}, deadline {event.deadline}"
-        case Answered():
+        case events.Answered():
             return f"answered {event.request}: {event.decision} by {event.by}"
-        case Retrying():
+        case events.Retrying():
             return f"try {event.attempt} failed, next in {event.delay_ms} ms: {event.error.code} {event.error.message}"
-        case ModelRouted():
+        case events.ModelRouted():
             return f"routed to {event.model}"
-        case Usage():
+        case events.Usage():
             return f"usage: {event.prompt_tokens} tokens in, {event.output_tokens} out"
-        case ContextCompacted():
+        case events.ContextCompacted():
             return "context compacted"
-        case TaskChanged():
+        case events.TaskChanged():
             return f"task {event.task_id} {event.change}"
-        case Warned():
+        case events.Warned():
             return f"warned ({event.code}): {event.message}"
-        case Failed():
+        case events.Failed():
             return f"failed: {event.error.code} {event.error.message}"
-        case TurnEnded():
+        case events.TurnEnded():
             why = f": {event.error.code} {event.error.message}" if event.error else ""
             return f"turn ended as {event.outcome}{why}"
-        case Closed():
+        case events.Closed():
             return "session closed"
         case _:
             return None

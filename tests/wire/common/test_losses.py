@@ -5,35 +5,8 @@ from typing import Any, get_args
 import pytest
 
 from tests.test_docs import ROOT, made
+from treadle import events
 from treadle.drivers.card import cards
-from treadle.events import (
-    Answered,
-    AnyEvent,
-    Asked,
-    CommandRun,
-    ContextCompacted,
-    ContextHandoff,
-    ContextPruned,
-    ErrorInfo,
-    Failed,
-    FileChanged,
-    Message,
-    ModelRouted,
-    Retrying,
-    Task,
-    TaskChanged,
-    TaskGroup,
-    TaskGroupChanged,
-    TextDelta,
-    ThinkingDelta,
-    ToolDenied,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-    TurnStarted,
-    Usage,
-    Warned,
-)
 from treadle.wire.acp.outgoing import AcpOutgoing
 from treadle.wire.codex.exec_records import ExecRecords
 from treadle.wire.codex.outgoing import AppServerOutgoing
@@ -42,31 +15,31 @@ from treadle.wire.sidecar.events import SidecarOutgoing
 from treadle.wire.worker.events import WorkerOutgoing
 from treadle.wire.worker.versions import NEWEST
 
-ERROR = ErrorInfo(code="provider_error", message="down")
-TASK = Task(id="t", kind="agent", label="t", status="running")
+ERROR = events.ErrorInfo(code="provider_error", message="down")
+TASK = events.Task(id="t", kind="agent", label="t", status="running")
 SAMPLES: list[Any] = [
-    TurnStarted(prompt="go"),
-    TextDelta(text="a"),
-    ThinkingDelta(text="a"),
-    Message(text="whole"),
-    ToolStarted(call="c", name="bash", kind="execute", command="ls"),
-    ToolOutput(call="c", text="a"),
-    ToolEnded(call="c", name="bash", result="a"),
-    ToolDenied(call="d", name="bash", reason="no"),
-    Usage(input_tokens=1, output_tokens=1, cost_usd=0.1),
-    Asked(request="r", kind="permission", text="may I"),
-    Answered(request="r", decision="allow"),
-    ContextPruned(messages_pruned=1, tokens_before=2, tokens_after=1),
-    ContextCompacted(tokens_before=2, tokens_after=1),
-    ContextHandoff(),
-    FileChanged(path="/w/a", change="added"),
-    CommandRun(command="ls", exit_code=0),
-    Retrying(attempt=1, delay_ms=1, error=ERROR),
-    ModelRouted(model="m"),
-    Warned(message="careful"),
-    TaskChanged(change="started", task_id="t", task=TASK),
-    TaskGroupChanged(change="created", group=TaskGroup(id="g", tasks=("t",), status="running")),
-    Failed(error=ERROR),
+    events.TurnStarted(prompt="go"),
+    events.TextDelta(text="a"),
+    events.ThinkingDelta(text="a"),
+    events.Message(text="whole"),
+    events.ToolStarted(call="c", name="bash", kind="execute", command="ls"),
+    events.ToolOutput(call="c", text="a"),
+    events.ToolEnded(call="c", name="bash", result="a"),
+    events.ToolDenied(call="d", name="bash", reason="no"),
+    events.Usage(input_tokens=1, output_tokens=1, cost_usd=0.1),
+    events.Asked(request="r", kind="permission", text="may I"),
+    events.Answered(request="r", decision="allow"),
+    events.ContextPruned(messages_pruned=1, tokens_before=2, tokens_after=1),
+    events.ContextCompacted(tokens_before=2, tokens_after=1),
+    events.ContextHandoff(),
+    events.FileChanged(path="/w/a", change="added"),
+    events.CommandRun(command="ls", exit_code=0),
+    events.Retrying(attempt=1, delay_ms=1, error=ERROR),
+    events.ModelRouted(model="m"),
+    events.Warned(message="careful"),
+    events.TaskChanged(change="started", task_id="t", task=TASK),
+    events.TaskGroupChanged(change="created", group=events.TaskGroup(id="g", tasks=("t",), status="running")),
+    events.Failed(error=ERROR),
 ]
 ELSEWHERE = {
     "worker": {"Asked", "Failed"},
@@ -83,21 +56,21 @@ def carried(wire: str, event: Any) -> bool:
         return bool(WorkerOutgoing(NEWEST, answers=True).translate([event]))
     if wire == "sidecar":
         out = SidecarOutgoing("/w")
-        if isinstance(event, ToolEnded):
+        if isinstance(event, events.ToolEnded):
             out.translate(SAMPLES[4])
         return bool(out.translate(event))
     if wire == "app-server":
         server = AppServerOutgoing("t", "u", "/w", lambda args: [])
-        if isinstance(event, ToolEnded | ToolOutput):
+        if isinstance(event, events.ToolEnded | events.ToolOutput):
             server.notifications(SAMPLES[4])
         return bool(server.notifications(event))
     if wire == "codex-json":
         records = ExecRecords("t")
-        if isinstance(event, ToolEnded):
+        if isinstance(event, events.ToolEnded):
             records.lines(SAMPLES[4])
         return bool(records.lines(event))
     acp = AcpOutgoing(lambda args: [])
-    if isinstance(event, ToolEnded | ToolOutput):
+    if isinstance(event, events.ToolEnded | events.ToolOutput):
         acp.updates(SAMPLES[4])
     return bool(acp.updates(event))
 
@@ -112,7 +85,7 @@ def test_a_wire_carries_what_is_not_said_to_be_dropped(wire: str, event: Any) ->
 
 
 def test_every_event_has_its_sample_and_every_loss_is_of_something_that_exists() -> None:
-    kinds = {kind.__name__ for kind in get_args(AnyEvent)} - {"Closed", "TurnEnded"}
+    kinds = {kind.__name__ for kind in get_args(events.AnyEvent)} - {"Closed", "TurnEnded"}
     assert kinds == {type(event).__name__ for event in SAMPLES}
     for card in cards().values():
         assert card.losses.keys() <= {*NAMES, *(f"{kind}.{field}" for kind, field in _fields())}, card.name
@@ -121,7 +94,7 @@ def test_every_event_has_its_sample_and_every_loss_is_of_something_that_exists()
 
 
 def _fields() -> list[tuple[str, str]]:
-    return [(kind.__name__, field) for kind in get_args(AnyEvent) for field in kind.__struct_fields__]
+    return [(kind.__name__, field) for kind in get_args(events.AnyEvent) for field in kind.__struct_fields__]
 
 
 def test_the_worse_of_agent_and_wire_counts() -> None:

@@ -3,33 +3,22 @@
 import msgspec
 import pytest
 
+from treadle.wire.fleet import train
 from treadle.wire.fleet.records import Note
-from treadle.wire.fleet.train import (
-    TRAIN_FORMAT,
-    Boarding,
-    Car,
-    LandedRecord,
-    LandingIntent,
-    LeftOut,
-    QueuedChange,
-    ReturnedChange,
-    TrainRecord,
-    TrainRequest,
-)
 
-FULL = TrainRecord(
+FULL = train.TrainRecord(
     repository="/r/.git",
     branch="main",
     verify="make test",
     policy="serial",
     checks_on="nodes",
-    queue=(QueuedChange(order="a", commit="c1", alone="must", tried=("its author tried",)),),
-    row=(Car(orders=("b",), on="c0", commit="c2", tree="t", verdict="green"),),
-    apart=(Car(orders=("c",), on="c0", commit="c3", tree="t", reds=1, apart=True),),
-    landing=LandingIntent(old="c0", new="c2", tree="t", orders=("b",)),
+    queue=(train.QueuedChange(order="a", commit="c1", alone="must", tried=("its author tried",)),),
+    row=(train.Car(orders=("b",), on="c0", commit="c2", tree="t", verdict="green"),),
+    apart=(train.Car(orders=("c",), on="c0", commit="c3", tree="t", reds=1, apart=True),),
+    landing=train.LandingIntent(old="c0", new="c2", tree="t", orders=("b",)),
     paused=Note(at=1.0, by="ana", what="lunch"),
-    back=(ReturnedChange(order="d", first="d", commit="c4", kind="conflict", why="a.txt", at=1.0),),
-    left_out=(LeftOut(order="e", kind="red", why="its check failed", at=1.0),),
+    back=(train.ReturnedChange(order="d", first="d", commit="c4", kind="conflict", why="a.txt", at=1.0),),
+    left_out=(train.LeftOut(order="e", kind="red", why="its check failed", at=1.0),),
     flaky_tests={"test_x": 2},
 )
 
@@ -38,26 +27,26 @@ FULL = TrainRecord(
     "stored",
     [
         FULL,
-        Boarding(order="a", root="/r", branch="main"),
-        TrainRequest(by="ana", pause="lunch"),
-        LandedRecord(order="a", train="t", branch="main", commit="c", tree="t", seq=1, at=1.0, by="b"),
+        train.Boarding(order="a", root="/r", branch="main"),
+        train.TrainRequest(by="ana", pause="lunch"),
+        train.LandedRecord(order="a", train="t", branch="main", commit="c", tree="t", seq=1, at=1.0, by="b"),
     ],
     ids=lambda stored: type(stored).__name__,
 )
 def test_what_is_stored_is_read_as_it_was_written_with_its_format(stored: msgspec.Struct) -> None:
     assert msgspec.json.decode(msgspec.json.encode(stored), type=type(stored)) == stored
-    assert stored.format == TRAIN_FORMAT  # type: ignore[attr-defined]
+    assert stored.format == train.TRAIN_FORMAT  # type: ignore[attr-defined]
 
 
 def test_what_was_tried_is_stored_under_the_name_that_older_trains_have() -> None:
     stored = msgspec.json.decode(msgspec.json.encode(FULL))
     assert stored["queue"][0]["told"] == ["its author tried"]
     change = b'{"order": "d", "first": "d", "commit": "c4", "kind": "red", "why": "", "at": 1.0, "told": ["once"]}'
-    assert msgspec.json.decode(change, type=ReturnedChange).tried == ("once",)
+    assert msgspec.json.decode(change, type=train.ReturnedChange).tried == ("once",)
 
 
 def test_a_train_of_which_little_was_stored_runs_two_checks_at_once_and_moves_the_branch_itself() -> None:
-    read = msgspec.json.decode(b'{"repository": "/r/.git", "branch": "main"}', type=TrainRecord)
+    read = msgspec.json.decode(b'{"repository": "/r/.git", "branch": "main"}', type=train.TrainRecord)
     assert (read.slots, read.policy, read.checks_on, read.forge, read.paused) == (2, "auto", "here", "", None)
     assert (read.red, read.seen) == (1.0, 10.0), "a guess of one in ten until more is known"
 
@@ -73,4 +62,4 @@ def test_a_train_of_which_little_was_stored_runs_two_checks_at_once_and_moves_th
 )
 def test_a_record_that_says_something_else_is_refused(wrong: bytes) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(wrong, type=TrainRecord)
+        msgspec.json.decode(wrong, type=train.TrainRecord)

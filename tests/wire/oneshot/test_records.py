@@ -4,25 +4,11 @@ from typing import Any
 
 import pytest
 
-from treadle.events import (
-    Asked,
-    ErrorInfo,
-    Event,
-    Message,
-    Task,
-    TaskChanged,
-    TaskGroup,
-    TaskGroupChanged,
-    TextDelta,
-    ToolDenied,
-    ToolEnded,
-    ToolStarted,
-    Usage,
-)
+from treadle import events
 from treadle.session import AgentInfo, CommandInfo
 from treadle.wire.oneshot import records as wire
 
-TASK = Task(
+TASK = events.Task(
     id="agent_1",
     kind="agent",
     label="count",
@@ -40,8 +26,8 @@ TASK = Task(
     branch="treadle/x",
     unread=True,
     output="half",
-    usage=Usage(input_tokens=4, cache_read_tokens=3, output_tokens=2),
-    error=ErrorInfo(code="rate_limited", message="slow down", retryable=True),
+    usage=events.Usage(input_tokens=4, cache_read_tokens=3, output_tokens=2),
+    error=events.ErrorInfo(code="rate_limited", message="slow down", retryable=True),
     log_path="/logs/agent_1.log",
 )
 SNAPSHOT = {
@@ -75,8 +61,8 @@ SNAPSHOT = {
 REPLY = wire.MessageHead(session_id="s1", id="m1", model="model")
 
 
-def small(change: Any, **data: Any) -> TaskChanged:
-    return TaskChanged(change=change, task_id="agent_1", data=data)
+def small(change: Any, **data: Any) -> events.TaskChanged:
+    return events.TaskChanged(change=change, task_id="agent_1", data=data)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +93,9 @@ def small(change: Any, **data: Any) -> TaskChanged:
         ),
         (small("closed"), {"type": "background_task_closed", "taskId": "agent_1"}),
         (
-            Asked(request="q1", kind="permission", text="may?", name="bash", args={"command": "ls"}, parent="agent_1"),
+            events.Asked(
+                request="q1", kind="permission", text="may?", name="bash", args={"command": "ls"}, parent="agent_1"
+            ),
             {
                 "type": "background_task_permission_request",
                 "taskId": "agent_1",
@@ -118,20 +106,20 @@ def small(change: Any, **data: Any) -> TaskChanged:
         ),
         *(
             (
-                TaskChanged(change=change, task_id="agent_1", task=TASK),  # type: ignore[arg-type]
+                events.TaskChanged(change=change, task_id="agent_1", task=TASK),  # type: ignore[arg-type]
                 {"type": f"background_task_{change}", "task": SNAPSHOT},
             )
             for change in ("created", "started", "updated", "completed", "failed", "cancelled")
         ),
     ],
 )
-def test_what_a_background_task_does_is_one_event_in_the_wrapper(event: Event, body: dict[str, Any]) -> None:
+def test_what_a_background_task_does_is_one_event_in_the_wrapper(event: events.Event, body: dict[str, Any]) -> None:
     assert wire.wrapped(event) == {"type": "background_task_event", "background_task_event": body}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("change", ["created", "updated", "completed"])
 def test_what_a_group_does_is_one_event_in_the_wrapper(change: Any) -> None:
-    group = TaskGroup(
+    group = events.TaskGroup(
         id="group_1",
         tasks=("agent_1", "agent_2"),
         status="running",
@@ -141,7 +129,7 @@ def test_what_a_group_does_is_one_event_in_the_wrapper(change: Any) -> None:
         updated_at=2.0,
         results=(TASK,),
     )
-    assert wire.wrapped(TaskGroupChanged(change=change, group=group)) == {
+    assert wire.wrapped(events.TaskGroupChanged(change=change, group=group)) == {
         "type": "background_job_group_event",
         "background_job_group_event": {
             "type": f"background_job_group_{change}",
@@ -185,14 +173,14 @@ def test_what_a_group_does_is_one_event_in_the_wrapper(change: Any) -> None:
     ],
 )
 def test_an_error_of_a_task_has_a_category(code: str, kind: Any, category: str) -> None:
-    task = Task(id="t", kind=kind, label="x", status="failed", error=ErrorInfo(code=code, message="m"))
+    task = events.Task(id="t", kind=kind, label="x", status="failed", error=events.ErrorInfo(code=code, message="m"))
     assert wire.task_snapshot(task)["error"]["category"] == category
 
 
 def test_only_the_words_of_the_agent_itself_are_text_deltas() -> None:
-    assert wire.wrapped(TextDelta(text="hi")) == wire.text_delta("hi")
-    assert wire.wrapped(TextDelta(text="hi", parent="agent_1")) is None
-    assert wire.wrapped(Asked(request="q1", kind="permission", text="may I?")) is None
+    assert wire.wrapped(events.TextDelta(text="hi")) == wire.text_delta("hi")
+    assert wire.wrapped(events.TextDelta(text="hi", parent="agent_1")) is None
+    assert wire.wrapped(events.Asked(request="q1", kind="permission", text="may I?")) is None
 
 
 @pytest.mark.parametrize(
@@ -204,9 +192,9 @@ def test_why_the_model_stopped_is_said_as_claude_code_does(ours: str, theirs: st
 
 
 def test_a_task_says_only_what_is_known_of_it() -> None:
-    running = wire.task_snapshot(Task(id="t", kind="process", label="x", status="running", pid=7))
+    running = wire.task_snapshot(events.Task(id="t", kind="process", label="x", status="running", pid=7))
     assert "result" not in running and "error" not in running and "startedAt" not in running
-    done = wire.task_snapshot(Task(id="t", kind="process", label="x", status="completed", exit_code=3))
+    done = wire.task_snapshot(events.Task(id="t", kind="process", label="x", status="completed", exit_code=3))
     assert done["result"] == {"taskId": "t", "kind": "process", "output": "", "exitCode": 3}
 
 
@@ -245,24 +233,24 @@ def test_initialize_is_answered_with_what_can_be_chosen() -> None:
 @pytest.mark.parametrize(
     ("event", "who", "block"),
     [
-        (Message(text="hi"), "assistant", {"type": "text", "text": "hi"}),
+        (events.Message(text="hi"), "assistant", {"type": "text", "text": "hi"}),
         (
-            Message(text="hm", kind="thinking"),
+            events.Message(text="hm", kind="thinking"),
             "assistant",
             {"type": "thinking", "thinking": "hm", "signature": ""},
         ),
         (
-            ToolStarted(call="c", name="Bash", kind="execute", args={"command": "ls"}),
+            events.ToolStarted(call="c", name="Bash", kind="execute", args={"command": "ls"}),
             "assistant",
             {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}},
         ),
         (
-            ToolEnded(call="c", name="Bash", result="a", ok=True),
+            events.ToolEnded(call="c", name="Bash", result="a", ok=True),
             "user",
             {"tool_use_id": "c", "type": "tool_result", "content": "a", "is_error": False},
         ),
         (
-            ToolDenied(call="c", name="Bash", reason="no", by="person"),
+            events.ToolDenied(call="c", name="Bash", reason="no", by="person"),
             "user",
             {"tool_use_id": "c", "type": "tool_result", "content": "not allowed: no", "is_error": True},
         ),
@@ -276,11 +264,11 @@ def test_what_was_said_and_done_is_a_line_of_the_conversation(event: Any, who: s
 
 
 def test_other_events_are_no_line_of_the_conversation() -> None:
-    assert REPLY.line(TextDelta(text="h")) is None
+    assert REPLY.line(events.TextDelta(text="h")) is None
 
 
 def test_a_denied_call_is_shown_as_asked_for_even_when_its_arguments_were_no_object() -> None:
-    line = REPLY.use(ToolDenied(call="c", name="Bash", reason="no", by="rule", args="ls"))
+    line = REPLY.use(events.ToolDenied(call="c", name="Bash", reason="no", by="rule", args="ls"))
     assert line["message"]["content"] == [{"type": "tool_use", "id": "c", "name": "Bash", "input": {}}]
 
 

@@ -2,32 +2,13 @@ from typing import Any
 
 import pytest
 
-from treadle.events import (
-    Asked,
-    ContextCompacted,
-    ContextHandoff,
-    ContextPruned,
-    ErrorInfo,
-    Event,
-    Failed,
-    FileChanged,
-    Message,
-    ModelRouted,
-    TextDelta,
-    ThinkingDelta,
-    ToolDenied,
-    ToolEnded,
-    ToolStarted,
-    TurnStarted,
-    Usage,
-    Warned,
-)
+from treadle import events
 from treadle.policy.guess import access_of
 from treadle.wire.worker import messages as wire
 from treadle.wire.worker.events import WorkerIncoming, WorkerOutgoing, envelope, error_info
 
 OLD, NEW = (0, 2), (0, 5)
-USAGE = Usage(
+USAGE = events.Usage(
     input_tokens=10,
     output_tokens=5,
     cache_read_tokens=3,
@@ -41,19 +22,19 @@ USAGE = Usage(
 @pytest.mark.parametrize(
     ("event", "old", "new"),
     [
-        (TextDelta(text="a"), [wire.ContentDelta("a")], [wire.ContentDelta("a")]),
-        (TextDelta(text="a", parent="call"), [], []),
-        (ThinkingDelta(text="a"), [], []),
-        (Usage(input_tokens=5, source="estimate"), [], []),
-        (FileChanged(path="a", change="added"), [], []),
-        (TurnStarted(prompt="p"), [], [wire.TurnState("queued"), wire.TurnState("running")]),
-        (ToolStarted(call="c", name="n", args={}), [wire.ToolStart("n", {})], [wire.ToolStart("n", {}, "c")]),
+        (events.TextDelta(text="a"), [wire.ContentDelta("a")], [wire.ContentDelta("a")]),
+        (events.TextDelta(text="a", parent="call"), [], []),
+        (events.ThinkingDelta(text="a"), [], []),
+        (events.Usage(input_tokens=5, source="estimate"), [], []),
+        (events.FileChanged(path="a", change="added"), [], []),
+        (events.TurnStarted(prompt="p"), [], [wire.TurnState("queued"), wire.TurnState("running")]),
+        (events.ToolStarted(call="c", name="n", args={}), [wire.ToolStart("n", {})], [wire.ToolStart("n", {}, "c")]),
         (
-            ToolEnded(call="c", name="n", result="é" * 600),
+            events.ToolEnded(call="c", name="n", result="é" * 600),
             [wire.ToolEnd("n", "é" * 500)],
             [wire.ToolEnd("n", "é" * 500, "c")],
         ),
-        (ModelRouted(model="m"), [], [wire.RoutedModel("m")]),
+        (events.ModelRouted(model="m"), [], [wire.RoutedModel("m")]),
         (
             USAGE,
             [wire.UsageEvent(prompt_tokens=15, completion_tokens=5, total_tokens=20)],
@@ -73,42 +54,42 @@ USAGE = Usage(
         ),
     ],
 )
-def test_a_client_is_sent_what_its_version_knows(event: Event, old: list[Any], new: list[Any]) -> None:
+def test_a_client_is_sent_what_its_version_knows(event: events.Event, old: list[Any], new: list[Any]) -> None:
     assert list(WorkerOutgoing(OLD).payloads(event)) == old
     assert list(WorkerOutgoing(NEW).payloads(event)) == new
 
 
 def test_an_unknown_price_is_absent_and_never_zero() -> None:
-    [sent] = WorkerOutgoing(NEW).payloads(Usage(input_tokens=1))
+    [sent] = WorkerOutgoing(NEW).payloads(events.Usage(input_tokens=1))
     assert isinstance(sent, wire.UsageEvent) and (sent.cost_micros, sent.cost_currency) == (None, None)
     [back] = WorkerIncoming("x", access_of).events(sent)
-    assert isinstance(back, Usage) and back.cost_usd is None
+    assert isinstance(back, events.Usage) and back.cost_usd is None
 
 
 def test_a_streamed_block_is_not_sent_twice_and_an_unstreamed_one_is_sent_once() -> None:
     out = WorkerOutgoing(OLD)
-    block = Message(text="hello")
-    assert [out.payloads(event) for event in (TextDelta(text="hello"), block, block)] == [
+    block = events.Message(text="hello")
+    assert [out.payloads(event) for event in (events.TextDelta(text="hello"), block, block)] == [
         (wire.ContentDelta("hello"),),
         (),
         (wire.ContentDelta("hello"),),
     ]
-    assert out.payloads(Message(text="hm", kind="thinking")) == ()
+    assert out.payloads(events.Message(text="hm", kind="thinking")) == ()
 
 
 def test_an_ask_that_nobody_can_answer_is_a_request_and_a_denial() -> None:
     reason = "bash (execute) requires approval in suggest mode"
-    denied = ToolDenied(call="c", name="bash", reason=reason, by="nobody")
+    denied = events.ToolDenied(call="c", name="bash", reason=reason, by="nobody")
     assert WorkerOutgoing(OLD).payloads(denied) == (
         wire.PermissionRequest(name="bash", reason=reason),
         wire.PermissionDenied("bash", reason),
     )
-    by_rule = ToolDenied(call="c", name="bash", reason="no", by="rule")
+    by_rule = events.ToolDenied(call="c", name="bash", reason="no", by="rule")
     assert WorkerOutgoing(OLD).payloads(by_rule) == (wire.PermissionDenied("bash", "no"),)
 
 
 def test_a_question_carries_what_its_answer_needs_only_for_a_client_that_answers() -> None:
-    asked = Asked(request="q", kind="permission", text="why", name="bash", args={"command": "ls"})
+    asked = events.Asked(request="q", kind="permission", text="why", name="bash", args={"command": "ls"})
     [plain] = WorkerOutgoing(NEW).payloads(asked)
     assert plain == wire.PermissionRequest(name="bash", reason="why")
     [full] = WorkerOutgoing(NEW, answers=True).payloads(asked)
@@ -116,14 +97,16 @@ def test_a_question_carries_what_its_answer_needs_only_for_a_client_that_answers
         name="bash", reason="why", request_id="q", kind="permission", args={"command": "ls"}
     )
     assert WorkerIncoming("x", access_of).events(full) == (
-        Asked(request="q", kind="permission", text="why", name="bash", args={"command": "ls"}, tool_kind="execute"),
+        events.Asked(
+            request="q", kind="permission", text="why", name="bash", args={"command": "ls"}, tool_kind="execute"
+        ),
     )
-    question = Asked(request="q2", kind="question", text="which?", options=("a", "b"))
+    question = events.Asked(request="q2", kind="question", text="which?", options=("a", "b"))
     [sent] = WorkerOutgoing(OLD, answers=True).payloads(question)
     assert sent == wire.PermissionRequest(
         name="ask_user", reason="which?", request_id="q2", kind="question", options=("a", "b")
     )
-    plan = Asked(request="q3", kind="plan", text="1. look")
+    plan = events.Asked(request="q3", kind="plan", text="1. look")
     assert WorkerOutgoing(OLD, answers=True).payloads(plan) == (wire.PlanComplete("1. look", "q3"),)
     assert WorkerOutgoing(OLD).payloads(plan) == (wire.PlanComplete("1. look"),)
 
@@ -131,18 +114,20 @@ def test_a_question_carries_what_its_answer_needs_only_for_a_client_that_answers
 @pytest.mark.parametrize(
     "event",
     [
-        TextDelta(text="a"),
-        ToolStarted(call="c1", name="bash", args={"command": "ls"}, kind="execute", command="ls"),
-        ToolStarted(call="c1", name="read_file", args={"path": "a"}, kind="read", paths=("a",)),
+        events.TextDelta(text="a"),
+        events.ToolStarted(call="c1", name="bash", args={"command": "ls"}, kind="execute", command="ls"),
+        events.ToolStarted(call="c1", name="read_file", args={"path": "a"}, kind="read", paths=("a",)),
         USAGE,
-        ContextPruned(messages_pruned=1, tokens_before=2, tokens_after=1),
-        ContextCompacted(tokens_before=0, tokens_after=0),
-        ContextHandoff(),
-        ModelRouted(model="m"),
-        Failed(error=ErrorInfo(code="provider_error", message="no", retryable=True), provider="openrouter"),
+        events.ContextPruned(messages_pruned=1, tokens_before=2, tokens_after=1),
+        events.ContextCompacted(tokens_before=0, tokens_after=0),
+        events.ContextHandoff(),
+        events.ModelRouted(model="m"),
+        events.Failed(
+            error=events.ErrorInfo(code="provider_error", message="no", retryable=True), provider="openrouter"
+        ),
     ],
 )
-def test_an_event_that_goes_out_comes_back_the_same(event: Event) -> None:
+def test_an_event_that_goes_out_comes_back_the_same(event: events.Event) -> None:
     [payload] = WorkerOutgoing(NEW).payloads(event)
     assert WorkerIncoming("x", access_of).events(payload) == (event,)
 
@@ -168,7 +153,7 @@ def test_calls_with_ids_may_end_in_any_order() -> None:
 
 def test_a_permission_request_that_waits_for_nobody_is_a_warning() -> None:
     [event] = WorkerIncoming("s", access_of).events(wire.PermissionRequest(name="bash"))
-    assert event == Warned(message="bash requires approval", code="permission_request")
+    assert event == events.Warned(message="bash requires approval", code="permission_request")
 
 
 @pytest.mark.parametrize("payload", [wire.Heartbeat(5), wire.TurnState("running"), wire.UnknownMessage("x", b"{}")])
@@ -179,22 +164,24 @@ def test_what_has_no_meaning_here_is_skipped(payload: Any) -> None:
 @pytest.mark.parametrize(
     ("ours", "code", "details"),
     [
-        (ErrorInfo(code="loop_detected", message="m"), "loop_detected", None),
-        (ErrorInfo(code="provider_error", message="m", details={"a": 1}), "provider_error", {"a": 1}),
+        (events.ErrorInfo(code="loop_detected", message="m"), "loop_detected", None),
+        (events.ErrorInfo(code="provider_error", message="m", details={"a": 1}), "provider_error", {"a": 1}),
         (
-            ErrorInfo(code="rate_limited", message="m", retryable=True, retry_after_ms=9),
+            events.ErrorInfo(code="rate_limited", message="m", retryable=True, retry_after_ms=9),
             "provider_error",
             {"code": "rate_limited", "retry_after_ms": 9},
         ),
         (
-            ErrorInfo(code="config_error", message="m", details=[1]),
+            events.ErrorInfo(code="config_error", message="m", details=[1]),
             "protocol_error",
             {"code": "config_error", "more": [1]},
         ),
-        (ErrorInfo(code="internal_error", message="m"), "provider_error", {"code": "internal_error"}),
+        (events.ErrorInfo(code="internal_error", message="m"), "provider_error", {"code": "internal_error"}),
     ],
 )
-def test_only_codes_of_the_specification_go_out_and_ours_come_back(ours: ErrorInfo, code: str, details: Any) -> None:
+def test_only_codes_of_the_specification_go_out_and_ours_come_back(
+    ours: events.ErrorInfo, code: str, details: Any
+) -> None:
     sent = envelope(ours)
     assert (sent.code, sent.message, sent.retryable, sent.details) == (code, "m", ours.retryable, details)
     assert error_info(sent).code == ours.code

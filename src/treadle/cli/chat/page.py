@@ -10,29 +10,10 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.theme import Theme
 
+from treadle import events
 from treadle.cli.chat.progress import Progress
 from treadle.cli.chat.prose import Prose, finished, trimmed, unfinished
 from treadle.cli.render import brief, first_line, one_line, printable
-from treadle.events import (
-    Answered,
-    AnyEvent,
-    Asked,
-    ContextCompacted,
-    ContextHandoff,
-    ContextPruned,
-    Failed,
-    FileChanged,
-    Message,
-    Retrying,
-    TaskChanged,
-    TextDelta,
-    ThinkingDelta,
-    ToolDenied,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-    Warned,
-)
 from treadle.sessions.totals import TurnSummary
 
 DIFF_LINES = 24
@@ -83,7 +64,7 @@ class Page:
         self._thinking = ""
         self._thinking_since: float | None = None
         self._clock = clock
-        self._calls: dict[str, ToolStarted] = {}
+        self._calls: dict[str, events.ToolStarted] = {}
         self._asking: dict[str, str | None] = {}
         """Open questions, and the calls that wait for their answers."""
         self._changed: dict[str | None, str] = {}
@@ -143,29 +124,29 @@ class Page:
 
     # Events
 
-    def feed(self, event: AnyEvent) -> str:
+    def feed(self, event: events.AnyEvent) -> str:
         """What this event finishes, ready to print; often nothing."""
         self.progress.feed(event)
         if event.parent is not None:
             return ""
-        if isinstance(event, TextDelta):
+        if isinstance(event, events.TextDelta):
             self._streamed = True
             self._open_line = not event.text.endswith("\n") if event.text else self._open_line
             self._text += printable(event.text)
             return self._end_thinking() + self._finished_blocks()
-        if isinstance(event, ThinkingDelta):
+        if isinstance(event, events.ThinkingDelta):
             if self._thinking_since is None:
                 self._thinking_since = self._clock()
             self._thinking += printable(event.text)
             return ""
-        if isinstance(event, Message):
+        if isinstance(event, events.Message):
             return self._message(event)
         done = self._end_thinking() + self._end_text()
         other = self._other(event)
         self._tight = bool(other) or self._tight
         return done + other
 
-    def _message(self, event: Message) -> str:
+    def _message(self, event: events.Message) -> str:
         if event.kind == "thinking":
             if any(one.text == printable(event.text) for one in self.folded[-1:]):
                 return ""  # it was shown as it streamed, and the text after it has begun
@@ -208,46 +189,46 @@ class Page:
             return ""
         return trimmed(self.draw(Prose(text, self.theme))) + "\n\n"
 
-    def _other(self, event: AnyEvent) -> str:
+    def _other(self, event: events.AnyEvent) -> str:
         match event:
-            case ToolStarted():
+            case events.ToolStarted():
                 self._calls[event.call] = event
                 what = f"{self._mark('●')} {one_line(event.name + ' ' + brief(event))}"
                 return self.note("cyan", what) if self._flowing else ""
-            case ToolEnded():
+            case events.ToolEnded():
                 return self._tool(event)
-            case ToolDenied():
+            case events.ToolDenied():
                 denied = f"{event.name} was not allowed: {event.reason}"
                 return self.note("yellow", denied if self._flowing else f"✗ {denied}")
-            case FileChanged():
+            case events.FileChanged():
                 self._changed[event.call] = _counted(event.diff)
                 return "" if event.call in self.seen else self.diff(event.diff, DIFF_LINES)
-            case Asked():
+            case events.Asked():
                 self._asking[event.request] = event.call
                 return ""
-            case Answered():
+            case events.Answered():
                 self._asking.pop(event.request, None)
                 return ""
-            case Retrying():
+            case events.Retrying():
                 again = f"{event.error.message}; trying again in {event.delay_ms / 1000:.1f} s"
                 return self.note("yellow", f"{self._mark('↻')} {again}")
-            case Warned(message=message):
+            case events.Warned(message=message):
                 return self.note("yellow", f"{self._mark('!')} {message}")
-            case ContextPruned() | ContextCompacted():
-                word = "pruned" if isinstance(event, ContextPruned) else "compacted"
+            case events.ContextPruned() | events.ContextCompacted():
+                word = "pruned" if isinstance(event, events.ContextPruned) else "compacted"
                 return self.note("dim", f"context {word}: {event.tokens_before} -> {event.tokens_after} tokens")
-            case ContextHandoff():
+            case events.ContextHandoff():
                 return self.note("dim", "the conversation did not fit any more; it goes on afresh, with a summary")
-            case TaskChanged(task=task) if task is not None and event.change != "updated":
+            case events.TaskChanged(task=task) if task is not None and event.change != "updated":
                 return self.note("dim", f"{self._mark('◇')} {task.id} ({task.label}) {event.change}")
-            case Failed(error=error):
+            case events.Failed(error=error):
                 return self.note("red", f"error: {error.message}")
-            case TurnEnded(outcome="interrupted"):
+            case events.TurnEnded(outcome="interrupted"):
                 return self.note("yellow", "interrupted")
             case _:
                 return ""
 
-    def _tool(self, event: ToolEnded) -> str:
+    def _tool(self, event: events.ToolEnded) -> str:
         started = self._calls.pop(event.call, None)
         what = f"{event.name} {brief(started)}" if started else event.name
         self._fold(what, event.result)

@@ -3,20 +3,7 @@
 import time
 from collections.abc import Callable
 
-from treadle.events import (
-    Answered,
-    AnyEvent,
-    Asked,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Usage,
-)
+from treadle import events
 
 OUTPUT_TAIL = 8 << 10
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -39,28 +26,28 @@ class Progress:
         self._tools.clear()
         self._output.clear()
 
-    def feed(self, event: AnyEvent) -> None:
+    def feed(self, event: events.AnyEvent) -> None:
         match event:
-            case TurnStarted() | Usage() | Answered():
+            case events.TurnStarted() | events.Usage() | events.Answered():
                 self._wait_for(self._running() or "the model")
-            case ThinkingDelta():
+            case events.ThinkingDelta():
                 self._wait_for("the model, thinking")
-            case TextDelta():
+            case events.TextDelta():
                 self._wait_for("the model, writing")
-            case ToolStarted():
+            case events.ToolStarted():
                 self._tools[event.call] = event.name
                 self._wait_for(self._running())
-            case ToolOutput():
+            case events.ToolOutput():
                 self._output[event.call] = (self._output.get(event.call, "") + event.text)[-OUTPUT_TAIL:]
-            case ToolEnded():
+            case events.ToolEnded():
                 self._tools.pop(event.call, None)
                 self._output.pop(event.call, None)
                 self._wait_for(self._running() or "the model")
-            case Asked():
+            case events.Asked():
                 self._wait_for("you")
-            case Retrying():
+            case events.Retrying():
                 self._wait_for(f"another try, after {event.delay_ms / 1000:.0f} s")
-            case TurnEnded() if event.parent is None:
+            case events.TurnEnded() if event.parent is None:
                 self.end()
             case _:
                 pass

@@ -26,21 +26,8 @@ from treadle.io.process import warm_parent
 from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.redact import Redactor
+from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read as read_message
-from treadle.wire.fleet.messages import (
-    AnyInstruction,
-    AskNumbered,
-    AttemptStarted,
-    GoOn,
-    HandBack,
-    Hold,
-    Leave,
-    Nudge,
-    RunAsked,
-    RunBeatAnswer,
-    RunEnded,
-    StopRun,
-)
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +61,7 @@ class Runner:
         while not self.attempt.superseded.is_set():
             try:
                 activity, patience = self.execution.activity(), self.job.lease / 3
-                answer = await self.bus.ask(subject, RunBeatAnswer, activity, timeout=patience)
+                answer = await self.bus.ask(subject, messages.RunBeatAnswer, activity, timeout=patience)
                 self._heard = time.monotonic()
                 await self._obey(answer)
             except (Unreachable, RemoteProtocolError):
@@ -93,7 +80,7 @@ class Runner:
         else:
             self.attempt.may_go_on.set()
 
-    async def _obey(self, answer: RunBeatAnswer) -> None:
+    async def _obey(self, answer: messages.RunBeatAnswer) -> None:
         if not answer.holds:
             return self._supersede()
         parked = answer.hold_until > time.time()
@@ -110,22 +97,22 @@ class Runner:
 
     async def _on_message(self, subject: str, data: bytes) -> bytes | None:
         """`fleet.tell.NODE.ORDER`: what cannot wait for the next beat."""
-        instruction: AnyInstruction = read_message(subject, data)
+        instruction: messages.AnyInstruction = read_message(subject, data)
         match instruction:
-            case StopRun():
+            case messages.StopRun():
                 await self.execution.stop(Cancelled(instruction.why))
-            case Leave():
+            case messages.Leave():
                 if instruction.attempt == self.job.attempt:
                     self._supersede()
-            case HandBack():
+            case messages.HandBack():
                 self.leaving = instruction.why
                 await self.execution.stop(Cancelled(self.leaving))
-            case Hold() | GoOn():
-                self._paused = isinstance(instruction, Hold)
+            case messages.Hold() | messages.GoOn():
+                self._paused = isinstance(instruction, messages.Hold)
                 self._gate(False)
-            case Nudge():
+            case messages.Nudge():
                 await self.execution.nudge(instruction.why)
-            case AskNumbered():
+            case messages.AskNumbered():
                 self.execution.questions.numbered(str(instruction.request), instruction.ask)
             case _:
                 assert_never(instruction)
@@ -135,7 +122,7 @@ class Runner:
 
     async def run(self) -> None:
         subscription = await self.bus.serve(f"fleet.tell.{self.job.node}.{self.job.spec.id}", self._on_message)
-        await self.attempt.report(AttemptStarted)
+        await self.attempt.report(messages.AttemptStarted)
         beating = asyncio.create_task(self._beat())
         try:
             ended = await self.execution.run()
@@ -157,12 +144,12 @@ class Runner:
         if self.attempt.log.closed_by_another:
             return
         if self.attempt.parked and (ask := self.execution.meter.asks_for_more):
-            await self.attempt.report(RunAsked, ask=ask, number="budget")
+            await self.attempt.report(messages.RunAsked, ask=ask, number="budget")
         outcome = ended.outcome
         if outcome != "done" and (self.leaving or self.attempt.parked):
             outcome = "handed_back" if self.leaving else "parked"
         await self.attempt.report(
-            RunEnded,
+            messages.RunEnded,
             outcome=outcome,
             why=self.leaving if outcome == "handed_back" else ended.why,
             reason=ended.reason,

@@ -31,21 +31,9 @@ from treadle.fleet.schedule.cleaning import Cleaning
 from treadle.fleet.schedule.passengers import RidesAlong
 from treadle.fleet.schedule.placing import place_all, rate_limited
 from treadle.fleet.schedule.rows import OpenOrder, Unit, is_unlanded
+from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read as read_message
 from treadle.wire.fleet.connection import read_as
-from treadle.wire.fleet.messages import (
-    AnyRequest,
-    AttemptStarted,
-    NoteRequest,
-    OrderChange,
-    RateReported,
-    RunAsked,
-    RunEnded,
-    RunLost,
-    RunReport,
-    RunResumed,
-    WorktreeTouched,
-)
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AskRecord, LeaseRecord, Order
 from treadle.wire.fleet.states import AT_WORK, IllegalMove
@@ -286,7 +274,7 @@ class Scheduler:
         for message in asked:
             try:
                 heard = read_message(message.subject, message.data)
-                if isinstance(heard, RunReport):
+                if isinstance(heard, messages.RunReport):
                     await self._report(message.subject.split(".")[3], heard)
                 else:
                     await self._request(heard)
@@ -369,12 +357,12 @@ class Scheduler:
             return None
         return OpenOrder(read_spec(spec.value), read_order(entry), entry.revision, time.monotonic())
 
-    async def _report(self, node: str, report: RunReport) -> None:
+    async def _report(self, node: str, report: messages.RunReport) -> None:
         """From a node or its runner, on `fleet.in.node.NAME.KIND`."""
-        if isinstance(report, RateReported):
+        if isinstance(report, messages.RateReported):
             return rate_limited(self.book, report.account, report.until, report.why)
         row = self.book.rows.get(report.order)
-        if isinstance(report, WorktreeTouched):
+        if isinstance(report, messages.WorktreeTouched):
             return await self._touched(row or await self._ended(report.order), node, report.by)
         if row is None or row.order.node != node or row.order.attempt != report.attempt:
             return  # it is about a superseded attempt and does not count
@@ -382,23 +370,23 @@ class Scheduler:
             return
         row.heard = now = time.monotonic()
         match report:
-            case AttemptStarted():
+            case messages.AttemptStarted():
                 self.book.started(row, now)
-            case RunEnded():
+            case messages.RunEnded():
                 self.book.finished(row, report)
-            case RunLost():
+            case messages.RunLost():
                 self.book.lost(row, report.why)
-            case RunAsked():
+            case messages.RunAsked():
                 self.book.asked(row, report)
-            case RunResumed():
+            case messages.RunResumed():
                 self.book.resumed(row, report.nth)
 
-    async def _request(self, request: AnyRequest) -> None:
+    async def _request(self, request: messages.AnyRequest) -> None:
         """From a person, on `fleet.in.wish.WHAT`."""
-        if not isinstance(request, OrderChange):
+        if not isinstance(request, messages.OrderChange):
             return await requests.apply(self.book, self.cleaning, request)
         row = await self._find(request.order)
-        if row is None and isinstance(request, NoteRequest):
+        if row is None and isinstance(request, messages.NoteRequest):
             row = await self._ended(request.order)
         if row is not None:
             self.book.request(row, request)

@@ -3,61 +3,9 @@
 from typing import Any
 
 from treadle.wire.common.connection import Conversation
+from treadle.wire.fleet import messages, records
 from treadle.wire.fleet.connection import Published
-from treadle.wire.fleet.messages import (
-    FLEET_FORMAT,
-    AskNumbered,
-    AttemptStarted,
-    BudgetRequest,
-    CancelOrder,
-    CleanRequest,
-    DrainRequest,
-    GoOn,
-    HandBack,
-    Hold,
-    KeepRequest,
-    Leave,
-    LimitRequest,
-    NodeBeat,
-    NoteRequest,
-    Nudge,
-    OrderEnded,
-    PauseRequest,
-    RateReported,
-    ResumeRequest,
-    RunActivity,
-    RunAsked,
-    RunEnded,
-    RunLost,
-    RunResumed,
-    SetRequest,
-    StallNotice,
-    StopRun,
-    TerminalClose,
-    TerminalOpen,
-    TerminalRead,
-    TerminalWrite,
-    TreeSeen,
-    UndrainRequest,
-    UnparkRequest,
-    WeightRequest,
-    WorktreeTouched,
-)
 from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
-from treadle.wire.fleet.records import (
-    AgentQuestion,
-    AnswerRecord,
-    AskRecord,
-    Attempt,
-    LeaseRecord,
-    NodeRecord,
-    Order,
-    OrderReceipt,
-    SayRecord,
-    TakenRecord,
-    Used,
-    WorkRecord,
-)
 
 SPEC = Spec(
     id="a1",
@@ -68,10 +16,10 @@ SPEC = Spec(
     by="ann",
     created=1700000000.0,
 )
-USED = Used(input_tokens=7, usd=0.1)
-ATTEMPT = Attempt(number=1, node="n1", placed=1700000001.0, outcome="done", used=USED)
-QUESTION = AgentQuestion(request="r1", kind="permission", text="May it run?", command="make", paths=("a",))
-ASK = AskRecord(
+USED = records.Used(input_tokens=7, usd=0.1)
+ATTEMPT = records.Attempt(number=1, node="n1", placed=1700000001.0, outcome="done", used=USED)
+QUESTION = records.AgentQuestion(request="r1", kind="permission", text="May it run?", command="make", paths=("a",))
+ASK = records.AskRecord(
     order="a1", number=1, attempt=1, request="r1", command="make", asked_at=2.0, deadline=9.0, default="deny"
 )
 
@@ -86,67 +34,70 @@ def _scheduler(subject: str, content: Any) -> tuple[str, Published]:
 
 SAMPLES: list[Conversation] = [
     [
-        _scheduler("$KV.fleet.lease.scheduler", LeaseRecord(name="n1", since=1.0, at=2.0)),
-        _client("$KV.fleet.node.n1", NodeRecord(format=1, name="n1", slots=4, version="0.2.0")),
-        _client("fleet.beat.n1.node", NodeBeat(format=FLEET_FORMAT, slots=4, labels=("gpu",))),
+        _scheduler("$KV.fleet.lease.scheduler", records.LeaseRecord(name="n1", since=1.0, at=2.0)),
+        _client("$KV.fleet.node.n1", records.NodeRecord(format=1, name="n1", slots=4, version="0.2.0")),
+        _client("fleet.beat.n1.node", messages.NodeBeat(format=messages.FLEET_FORMAT, slots=4, labels=("gpu",))),
         _client("$KV.fleet.spec.a1", SPEC),
-        _scheduler("$KV.fleet.order.a1", Order(id="a1", state="placed", changed=1.5, node="n1", attempt=1)),
-        _scheduler("$KV.fleet.work.n1.a1", WorkRecord(order="a1", attempt=1, agent="native")),
-        _client("fleet.in.node.n1.started", AttemptStarted(order="a1", attempt=1)),
-        _client("fleet.beat.n1.a1.1", RunActivity(doing="model", last_event=3.0, used=USED, tree=TreeSeen(cpu=1.5))),
-        _client("fleet.in.node.n1.asked", RunAsked(order="a1", attempt=1, ask=QUESTION, number="r1", nth=1)),
+        _scheduler("$KV.fleet.order.a1", records.Order(id="a1", state="placed", changed=1.5, node="n1", attempt=1)),
+        _scheduler("$KV.fleet.work.n1.a1", records.WorkRecord(order="a1", attempt=1, agent="native")),
+        _client("fleet.in.node.n1.started", messages.AttemptStarted(order="a1", attempt=1)),
+        _client(
+            "fleet.beat.n1.a1.1",
+            messages.RunActivity(doing="model", last_event=3.0, used=USED, tree=messages.TreeSeen(cpu=1.5)),
+        ),
+        _client("fleet.in.node.n1.asked", messages.RunAsked(order="a1", attempt=1, ask=QUESTION, number="r1", nth=1)),
         _scheduler("$KV.fleet.ask.a1.1", ASK),
-        _scheduler("fleet.tell.n1.a1", AskNumbered(request="r1", ask="a1.1")),
-        _client("$KV.fleet.answer.a1.1", AnswerRecord(decision="allow", by="ann", at=3.0)),
-        _client("$KV.fleet.taken.a1.1.17", TakenRecord(by="n1", attempt=1)),
-        _client("fleet.in.node.n1.resumed", RunResumed(order="a1", attempt=1, number="r1", nth=1)),
-        _client("$KV.fleet.say.a1.1", SayRecord(format=1, text="use tabs", by="ann", when="now")),
-        _client("fleet.in.node.n1.ended", RunEnded(order="a1", attempt=1, outcome="done", used=USED)),
-        _scheduler("$KV.fleet.receipt.a1", OrderReceipt(order="a1", outcome="done", attempts=(ATTEMPT,))),
-        _scheduler("fleet.ended.a1", OrderEnded(state="done", why="")),
+        _scheduler("fleet.tell.n1.a1", messages.AskNumbered(request="r1", ask="a1.1")),
+        _client("$KV.fleet.answer.a1.1", records.AnswerRecord(decision="allow", by="ann", at=3.0)),
+        _client("$KV.fleet.taken.a1.1.17", records.TakenRecord(by="n1", attempt=1)),
+        _client("fleet.in.node.n1.resumed", messages.RunResumed(order="a1", attempt=1, number="r1", nth=1)),
+        _client("$KV.fleet.say.a1.1", records.SayRecord(format=1, text="use tabs", by="ann", when="now")),
+        _client("fleet.in.node.n1.ended", messages.RunEnded(order="a1", attempt=1, outcome="done", used=USED)),
+        _scheduler("$KV.fleet.receipt.a1", records.OrderReceipt(order="a1", outcome="done", attempts=(ATTEMPT,))),
+        _scheduler("fleet.ended.a1", messages.OrderEnded(state="done", why="")),
     ],
     [
-        _client("fleet.in.node.n1.lost", RunLost(order="a1", attempt=1, why="its runner was ended")),
-        _client("fleet.in.node.n1.rate", RateReported(order="a1", attempt=1, account="claude", until=9.5)),
-        _client("fleet.in.node.n1.touched", WorktreeTouched(order="a1", attempt=1, by="ann")),
-        _scheduler("fleet.notice.a1", StallNotice(order="a1", what="stalled", do="notify")),
+        _client("fleet.in.node.n1.lost", messages.RunLost(order="a1", attempt=1, why="its runner was ended")),
+        _client("fleet.in.node.n1.rate", messages.RateReported(order="a1", attempt=1, account="claude", until=9.5)),
+        _client("fleet.in.node.n1.touched", messages.WorktreeTouched(order="a1", attempt=1, by="ann")),
+        _scheduler("fleet.notice.a1", messages.StallNotice(order="a1", what="stalled", do="notify")),
     ],
     [
         _client(f"fleet.in.wish.{type(request).__struct_config__.tag}", request)
         for request in (
-            CancelOrder(order="a1", by="ann", why="enough"),
-            SetRequest(order="a1", by="ann", priority=9, limits={"usd": 5.0, "turns": None}),
-            NoteRequest(order="a1", by="ann", what="merged", result={"merged": True}),
-            PauseRequest(scope="agent:claude", by="ann", now=True),
-            ResumeRequest(scope="agent:claude", by="ann"),
-            DrainRequest(node="n1", by="ann"),
-            UndrainRequest(node="n1", by="ann"),
-            BudgetRequest(scope="fleet", by="ann", usd=None),
-            LimitRequest(scope="agent:claude", by="ann", most=2),
-            WeightRequest(project="shop", by="ann", weight=2.0),
-            CleanRequest(orders=("a1",), by="ann"),
-            KeepRequest(keep_seconds=3600.0, by="ann"),
-            UnparkRequest(account="claude", by="ann"),
+            messages.CancelOrder(order="a1", by="ann", why="enough"),
+            messages.SetRequest(order="a1", by="ann", priority=9, limits={"usd": 5.0, "turns": None}),
+            messages.NoteRequest(order="a1", by="ann", what="merged", result={"merged": True}),
+            messages.PauseRequest(scope="agent:claude", by="ann", now=True),
+            messages.ResumeRequest(scope="agent:claude", by="ann"),
+            messages.DrainRequest(node="n1", by="ann"),
+            messages.UndrainRequest(node="n1", by="ann"),
+            messages.BudgetRequest(scope="fleet", by="ann", usd=None),
+            messages.LimitRequest(scope="agent:claude", by="ann", most=2),
+            messages.WeightRequest(project="shop", by="ann", weight=2.0),
+            messages.CleanRequest(orders=("a1",), by="ann"),
+            messages.KeepRequest(keep_seconds=3600.0, by="ann"),
+            messages.UnparkRequest(account="claude", by="ann"),
         )
     ],
     [
         _scheduler("fleet.tell.n1.a1", instruction)
         for instruction in (
-            Leave(attempt=1),
-            StopRun(why="cancelled by ann"),
-            HandBack(),
-            Hold(),
-            GoOn(),
-            Nudge(why="stalled"),
+            messages.Leave(attempt=1),
+            messages.StopRun(why="cancelled by ann"),
+            messages.HandBack(),
+            messages.Hold(),
+            messages.GoOn(),
+            messages.Nudge(why="stalled"),
         )
     ],
     [
         _client("fleet.term.n1.a1", request)
         for request in (
-            TerminalOpen(what="shell", by="ann"),
-            TerminalWrite(id="t1", data=b"ls\n\xff"),
-            TerminalRead(id="t1"),
-            TerminalClose(id="t1"),
+            messages.TerminalOpen(what="shell", by="ann"),
+            messages.TerminalWrite(id="t1", data=b"ls\n\xff"),
+            messages.TerminalRead(id="t1"),
+            messages.TerminalClose(id="t1"),
         )
     ],
 ]

@@ -1,6 +1,7 @@
 """Sidecar conversations: a run with every kind of event and its receipt, a cancelled one, and runs written ahead."""
 
 from treadle.wire.common.connection import Conversation
+from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import (
     CancelRun,
     ContextPacket,
@@ -18,28 +19,6 @@ from treadle.wire.sidecar.connection import (
     Snippet,
     WorkOrder,
     WorkspaceSpec,
-)
-from treadle.wire.sidecar.receipts import (
-    CONTRACT,
-    AnyAgentEvent,
-    Artifact,
-    AssistantDelta,
-    AssistantSaid,
-    BackendIdentity,
-    CommandExecuted,
-    ErrorMet,
-    FileWritten,
-    ReasonGiven,
-    Receipt,
-    ReceiptMeta,
-    Restricted,
-    RunCompleted,
-    RunStarted,
-    ToolCalled,
-    ToolReturned,
-    UsageTotals,
-    Verification,
-    WarningGiven,
 )
 
 _RUN = "550e8400-e29b-41d4-a716-446655440000"
@@ -66,40 +45,43 @@ SAMPLE_ORDER = WorkOrder(
         model="m-1", vendor={"abp": {"mode": "mapped"}}, env={"A": "b"}, max_budget_usd=1.5, max_turns=8
     ),
 )
-SAMPLE_EVENTS: list[AnyAgentEvent] = [
-    RunStarted(ts=_TS, message="starting"),
-    AssistantDelta(ts=_TS, text="Hel"),
-    AssistantSaid(ts=_TS, text="Hello"),
-    ToolCalled(ts=_TS, tool_name="read", input={"path": "a.py"}, tool_use_id="c1", parent_tool_use_id=None),
-    ToolReturned(ts=_TS, tool_name="read", output="x = 1", is_error=False, tool_use_id="c1"),
-    FileWritten(ts=_TS, path="a.py", summary="modified"),
-    CommandExecuted(ts=_TS, command="make test", exit_code=0, output_preview="ok"),
-    WarningGiven(ts=_TS, message="slow", ext={"raw_message": {"n": 1}}),
-    ErrorMet(ts=_TS, message="rate limited", error_code="backend_rate_limited"),
-    RunCompleted(ts=_TS, message="done"),
+SAMPLE_EVENTS: list[receipts.AnyAgentEvent] = [
+    receipts.RunStarted(ts=_TS, message="starting"),
+    receipts.AssistantDelta(ts=_TS, text="Hel"),
+    receipts.AssistantSaid(ts=_TS, text="Hello"),
+    receipts.ToolCalled(ts=_TS, tool_name="read", input={"path": "a.py"}, tool_use_id="c1", parent_tool_use_id=None),
+    receipts.ToolReturned(ts=_TS, tool_name="read", output="x = 1", is_error=False, tool_use_id="c1"),
+    receipts.FileWritten(ts=_TS, path="a.py", summary="modified"),
+    receipts.CommandExecuted(ts=_TS, command="make test", exit_code=0, output_preview="ok"),
+    receipts.WarningGiven(ts=_TS, message="slow", ext={"raw_message": {"n": 1}}),
+    receipts.ErrorMet(ts=_TS, message="rate limited", error_code="backend_rate_limited"),
+    receipts.RunCompleted(ts=_TS, message="done"),
 ]
-SAMPLE_RECEIPT = Receipt(
-    meta=ReceiptMeta(
+SAMPLE_RECEIPT = receipts.Receipt(
+    meta=receipts.ReceiptMeta(
         run_id=_RUN,
         work_order_id=_ORDER,
-        contract_version=CONTRACT,
+        contract_version=receipts.CONTRACT,
         started_at=_TS,
         finished_at=_TS,
         duration_ms=0,
     ),
-    backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
-    capabilities={"streaming": "native", "tool_read": Restricted(restricted=ReasonGiven(reason="small files"))},
+    backend=receipts.BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
+    capabilities={
+        "streaming": "native",
+        "tool_read": receipts.Restricted(restricted=receipts.ReasonGiven(reason="small files")),
+    },
     mode="mapped",
     usage_raw={"prompt_tokens": 3},
-    usage=UsageTotals(input_tokens=3, output_tokens=4, estimated_cost_usd=0.5),
+    usage=receipts.UsageTotals(input_tokens=3, output_tokens=4, estimated_cost_usd=0.5),
     trace=SAMPLE_EVENTS[:2],
-    artifacts=[Artifact(kind="patch", path="out.patch")],
-    verification=Verification(harness_ok=True, git_diff="+x", git_status="M a.py"),
+    artifacts=[receipts.Artifact(kind="patch", path="out.patch")],
+    verification=receipts.Verification(harness_ok=True, git_diff="+x", git_status="M a.py"),
     outcome="complete",
 )
 _HELLO = SidecarHello(
-    contract_version=CONTRACT,
-    backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
+    contract_version=receipts.CONTRACT,
+    backend=receipts.BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
     capabilities={"streaming": "native", "tool_read": "emulated"},
 )
 _OPENING: Conversation = [("sidecar", _HELLO), ("host", Run(id=_RUN, work_order=SAMPLE_ORDER))]

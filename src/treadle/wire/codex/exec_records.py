@@ -7,18 +7,7 @@ is left out, as Codex leaves it out.
 
 from typing import Any, TypeAlias
 
-from treadle.events import (
-    AnyEvent,
-    CommandRun,
-    FileChanged,
-    Message,
-    Retrying,
-    ToolDenied,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-    Warned,
-)
+from treadle import events
 from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
 
 ExecRecord: TypeAlias = dict[str, Any]
@@ -41,32 +30,32 @@ class ExecRecords:
     def begin(self) -> list[ExecRecord]:
         return [{"type": "thread.started", "thread_id": self._thread}, {"type": "turn.started"}]
 
-    def lines(self, event: AnyEvent) -> list[ExecRecord]:
+    def lines(self, event: events.AnyEvent) -> list[ExecRecord]:
         if event.parent is not None:
             return []
         match event:
-            case Message(kind="thinking", text=text):
+            case events.Message(kind="thinking", text=text):
                 return [self._completed({"type": "reasoning", "text": text})]
-            case Message(text=text):
+            case events.Message(text=text):
                 self._last = text
                 return [self._completed({"type": "agent_message", "text": text})]
-            case ToolStarted():
+            case events.ToolStarted():
                 return self._started(event)
-            case ToolOutput(call=call, text=text):
+            case events.ToolOutput(call=call, text=text):
                 item = self._running.get(call, {})
                 if item.get("type") == "command_execution":
                     item["aggregated_output"] += text
-            case CommandRun(call=call, exit_code=code) if call in self._running:
+            case events.CommandRun(call=call, exit_code=code) if call in self._running:
                 self._running[call]["exit_code"] = code
-            case FileChanged(call=call) if call is not None and "changes" in self._running.get(call, {}):
+            case events.FileChanged(call=call) if call is not None and "changes" in self._running.get(call, {}):
                 self._running[call]["changes"].append({"path": event.path, "kind": _KINDS[event.change]})
-            case ToolEnded():
+            case events.ToolEnded():
                 return self._ended(event)
-            case ToolDenied():
+            case events.ToolDenied():
                 return [self._completed(_denied(event))]
-            case Retrying(error=error):
+            case events.Retrying(error=error):
                 return [{"type": "error", "message": error.message}]
-            case Warned(message=message):
+            case events.Warned(message=message):
                 return [self._completed({"type": "error", "message": message})]
         return []
 
@@ -89,7 +78,7 @@ class ExecRecords:
         self._list = {"id": number, "type": "todo_list", "items": tasks}
         return [{"type": kind, "item": self._list}]
 
-    def _started(self, event: ToolStarted) -> list[ExecRecord]:
+    def _started(self, event: events.ToolStarted) -> list[ExecRecord]:
         if event.name.lower() in LIST_TOOLS and (tasks := tasks_of(event.args)) is not None:
             return self._listed(tasks)
         if event.kind == "write" and event.command is None:  # which files it changes is known when it has
@@ -98,7 +87,7 @@ class ExecRecords:
         item = self._running[event.call] = {"id": self._next(), **_item(event.name, event.args, event.command)}
         return [{"type": "item.started", "item": dict(item)}]
 
-    def _ended(self, event: ToolEnded) -> list[ExecRecord]:
+    def _ended(self, event: events.ToolEnded) -> list[ExecRecord]:
         item = self._running.pop(event.call, None)
         if item is None:
             return []
@@ -139,7 +128,7 @@ def server_and_tool(name: str) -> tuple[str, str]:
     return OWN_SERVER, name
 
 
-def _denied(event: ToolDenied) -> ExecRecord:
+def _denied(event: events.ToolDenied) -> ExecRecord:
     command = event.args.get("command") if isinstance(event.args, dict) else None
     item = _item(event.name, event.args, command if isinstance(command, str) else None)
     outcome = {"aggregated_output": event.reason} if "command" in item else {"error": {"message": event.reason}}

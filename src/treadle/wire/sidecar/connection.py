@@ -18,22 +18,8 @@ from msgspec import UNSET, Meta, UnsetType
 from treadle.errors import InvalidJson, RemoteProtocolError, VersionMismatch, Violation
 from treadle.wire.common import connection as base
 from treadle.wire.common.framing import LineSplitter
+from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.lines import IncompleteReceipt, repaired_line, repeated_field, unusable
-from treadle.wire.sidecar.receipts import (
-    CONTRACT,
-    AnyAgentEvent,
-    BackendIdentity,
-    Capability,
-    ContractPart,
-    ErrorCode,
-    Free,
-    Level,
-    Manifest,
-    Mode,
-    Receipt,
-    Restricted,
-    Uuid,
-)
 from treadle.wire.sidecar.repair import Deviation, convert
 
 Lane: TypeAlias = Literal["patch_first", "workspace_first"]
@@ -44,24 +30,24 @@ MinSupport: TypeAlias = Literal["native", "emulated", "any"]
 # The work order...
 
 
-class WorkspaceSpec(ContractPart, frozen=True, kw_only=True):
+class WorkspaceSpec(receipts.ContractPart, frozen=True, kw_only=True):
     root: str
     mode: WorkspaceMode = "staged"
     include: list[str]
     exclude: list[str]
 
 
-class Snippet(ContractPart, frozen=True, kw_only=True):
+class Snippet(receipts.ContractPart, frozen=True, kw_only=True):
     name: str
     content: str
 
 
-class ContextPacket(ContractPart, frozen=True, kw_only=True):
+class ContextPacket(receipts.ContractPart, frozen=True, kw_only=True):
     files: list[str]
     snippets: list[Snippet]
 
 
-class PolicyProfile(ContractPart, frozen=True, kw_only=True):
+class PolicyProfile(receipts.ContractPart, frozen=True, kw_only=True):
     """An empty list is no rule: an empty `allowed_tools` allows all of them."""
 
     allowed_tools: list[str]
@@ -73,25 +59,25 @@ class PolicyProfile(ContractPart, frozen=True, kw_only=True):
     require_approval_for: list[str]
 
 
-class Requirement(ContractPart, frozen=True, kw_only=True):
-    capability: Capability
+class Requirement(receipts.ContractPart, frozen=True, kw_only=True):
+    capability: receipts.Capability
     min_support: MinSupport
 
 
-class Requirements(ContractPart, frozen=True, kw_only=True):
+class Requirements(receipts.ContractPart, frozen=True, kw_only=True):
     required: list[Requirement]
 
 
-class RuntimeConfig(ContractPart, frozen=True, kw_only=True):
+class RuntimeConfig(receipts.ContractPart, frozen=True, kw_only=True):
     model: str | None = None
-    vendor: dict[str, Free]
+    vendor: dict[str, receipts.Free]
     env: dict[str, str]
     max_budget_usd: float | None = None
     max_turns: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
 
 
-class WorkOrder(ContractPart, frozen=True, kw_only=True):
-    id: Uuid
+class WorkOrder(receipts.ContractPart, frozen=True, kw_only=True):
+    id: receipts.Uuid
     task: str
     lane: Lane
     workspace: WorkspaceSpec
@@ -115,44 +101,44 @@ NO_POLICY = PolicyProfile(
 # The envelopes...
 
 
-class SidecarHello(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="hello"):
+class SidecarHello(receipts.ContractPart, frozen=True, kw_only=True, tag_field="t", tag="hello"):
     contract_version: str
-    backend: BackendIdentity
-    capabilities: Manifest
-    mode: Mode = "mapped"
+    backend: receipts.BackendIdentity
+    capabilities: receipts.Manifest
+    mode: receipts.Mode = "mapped"
 
 
-class Run(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="run"):
+class Run(receipts.ContractPart, frozen=True, kw_only=True, tag_field="t", tag="run"):
     id: str
     work_order: WorkOrder
 
 
-class RunEvent(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="event"):
+class RunEvent(receipts.ContractPart, frozen=True, kw_only=True, tag_field="t", tag="event"):
     ref_id: str
-    event: AnyAgentEvent
+    event: receipts.AnyAgentEvent
 
 
-class Final(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="final"):
+class Final(receipts.ContractPart, frozen=True, kw_only=True, tag_field="t", tag="final"):
     ref_id: str
-    receipt: Receipt
+    receipt: receipts.Receipt
 
 
-class Fatal(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="fatal"):
+class Fatal(receipts.ContractPart, frozen=True, kw_only=True, tag_field="t", tag="fatal"):
     ref_id: str | None = None
     error: str
-    error_code: ErrorCode | UnsetType = UNSET
+    error_code: receipts.ErrorCode | UnsetType = UNSET
 
 
-class CancelRun(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="cancel"):
+class CancelRun(receipts.ContractPart, frozen=True, kw_only=True, tag_field="t", tag="cancel"):
     ref_id: str
     reason: str | None = None
 
 
-class Ping(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="ping"):
+class Ping(receipts.ContractPart, frozen=True, kw_only=True, tag_field="t", tag="ping"):
     seq: int
 
 
-class Pong(ContractPart, frozen=True, kw_only=True, tag_field="t", tag="pong"):
+class Pong(receipts.ContractPart, frozen=True, kw_only=True, tag_field="t", tag="pong"):
     seq: int
 
 
@@ -170,22 +156,22 @@ KINDS: dict[str, type[Any]] = {str(kind.__struct_config__.tag): kind for kind in
 _VERSION = re.compile(r"abp/v(\d{1,9})\.(\d{1,9})")
 
 
-def compatible(version: str, ours: str = CONTRACT) -> bool:
+def compatible(version: str, ours: str = receipts.CONTRACT) -> bool:
     """Whether both have the same major version."""
     one, other = _VERSION.fullmatch(ours), _VERSION.fullmatch(version)
     return one is not None and other is not None and int(one[1]) == int(other[1])
 
 
-def satisfies(level: Level | None, wanted: MinSupport) -> bool:
+def satisfies(level: receipts.Level | None, wanted: MinSupport) -> bool:
     """A capability that is missing from the manifest satisfies nothing, not even `any`."""
     if wanted == "any":
         return level is not None
     if wanted == "native":
         return level == "native"
-    return level in ("native", "emulated") or isinstance(level, Restricted)
+    return level in ("native", "emulated") or isinstance(level, receipts.Restricted)
 
 
-def unmet(requirements: Requirements, manifest: Manifest) -> list[str]:
+def unmet(requirements: Requirements, manifest: receipts.Manifest) -> list[str]:
     """The requirements that the manifest does not meet, in words."""
     return [
         f"{need.capability} ({need.min_support} is required, {_level(manifest.get(need.capability))})"
@@ -194,7 +180,7 @@ def unmet(requirements: Requirements, manifest: Manifest) -> list[str]:
     ]
 
 
-def _level(level: Level | None) -> str:
+def _level(level: receipts.Level | None) -> str:
     if level is None:
         return "the backend does not name it"
     return f"the backend has it {level if isinstance(level, str) else 'restricted'}"
@@ -366,7 +352,7 @@ class Connection(base.Connection[Message]):
             return reason
         match message:
             case SidecarHello() if not compatible(message.contract_version):
-                return f"the sidecar speaks {message.contract_version!r} and we speak {CONTRACT!r}"
+                return f"the sidecar speaks {message.contract_version!r} and we speak {receipts.CONTRACT!r}"
             case SidecarHello() if sender == self.role and self.state != self.START:
                 return "hello is sent once"
             case UnknownEnvelope() if sender == self.role:

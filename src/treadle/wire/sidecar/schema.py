@@ -4,35 +4,23 @@ from typing import Any
 
 import msgspec
 
-from treadle.wire.sidecar.connection import (
-    CancelRun,
-    Envelope,
-    Fatal,
-    Final,
-    Ping,
-    PolicyProfile,
-    Pong,
-    Run,
-    RunEvent,
-    SidecarHello,
-    WorkOrder,
-)
+from treadle.wire.sidecar import connection
 from treadle.wire.sidecar.receipts import CAPABILITIES, CONTRACT, AnyAgentEvent, Receipt
 
 TYPES: dict[str, Any] = {
-    "work-order": WorkOrder,
+    "work-order": connection.WorkOrder,
     "receipt": Receipt,
-    "policy": PolicyProfile,
+    "policy": connection.PolicyProfile,
     "event": AnyAgentEvent,
-    "envelope": Envelope,
-    "hello": SidecarHello,
-    "run": Run,
-    "event-envelope": RunEvent,
-    "final": Final,
-    "fatal": Fatal,
-    "cancel": CancelRun,
-    "ping": Ping,
-    "pong": Pong,
+    "envelope": connection.Envelope,
+    "hello": connection.SidecarHello,
+    "run": connection.Run,
+    "event-envelope": connection.RunEvent,
+    "final": connection.Final,
+    "fatal": connection.Fatal,
+    "cancel": connection.CancelRun,
+    "ping": connection.Ping,
+    "pong": connection.Pong,
 }
 
 
