@@ -3,12 +3,15 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from tests.agent.checkouts import Working, checkout, git
 from tests.agent.test_leftovers import MERGING
+from treadle.agent.leftovers import GitLeft
+from treadle.cli.git import _lines
 from treadle.cli.root import treadle
 from treadle.errors import NotFound
 from treadle.io.sandbox import methods
@@ -62,3 +65,34 @@ def test_another_checkouts_are_not_taken_over_from_here(
     monkeypatch.chdir(checkout(tmp_path / "other"))
     with pytest.raises(NotFound, match="of this checkout"):
         run("adopt")
+
+
+def test_programs_get_what_was_done_for_each_session(top: Path) -> None:
+    git(top, "commit", "-q", "--allow-empty", "-m", "mine")
+    code, said = run("adopt", "--json")
+    [done] = json.loads(said)
+    assert code == 1 and done["session"] == "s1" and done["whole"] is False and done["notes"]
+    code, said = run("adopt")
+    assert code == 1 and said.splitlines()[:-1] == done["notes"]
+
+
+@pytest.mark.parametrize(
+    ("left", "lines"),
+    [
+        ({}, ["nothing that you do not have", "treadle git adopt s1"]),
+        ({"at_work": True}, ["the session is at work: it can go on with this"]),
+        (
+            {"unfinished": ("MERGE_HEAD",), "conflicts": 2, "branches": ("a", "b"), "stashes": 1, "problem": "odd"},
+            [
+                "unfinished: MERGE_HEAD",
+                "files in conflict: 2",
+                "branches and tags: a, b",
+                "stashes: 1",
+                "more is not known: odd",
+                "treadle git adopt s1",
+            ],
+        ),
+    ],
+)
+def test_only_what_was_left_is_told(left: dict[str, Any], lines: list[str]) -> None:
+    assert _lines(GitLeft(session="s1", checkout="/c", repository="/r", **left)) == lines

@@ -39,6 +39,24 @@ def test_text_is_never_taken_for_a_command_of_the_formatter(tmp_path: Path) -> N
         assert line in text
 
 
+def test_a_page_has_all_that_is_known_of_its_command_and_nothing_empty() -> None:
+    options = (Option(("-v", "--verbose"), "", "More."), Option(("--to",), "DIR", "There."), Option(("--hidden",)))
+    full = CommandWords(path=("x", "y"), summary="does", text="At once.", options=options, commands=("z",))
+    below = CommandWords(path=("x", "y", "z"), summary="a \\part", text="", options=())
+    apart = CommandWords(path=("x", "z"), summary="not below", text="", options=())
+    assert page(full, [full, below, apart]).partition(".SH NAME\n")[2] == (
+        "x\\-y \\- does\n.SH SYNOPSIS\n.B x y\n[\\fIOPTIONS\\fR] \\fICOMMAND\\fR ...\n"
+        ".SH DESCRIPTION\n.nf\nAt once.\n.fi\n"
+        ".SH OPTIONS\n.TP\n\\fB\\-v\\fR, \\fB\\-\\-verbose\\fR\nMore.\n.TP\n\\fB\\-\\-to\\fR \\fIDIR\\fR\nThere.\n"
+        ".SH COMMANDS\n.TP\n.B z\na \\epart\n"
+        ".SH SEE ALSO\n.BR x (1)\n.PP\nThe pages that `treadle docs` lists.\n"
+    )
+    lonely = CommandWords(path=("x",), summary="does", text="", options=())
+    assert page(lonely, [lonely]).partition(".SH NAME\n")[2] == (
+        "x \\- does\n.SH SYNOPSIS\n.B x\n[\\fIOPTIONS\\fR]\n.SH SEE ALSO\n.PP\nThe pages that `treadle docs` lists.\n"
+    )
+
+
 def test_one_page_is_printed_and_an_unknown_one_refused() -> None:
     assert '.TH "HEIMDALL\\-CLAIM" 1' in CliRunner().invoke(man, ["heimdall-claim"]).output
     assert CliRunner().invoke(man, ["fleet", "submit"]).output.startswith('.TH "TREADLE\\-FLEET\\-SUBMIT"')

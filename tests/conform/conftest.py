@@ -37,6 +37,11 @@ def candidate(protocol: str, home: Path, spoil: dict[str, Any] | None = None, pa
     return Candidate(command=command, env={"HOME": str(home)}, patience=patience)
 
 
+def sections(protocol: str) -> set[str]:
+    """The parts of the specification under which a report lists its clauses."""
+    return {clause.section for clause in kit(protocol).clauses}
+
+
 async def ruling(protocol: str, sentence: str, subject: Candidate) -> Ruling:
     only: list[Clause] = [clause for clause in kit(protocol).clauses if clause.sentence == sentence]
     [found] = await judge(Kit(protocol=protocol, specification="", clauses=only), subject)

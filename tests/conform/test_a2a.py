@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.conform.conftest import broken, candidate, clauses, kit, ruling
+from tests.conform.conftest import broken, candidate, clauses, kit, ruling, sections
 from treadle.conform.kit import Candidate, judge
 from treadle.doors.a2a.door import A2aDoor
 from treadle.doors.a2a.push import Allowed
@@ -200,3 +200,7 @@ async def test_an_address_where_nothing_answers_breaks_every_clause() -> None:
     nothing = Candidate(command=("http://127.0.0.1:1",), patience=5)
     async with asyncio.timeout(60):
         assert {one.outcome for one in await judge(kit("a2a"), nothing)} == {"broken"}
+
+
+def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:
+    assert sections("a2a") == {"agent card", "messages", "tasks", "streams", "JSON-RPC"}

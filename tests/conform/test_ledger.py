@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.conform.conftest import broken, candidate, clauses, ruling
+from tests.conform.conftest import broken, candidate, clauses, ruling, sections
 
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
     (
@@ -75,3 +75,14 @@ async def test_our_own_keeps(sentence: str, tmp_path: Path) -> None:
 async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str, tmp_path: Path) -> None:
     patience = 10.0 if "ignore" in spoil else 60.0
     assert await broken("ledger", words, candidate("ledger", tmp_path, spoil, patience))
+
+
+def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:
+    assert sections("ledger") == {
+        "Lifecycle",
+        "Tools",
+        "JSON-RPC",
+        "Tool contract",
+        "Claims",
+        "Decisions, conflicts and capsules",
+    }

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.conform.conftest import broken, candidate, clauses, ruling
+from tests.conform.conftest import broken, candidate, clauses, ruling, sections
 
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("a log line comes before hello", {"where": {"t": "hello"}, "before": "INFO\n"}, "the first line is hello"),
@@ -68,3 +68,7 @@ async def test_our_own_keeps(sentence: str, tmp_path: Path) -> None:
 async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str, tmp_path: Path) -> None:
     patience = 10.0 if "ignore" in spoil else 60.0
     assert await broken("sidecar", words, candidate("sidecar", tmp_path, spoil, patience))
+
+
+def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:
+    assert sections("sidecar") == {"hello", "run and its events", "Receipt", "ping and cancel", "Framing and limits"}

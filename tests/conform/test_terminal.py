@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conform.conftest import broken, candidate, clauses, kit, ruling
+from tests.conform.conftest import broken, candidate, clauses, kit, ruling, sections
 from treadle.conform.kit import Candidate, judge
 
 SPOILED = str(Path(__file__).parent / "spoiled_terminal.py")
@@ -57,3 +57,7 @@ async def test_a_small_one_without_a_fault_keeps_them_all() -> None:
 @pytest.mark.parametrize(("fault", "words"), FAULTS, ids=[fault for fault, _ in FAULTS])
 async def test_a_fault_is_found(fault: str, words: str) -> None:
     assert await broken("terminal", words, small(fault, 3.0))
+
+
+def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:
+    assert sections("terminal") == {"connection", "STATUS", "SUBSCRIBE", "INPUT, RESIZE and KILL"}

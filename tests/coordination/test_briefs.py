@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.coordination.briefs import anchors, build
+from treadle.coordination.briefs import anchors, build, section
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
@@ -46,6 +46,33 @@ def test_an_unknown_capsule_always_refuses(planning: Planning) -> None:
     with pytest.raises(NotFound, match="w9"):
         build(planning, "3.2", "spec", "", "w9")
     assert "\tbrief\trefused\t" in Path(planning.path("protocol.log")).read_text()
+
+
+def test_every_brief_and_every_refusal_is_in_the_log(planning: Planning) -> None:
+    build(planning, "1", "spec", "F12", "w2")
+    for symbols, capsules in (("F99", ""), ("", "w9")):
+        with pytest.raises(NotFound):
+            build(planning, "2", "spec", symbols, capsules, strict=True)
+    rows = [line.split("\t")[-3:] for line in Path(planning.path("protocol.log")).read_text().splitlines()]
+    assert [row for row in rows if row[0] == "brief"] == [
+        ["brief", "build", "task=1 symbols=F12 capsules=w2"],
+        ["brief", "refused", "task=2 symbols=F99 capsules= unresolved=symbol F99"],
+        ["brief", "refused", "task=2 symbols= capsules=w9 no such capsule: w9"],
+    ]
+
+
+def test_a_spec_that_names_a_section_is_that_section(planning: Planning, tmp_path: Path) -> None:
+    text = "# One\nfirst\n## Part\nof it\n### Deeper\nx\n## Next\ny\n# Two\nlast"
+    (tmp_path / "SPEC.md").write_text(text)
+    assert section(str(tmp_path), "SPEC.md") == text
+    assert section(str(tmp_path), "SPEC.md#part") == "## Part\nof it\n### Deeper\nx"
+    assert section(str(tmp_path), "SPEC.md#two") == "# Two\nlast"
+    assert "  ## Part\n  of it\n" in build(planning, "1", "SPEC.md#part")
+    for words in ("SPEC.md", "SPEC.md#", "see SPEC.md#part", "SPEC.txt#part"):
+        assert f"TASK SPEC:\n  {words}\n" in build(planning, "1", words)
+    for lost in ("SPEC.md#none", "GONE.md#part"):
+        with pytest.raises(NotFound, match="leads nowhere"):
+            build(planning, "1", lost)
 
 
 def test_strict_refuses_what_leads_nowhere_and_names_it(planning: Planning, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import Clock, Run, at_once
+from tests.coordination.conftest import Clock, at_once
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError, Denied, NotFound
@@ -351,62 +351,3 @@ def test_a_lock_that_a_dead_original_left_is_broken_when_it_is_old(claims: Claim
     os.makedirs(directory)
     os.utime(directory, (time.time() - 31, time.time() - 31))
     claims.claim(ANN, ["src"], "T-1")
-
-
-def test_the_command_says_it_with_its_exit_codes(heimdall: Run, project: Path) -> None:
-    done = heimdall("claim", "claim", "src/a/**", "--task", "T-1", "--ttl", "30", HEIMDALL_HAID=ANN)
-    assert done.returncode == 0
-    assert done.stdout.startswith(f"claimed 1 surface(s) for {ANN} (task T-1, ttl 30m)\n  src/a/**\n")
-    assert "expires_at" in done.stdout
-    refused = heimdall("claim", "claim", "src/*/b.ts", "--task", "T-2", HEIMDALL_HAID=BOB)
-    assert (refused.returncode, refused.stdout) == (3, "")
-    assert refused.stderr.startswith("COLLISION:") and "T-1" in refused.stderr and "until 20" in refused.stderr
-    assert heimdall("claim", "check", "src/a", HEIMDALL_HAID=BOB).returncode == 3
-    assert heimdall("claim", "check", "src/a", HEIMDALL_HAID=ANN).returncode == 0
-    assert heimdall("claim", "check", "docs", HEIMDALL_HAID=BOB).stdout == "clear\n"
-    assert heimdall("claim", "list").stdout.startswith("ACTIVE CLAIMS (1)\n")
-    listed = json.loads(heimdall("claim", "list", "--json").stdout)
-    assert json.loads(heimdall("claim", "who", "--json").stdout)[1]["waits"]["holders"] == [ANN]
-    assert listed[0]["haid"] == ANN and listed[0]["expires_at"]
-    assert json.loads(heimdall("claim", "show", "--haid", ANN, "--json").stdout) == listed[0]
-    assert heimdall("claim", "heartbeat", HEIMDALL_HAID=BOB).returncode == 2
-    renewed = heimdall("claim", "heartbeat", HEIMDALL_HAID=ANN)
-    assert renewed.returncode == 0 and f"waits for you: {BOB} waits for src/*/b.ts" in renewed.stderr
-    more = heimdall("claim", "claim", "scr/x.ts", "--task", "T-3", HEIMDALL_HAID=ANN)
-    assert "held in all: src/a/** scr/x.ts" in more.stdout and "scr/x.ts matches no file" in more.stderr
-    told = heimdall("claim", "release", "scr/x.ts", HEIMDALL_HAID=ANN).stdout
-    assert "given up: scr/x.ts\nstill held: src/a/**" in told
-    who = heimdall("claim", "who").stdout
-    assert f"{ANN}  no session known\n  holds src/a/** (exclusive, task T-1" in who and f"waited for by {BOB}" in who
-    assert heimdall("claim", "release", "--haid", ANN, HEIMDALL_HAID=BOB).returncode == 2
-    assert heimdall("claim", "release", HEIMDALL_HAID=ANN).stdout == f"released claim for {ANN}\ngiven up: src/a/**\n"
-    assert heimdall("claim", "release", HEIMDALL_HAID=ANN).stdout == f"no active claim for {ANN}\n"
-    assert heimdall("claim", "list").stdout == "(no active claims)\n"
-    assert heimdall("claim", "list", "--json").stdout == "[]\n"
-    assert heimdall("claim", "reap").stdout == "reaped 0 expired claim(s); 0 active claim(s) remain\n"
-    assert heimdall("claim", "claim", "--task", "T").returncode == 2
-    assert heimdall("claim", "nonsense").returncode == 2
-    assert heimdall("claim", "claim", "x", "--task").returncode == 2
-
-
-def test_a_claim_through_a_linked_directory_holds_what_the_link_leads_to(heimdall: Run, project: Path) -> None:
-    (project / "link").symlink_to("src")
-    assert heimdall("claim", "claim", "link/a", "--task", "T", HEIMDALL_HAID=ANN).returncode == 0
-    assert heimdall("claim", "check", "src/a/b.ts", HEIMDALL_HAID=BOB).returncode == 3
-    assert heimdall("claim", "check", "link/a/b.ts", HEIMDALL_HAID=BOB).returncode == 3
-    assert heimdall("claim", "release", "link/a", HEIMDALL_HAID=ANN).returncode == 0
-    assert heimdall("claim", "check", "src/a/b.ts", HEIMDALL_HAID=BOB).returncode == 0
-    (project / "out").symlink_to("/etc")
-    assert heimdall("claim", "claim", "out/passwd", "--task", "T", HEIMDALL_HAID=ANN).returncode == 2
-
-
-@pytest.mark.parametrize("what", ["missing", "another, with claims here"])
-def test_a_planning_directory_that_shows_nothing_is_never_clear(
-    heimdall: Run, project: Path, tmp_path: Path, what: str
-) -> None:
-    place = tmp_path / "elsewhere"
-    if what != "missing":
-        place.mkdir()
-        heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=ANN)
-    told = heimdall("claim", "check", "src", HEIMDALL_HAID=BOB, HEIMDALL_PLANNING_DIR=str(place))
-    assert told.returncode == 2 and "cannot tell" in told.stderr and "clear" not in told.stdout

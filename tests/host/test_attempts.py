@@ -71,3 +71,27 @@ def test_which_failures_may_pass() -> None:
     assert _may_pass(PeerFatal("later", details={"error_code": "backend_unavailable"}))
     assert not _may_pass(PeerFatal("never", details={"error_code": "backend_auth_failed"}))
     assert not _may_pass(Denied("no")) and not _may_pass(Cancelled("enough")) and not _may_pass(None)
+
+
+async def test_a_pause_is_as_long_as_the_service_asked_for_and_ends_when_all_is_stopped(
+    source: Path, store: ReceiptStore
+) -> None:
+    tried = attempts(source, store, "good", [])
+    await tried._pause(0, None)
+    await tried._pause(0, RateLimited("now", provider="p", retry_after_ms=0))
+    pausing = asyncio.create_task(tried._pause(0, RateLimited("in an hour", provider="p", retry_after_ms=3_600_000)))
+    done, _ = await asyncio.wait([pausing], timeout=0.05)
+    assert not done
+    await tried.stop(Cancelled("enough"))
+    await asyncio.wait_for(pausing, 60)
+
+
+async def test_what_was_stopped_between_two_tries_is_not_tried_again(source: Path, store: ReceiptStore) -> None:
+    runs: list[HostRun] = []
+    tried = attempts(source, store, "exit_without_final", runs, retries=5, fallbacks=[scripted("good")])
+    work = asyncio.create_task(tried.carry_out())
+    async with asyncio.timeout(60):
+        while tried._pausing is None:
+            await asyncio.sleep(0)
+    await tried.stop(Cancelled("enough"))
+    assert (await work).outcome == "failed" and len(runs) == 1

@@ -55,7 +55,18 @@ def test_the_persons_own_file_counts_if_it_is_there(state_home: Path) -> None:
     assert trusted_keys() is not None
 
 
-@pytest.mark.parametrize("text", ["[[key]]\npublic = 'short'\n", "[[key]]\ncolour = 1\n", "not toml ["])
+NOT_KEYS = ["short", "c2hvcnQ=", f"*{ONE.public_key}", ONE.public_key[:-4], f"{ONE.public_key}{ONE.public_key}"]
+
+
+@pytest.mark.parametrize("public", NOT_KEYS)
+def test_what_is_no_key_is_refused_on_the_command_line_too(public: str) -> None:
+    with pytest.raises(ConfigError, match="--key: .* is no public key"):
+        trusted_keys(public)
+
+
+@pytest.mark.parametrize(
+    "text", [*(f"[[key]]\npublic = '{public}'\n" for public in NOT_KEYS), "[[key]]\ncolour = 1\n", "not toml ["]
+)
 def test_what_is_no_list_of_keys_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "keys").write_text(text)
     with pytest.raises(ConfigError):

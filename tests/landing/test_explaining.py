@@ -24,6 +24,19 @@ def test_what_waits_says_its_place_who_paused_the_train_and_with_whom_it_is_chec
     assert lines[2] == f"car      {'d' * 12} on {'e' * 12}, together with a: not checked yet"
 
 
+def test_a_car_says_who_else_is_in_it_and_what_its_check_said() -> None:
+    def said(**car: object) -> list[str]:
+        made = Car(**{"commit": "d" * 40, "on": "e" * 40, "tree": "f" * 40, **car})  # type: ignore[arg-type]
+        rows = {"apart" if made.apart else "row": (made,)}
+        return explaining._waiting(TrainRecord(repository="r", branch="main", queue=(change("a"),), **rows), "a")[1:]  # type: ignore[arg-type]
+
+    begin = f"car      {'d' * 12} on {'e' * 12}"
+    assert said(orders=("a",), verdict="red") == [f"{begin}, alone: red"]
+    assert said(orders=("b", "a", "c")) == [f"{begin}, together with b, c: not checked yet"]
+    assert said(orders=("a", "b"), apart=True) == [f"{begin}, alone: not checked yet"]
+    assert said(orders=("b",)) == []
+
+
 def test_what_was_in_a_red_car_or_sent_back_says_so() -> None:
     queue = (change("a", alone="must", tries=2, first="z"),)
     lines = explaining._waiting(TrainRecord(repository="r", branch="main", queue=queue), "a")

@@ -31,15 +31,40 @@ def test_a_file_is_copied_and_hashed_under_a_name_of_its_own(root: Path) -> None
     assert os.stat(one.copy).st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("path", ["../secret", "way", "/etc/passwd", "none", "out", "", "a\0b", "../root-2/x"])
-def test_what_is_missing_or_lies_elsewhere_is_said(root: Path, path: str) -> None:
-    (found,) = collected(root, path)
-    assert found.copy is None and found.problem and found.path == path
+def test_a_copy_has_the_files_own_name_in_plain_letters(root: Path) -> None:
+    (root / "out" / "é b?.log").write_text("")
+    (root / "out" / ("x" * 120)).write_text("")
+    paths = ("out/é b?.log", "out/a.log/", f"out/{'x' * 120}")
+    names = [os.path.basename(one.copy or "") for one in collected(root, *paths)]
+    assert names == ["0-é_b_.log", "1-artifact", f"2-{'x' * 100}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("../secret", "it is not in the workspace"),
+        ("../root-2/x", "it is not in the workspace"),
+        ("way", "it is not in the workspace"),
+        ("/etc/passwd", "it is not in the workspace"),
+        (".", "it is not in the workspace"),
+        ("none", "it is not there: No such file or directory"),
+        ("out", "it is not a file"),
+        ("", "it is not the name of a file"),
+        ("a\0b", "it is not the name of a file"),
+    ],
+)
+def test_what_is_missing_or_lies_elsewhere_is_said(root: Path, path: str, problem: str) -> None:
+    (root.parent / "root-2").mkdir()
+    (root.parent / "root-2" / "x").write_text("not yours")
+    assert collected(root, path) == [Collected(kind="log", path=path, problem=problem)]
     assert not (root.parent / "kept").exists()
 
 
 def test_there_is_an_end_to_what_is_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifacts, "MOST_BYTES", 6)
-    monkeypatch.setattr(artifacts, "MOST_FILES", 2)
-    kept = [one.copy is not None for one in collected(root, "out/a.log", "out/a.log", "out/a.log")]
-    assert kept == [True, False, False]
+    monkeypatch.setattr(artifacts, "MOST_BYTES", 10)
+    monkeypatch.setattr(artifacts, "MOST_FILES", 4)
+    (root / "two").write_text("ab")
+    kept = collected(root, "out/a.log", "out/a.log", "out/a.log", "two", "two")
+    full = "it has 4 bytes, and 2 are left for this run"
+    assert [one.problem for one in kept] == [None, None, full, None, "only the first 4 are kept"]
+    assert [one.bytes for one in kept] == [4, 4, None, 2, None]

@@ -24,5 +24,11 @@ def test_only_an_answer_that_begins_so_ends_a_refused_turn(name: str, kind: str,
     assert traits_of(name).says_refused(update) is refused
 
 
+def test_sessions_are_loaded_and_titles_run_only_where_that_was_seen_to_work() -> None:
+    assert [name for name, traits in TRAITS.items() if not traits.loads] == ["gemini-cli"]
+    assert [name for name, traits in TRAITS.items() if traits.title_is_command] == ["gemini-cli"]
+    assert not UNKNOWN.title_is_command and all(traits.known for traits in TRAITS.values())
+
+
 def test_every_known_agent_has_a_mode_in_which_it_asks() -> None:
     assert [name for name, traits in TRAITS.items() if not traits.asking_mode] == []
