@@ -40,6 +40,9 @@ COMPARED = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
+IN_ANY_ORDER = ("min", "max", "uniform", "suppress")
+"""With two plain arguments, these do the same whichever comes first."""
+CLOCKS = ("time.monotonic()", "time.time()")
 REMOVED = ("lock", "redact", "suppress", "guard")
 """A `with` of such a name is removed, and a call of such a name gives back what it was given."""
 
@@ -83,14 +86,15 @@ def _kinds(node: ast.AST) -> list[str]:
     found = []
     if isinstance(node, ast.If | ast.While | ast.IfExp) and not _only_types(node.test):
         found.append("condition negated")
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARED:
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARED and not _edge_of_time(node):
         found.append("comparison changed")
     if isinstance(node, ast.BoolOp):
         found.append("and for or" if isinstance(node.op, ast.Or) else "or for and")
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
         found.append("true for false" if node.value is False else "false for true")
     if isinstance(node, ast.Call):
-        if len(node.args) >= 2 and not any(isinstance(each, ast.Starred) for each in node.args[:2]):
+        starred = any(isinstance(each, ast.Starred) for each in node.args[:2])
+        if len(node.args) >= 2 and not starred and not _in_any_order(node):
             found.append("arguments swapped")
         if node.args and any(word in _name(node.func).lower() for word in REMOVED):
             found.append("guard removed")
@@ -101,6 +105,20 @@ def _kinds(node: ast.AST) -> list[str]:
         if node.items[0].optional_vars is None and any(word in text for word in REMOVED):
             found.append("with removed")
     return found
+
+
+def _in_any_order(call: ast.Call) -> bool:
+    """A swap that changes nothing: also of an option and the name of its parameter, which click tells by the dashes."""
+    if _name(call.func) == "option":
+        words = [each.value if isinstance(each, ast.Constant) else "-" for each in call.args[:2]]
+        return sorted(str(word).isidentifier() for word in words) == [False, True]
+    return _name(call.func) in IN_ANY_ORDER and not call.keywords
+
+
+def _edge_of_time(compared: ast.Compare) -> bool:
+    """`<` for `<=` on a clock that is read just then: no two readings are the same, so no test can see it."""
+    orders = isinstance(compared.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+    return orders and any(clock in ast.unparse(compared) for clock in CLOCKS)
 
 
 def _only_types(test: ast.expr) -> bool:

@@ -48,6 +48,25 @@ def test_options_of_a_class_are_no_place_for_a_fault(tmp_path: Path) -> None:
     assert [(fault.line, fault.kind) for fault in mutate.faults(module)] == [(2, "true for false")]
 
 
+@pytest.mark.parametrize(
+    ("program", "kinds"),
+    [
+        ("x = max(a, b)", []),
+        ("x = max(a, b, key=c)", ["arguments swapped"]),
+        ("x = other(a, b)", ["arguments swapped"]),
+        ('@click.option("--idle", "minutes")\ndef f(): ...', []),
+        ('@click.option("-f", "--force")\ndef f(): ...', ["arguments swapped"]),
+        ("x = time.monotonic() < end", []),
+        ("x = time.monotonic() == end", ["comparison changed"]),
+        ("x = now < end", ["comparison changed"]),
+    ],
+)
+def test_what_changes_nothing_is_no_fault(tmp_path: Path, program: str, kinds: list[str]) -> None:
+    module = tmp_path / "m.py"
+    module.write_text(program)
+    assert [fault.kind for fault in mutate.faults(module)] == kinds
+
+
 def test_a_sample_is_the_same_for_the_same_seed() -> None:
     modules = sorted((mutate.PACKAGE / "wire" / "fleet").glob("*.py"))
     first, again, other = (mutate.chosen(modules, 5, seed) for seed in (3, 3, 4))

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.mentions import MOST, with_files
+from treadle.agent.mentions import MOST, with_all, with_files
 from treadle.agent.tools.files import load, not_known
-from treadle.session import Access, Decision
+from treadle.session import Access, Decision, Prompt
 
 
 @pytest.fixture
@@ -47,3 +47,10 @@ async def test_directories_pictures_and_too_many_files(workspace: Workspace) -> 
         (workspace.root / name).write_text("x")
     text = await with_files(" ".join(f"@{name}" for name in names), workspace.context, allow)
     assert text.count("as it is now") == MOST
+
+
+async def test_without_a_judge_no_file_is_looked_at(workspace: Workspace) -> None:
+    (workspace.root / "notes.txt").write_text("heron\n")
+    prompt = Prompt(text="see @notes.txt")
+    assert (await with_all(prompt, workspace.context, None)).text == "see @notes.txt"
+    assert "heron" in (await with_all(prompt, workspace.context, allow)).text

@@ -1,12 +1,13 @@
 """`treadle serve`: tokens are made, listed and taken back without a server."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from treadle.cli.serve import serve
+from treadle.cli.serve import _announce, serve
 from treadle.errors import NotFound
 from treadle.serve.tokens import Tokens
 
@@ -48,3 +49,35 @@ def test_a_token_that_is_taken_back_is_worth_nothing() -> None:
 def test_there_is_no_link_without_a_server() -> None:
     with pytest.raises(NotFound, match="no server runs here"):
         run("--link")
+
+
+def test_a_device_is_listed_by_its_name_and_when_it_was_seen() -> None:
+    tokens = Tokens()
+    made, secret = tokens.make("phone", "answer")
+    assert tokens.check(secret) is not None
+    rows = [line.split() for line in run("--devices").stdout.splitlines()]
+    assert rows[0] == ["DEVICE", "RIGHT", "SEEN", "NAME"] and rows[1][:2] == [made.id, "answer"] and len(rows) == 2
+    assert rows[1][-1] == "phone" and run("--token").stdout.strip() not in run("--devices").stdout
+
+
+@pytest.mark.parametrize("authority", [None, SimpleNamespace(fingerprint="AB:CD")])
+def test_the_link_is_told_with_what_another_device_has_to_do(
+    authority: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listening = SimpleNamespace(address="https://fleet.example", port=1, unix="", authority=authority)
+    _announce(Tokens(), listening, "watch", False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Open this link, once, within ten minutes:" and lines[1].startswith("  https://fleet.example/#")
+    assert lines[2:] == (
+        []
+        if authority is None
+        else [
+            "",
+            "On another device, once: open https://fleet.example/ca although your browser warns,",
+            "install the authority as that page says, and compare its fingerprint:",
+            "  AB:CD",
+        ]
+    )
+    _announce(Tokens(), listening, "watch", True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["port"], told["unix"]) == (1, "") and told["url"].startswith("https://fleet.example/#")

@@ -25,6 +25,9 @@ def test_it_is_started_asked_about_and_ended_by_hand(warm: Warm) -> None:
     assert "warm already" in warm.do(TREADLE, "warm").stdout
     parent = warm.parent
     assert f"process {parent}" in warm.do(TREADLE, "warm", "status").stdout
+    (row,) = json.loads(warm.do(TREADLE, "warm", "status", "--json").stdout)
+    assert row["pid"] == parent and row["rss_bytes"] > 1_000_000 and row["for"] == "runs and workers"
+    assert json.loads(warm.do(TREADLE, "warm", "--json").stdout) == {"started": False}
     assert json.loads(warm.do(TREADLE, "warm", "stop", "--json").stdout) == {"ended": [parent]}
     until(lambda: not alive(parent))
     assert json.loads(warm.do(TREADLE, "warm", "status", "--json").stdout) == []

@@ -12,6 +12,7 @@ from treadle.coordination import origin
 from treadle.coordination.bindings import GONE_SECONDS, IdentityBindings
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
+from treadle.io.process import table
 
 ROOT = "haid:ann.box-0001"
 
@@ -101,3 +102,13 @@ def test_sessions_that_ended_long_ago_are_forgotten_unless_they_hold_something(t
     now[0] += GONE_SECONDS + 60
     assert IdentityBindings(planning, ROOT, remote=True).enter("claude", "claude:s1", None)
     assert sorted(binding.name for binding in bindings.all()) == ["claude-code", "cursor"]
+
+
+def test_an_identity_is_noted_with_its_process_once_and_again_when_that_is_another(planning: Planning) -> None:
+    bindings = IdentityBindings(planning, ROOT)
+    mine = table.start_time(os.getpid())
+    for process in ((os.getpid(), mine), (os.getpid(), mine), (os.getpid(), mine + 1)):
+        bindings.note(f"{ROOT}/coder", process)
+        found = [each for each in bindings.all() if each.haid == f"{ROOT}/coder"]
+        assert [(each.process, each.name, each.of) for each in found] == [(process, "coder", "")]
+    assert bindings.family(f"{ROOT}/coder") == {f"{ROOT}/coder"}

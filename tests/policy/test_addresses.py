@@ -1,6 +1,6 @@
 import pytest
 
-from treadle.policy.addresses import is_elsewhere, is_public, parse
+from treadle.policy.addresses import is_elsewhere, is_loopback, is_public, parse
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,15 @@ def test_a_private_address_may_be_another_machine_but_never_this_one_or_a_clouds
     here = ("127.0.0.1", "0.0.0.0", "::", "::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b::7f00:1", "64:ff9b:1::1")
     metadata = ("169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "64:ff9b::a9fe:a9fe")
     assert not any(is_elsewhere(parse(address)) for address in (*here, *metadata, "224.0.0.1", "ff02::1"))
+
+
+def test_only_this_machine_is_loopback() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "localhost.example", "example", "")))
+
+
+@pytest.mark.parametrize("address", ["2001:0:101:101::", "2002:101:101::", "::1.1.1.1", "100::1", "5f00::1"])
+def test_an_address_within_another_counts_for_both_questions(address: str) -> None:
+    public = address in ("2002:101:101::", "::1.1.1.1")
+    assert is_public(parse(address)) is public
+    assert is_elsewhere(parse(address)) is public or address.startswith("2001:0:")

@@ -2,7 +2,17 @@
 
 import pytest
 
-from treadle.policy.programs import git_options, git_runs, mentioned, written
+from treadle.policy.programs import (
+    QUIET,
+    git_looks_with,
+    git_options,
+    git_runs,
+    is_fed,
+    may_run,
+    mentioned,
+    names_a_program,
+    written,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +68,63 @@ def test_settings_that_git_runs_are_known(key: str) -> None:
 
 def test_other_settings_of_git_are_only_settings() -> None:
     assert not any(git_runs(key, "evil") for key in ("user.name", "core.bare", "color.ui", "push.default"))
+
+
+@pytest.mark.parametrize(
+    ("command", "texts"),
+    [
+        ("echo rm", []),
+        ("/bin/echo rm", []),
+        ("npx rm -rf", ["rm -rf"]),
+        ("A=1 rm", []),
+        ("cp /usr/bin/rm x", ["/usr/bin/rm"]),
+        ("cp usr/bin/rm x", []),
+        ("grep /usr/bin/rm x", []),
+        ("tar --to-command=rm x", ["rm"]),
+        ("tar --to-command rm x", ["rm"]),
+        ("tar -I rm x", ["rm"]),
+        ("tar -Irm x", ["rm"]),
+        ("tar --to-commander rm x", []),
+        ("tar -x rm", []),
+        ("tar -I", [""]),
+        ("sort --filter=rm", []),
+        ("less +!rm x", ["!rm"]),
+        ("rsync -e rm a b", ["rm"]),
+    ],
+)
+def test_the_words_that_a_command_may_run_are_found(command: str, texts: list[str]) -> None:
+    assert list(may_run(command.split())) == texts
+
+
+@pytest.mark.parametrize(
+    ("command", "document", "fed"),
+    [
+        ("bash", False, True),
+        ("/bin/bash -x", False, True),
+        ("bash file", False, False),
+        ("bash file", True, True),
+        ("sqlite3 :memory:", False, True),
+        ("cat", True, False),
+        ("awk {print}", True, False),
+        ("awk {system(x)}", False, True),
+        ("gawk x|y", False, True),
+        ("make", False, False),
+        ("make -f-", False, True),
+        ("make", True, True),
+        ("jshell", False, True),
+    ],
+)
+def test_what_runs_its_input_is_known(command: str, document: bool, fed: bool) -> None:
+    assert is_fed(command.split(), document=document) is fed
+
+
+def test_variables_that_name_programs_are_known() -> None:
+    names = ("EDITOR", "GIT_PAGER", "GIT_X", "PS4", "MY_CMD", "LESSOPEN", "BROWSER")
+    assert all(map(names_a_program, names)) and not any(map(names_a_program, ("HOME", "EDITORS", "XPS4", "CMD")))
+
+
+def test_what_git_runs_even_when_it_only_looks_is_known() -> None:
+    keys = ("diff.external", "diff.x.textconv", "core.FSMonitor", "filter.x.clean")
+    assert all(git_looks_with(key, "evil") for key in keys)
+    assert not any(git_looks_with(key, value) for key in keys for value in ("", "true", "0", "git-lfs clean", "cat"))
+    assert not git_looks_with("core.editor", "evil") and "tar" in QUIET

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.descriptors import nothing_left_open as nothing_left_open
 from tests.workspace.repositories import make
 from treadle.workspace.store import Store
 

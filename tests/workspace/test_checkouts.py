@@ -10,7 +10,7 @@ from tests.workspace.repositories import Repository, git, make
 from treadle.errors import WorkspaceError
 from treadle.workspace import branch_moves
 from treadle.workspace.changes import TreeEntry
-from treadle.workspace.checkouts import around, enclosing, uncommitted
+from treadle.workspace.checkouts import around, enclosing, of_branch, uncommitted
 from treadle.workspace.store import Store, lending
 
 
@@ -83,3 +83,24 @@ def test_a_branch_does_not_move_over_a_file_that_the_persons_git_obeys(tmp_path:
     with pytest.raises(WorkspaceError, match="team/gitconfig is read by your git"):
         branch_moves.move(user, "refs/heads/main", store, old, store.loose_commit(tree, [old]), "test")
     assert repository.commit() == old and not (tmp_path / "repo" / "team").exists()
+
+
+def test_the_checkouts_of_a_branch_are_those_that_have_it_or_rebase_it(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    user = around(repository.top)
+    branch = user.head()
+    git("worktree", "add", "-q", "-b", "other", str(tmp_path / "two"), cwd=repository.top)
+    git("worktree", "add", "-q", "--detach", str(tmp_path / "three"), cwd=repository.top)
+    git("worktree", "add", "-q", "-b", "gone", str(tmp_path / "gone"), cwd=repository.top)
+    (tmp_path / "gone").rename(tmp_path / "moved")
+
+    def tops(ref: str) -> list[str]:
+        return sorted(os.path.basename(each.top) for each in of_branch(user, ref))
+
+    assert (tops(branch), tops("refs/heads/other"), tops("refs/heads/gone")) == (["repo"], ["two"], [])
+    for name in ("rebase-merge", "rebase-apply"):
+        place = Path(around(str(tmp_path / "three")).file(name))
+        place.mkdir()
+        (place / "head-name").write_text("refs/heads/other\n")
+        assert (tops(branch), tops("refs/heads/other")) == (["repo"], ["three", "two"])
+        (place / "head-name").unlink()

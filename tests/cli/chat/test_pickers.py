@@ -5,7 +5,7 @@ from pathlib import Path
 
 from treadle.agent.records import TurnBegan
 from treadle.agent.transcript import Transcript
-from treadle.cli.chat.pickers import pickers
+from treadle.cli.chat.pickers import SHOWN, _files, pickers
 from treadle.session import AgentInfo, SessionSpec
 from treadle.testing.sessions import ScriptedSession
 
@@ -28,3 +28,8 @@ async def test_sessions_of_this_directory_and_models_seen_here_are_offered(tmp_p
     assert offered["Which model?"] == ["now", "vendor:old"]
     assert offered["Which session?"] in ([kept.header.id], [])
     await session.close()
+
+
+def test_of_many_files_a_few_are_named() -> None:
+    shown = [_files([f"f{number}" for number in range(count)]) for count in (0, 1, SHOWN, SHOWN + 1)]
+    assert shown == ["", "  (f0)", "  (f0, f1, f2)", "  (f0, f1, f2 and 1 more)"]

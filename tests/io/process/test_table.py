@@ -49,6 +49,16 @@ def test_who_is_gone_is_not_there() -> None:
     assert table.command_line(process.pid) == []
 
 
+def test_only_the_process_that_began_then_lives_and_a_zombie_does_not() -> None:
+    with subprocess.Popen(["sleep", "100"]) as process:
+        start = table.start_time(process.pid)
+        assert table.lives(process.pid, start) and not table.lives(process.pid, start - 1)
+        process.kill()
+        until(lambda: (found := table.look(process.pid)) is not None and found.state == "Z")
+        assert not table.lives(process.pid, start)
+    assert not table.lives(process.pid, start)
+
+
 def test_descendants_are_found_parents_first_and_branches_can_be_left_out() -> None:
     script = "sleep 100 & sh -c 'sleep 100 & echo up; wait' & wait"
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) as process:
