@@ -47,6 +47,12 @@ def test_the_environment_is_an_allow_list() -> None:
     assert launch.env({"SOME_QUIET": "0"}, {})["SOME_QUIET"] == "0", "the person's own setting counts"
 
 
+def test_a_variable_that_names_its_home_reaches_it() -> None:
+    homes = AgentSettings(command="some-agent", writes=("$SOME_HOME|~/.some", "$OTHER/cache", "~/.third"))
+    environ = {"SOME_HOME": "/h", "OTHER": "/o", "THIRD": "/t"}
+    assert launch_of(ANY, homes).env(environ, {}) == {"SOME_HOME": "/h", "OTHER": "/o"}
+
+
 def test_models_have_the_names_that_a_person_gives_them() -> None:
     launch = launch_of(CARD, AgentSettings(model="big", models={"big": "some-large-1"}))
     assert launch.model_name(None) == "some-large-1"

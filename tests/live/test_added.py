@@ -54,11 +54,31 @@ def _hermes(home: Path, url: str) -> dict[str, str]:
     return {}
 
 
+def _kilo(home: Path, url: str) -> dict[str, str]:
+    model = {"name": "scripted", "limit": {"context": 100000, "output": 10000}}
+    options = {"baseURL": f"{url}/v1", "apiKey": KEY}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"scripted": model}}
+    settings = {"model": "scripted/scripted", "small_model": "scripted/scripted", "provider": {"scripted": provider}}
+    (home / ".config" / "kilo").mkdir(parents=True, exist_ok=True)
+    (home / ".config" / "kilo" / "kilo.json").write_text(json.dumps({**settings, "autoupdate": False}))
+    return {}
+
+
+def _fast(home: Path, url: str) -> dict[str, str]:
+    (home / ".fast-agent").mkdir(exist_ok=True)
+    generic = {"api_key": KEY, "base_url": f"{url}/v1"}
+    settings = json.dumps({"default_model": "generic.scripted", "generic": generic})
+    (home / ".fast-agent" / "fast-agent.yaml").write_text(settings)
+    return {"FAST_AGENT_HOME": str(home / ".fast-agent")}
+
+
 SET_UP: dict[str, Callable[[Path, str], dict[str, str]]] = {
     "claude-acp": PROGRAMS["claude"].set_up,
     "codex-acp": PROGRAMS["codex"].set_up,
+    "fast-agent": _fast,
     "grok-build": _grok,
     "hermes-agent": _hermes,
+    "kilo": _kilo,
     "mistral-vibe": _vibe,
 }
 

@@ -61,7 +61,7 @@ def launch_of(card: Card, settings: AgentSettings | None = None, command: str = 
     arguments = () if command else (*card.arguments, *settings.arguments)
     return Launch(
         argv=(*words, *arguments),
-        environment=(*card.environment, *settings.env),
+        environment=(*card.environment, *settings.env, *_homes(settings.writes)),
         sets={**card.sets, **settings.set},
         model=settings.model,
         models=settings.models,
@@ -70,3 +70,8 @@ def launch_of(card: Card, settings: AgentSettings | None = None, command: str = 
         writes=settings.writes,
         hosts=settings.hosts,
     )
+
+
+def _homes(writes: tuple[str, ...]) -> list[str]:
+    """The variables that say where its own directories are: without them it would use others than the person's."""
+    return [place[1:].partition("|")[0].partition("/")[0] for place in writes if place.startswith("$")]

@@ -110,9 +110,12 @@ COPY = AgentRegistry(
             title="fast-agent",
             version="0.10.1",
             source="pypi",
-            package="fast-agent-acp",
-            arguments=("-x",),
-            untried="it needs Python 3.12 or later",
+            package="fast-agent-mcp",  # the registry has its sister fast-agent-acp, whose wheel lacks the program
+            program="fast-agent",
+            arguments=("acp", "-x"),
+            writes=("$FAST_AGENT_HOME|~/.fast-agent",),
+            greeted=_TURNED,
+            turned=_TURNED,
         ),
         _npm(
             *("github-copilot", "GitHub Copilot", "@github/copilot-language-server", "1.533.0", "--acp"),
@@ -137,9 +140,11 @@ COPY = AgentRegistry(
             turned=_TURNED,
         ),
         _npm(
-            *("kilo", "Kilo", "@kilocode/cli", "7.4.22", "acp"),
+            *("kilo", "Kilo", "@kilocode/cli", "7.7.7", "acp"),
             program="kilo",
-            untried="this release, and the program that a later one needs, were not to be had",
+            writes=("$KILO_CONFIG_DIR|~/.config/kilo", "~/.local/share/kilo", "~/.local/state/kilo", "~/.cache/kilo"),
+            greeted=_TURNED,
+            turned=_TURNED,
         ),
         ListedAgent(
             name="mistral-vibe",
