@@ -58,7 +58,7 @@ def _pi(home: Path, url: str) -> dict[str, str]:
     folder = home / ".pi" / "agent"
     folder.mkdir(parents=True)
     cost = {"input": 1, "output": 2, "cacheRead": 0.1, "cacheWrite": 1}
-    model = {"id": "scripted", "cost": cost, "input": ["text", "image"]}
+    model = {"id": "scripted", "cost": cost, "input": ["text", "image"], "reasoning": True}
     provider = {
         "baseUrl": f"{url}/v1",
         "api": "openai-completions",

@@ -14,7 +14,7 @@ from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from treadle.drivers.card import Card
 from treadle.errors import Unsupported
 from treadle.events import Asked, CommandRun, FileChanged, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage, Warned
-from treadle.session import Instructions, SessionSpec, Toolset
+from treadle.session import Instructions, Reasoning, SessionSpec, Toolset
 from treadle.sessions.abilities import ABILITIES, can
 
 SEEN: dict[str, tuple[str, Callable[[Played], Any]]] = {
@@ -55,13 +55,14 @@ ELSEWHERE: dict[str, str] = {
         "test_declared.py::test_what_claude_code_takes_when_it_is_started_is_on_its_command_line",
     ),
     "add_dirs": "test_declared.py::test_a_further_directory_reaches_the_agent",
+    "effort": "test_declared.py::test_an_effort_reaches_the_agent_or_is_refused",
     "unsaved": "test_declared.py::test_an_agent_that_can_keep_nothing_is_told_to",
     "structured_output": f"{ONESHOT}/test_run.py::test_an_answer_that_fits_the_schema_is_in_the_result_as_a_value",
 }
 """What shows the others, with a recording or an agent that is played."""
 LIVE_ONLY = {"thinking", "toolset", "skills"}
 """These are shown with the real programs alone."""
-UNDECLARED = {"interrupt_call", "effort", "session_name"}
+UNDECLARED = {"interrupt_call", "session_name"}
 """No agent declares these."""
 CASES = [(card, name) for card in RECORDED.values() for name in SEEN if can(card.capabilities, name)]
 
@@ -124,6 +125,19 @@ async def test_an_agent_that_can_keep_nothing_is_told_to(name: str, sign: str, t
     spec = SessionSpec.of(cwd="/", mode="suggest", persist=False)
     assert sign in await _started(RECORDED[name], spec, tmp_path)
     assert sign not in await _started(RECORDED[name], SessionSpec(cwd="/", mode="suggest"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [("claude", "--effort low"), ("codex", '"model_reasoning_effort": "low"'), ("pi", "--thinking low")],
+)
+async def test_an_effort_reaches_the_agent_or_is_refused(name: str, sign: str, tmp_path: Path) -> None:
+    def wanting(**wanted: Any) -> SessionSpec:
+        return SessionSpec.of(cwd=str(tmp_path), mode="suggest", thinking=Reasoning(**wanted))
+
+    assert sign in await _started(RECORDED[name], wanting(effort="low"), tmp_path)
+    with pytest.raises(Unsupported, match=f"{name} cannot be told to think with 100 tokens"):
+        await replayed(RECORDED[name], "text", patience=UNHURRIED).open(wanting(tokens=100))
 
 
 @pytest.mark.parametrize("name", ["codex", "pi"])

@@ -31,6 +31,7 @@ TRIALS: dict[str, tuple[str, ...]] = {
     "commanded": ("commands",),
     "planned": ("mode",),
     "switched": ("model", "switch_model"),
+    "paced": ("effort",),
     "schema": ("structured_output",),
     "beside": ("add_dirs",),
     "forgotten": ("unsaved",),

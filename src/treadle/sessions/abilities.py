@@ -273,6 +273,18 @@ def gaps(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> list[str]:
     return [f"{name} {ability.refusal}" for ability in _missing(levels, spec) if ability.name in spec.routine]
 
 
+def effort_of(name: str, wanted: Reasoning, offered: tuple[str, ...]) -> str | None:
+    """How much it is to think, of the efforts that this agent knows; None: as its own settings say."""
+    if wanted.tokens is not None or wanted.effort not in (None, *offered):
+        asked = wanted.effort if wanted.tokens is None else f"{wanted.tokens} tokens"
+        raise Unsupported(
+            f"{name} cannot be told to think with {asked}",
+            hint=f"the efforts that it knows are {', '.join(offered)}",
+            details={"ability": "effort"},
+        )
+    return wanted.effort
+
+
 def _missing(levels: Mapping[str, Any], spec: SessionSpec) -> Iterator[Ability]:
     for ability in _ALL:
         if ability.wanted is not None and ability.wanted(spec) and not can(levels, ability.name):

@@ -9,11 +9,12 @@ import uuid
 from typing import Any
 
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.claude.session import ClaudeSession
+from treadle.drivers.claude.session import EFFORTS, ClaudeSession
 from treadle.drivers.claude.stored import UUID, History, stored_sessions
 from treadle.drivers.claude.tools import claude_name
 from treadle.errors import ConfigError
 from treadle.session import SessionSpec, StoredSession
+from treadle.sessions.abilities import effort_of
 from treadle.wire.claude.connection import Connection
 
 WIRE = (
@@ -52,6 +53,8 @@ def _session_choice(spec: SessionSpec) -> tuple[str, list[str]]:
 
 def _options(spec: SessionSpec, options: dict[str, Any]) -> list[str]:
     argv = ["--model", spec.model] if spec.model else []
+    if effort := effort_of("claude", spec.thinking, EFFORTS):
+        argv += ["--effort", effort]
     argv += ["--permission-mode", "plan" if spec.mode == "plan" else "default"]
     if spec.tools.offered is not None:
         argv += ["--tools", ",".join(map(claude_name, spec.tools.offered))]

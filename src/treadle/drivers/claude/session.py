@@ -44,6 +44,7 @@ from treadle.session import (
     Prompt,
     SessionSpec,
 )
+from treadle.sessions.abilities import effort_of
 from treadle.sessions.session import Turn
 from treadle.wire.claude import events as reading
 from treadle.wire.claude.records import (
@@ -60,6 +61,7 @@ from treadle.wire.claude.records import (
 )
 from treadle.wire.oneshot.records import image_block
 
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 STEER_SECONDS = 2.0
 """How many seconds Claude Code has to take up what was added to a turn that has just ended."""
 HOOKS = {"PreToolUse": "before", "PostToolUse": "after", "PostToolUseFailure": "after"}
@@ -458,6 +460,10 @@ class ClaudeSession(GatedSession):
         if change.mode is not None:
             await self._set({"subtype": "set_permission_mode", "mode": "plan" if change.mode == "plan" else "default"})
             self.rebind(change.mode)
+        if change.thinking is not None:
+            effort = effort_of("claude", change.thinking, EFFORTS)
+            await self._set({"subtype": "apply_flag_settings", "settings": {"effortLevel": effort}})
+            self.spec = msgspec.structs.replace(self.spec, thinking=change.thinking)
 
     async def _set(self, request: dict[str, Any]) -> None:
         try:

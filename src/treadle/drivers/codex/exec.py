@@ -32,7 +32,7 @@ SANDBOX: dict[Mode | None, str] = {
 CAPABILITIES: dict[str, Level] = dict.fromkeys(
     (
         *("streaming", "permissions", "questions", "rules", "steer", "fork", "servers", "images"),
-        *("mode", "switch_model", "system_prompt", "add_dirs", "unsaved"),
+        *("mode", "switch_model", "system_prompt", "add_dirs", "unsaved", "effort"),
     ),
     "unsupported",
 )

@@ -30,6 +30,7 @@ from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import within
 from treadle.policy.guess import access_of
 from treadle.session import Access, Answer, Change, Mode, ModelMenu, SessionSpec, StoredSession
+from treadle.sessions.abilities import effort_of
 from treadle.sessions.session import Turn
 from treadle.wire.codex import events as reading
 from treadle.wire.codex.history import past
@@ -40,6 +41,7 @@ from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
 
 SANDBOX: dict[Mode | None, str] = {"plan": "read-only", "yolo": "danger-full-access", None: "danger-full-access"}
 POLICY = {"read-only": "readOnly", "workspace-write": "workspaceWrite", "danger-full-access": "dangerFullAccess"}
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 KINDS = ["cli", "vscode", "exec", "appServer"]
 """Whose threads are listed: those of its subagents are not."""
 LISTED = 500
@@ -149,6 +151,8 @@ class CodexSession(DrivenSession):
         if self.spec.instructions.append is not None:
             options["developerInstructions"] = self.spec.instructions.append
         config: dict[str, Any] = {}
+        if effort := effort_of("codex", self.spec.thinking, EFFORTS):
+            config["model_reasoning_effort"] = effort
         if self.spec.tools.servers:
             config["mcp_servers"] = {name: _server(entry) for name, entry in self.spec.tools.servers.items()}
         if self.spec.add_dirs:
@@ -202,6 +206,8 @@ class CodexSession(DrivenSession):
         params: dict[str, Any] = {"threadId": self._thread, "input": content}
         if self.spec.model:
             params["model"] = self.spec.model
+        if self.spec.thinking.effort:
+            params["effort"] = self.spec.thinking.effort
         answer = await self._rpc.call("turn/start", params)
         self._turn_id = self._turn_id or str(answer["turn"]["id"])
 
@@ -464,6 +470,9 @@ class CodexSession(DrivenSession):
             self._info = msgspec.structs.replace(self._info, models=(change.model,))
         if change.mode is not None:
             self.rebind(change.mode)
+        if change.thinking is not None:
+            effort_of("codex", change.thinking, EFFORTS)
+            self.spec = msgspec.structs.replace(self.spec, thinking=change.thinking)
 
 
 def _server(entry: dict[str, Any]) -> dict[str, Any]:

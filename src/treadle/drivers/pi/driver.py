@@ -3,9 +3,10 @@
 import os.path
 
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.pi.session import PiSession
+from treadle.drivers.pi.session import EFFORTS, PiSession, level_of
 from treadle.errors import Unsupported
 from treadle.session import SessionSpec
+from treadle.sessions.abilities import effort_of
 from treadle.wire.pi.connection import Connection
 
 EXTENSION = os.path.join(os.path.dirname(__file__), "extension.mjs")
@@ -26,6 +27,8 @@ class PiAgent(DrivenAgent):
 
 def _options(spec: SessionSpec) -> list[str]:
     argv = ["--model", spec.model] if spec.model else []
+    if effort := effort_of("pi", spec.thinking, EFFORTS):
+        argv += ["--thinking", level_of(effort)]
     start = spec.start
     if start.resume is not None:
         if not start.persist:

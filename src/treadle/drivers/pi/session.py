@@ -10,7 +10,7 @@ import msgspec
 
 from treadle.drivers.card import Card
 from treadle.drivers.session import DrivenSession
-from treadle.errors import RemoteError, RemoteProtocolError, TreadleError
+from treadle.errors import RemoteError, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import (
     CommandRun,
     ContextCompacted,
@@ -25,12 +25,14 @@ from treadle.events import (
 from treadle.io.peer import Peer
 from treadle.policy.guess import access_of
 from treadle.session import Access, Change, SessionSpec
+from treadle.sessions.abilities import effort_of
 from treadle.sessions.session import Turn
 from treadle.wire.acp.content import image_block
 from treadle.wire.pi import events as reading
 from treadle.wire.pi.connection import ANSWER, QUESTION, Command, PiMessage
 
 MARK = "treadle:"
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
 
 class PiSession(DrivenSession):
@@ -257,3 +259,12 @@ class PiSession(DrivenSession):
             self._info = msgspec.structs.replace(self._info, models=(change.model,))
         if change.mode is not None:
             self.rebind(change.mode)
+        if change.thinking is not None:
+            if (effort := effort_of("pi", change.thinking, EFFORTS)) is None:
+                raise Unsupported("pi cannot go back to the effort of its settings", hint="name one")
+            await self._request("set_thinking_level", level=level_of(effort))
+
+
+def level_of(effort: str) -> str:
+    """An effort in pi's words."""
+    return "off" if effort == "none" else effort

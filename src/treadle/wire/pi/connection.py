@@ -21,6 +21,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     images: tuple[dict[str, Any], ...] = ()
     provider: str | None = None
     modelId: str | None = None
+    level: str | None = None
     value: str | None = None
     confirmed: bool | None = None
     cancelled: bool | None = None
