@@ -13,7 +13,7 @@ import pytest
 
 from tests.terminal.support import Stage, connected, until
 from tests.waiting import stop
-from treadle.errors import TimedOut
+from treadle.errors import PeerStalled, TimedOut
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 from treadle.terminal.typing import ENDS
@@ -77,6 +77,20 @@ def test_a_prompt_is_followed_to_the_end_of_its_own_turn(agent: Place, tmp_path:
             answer = end_of(client, client.prompt(b"tidy up"), "over")
             assert (answer["turn"], answer["confirmed"]) == (turn, True)
     assert given(tmp_path) == ["given tidy up"] * 2
+
+
+def test_a_text_whose_sender_has_given_up_before_it_was_read_is_not_typed(agent: Place, tmp_path: Path) -> None:
+    supervisor = agent.pids()[0]
+    with connected(agent) as client:
+        client.hello()
+        os.kill(supervisor, signal.SIGSTOP)
+        client.until = time.monotonic() + 0.5
+        with pytest.raises(PeerStalled):
+            client.prompt(b"too late")
+    os.kill(supervisor, signal.SIGCONT)
+    with connected(agent) as client:
+        end_of(client, client.prompt(b"tidy up"), "over")
+    assert given(tmp_path) == ["given tidy up"]
 
 
 def test_enter_waits_until_the_text_is_seen_in_the_box(agent: Place, tmp_path: Path) -> None:

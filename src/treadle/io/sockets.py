@@ -74,6 +74,16 @@ def no_connection(path: str, error: OSError) -> TreadleError:
     return StorageError(f"cannot connect to {path}: {error.strerror}")
 
 
+def has_left(client: socket.socket) -> bool:
+    """Whether the other end was closed, and all that came from it was read. `client` does not block."""
+    try:
+        return not client.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
 def same_user(client: socket.socket) -> bool:
     """Whether the process at the other end is ours or root's. Where that is unknown, only its mode protects."""
     return peer_uid(client) in (0, os.geteuid())

@@ -27,11 +27,13 @@ BLOCK = 64 * 1024
 
 
 class Client:
-    """One connection. `timeout` bounds every wait for an answer, in seconds; None waits for ever."""
+    """One connection. `timeout` bounds every wait for an answer, in seconds; None waits for ever. `until`, a time of
+    `time.monotonic()`, bounds all of them together."""
 
-    def __init__(self, path: str, timeout: float | None = 10.0) -> None:
+    def __init__(self, path: str, timeout: float | None = 10.0, until: float | None = None) -> None:
         self.timeout = timeout
-        self.sock = sockets.connect(path, timeout)
+        self.until = until
+        self.sock = sockets.connect(path, self._left(self._deadline(timeout)))
         self._wire = Connection("client")
         self._greeted = False
         self.version = 0
@@ -172,6 +174,7 @@ class Client:
             except BlockingIOError:
                 pass
             if data:
+                self.sock.settimeout(self._left(self._deadline(self.timeout)))
                 self.sock.sendall(data)
         except TimeoutError:
             raise PeerStalled("the supervisor does not read what it is sent") from None
@@ -192,7 +195,14 @@ class Client:
             self._set_aside.append(message)
 
     def _deadline(self, timeout: float | None) -> float | None:
-        return None if timeout is None else time.monotonic() + timeout
+        return self._soonest(None if timeout is None else time.monotonic() + timeout)
+
+    def _soonest(self, deadline: float | None) -> float | None:
+        return min((when for when in (deadline, self.until) if when is not None), default=None)
+
+    def _left(self, deadline: float | None) -> float | None:
+        """Seconds until then; a thousandth when it is past, because 0 would mean not to wait at all."""
+        return None if deadline is None else max(0.001, deadline - time.monotonic())
 
     def waiting(self) -> list[wire.Frame]:
         """The messages that arrived while waiting for an answer."""
@@ -222,11 +232,11 @@ class Client:
         return found
 
     def _next(self, deadline: float | None) -> wire.Frame:
+        deadline = self._soonest(deadline)
         while not self._ready:
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            if deadline is not None and time.monotonic() >= deadline:
                 raise TimedOut("nothing came in time")
-            self.sock.settimeout(left)
+            self.sock.settimeout(self._left(deadline))
             try:
                 data = self.sock.recv(BLOCK)
             except TimeoutError:

@@ -68,6 +68,8 @@ ENTERED = ("idle", "error", "unknown")
 """The states in which Enter submits a text."""
 NEGOTIATED = (wire.Type, wire.Stop, wire.Rename, wire.SubmitPrompt, wire.CancelPrompt)
 """Commands that the plain protocol does not have. Before HELLO, a client may mean something else by these numbers."""
+TYPING = (wire.Type, wire.SubmitPrompt)
+"""What is not done for a client that has left: it was told nothing, has given up, and may have sent it again."""
 TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
 """The fields in which states are compared. Their duration and wording do not count."""
 
@@ -209,6 +211,8 @@ class Clients:
                 self.session.log("warn", "malformed frame", client=client.number, reason=str(message))
                 return self._drop(client, "malformed frame")
             act = ACTIONS.get(type(message))
+            if isinstance(message, TYPING) and sockets.has_left(client.sock):
+                return self._drop(client, "left before it was served")
             if act and (client.greeted or not isinstance(message, NEGOTIATED)):
                 act(self, client, message)
             else:

@@ -1,6 +1,8 @@
 """`treadle send`: what is typed, submitted, queued and refused."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -35,6 +37,23 @@ def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons
     shell("send", "agent", "1")
     shell("send", "agent", "yes", "--enter", "--anyway")
     until(lambda: "1yes" in shell.written("agent"))
+
+
+@pytest.mark.parametrize("how", [(), ("--enter",), ("--wait",), ("--when-idle", "--wait"), ("--enter", "--anyway")])
+def test_a_send_ends_at_its_timeout_while_the_supervisor_is_stopped_and_nothing_is_typed_later(
+    shell: Shell, how: tuple[str, ...]
+) -> None:
+    shell("run", "--detach", "--id", "x", "--env", "PS1=$ ", "--", "sh", "-i")
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    supervisor = shell.place("x").pids()[0]
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        done = shell.run("send", "x", "too late", *how, "--timeout", "1")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    assert done.returncode == 124 and "not within 1 s" in done.stderr, done
+    shell("send", "x", "echo af''ter", "--wait", "--timeout", "50")
+    assert "after" in shell.written("x") and "too late" not in shell.written("x")
 
 
 def test_send_takes_a_file_standard_input_and_escapes(shell: Shell, tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 import json
 import os
+import signal
 import socket
 import threading
 from pathlib import Path
+
+import pytest
 
 from tests.cli.terminal.shells import Shell, reporting
 from tests.terminal.support import until
@@ -17,6 +20,18 @@ def test_wait_gives_the_programs_code_while_it_runs_and_long_after(shell: Shell)
     shell("wait", "x", "--exit", code=9)
     record = json.loads(shell("status", "x", "--json"))
     assert (record["code"], record["alive"]) == (9, False)
+
+
+@pytest.mark.parametrize("what", [("--exit",), ("--state", "idle")])
+def test_a_wait_ends_at_its_timeout_while_the_supervisor_is_stopped(shell: Shell, what: tuple[str, ...]) -> None:
+    shell("run", "--detach", "--id", "x", "--", "cat")
+    supervisor = shell.place("x").pids()[0]
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        done = shell.run("wait", "x", *what, "--timeout", "1")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    assert done.returncode == 124 and "not within 1 s" in done.stderr, done
 
 
 def test_wait_understands_a_supervisor_that_has_only_the_protocol(shell: Shell) -> None:

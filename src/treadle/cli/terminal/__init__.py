@@ -76,17 +76,18 @@ def place(arguments: Arguments, name: str) -> Place:
     return find(directory(arguments), name)
 
 
-def connect(where: Place, timeout: float | None = 10.0) -> Client:
-    """Connect to a living supervisor. NotFound for one that is gone."""
+def connect(where: Place, timeout: float | None = 10.0, until: float | None = None) -> Client:
+    """Connect to a living supervisor. NotFound for one that is gone. `timeout` and `until` as `Client` has them."""
+    import math
     import time
 
     from treadle.io.files import is_locked
     from treadle.terminal.client import Client
 
-    deadline = time.monotonic() + SOCKET_AGAIN
+    deadline = min(time.monotonic() + SOCKET_AGAIN, until or math.inf)
     while True:
         try:
-            return Client(where.sock, timeout=timeout)
+            return Client(where.sock, timeout=timeout, until=until)
         except NotFound:
             if not is_locked(where.pid):
                 hint = f"`treadle wait {where.id} --exit` has its code"
@@ -94,6 +95,13 @@ def connect(where: Place, timeout: float | None = 10.0) -> Client:
             if time.monotonic() > deadline:
                 raise PeerStalled(f"session {where.id} runs, but its socket {where.sock} is gone") from None
         time.sleep(0.1)
+
+
+def is_past(deadline: float | None) -> bool:
+    """Whether a time of `time.monotonic()` is over; there may be none."""
+    import time
+
+    return deadline is not None and time.monotonic() >= deadline
 
 
 def duration(text: str) -> float:

@@ -13,7 +13,7 @@
   --cancel N     remove a queued text; `treadle status ID` lists them
   --replace      remove the text that stands in the input box, instead of refusing to add to it
   --file FILE    type what the file holds; - is standard input
-  --timeout S    how long to wait, at most (no limit)
+  --timeout S    how long all of this may take, at most (no limit)
   --anyway       type whatever the program is doing, and press Enter whatever its input box shows
 
 Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. A text never answers a dialog: while the
@@ -22,7 +22,8 @@ pressed only with --answer or --anyway. While it works a dialog may come at any 
 either: use --when-idle. Of a program that is not recognised one cannot tell, so Enter needs --anyway there too, unless
 it shows a prompt.
 
-Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended. 3 not typed, or Enter not pressed: it waits for a
+Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended, or without --timeout: its supervisor does not answer.
+3 not typed, or Enter not pressed: it waits for a
 person, works, has a text in its input box, or its state is not known. 4 not submitted: the text was not seen in the
 input box, or nothing came of Enter. 5 the turn failed. 124 not within the timeout.
 """
@@ -40,6 +41,7 @@ from treadle.cli.terminal import (
     TIMED_OUT,
     WHERE,
     connect,
+    is_past,
     place,
     warn,
 )
@@ -78,22 +80,27 @@ def main(arguments: list[str]) -> int:
     how = (wire.REPLACE if "--replace" in given.flags else 0) | (wire.WHEN_IDLE if queues else 0)
     limit = given.number("--timeout", 0.0)
     deadline = time.monotonic() + limit if "--timeout" in given.values else None
-    with connect(where) as client:
-        before = _detail(client, where)
-        if before is None:
-            return _send_plainly(client, where, data, enter, anyway)
-        if not enter:
-            refused = typing.type_text(client, before, data, False, anyway)
-            return 0 if refused is None else refuse(where, refused)
-        how |= wire.AT_ANY_TIME if anyway else 0
-        try:
-            return _submit(client, where, before, data, how, waits, deadline)
-        except TimedOut:
-            warn(f"treadle: {name} was not idle again within {limit:g} s")
-            return TIMED_OUT
-        except PeerExited:
-            warn(f"treadle: {where.id} has ended")
-            return 1
+    how |= wire.AT_ANY_TIME if anyway else 0
+    try:
+        with connect(where, until=deadline) as client:
+            before = _detail(client, where)
+            if before is None:
+                return _send_plainly(client, where, data, enter, anyway)
+            if not enter:
+                refused = typing.type_text(client, before, data, False, anyway)
+                return 0 if refused is None else refuse(where, refused)
+            return _submit(client, where, before, data, how, waits)
+    except TimedOut:
+        warn(f"treadle: {name} was not idle again within {limit:g} s")
+        return TIMED_OUT
+    except PeerStalled as error:
+        if not is_past(deadline):
+            raise
+        warn(f"treadle: not within {limit:g} s: {error.message}")
+        return TIMED_OUT
+    except PeerExited:
+        warn(f"treadle: {where.id} has ended")
+        return 1
 
 
 def _detail(client: Client, where: Place) -> dict[str, Any] | None:
@@ -102,6 +109,8 @@ def _detail(client: Client, where: Place) -> dict[str, Any] | None:
     try:
         return client.detail()
     except PeerStalled:
+        if is_past(client.until):
+            raise
         return None
     finally:
         client.timeout = before
@@ -140,9 +149,7 @@ def _cancel(where: Place, number: int) -> int:
     return NEEDS_A_PERSON
 
 
-def _submit(
-    client: Client, where: Place, before: dict[str, Any], data: bytes, how: int, waits: bool, deadline: float | None
-) -> int:
+def _submit(client: Client, where: Place, before: dict[str, Any], data: bytes, how: int, waits: bool) -> int:
     """Submit it, and follow it as far as was asked."""
     if before["canonical"]:
         typing.check_lines(data)
@@ -156,7 +163,7 @@ def _submit(
         code = _code(where, answer, waits, bool(how & wire.AT_ANY_TIME))
         if code is not None:
             return code
-        answer = client.prompted(deadline)
+        answer = client.prompted()
 
 
 def _code(where: Place, answer: dict[str, Any], waits: bool, anyway: bool) -> int | None:

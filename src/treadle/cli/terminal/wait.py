@@ -25,7 +25,7 @@ import time
 from collections.abc import Sequence
 
 from treadle.cli.arguments import Arguments, UsageError
-from treadle.cli.terminal import NEEDS_A_PERSON, TIMED_OUT, TURN_FAILED, WHERE, connect, place, warn
+from treadle.cli.terminal import NEEDS_A_PERSON, TIMED_OUT, TURN_FAILED, WHERE, connect, is_past, place, warn
 from treadle.errors import NotFound, PeerExited, PeerStalled, TimedOut
 from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.terminal import frames as wire
@@ -68,18 +68,23 @@ def main(arguments: list[str]) -> int:
     except TimedOut:
         warn(f"treadle: {', '.join(given.rest)} did not get there within {limit:g} s")
         return TIMED_OUT
+    except PeerStalled as error:
+        if not is_past(deadline):
+            raise
+        warn(f"treadle: not within {limit:g} s: {error.message}")
+        return TIMED_OUT
 
 
 def _wait_for_exit(where: Place, deadline: float | None) -> int:
     try:
-        with connect(where) as client:
+        with connect(where, until=deadline) as client:
             client.timeout = ANSWER
             try:
                 client.hello(wire.READ_ONLY | wire.FROM, 1 << 62)  # only to learn of its end: no output
             except PeerStalled:
                 pass  # a supervisor without our additions sends all of its output
             client.subscribe()
-            for message in client.messages(left(deadline)):
+            for message in client.messages():
                 if isinstance(message, wire.Exit):
                     return message.code
     except (NotFound, PeerExited):
@@ -90,22 +95,21 @@ def _wait_for_exit(where: Place, deadline: float | None) -> int:
     return code if isinstance(code, int) else 1
 
 
-def left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-
 class Watched:
     """One terminal that is waited for."""
 
-    def __init__(self, where: Place) -> None:
+    def __init__(self, where: Place, until: float | None) -> None:
         self.where = where
         self.plain = False  # whether its supervisor has only the basic protocol
         self.client: Client | None = None
         try:
-            self.client = connect(where)
+            self.client = connect(where, until=until)
             self.client.timeout = where.patience
             self.client.hello(wire.WANT_STATES | wire.READ_ONLY)
         except PeerStalled:
+            if is_past(until):
+                self.close()
+                raise
             self.plain = True
         except (NotFound, PeerExited):
             self.close()
@@ -135,7 +139,7 @@ def wait_for_state(
     places: Sequence[Place], states: tuple[str, ...], deadline: float | None, *, anyway: bool, name_it: bool = False
 ) -> int:
     """Return 0 when one of the terminals is in one of the states; another code when it ended up elsewhere for good."""
-    watched = [Watched(where) for where in places]
+    watched = [Watched(where, deadline) for where in places]
     try:
         while True:
             for one in watched:
@@ -182,11 +186,10 @@ def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
 
 def _wait_for_news(watched: Sequence[Watched], deadline: float | None) -> None:
     """Wait until one of them reports something, or until it is time to look again."""
-    remaining = left(deadline)
-    if remaining == 0.0:
+    if is_past(deadline):
         raise TimedOut("it took too long")
     sockets = [one.client.sock for one in watched if one.client and not one.plain]
-    pause = PAUSE if remaining is None else min(PAUSE, remaining)
+    pause = PAUSE if deadline is None else min(PAUSE, max(0.0, deadline - time.monotonic()))
     if not sockets:
         time.sleep(pause)
     else:
