@@ -177,7 +177,7 @@ soak: setup
 # scripted screens; with REAL=1 also 200 with the real programs (AGENT=claude,codex for some). MINUTES=3 stops then; the next run goes on.
 soak-terminals: setup
 	$(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -s -p no:cacheprovider --timeout=14400 tests/soak/test_terminal_sends.py
-	$(if $(REAL),TEST_AGENTS=$(AGENT) $(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -rP -n 5 -p no:cacheprovider --timeout=14400 tests/live/test_terminal_sends.py)
+	$(if $(REAL),TEST_AGENTS=$(AGENT) $(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -rP -n $(or $(JOBS),1) -p no:cacheprovider --timeout=14400 tests/live/test_terminal_sends.py)
 
 # Random faults on a fleet, for an hour or MINUTES=10, then what people see at the end (soak-outcomes); its figures are printed.
 soak-fleet: setup

@@ -27,6 +27,7 @@ from typing import Any
 from tests.installed import treadle
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
+from treadle.wire.terminal import frames as wire
 
 KINDS = ("claude", "gemini", "kimi")
 HOW = (
@@ -41,7 +42,7 @@ PATIENCE = 600.0
 class Driven:
     """One agent, the one who sends to it, the one who stops it, and the person who looks after it."""
 
-    ANSWER = "1"
+    ANSWER = b"1"
     PAUSES = PAUSES
 
     def __init__(self, number: int, seed: int, longest: float, directory: Path) -> None:
@@ -115,16 +116,14 @@ class Driven:
         end, until nothing is queued."""
         chance, deadline, asked = random.Random(f"person {self.seed}"), math.inf, False
         while True:
-            with Client(self.place.sock, timeout=60) as client:
+            with Client(self.place.sock, timeout=60) as client:  # a command of its own would come too late
                 detail = client.detail()
-            waits = detail["prompts"] and detail["prompts"][0]["waits_for"]
-            before, asked = asked, bool(detail["state"]["waiting_for"])
-            self.dialogs += asked and not before
-            if asked and chance.random() < 0.5:
-                self.run("send", self.name, self.ANSWER)
-            elif waits in ("text", "unknown") or detail["state"]["name"] == "unknown":
-                if chance.random() < 0.3:
-                    self.run("send", self.name, "\\x15")
+                before, asked = asked, bool(detail["state"]["waiting_for"])
+                self.dialogs += asked and not before
+                if asked and chance.random() < 0.5:
+                    client.type_in(self.ANSWER, wire.ANSWERS)
+                elif self._in_the_way(detail) and chance.random() < 0.3:
+                    client.type_in(b"\x15")
             if self.done.is_set():
                 deadline = min(deadline, time.monotonic() + 60)
                 if time.monotonic() > deadline or not detail["prompts"]:
@@ -132,6 +131,13 @@ class Driven:
                     break
             time.sleep(chance.uniform(0, 0.3))
         self.run("kill", self.name, "--grace", "0")
+
+    def _in_the_way(self, detail: dict[str, Any]) -> bool:
+        """Whether what stands in the input box keeps texts out, and none is just being typed."""
+        if detail["prompts"]:
+            return detail["prompts"][0]["waits_for"] in ("text", "unknown")
+        refused = any("a text in the input box" in said for *_, said in list(self.sent.values())[-1:])
+        return refused or bool(detail["state"]["name"] == "unknown")
 
     def truth(self) -> tuple[list[str], dict[str, float], dict[str, float]]:
         """What went wrong, what it was given when, and when each turn was over."""
@@ -153,6 +159,8 @@ class Driven:
             wrong = wrong or (code == 0 and "--wait" in how and over.get(token, when + 1) > when)
             if wrong:
                 found.append(f"{self.name}: {token} {' '.join(how)} gave {code}, taken {taken}: {said.strip()}")
+        if found:  # the directory may be gone when someone wonders about it
+            found[-1] += f" [its log: {Path(self.place.log).read_text()}]"
         return found
 
 
