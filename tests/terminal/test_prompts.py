@@ -25,7 +25,7 @@ import os, sys, tty
 tty.setraw(0)
 RULE = "\u2500" * 60
 DIALOG = [RULE, "Do you want to proceed?", "\u276f 1. Yes", "", "Esc to cancel \u00b7 Tab to amend"]
-asks, text, above, log = False, "", [], open(sys.argv[1], "a", buffering=1)
+asks, met, text, above, log = False, False, "", [], open(sys.argv[1], "a", buffering=1)
 while True:
     lines = DIALOG if asks else [RULE, "\u276f " + text, RULE, "  ? for shortcuts"]
     os.write(1, ("\x1b[2J\x1b[H" + "\r\n".join([*above, *lines])).encode())
@@ -36,8 +36,10 @@ while True:
         elif letter == "\r":
             print("given", text, file=log)
             asks, above, text = "ask" in text, [*above, "\u276f " + text, "\u25cf Done."], ""
-        elif letter == "?":
-            asks = True
+        elif letter == "?" and not met:
+            asks = met = True
+        elif letter in "\x05\x15":
+            text = ""
         else:
             text += letter
 """
@@ -83,7 +85,7 @@ def test_a_text_whose_sender_has_given_up_before_it_was_read_is_not_typed(agent:
     supervisor = agent.pids()[0]
     with connected(agent) as client:
         client.hello()
-        os.kill(supervisor, signal.SIGSTOP)
+        stop(supervisor)
         client.until = time.monotonic() + 0.5
         with pytest.raises(PeerStalled):
             client.prompt(b"too late")
@@ -117,6 +119,15 @@ def test_a_stopped_program_is_not_idle_and_gets_nothing_typed(agent: Place, tmp_
         os.kill(pid, signal.SIGCONT)
         until(lambda: client.detail()["state"]["name"] == "idle")
     assert given(tmp_path) == []
+
+
+def test_a_queued_text_that_met_a_dialog_is_typed_again_when_that_is_over(agent: Place, tmp_path: Path) -> None:
+    with connected(agent) as client, connected(agent) as person:
+        person.hello()
+        answer = client.prompt(b"really?", wire.WHEN_IDLE | wire.REPLACE)
+        until(lambda: person.type_in(b"1", wire.ANSWERS)["typed"])
+        end_of(client, answer, "over")
+    assert given(tmp_path) == ["answered '1'", "given really?"]
 
 
 def test_a_dialog_that_comes_while_the_text_is_typed_is_not_answered(agent: Place, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 QUEUE_MAX = 200
 TRIES = 3
-"""How often a queued text is typed whose box does not show it."""
+"""How often a queued text is typed before it is given up."""
 CLEAR = b"\x05\x15"
 """To the end of the line, and remove it: these keys have the same meaning in all agents and in shells."""
 CLEAR_MAX = 40
@@ -237,18 +237,18 @@ class Prompts:
         watch.pulse.take(now)
         waited = now - prompt.since - (watch.pulse.stopped_ms - prompt.stopped)
         if not prompt.anyway and state["name"] in WAITING:
-            return self._over(prompt, "unseen", state["name"], state)
+            return self._unseen(prompt, state["name"], state)
         ready = not prompt.data or self._seen(prompt, waited)
         if not ready or watch.pulse.stopped:
             if waited > (SETTLE_MAX if prompt.anyway else prompt.patience):
                 if not prompt.anyway:
-                    return self._unseen(prompt, state)
+                    return self._unseen(prompt, "unseen", state)
             else:
                 return False
         at_rest = (IDLE, "error") if watch.agent.box_seen else (IDLE, "error", UNKNOWN)  # a text hides a shell's prompt
         if not prompt.anyway and (state["name"] not in at_rest or state.get("settling")):
             # It has begun to do something by itself, which may end in a dialog.
-            return self._over(prompt, "unseen", state["name"], state) if waited > prompt.patience else False
+            return self._unseen(prompt, state["name"], state) if waited > prompt.patience else False
         submits = self._submits(prompt)
         self.session.type(b"\r")
         watch.typed(now)
@@ -258,12 +258,12 @@ class Prompts:
         self._stage(prompt, "entered")
         return True
 
-    def _unseen(self, prompt: QueuedPrompt, state: dict[str, Any]) -> bool:
-        """It was typed, and the box does not show it. One that is queued is tried again: Enter was not pressed, and if
-        the text turns up in the box after all, the box is not empty."""
+    def _unseen(self, prompt: QueuedPrompt, why: str, state: dict[str, Any]) -> bool:
+        """It was typed, and the box does not show it, or a dialog came. One that is queued is tried again when it is
+        next idle: Enter was not pressed, and if the text turns up in the box after all, the box is not empty."""
         prompt.tries += 1
         if not prompt.waits or prompt.tries >= TRIES:
-            return self._over(prompt, "unseen", "unseen", state)
+            return self._over(prompt, "unseen", why, state)
         self._stage(prompt, "queued")
         return False
 

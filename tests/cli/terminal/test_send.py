@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.terminal.shells import Shell, reporting
 from tests.terminal.support import until
+from tests.waiting import stop
 
 
 def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
@@ -46,7 +47,7 @@ def test_a_send_ends_at_its_timeout_while_the_supervisor_is_stopped_and_nothing_
     shell("run", "--detach", "--id", "x", "--env", "PS1=$ ", "--", "sh", "-i")
     shell("wait", "x", "--state", "idle", "--timeout", "50")
     supervisor = shell.place("x").pids()[0]
-    os.kill(supervisor, signal.SIGSTOP)
+    stop(supervisor)
     try:
         done = shell.run("send", "x", "too late", *how, "--timeout", "1")
     finally:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.terminal.shells import Shell, reporting
 from tests.terminal.support import until
+from tests.waiting import stop
 
 
 def test_wait_gives_the_programs_code_while_it_runs_and_long_after(shell: Shell) -> None:
@@ -26,7 +27,7 @@ def test_wait_gives_the_programs_code_while_it_runs_and_long_after(shell: Shell)
 def test_a_wait_ends_at_its_timeout_while_the_supervisor_is_stopped(shell: Shell, what: tuple[str, ...]) -> None:
     shell("run", "--detach", "--id", "x", "--", "cat")
     supervisor = shell.place("x").pids()[0]
-    os.kill(supervisor, signal.SIGSTOP)
+    stop(supervisor)
     try:
         done = shell.run("wait", "x", *what, "--timeout", "1")
     finally:
