@@ -37,6 +37,8 @@ class TerminalSettings:
         self.scrollback_bytes = 64 * 1024
         self.session_env_var = "HEIMDALL_SESSION_ID"
         self.kill_process_group = True
+        self.wrapper: Sequence[str] = ()
+        """What the command is started by, if not by itself."""
         self.env: list[tuple[str, str]] = []
         self.term = ""
         self.linger = 3.0

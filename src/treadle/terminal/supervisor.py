@@ -100,12 +100,13 @@ class Supervisor:
         waiting = signals.pipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1))
         self.loop.watch(waiting, READ, lambda events: self._signalled(signals.drain(waiting)))
         self._tree = self._reaper.start(
-            settings.command,
+            [*settings.wrapper, *settings.command],
             env=child_environment(settings, os.environ),
             cwd=settings.workdir,
             terminal=self.pty.slave,
             inherited=[self.lock.fd],
             afterwards=aftermath.program(self.place, settings.log_file or self.place.log, settings.command),
+            patient=bool(settings.wrapper),
         )
         os.close(self.pty.slave)
         self.loop.watch(self._tree.fileno(), READ, lambda events: self._tree_changed())
@@ -416,7 +417,7 @@ class Supervisor:
     def kill(self) -> None:
         """The protocol's KILL: one SIGTERM to the process group."""
         if self._tree and self.code is None:
-            self._tree.signal(signal.SIGTERM, group=self.settings.kill_process_group)
+            self._tree.signal(signal.SIGTERM, group=self.settings.kill_process_group or bool(self.settings.wrapper))
 
     def end(self, grace: float) -> None:
         """End everything in the terminal: ask, wait, kill. `clients.ended` is called when it is done."""

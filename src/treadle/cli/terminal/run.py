@@ -22,6 +22,8 @@ Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on
                         TREADLE_MESSAGE and TREADLE_DIR set
   --record FILE         record what is shown as an asciicast
   --linger SECONDS      how long to answer after it has ended (3)
+  --own-pids            it and all that it starts have process ids of their own (a PID namespace, made by bwrap), so
+                        that the kernel ends them even when all our processes are killed at once
   --kill-process-group=BOOL
                         false: signal only the program itself, and leave what it leaves behind (true)
   --session-env-var NAME
@@ -77,7 +79,7 @@ def attaches(arguments: list[str]) -> bool:
 
 
 def _parsed(arguments: list[str]) -> Arguments:
-    return Arguments(arguments, OPTIONS, "--detach --foreground --bar --worktree", many="--env", stop=True)
+    return Arguments(arguments, OPTIONS, "--detach --foreground --bar --worktree --own-pids", many="--env", stop=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -152,6 +154,10 @@ def _settings(given: Arguments) -> TerminalSettings:
             if not given.values[option].isdigit():
                 raise UsageError(f"{option} must be a whole number, not {given.values[option]!r}")
             setattr(settings, name, int(given.values[option]))
+    if "--own-pids" in given.flags:
+        from treadle.terminal.own_pids import wrapper
+
+        settings.wrapper = wrapper()
     settings.linger = given.number("--linger", settings.linger)
     if "--kill-process-group" in given.values:
         settings.kill_process_group = given.values["--kill-process-group"].lower() not in ("false", "no", "0")

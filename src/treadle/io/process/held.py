@@ -232,15 +232,18 @@ class WaitingReaper:
         terminal: int,
         inherited: Sequence[int] = (),
         afterwards: Sequence[str] = (),
+        patient: bool = False,
     ) -> Tree:
         """Start a command on a terminal: a pty's slave side becomes its standard streams and controlling terminal.
 
         If this process dies first, the reaper ends the tree and then executes the program `afterwards`, which gets the
         descriptors `inherited` as 3, 4 and so on, and the pids that had to be killed as its last argument. If the
-        reaper is killed, its processes become our children: reap with `waitpid(-1)`, and see `strays.py`.
+        reaper is killed, its processes become our children: reap with `waitpid(-1)`, and see `strays.py`. `patient` as
+        in `tree.py`.
         """
         message = request(argv, env, cwd, True)
         message["afterwards"] = [os.fsencode(part) for part in afterwards]
+        message["patient"] = patient
         body = frame(reaper.START, marshal.dumps(message))
         sent = socket.send_fds(self._control, [body], [terminal, *inherited])
         if sent < len(body):

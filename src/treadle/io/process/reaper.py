@@ -308,7 +308,11 @@ class Reaper:
         # Without /proc we can only name the process group, and miss what left it with setsid. The group's number is
         # still ours: only we collect the command, and then we forget it.
         try:
-            if self.root:
+            if self.unasked:
+                for process in table.group(self.root, os.getpid()):
+                    if process.pid != self.unasked:
+                        table.send(process, signum)
+            elif self.root:
                 os.killpg(self.root, signum)
         except OSError:
             pass
