@@ -7,15 +7,7 @@ from msgspec.structs import replace
 
 from treadle.receipts import differences
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
-from treadle.wire.sidecar.receipts import (
-    AnyAgentEvent,
-    AssistantDelta,
-    BackendIdentity,
-    CommandExecuted,
-    RunCompleted,
-    Verification,
-    WarningGiven,
-)
+from treadle.wire.sidecar import receipts
 from treadle.workspace.changes import PathChange
 from treadle.workspace.workspace import Difference
 
@@ -33,15 +25,15 @@ diff --git a/one.txt b/one.txt
 SEEN = Difference(after="x", changes=(PathChange(kind="modified", path="one.txt"),), patch=PATCH.encode(), status="")
 
 
-def command(text: str, ts: str = T) -> AnyAgentEvent:
-    return CommandExecuted(ts=ts, command=text)
+def command(text: str, ts: str = T) -> receipts.AnyAgentEvent:
+    return receipts.CommandExecuted(ts=ts, command=text)
 
 
 def test_a_receipt_of_another_run_order_or_program_is_named() -> None:
     backend = SAMPLE_RECEIPT.backend.id
     assert list(differences.about_identity(SAMPLE_RECEIPT, RUN.upper(), ORDER, backend)) == []
     about = replace(SAMPLE_RECEIPT.meta, run_id=OTHER, work_order_id="nonsense")
-    lie = replace(SAMPLE_RECEIPT, meta=about, backend=BackendIdentity(id="better"))
+    lie = replace(SAMPLE_RECEIPT, meta=about, backend=receipts.BackendIdentity(id="better"))
     assert list(differences.about_identity(lie, RUN, ORDER, backend)) == [
         f"its receipt is about the run {OTHER}, and this is {RUN}",
         f"its receipt is about the order nonsense, and this is {ORDER}",
@@ -54,9 +46,9 @@ def test_a_receipt_of_another_run_order_or_program_is_named() -> None:
     [
         ([], [command("a")], []),
         ([command("a", LATER)], [command("a")], []),
-        ([RunCompleted(ts=T, message="done")], [AssistantDelta(ts=T, text="t")], []),
+        ([receipts.RunCompleted(ts=T, message="done")], [receipts.AssistantDelta(ts=T, text="t")], []),
         (
-            [command("a"), command("a"), WarningGiven(ts=T, message="w")],
+            [command("a"), command("a"), receipts.WarningGiven(ts=T, message="w")],
             [command("a")],
             ["its receipt has events that it never sent: 1 command_executed, 1 warning"],
         ),
@@ -95,7 +87,7 @@ def test_files_are_compared_both_ways_unless_not_all_that_it_said_is_known() -> 
     ],
 )
 def test_its_own_patch_is_compared_with_ours(patch: str | None, says: list[str]) -> None:
-    claim = replace(SAMPLE_RECEIPT, verification=Verification(harness_ok=True, git_diff=patch))
+    claim = replace(SAMPLE_RECEIPT, verification=receipts.Verification(harness_ok=True, git_diff=patch))
     assert list(differences.about_patch(claim, SEEN)) == says
 
 

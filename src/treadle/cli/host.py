@@ -12,18 +12,9 @@ import click
 import msgspec
 
 from treadle.agents import AGENTS, find_agent
+from treadle.cli import host_show
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_contract import schema, validate
-from treadle.cli.host_show import (
-    FAILED,
-    WIDTH,
-    PrintedEvents,
-    exit_code,
-    show_backends,
-    show_events,
-    show_probe,
-    show_receipt,
-)
 from treadle.cli.options import NETWORK, confinement
 from treadle.cli.render import one_line, printable
 from treadle.drivers.sidecar.liveness import Timing
@@ -212,11 +203,11 @@ async def _run(options: dict[str, Any]) -> int:
     )
     fallbacks = [_fallback(name, known) for name in options["fallback"]]
     quiet = options["as_json"]
-    printing = PrintedEvents(Redactor.of_environment({**os.environ, **order.config.env}))
+    printing = host_show.PrintedEvents(Redactor.of_environment({**os.environ, **order.config.env}))
 
     def start(job: Job, earlier: Sequence[dict[str, Any]]) -> HostRun:
         printing.end()
-        made = HostRun(job, store, listener=printing if quiet else show_events, earlier=earlier)
+        made = HostRun(job, store, listener=printing if quiet else host_show.show_events, earlier=earlier)
         if quiet:
             click.echo(msgspec.json.encode({"type": "run", "run_id": made.run_id, "agent": job.backend.name}))
         else:
@@ -231,10 +222,10 @@ async def _run(options: dict[str, Any]) -> int:
     if quiet:
         click.echo(encode_receipt(receipt))
     else:
-        show_receipt(receipt, store.path(receipt.meta.run_id))
+        host_show.show_receipt(receipt, store.path(receipt.meta.run_id))
     if work.not_copied is not None:
         _warn(f"{work.not_copied}; the receipt is {store.path(receipt.meta.run_id)}")
-    return FAILED if work.not_copied is not None else exit_code(receipt)
+    return host_show.FAILED if work.not_copied is not None else host_show.exit_code(receipt)
 
 
 def _fallback(name: str, known: backends.Known) -> Backend | Agent:
@@ -342,7 +333,7 @@ def list_backends(config: str | None, as_json: bool) -> None:
     if as_json:
         show_json(known)
     else:
-        show_backends(known)
+        host_show.show_backends(known)
 
 
 @host.command("probe")
@@ -365,7 +356,7 @@ async def _probe(names: tuple[str, ...], sidecar: str | None, config: str | None
         show_json(results)
     else:
         for result in results:
-            show_probe(result)
+            host_show.show_probe(result)
     return 0 if all(result.ok for result in results) else 1
 
 
@@ -380,7 +371,7 @@ def ps(as_json: bool) -> None:
     for run in found:
         age = f"{max(0, time.time() - run.started):.0f} s"
         head = f"{run.run_id}  {'running' if run.alive else 'left':7}  {age:>8}  {run.agent}"
-        click.echo(printable(f"{head}  {one_line(run.task)}"[:WIDTH]))
+        click.echo(printable(f"{head}  {one_line(run.task)}"[: host_show.WIDTH]))
 
 
 @host.command("watch")
@@ -392,15 +383,15 @@ def watch(run_id: str, as_json: bool) -> None:
     Exit code: that of the run itself, 0 complete, 1 failed, 3 partial.
     """
     found = find_running(run_id)
-    printing = PrintedEvents(Redactor.of_environment(os.environ))
+    printing = host_show.PrintedEvents(Redactor.of_environment(os.environ))
     for event in follow(found.run_id):
         if as_json:
             printing([event])
         else:
-            show_events([event])
+            host_show.show_events([event])
     printing.end()
     wait_for_end(found.run_id)
-    sys.exit(exit_code(_show_end(found, as_json)))
+    sys.exit(host_show.exit_code(_show_end(found, as_json)))
 
 
 @host.command("cancel")
@@ -422,7 +413,7 @@ def _show_end(run: RunUnderWay, as_json: bool) -> Receipt:
     if as_json:
         click.echo(encode_receipt(receipt))
     else:
-        show_receipt(receipt, store.path(run.run_id))
+        host_show.show_receipt(receipt, store.path(run.run_id))
     return receipt
 
 

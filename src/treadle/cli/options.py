@@ -10,24 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 import click
 import msgspec
 
-from treadle import __version__
+from treadle import __version__, session
 from treadle.agent.tools import BUILTIN
 from treadle.cli import given
 from treadle.errors import ConfigError
 from treadle.io.paths import here
-from treadle.session import (
-    Confinement,
-    Effort,
-    Instructions,
-    Limits,
-    Mode,
-    Reasoning,
-    Rules,
-    SessionSpec,
-    Start,
-    Toolset,
-    parse_mode,
-)
 from treadle.settings.claude import ClaudeSettings
 from treadle.wire.oneshot.names import OURS
 
@@ -129,7 +116,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def theirs(self) -> ClaudeSettings:
         return given.claude_settings(self.claude_settings) if self.claude_settings else ClaudeSettings()
 
-    def spec(self, *, answers: bool, default_mode: Mode, hooks: bool = False, check_edits: bool = False) -> SessionSpec:
+    def spec(
+        self, *, answers: bool, default_mode: session.Mode, hooks: bool = False, check_edits: bool = False
+    ) -> session.SessionSpec:
         """`hooks`: whether the hooks of --settings will be run; `check_edits` counts when no setting says otherwise."""
         self._agree()
         theirs = self.theirs()
@@ -140,10 +129,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             extra["context_tokens"] = given.tokens(str(self.autocompact), "--autocompact")
         styled = {"output_style": theirs.output_style, "language": theirs.language}
         extra |= {name: value for name, value in styled.items() if value}
-        return SessionSpec(
+        return session.SessionSpec(
             cwd=here(),
             model=self.model or theirs.model,
-            instructions=Instructions(
+            instructions=session.Instructions(
                 system=given.text_or_file(self.system_prompt, self.system_prompt_file),
                 append=given.text_or_file(self.append_system_prompt, self.append_system_prompt_file),
                 project=not self.bare and not self.safe_mode,
@@ -152,7 +141,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
                 skills=() if self.disable_slash_commands else None,
                 commands=not self.disable_slash_commands,
             ),
-            tools=Toolset(
+            tools=session.Toolset(
                 offered=self._tools(),
                 denied=("bash", "web_fetch") if self.restricted and self.tools is None else (),
                 servers=given.servers(self.mcp_config),
@@ -161,7 +150,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             env=theirs.env,
             inherit_env=True,
             looks_freely=True,
-            rules=Rules(
+            rules=session.Rules(
                 allow=_split(self.allowed_tools) + theirs.rules.allow,
                 ask=theirs.rules.ask,
                 deny=_split(self.denied_tools) + theirs.rules.deny,
@@ -169,9 +158,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             mode=self._mode(theirs.mode) or default_mode,
             thinking=self._thinking(),
             subagents=given.subagents(self.agents) if self.agents else (),
-            limits=Limits(max_iterations=self.max_turns, max_cost_usd=self.max_budget_usd, max_seconds=self.timeout),
+            limits=session.Limits(
+                max_iterations=self.max_turns, max_cost_usd=self.max_budget_usd, max_seconds=self.timeout
+            ),
             add_dirs=tuple(map(os.path.realpath, self.add_dir + theirs.add_dirs)),
-            start=Start(
+            start=session.Start(
                 resume="" if self.continue_last else self.resume,
                 fork=self.fork_session,
                 at=self.resume_session_at or "",
@@ -185,22 +176,22 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             extra={**extra, **({"check_edits": True} if check_edits else {})},
         )
 
-    def _mode(self, theirs: str | None) -> Mode | None:
+    def _mode(self, theirs: str | None) -> session.Mode | None:
         if self.dangerously_skip_permissions:
             return "yolo"
         asked = self.permission_mode or theirs
-        return parse_mode(asked) if asked else self.settings().mode
+        return session.parse_mode(asked) if asked else self.settings().mode
 
     def _sources(self) -> tuple[str, ...] | None:
         return () if self.restricted else given.sources(self.setting_sources)
 
-    def _thinking(self) -> Reasoning:
+    def _thinking(self) -> session.Reasoning:
         if self.thinking == "disabled":
-            return Reasoning(tokens=0)
+            return session.Reasoning(tokens=0)
         effort = self.effort or ("medium" if self.thinking == "adaptive" and self.max_thinking_tokens is None else None)
-        if effort is not None and effort not in get_args(Effort):
-            raise ConfigError(f"there is no effort {effort!r}", hint=f"one of {', '.join(get_args(Effort))}")
-        return Reasoning(effort=effort, tokens=self.max_thinking_tokens)  # type: ignore[arg-type]
+        if effort is not None and effort not in get_args(session.Effort):
+            raise ConfigError(f"there is no effort {effort!r}", hint=f"one of {', '.join(get_args(session.Effort))}")
+        return session.Reasoning(effort=effort, tokens=self.max_thinking_tokens)  # type: ignore[arg-type]
 
     def _tools(self) -> tuple[str, ...] | None:
         if self.tools is None or self.tools == "default":
@@ -228,7 +219,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError("--session-id is for a new session", hint="add --fork-session to go on in a copy")
 
 
-def confinement(sandbox: bool | None, network: str | None = None) -> Confinement:
+def confinement(sandbox: bool | None, network: str | None = None) -> session.Confinement:
     """The confinement asked for on the command line. Only a sandbox can limit the network, so a limit asks for one.
 
     Raises ConfigError when this machine cannot provide it.
@@ -242,7 +233,7 @@ def confinement(sandbox: bool | None, network: str | None = None) -> Confinement
             raise ConfigError("with --no-sandbox nothing can limit the network", hint="leave out --network")
         sandbox = True
     use: Literal["auto", "on", "off"] = "auto" if sandbox is None else "on" if sandbox else "off"
-    asked = Confinement(use=use, network=reach, hosts=hosts)
+    asked = session.Confinement(use=use, network=reach, hosts=hosts)
     if use == "on":
         from treadle.io.sandbox import methods
 

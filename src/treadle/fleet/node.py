@@ -37,19 +37,9 @@ from treadle.io.process.detached import detach
 from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.io.reading import read
+from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read as read_message
 from treadle.wire.fleet.connection import read_as
-from treadle.wire.fleet.messages import (
-    FLEET_FORMAT,
-    Leave,
-    MachineSeen,
-    NodeBeat,
-    NodeBeatAnswer,
-    NodeRuns,
-    RunEnded,
-    RunLost,
-    RunReport,
-)
 from treadle.wire.fleet.records import NodeRecord, WorkRecord
 
 log = logging.getLogger(__name__)
@@ -192,10 +182,10 @@ class Node:
             await asyncio.sleep(1.0)
 
     async def _on_message(self, subject: str, data: bytes) -> bytes | None:
-        if isinstance(message := read_message(subject, data), Leave):
+        if isinstance(message := read_message(subject, data), messages.Leave):
             self.leaving = message.why or "it goes down"
             await self._beat_once()
-        return encode(NodeRuns(runs=list(self._runs)))
+        return encode(messages.NodeRuns(runs=list(self._runs)))
 
     # Being heard...
 
@@ -206,8 +196,8 @@ class Node:
 
     async def _beat_once(self) -> None:
         settings = self.settings
-        beat = NodeBeat(
-            format=FLEET_FORMAT,
+        beat = messages.NodeBeat(
+            format=messages.FLEET_FORMAT,
             slots=settings.slots,
             labels=settings.labels,
             agents=settings.agents,
@@ -219,14 +209,14 @@ class Node:
         )
         subject, patience = f"fleet.beat.{self.name}.node", self.fleet.lease / 3
         with contextlib.suppress(Unreachable, RemoteProtocolError):
-            answer = await self.bus.ask(subject, NodeBeatAnswer, beat, timeout=patience)
+            answer = await self.bus.ask(subject, messages.NodeBeatAnswer, beat, timeout=patience)
             if answer.refused and answer.refused != self._refused:
                 log.error("the scheduler gives this node nothing to do: %s", answer.refused)
             self._refused = answer.refused
 
-    def _machine(self) -> MachineSeen:
+    def _machine(self) -> messages.MachineSeen:
         (memory_free, memory), (disk_free, disk) = machine.memory(), machine.disk(places.inside())
-        return MachineSeen(
+        return messages.MachineSeen(
             cpus=os.cpu_count() or 0,
             cpu=self._looking.cpu(),
             memory_free=memory_free,
@@ -284,7 +274,7 @@ class Node:
             log.warning("the engine is started again: %s", why)
             self._engine.stored(time.monotonic())
 
-    async def report(self, report: RunReport, number: str = "") -> None:
+    async def report(self, report: messages.RunReport, number: str = "") -> None:
         headers = {"Nats-Msg-Id": f"{report.order}.{report.attempt}.{report.KIND}.node.{number}"}
         while True:
             try:
@@ -293,7 +283,7 @@ class Node:
             except Unreachable:
                 await asyncio.sleep(0.2)
 
-    def _report_later(self, report: RunReport) -> None:
+    def _report_later(self, report: messages.RunReport) -> None:
         task = asyncio.create_task(self.report(report))
         self._reports.add(task)
         task.add_done_callback(self._reports.discard)
@@ -325,14 +315,14 @@ class Node:
             log.error("%s.%d cannot be started here: %s", *key, error)
             self._wrong, self._wrong_until = f"it could not start an order: {error}", time.monotonic() + WRONG_SECONDS
             why = f"it could not be started there: {error}"
-            self._report_later(RunLost(order=work.order, attempt=work.attempt, why=why))
+            self._report_later(messages.RunLost(order=work.order, attempt=work.attempt, why=why))
             await self._beat_once()
         finally:
             self._taking.discard(key)
 
     async def _try(self, work: WorkRecord) -> None:
         if work.agent == null.NAME and not work.commands:  # there is nothing to do, so no runner is needed
-            self._report_later(RunEnded(order=work.order, attempt=work.attempt, outcome="done"))
+            self._report_later(messages.RunEnded(order=work.order, attempt=work.attempt, outcome="done"))
         else:
             await self._take(work.order, work.attempt)
 
@@ -357,7 +347,7 @@ class Node:
         directory = runs.prepare(job)
         if (pid := await asyncio.to_thread(_start_runner, directory)) is not None:
             return self._watch(order, attempt, pid, directory)
-        self._report_later(RunLost(order=order, attempt=attempt, why=_how_it_ended(directory)))
+        self._report_later(messages.RunLost(order=order, attempt=attempt, why=_how_it_ended(directory)))
 
     def _find_runner(self, order: str, attempt: int, directory: str) -> None:
         """Find the runner of a run that began before this node: it is alive and goes on, or it is gone."""
@@ -367,13 +357,13 @@ class Node:
             self._watch(order, attempt, runner.pid, directory)
         else:
             why = "its runner was gone when the node came back"
-            self._report_later(RunLost(order=order, attempt=attempt, why=why))
+            self._report_later(messages.RunLost(order=order, attempt=attempt, why=why))
 
     def _watch(self, order: str, attempt: int, pid: int, directory: str) -> None:
         try:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
-            return self._report_later(RunLost(order=order, attempt=attempt, why="its runner ended at once"))
+            return self._report_later(messages.RunLost(order=order, attempt=attempt, why="its runner ended at once"))
         self._runs[order, attempt], self._pids[order, attempt] = handle, pid
         loop = asyncio.get_running_loop()
 
@@ -383,7 +373,7 @@ class Node:
             self._runs.pop((order, attempt), None)
             self._pids.pop((order, attempt), None)
             # If the runner has reported its end, that report counts and this one does not.
-            self._report_later(RunLost(order=order, attempt=attempt, why=_how_it_ended(directory)))
+            self._report_later(messages.RunLost(order=order, attempt=attempt, why=_how_it_ended(directory)))
 
         loop.add_reader(handle, gone)
 

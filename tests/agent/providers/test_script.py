@@ -7,27 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, UserMessage
-from treadle.agent.providers.script import (
-    CallLine,
-    Cue,
-    ErrorLine,
-    Fault,
-    Player,
-    Script,
-    ScriptedReply,
-    UsageLine,
-    load,
-    parse,
-)
+from treadle.agent.providers import script
 from treadle.errors import ConfigError, ProviderError
 
 
-def asked(last: str = "", turn: int = 1, system: str = "") -> Cue:
-    return Cue(last=last, turn=turn, system=system)
+def asked(last: str = "", turn: int = 1, system: str = "") -> script.Cue:
+    return script.Cue(last=last, turn=turn, system=system)
 
 
-def play(toml: str, *requests: Cue) -> list[str]:
-    player = Player(parse(toml))
+def play(toml: str, *requests: script.Cue) -> list[str]:
+    player = script.Player(script.parse(toml))
     return [player.next(request).whole_text for request in requests]
 
 
@@ -66,7 +55,9 @@ def test_a_loop_that_cannot_serve_the_request_still_ends() -> None:
 
 
 def test_calls_get_ids_that_are_unique_in_a_conversation() -> None:
-    reply = parse("reply=[{call=[{name='x', arguments={a=1}}, {name='y', arguments='{bad', id='mine'}]}]").reply[0]
+    reply = script.parse("reply=[{call=[{name='x', arguments={a=1}}, {name='y', arguments='{bad', id='mine'}]}]").reply[
+        0
+    ]
     assert reply.calls(3) == (
         ToolCall(id="call_3_0", name="x", arguments='{"a":1}'),
         ToolCall(id="mine", name="y", arguments="{bad"),
@@ -75,7 +66,7 @@ def test_calls_get_ids_that_are_unique_in_a_conversation() -> None:
 
 
 def test_usage_that_was_not_written_is_unknown() -> None:
-    unknown, known = parse("reply=[{text='a'}, {cost=0.5, usage={input=3}}]").reply
+    unknown, known = script.parse("reply=[{text='a'}, {cost=0.5, usage={input=3}}]").reply
     assert unknown.used("m") is None
     used = known.used("m")
     assert used is not None and (used.input_tokens, used.cost_usd) == (3, 0.5)
@@ -83,7 +74,7 @@ def test_usage_that_was_not_written_is_unknown() -> None:
 
 @given(st.text(), st.integers(0, 5), st.integers(1, 3))
 def test_the_pieces_make_up_the_text(text: str, piece: int, repeat: int) -> None:
-    reply = parse("reply=[{}]").reply[0]
+    reply = script.parse("reply=[{}]").reply[0]
     reply = type(reply)(text=text, piece=piece, repeat=repeat)
     assert "".join(reply.pieces) == text * repeat
     assert all(reply.pieces)
@@ -102,12 +93,12 @@ def test_the_pieces_make_up_the_text(text: str, piece: int, repeat: int) -> None
 )
 def test_a_wrong_script_is_a_clear_error(toml: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        parse(toml, "demo.toml")
+        script.parse(toml, "demo.toml")
 
 
 def test_a_missing_file_is_a_clear_error() -> None:
     with pytest.raises(ConfigError, match="cannot read the script /nowhere.toml"):
-        load("/nowhere.toml")
+        script.load("/nowhere.toml")
 
 
 def test_a_request_is_asked_by_its_newest_input() -> None:
@@ -120,12 +111,12 @@ def test_a_request_is_asked_by_its_newest_input() -> None:
             ToolResult(call="1", name="bash", text="2 failed"),
         ),
     )
-    assert Cue.of(request) == Cue(last="2 failed", turn=2, system="be good")
-    assert Cue.of(ModelRequest(system="", messages=())) == Cue(last="", turn=1)
+    assert script.Cue.of(request) == script.Cue(last="2 failed", turn=2, system="be good")
+    assert script.Cue.of(ModelRequest(system="", messages=())) == script.Cue(last="", turn=1)
 
 
 def test_every_key_and_fault_is_in_the_reference() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/scripted-model.md").read_text()
-    parts = (Script, ScriptedReply, CallLine, UsageLine, ErrorLine)
+    parts = (script.Script, script.ScriptedReply, script.CallLine, script.UsageLine, script.ErrorLine)
     names = {field.name for part in parts for field in msgspec.structs.fields(part)} - {"reply"}
-    assert [name for name in sorted(names | set(get_args(Fault))) if f"`{name}`" not in page] == []
+    assert [name for name in sorted(names | set(get_args(script.Fault))) if f"`{name}`" not in page] == []

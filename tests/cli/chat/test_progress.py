@@ -1,20 +1,7 @@
 """What is awaited, and since when."""
 
+from treadle import events
 from treadle.cli.chat.progress import Progress, clock_words
-from treadle.events import (
-    Answered,
-    Asked,
-    ErrorInfo,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Usage,
-)
 
 
 def test_every_wait_has_a_name_and_its_own_clock() -> None:
@@ -25,32 +12,35 @@ def test_every_wait_has_a_name_and_its_own_clock() -> None:
     now[0] = 65.0
     assert progress.says().endswith("waiting for the model 1:05 (Esc interrupts)")
     for event, said in [
-        (ThinkingDelta(text="x"), "the model, thinking 0:00"),
-        (TextDelta(text="x"), "the model, writing 0:00"),
-        (Usage(), "the model 0:00"),
-        (ToolStarted(call="a", name="bash"), "bash 0:00"),
-        (ToolStarted(call="b", name="grep"), "bash, grep 0:00"),
-        (ToolEnded(call="a", name="bash", result=""), "grep 0:00"),
-        (Asked(request="r", kind="permission", text="?"), "you 0:00"),
-        (Answered(request="r", decision="allow"), "grep 0:00"),
-        (ToolEnded(call="b", name="grep", result=""), "the model 0:00"),
-        (Retrying(attempt=1, delay_ms=4000, error=ErrorInfo(code="x", message="m")), "another try, after 4 s 0:00"),
-        (TurnStarted(prompt="x"), "the model 0:00"),
+        (events.ThinkingDelta(text="x"), "the model, thinking 0:00"),
+        (events.TextDelta(text="x"), "the model, writing 0:00"),
+        (events.Usage(), "the model 0:00"),
+        (events.ToolStarted(call="a", name="bash"), "bash 0:00"),
+        (events.ToolStarted(call="b", name="grep"), "bash, grep 0:00"),
+        (events.ToolEnded(call="a", name="bash", result=""), "grep 0:00"),
+        (events.Asked(request="r", kind="permission", text="?"), "you 0:00"),
+        (events.Answered(request="r", decision="allow"), "grep 0:00"),
+        (events.ToolEnded(call="b", name="grep", result=""), "the model 0:00"),
+        (
+            events.Retrying(attempt=1, delay_ms=4000, error=events.ErrorInfo(code="x", message="m")),
+            "another try, after 4 s 0:00",
+        ),
+        (events.TurnStarted(prompt="x"), "the model 0:00"),
     ]:
         progress.feed(event)
-        ends = "" if isinstance(event, Asked) else " (Esc interrupts)"
+        ends = "" if isinstance(event, events.Asked) else " (Esc interrupts)"
         assert progress.says()[2:] == f"waiting for {said}{ends}"
-    progress.feed(TurnEnded(outcome="completed", parent="agent_1"))
+    progress.feed(events.TurnEnded(outcome="completed", parent="agent_1"))
     assert progress.active, "a subagent's end is not the end"
-    progress.feed(TurnEnded(outcome="completed"))
+    progress.feed(events.TurnEnded(outcome="completed"))
     assert not progress.active
 
 
 def test_only_the_end_of_a_long_output_is_kept() -> None:
     progress = Progress()
-    progress.feed(ToolStarted(call="a", name="bash"))
+    progress.feed(events.ToolStarted(call="a", name="bash"))
     for _ in range(100):
-        progress.feed(ToolOutput(call="a", text="x" * 1000 + "\n"))
+        progress.feed(events.ToolOutput(call="a", text="x" * 1000 + "\n"))
     assert 8000 < len(progress.output("a")) <= 8192
     assert progress.output("other") == ""
 

@@ -14,15 +14,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import commands, requests, store
 from treadle.wire.fleet.records import Used
-from treadle.wire.goal.records import (
-    GoalOver,
-    QuestionPut,
-    ReviewPlaced,
-    StepBoarded,
-    StepEnded,
-    StepLanded,
-    StepPlaced,
-)
+from treadle.wire.goal import records
 
 PLAN = """goal = "Orders can be exported as <b>CSV</b>"
 done = "make test"
@@ -58,11 +50,11 @@ async def test_goals_are_listed_and_one_shows_its_waves_as_it_moves(
     now = time.time()
     used = Used(input_tokens=18200, output_tokens=900, cache_read_tokens=4000, calls=3)
     events = [
-        StepPlaced(at=now, step="model", order=f"{name}-model"),
-        StepEnded(at=now, step="model", ok=True, used=used),
-        ReviewPlaced(at=now, step="model", order="r1"),
-        StepPlaced(at=now, step="flag", order=f"{name}-flag"),
-        QuestionPut(at=now, about="budget:0", order="q1", title="More?", text="More?"),
+        records.StepPlaced(at=now, step="model", order=f"{name}-model"),
+        records.StepEnded(at=now, step="model", ok=True, used=used),
+        records.ReviewPlaced(at=now, step="model", order="r1"),
+        records.StepPlaced(at=now, step="flag", order=f"{name}-flag"),
+        records.QuestionPut(at=now, about="budget:0", order="q1", title="More?", text="More?"),
     ]
     await store.happen(bus, name, lambda record: events if record.events == 1 else [])
     page = await open_page(web, "goals")
@@ -77,16 +69,16 @@ async def test_goals_are_listed_and_one_shows_its_waves_as_it_moves(
     await expect(page.get_by_role("link", name="budget:0")).to_have_attribute("href", "#/order/q1")
     await expect(page.get_by_role("row", name="worker")).to_contain_text("18k")
     landed = [
-        StepEnded(at=now, step="flag", ok=False, why="it does not work"),
-        StepPlaced(at=now, step="flag", order=f"{name}-flag2", fresh=False),
-        StepEnded(at=now, step="flag", ok=True),
-        StepBoarded(at=now, step="flag"),
-        StepLanded(at=now, step="flag", commit="c" * 40),
+        records.StepEnded(at=now, step="flag", ok=False, why="it does not work"),
+        records.StepPlaced(at=now, step="flag", order=f"{name}-flag2", fresh=False),
+        records.StepEnded(at=now, step="flag", ok=True),
+        records.StepBoarded(at=now, step="flag"),
+        records.StepLanded(at=now, step="flag", commit="c" * 40),
     ]
     await store.happen(bus, name, lambda record: landed if record.steps["flag"].state == "working" else [])
     await expect(waves).to_contain_text("✓ flag")
     await expect(waves).to_contain_text("landed as cccccccccc · sent back once")
-    await store.happen(bus, name, lambda _: [GoalOver(at=now, met=False, why="stopped by ana")])
+    await store.happen(bus, name, lambda _: [records.GoalOver(at=now, met=False, why="stopped by ana")])
     await expect(page.get_by_role("status").filter(has_text="stopped by ana")).to_contain_text("■ stopped")
     found = await web.get(f"/goals/{name}")
     assert [len(wave["orders"]) for wave in found["waves"]] == [2, 1, 1] and found["line"]["state"] == "stopped"

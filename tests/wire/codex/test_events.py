@@ -4,16 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.wire.codex.events import (
-    error_info,
-    file_changes,
-    paths,
-    plain_command,
-    result_text,
-    tool_args,
-    tool_name,
-    usage,
-)
+from treadle.wire.codex import events
 
 
 @pytest.mark.parametrize(
@@ -28,7 +19,7 @@ from treadle.wire.codex.events import (
     ],
 )
 def test_a_command_is_taken_out_of_its_shell(told: Any, command: str) -> None:
-    assert plain_command(told) == command
+    assert events.plain_command(told) == command
 
 
 PATCH = {
@@ -44,16 +35,16 @@ PATCH = {
 
 
 def test_a_patch_is_a_change_of_each_file() -> None:
-    added, deleted, modified = file_changes(PATCH)
+    added, deleted, modified = events.file_changes(PATCH)
     assert (added.change, added.diff) == ("added", "--- /dev/null\n+++ /w/new\n@@ -0,0 +1,2 @@\n+a\n+b\n")
     assert (deleted.change, deleted.diff) == ("deleted", "--- /w/old\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-a\n")
     assert (modified.change, modified.diff) == ("modified", "@@ -1 +1 @@\n-a\n+b\n")
-    assert paths(PATCH) == ("/w/new", "/w/old", "/w/mid")
-    assert result_text(PATCH) == "add /w/new\ndelete /w/old\nupdate /w/mid"
+    assert events.paths(PATCH) == ("/w/new", "/w/old", "/w/mid")
+    assert events.result_text(PATCH) == "add /w/new\ndelete /w/old\nupdate /w/mid"
 
 
 def test_tools_have_names_and_arguments() -> None:
-    assert tool_name(PATCH) == "apply_patch"
+    assert events.tool_name(PATCH) == "apply_patch"
     call = {
         "type": "mcpToolCall",
         "server": "s",
@@ -61,18 +52,18 @@ def test_tools_have_names_and_arguments() -> None:
         "arguments": {"a": 1},
         "result": {"content": [{"text": "x"}]},
     }
-    assert (tool_name(call), tool_args(call), result_text(call)) == ("mcp__s__t", {"a": 1}, "x")
+    assert (events.tool_name(call), events.tool_args(call), events.result_text(call)) == ("mcp__s__t", {"a": 1}, "x")
     shell = {"type": "commandExecution", "command": "bash -c ls", "cwd": "/w", "aggregatedOutput": None}
-    assert (tool_args(shell), result_text(shell)) == ({"command": "ls", "cwd": "/w"}, "")
+    assert (events.tool_args(shell), events.result_text(shell)) == ({"command": "ls", "cwd": "/w"}, "")
 
 
 def test_the_input_that_was_cached_is_counted_once() -> None:
     told = {"inputTokens": 180, "cachedInputTokens": 50, "cacheWriteInputTokens": 30, "outputTokens": 25}
-    used = usage(told, "m")
+    used = events.usage(told, "m")
     assert (used.input_tokens, used.cache_read_tokens, used.cache_write_tokens, used.output_tokens) == (100, 50, 30, 25)
     assert used.cost_usd is None
-    assert usage({"inputTokens": "many"}, "m").prompt_tokens == 0
-    assert usage({"inputTokens": True, "outputTokens": True}, "m").output_tokens == 0
+    assert events.usage({"inputTokens": "many"}, "m").prompt_tokens == 0
+    assert events.usage({"inputTokens": True, "outputTokens": True}, "m").output_tokens == 0
 
 
 @pytest.mark.parametrize(
@@ -87,9 +78,9 @@ def test_the_input_that_was_cached_is_counted_once() -> None:
     ],
 )
 def test_an_error_is_known_by_its_info(info: Any, code: str, retryable: bool) -> None:
-    found = error_info({"message": "no", "codexErrorInfo": info})
+    found = events.error_info({"message": "no", "codexErrorInfo": info})
     assert (found.code, found.retryable, found.message) == (code, retryable, "no")
 
 
 def test_an_error_that_is_nothing_still_says_so() -> None:
-    assert error_info(None).message == "it gave no reason"
+    assert events.error_info(None).message == "it gave no reason"

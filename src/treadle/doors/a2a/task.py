@@ -6,21 +6,9 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
+from treadle import events
 from treadle.doors.a2a.questions import answer_of, parts_of
 from treadle.errors import NotFound, Unsupported
-from treadle.events import (
-    Answered,
-    AnyEvent,
-    Asked,
-    Message,
-    Retrying,
-    TextDelta,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Usage,
-    Warned,
-)
 from treadle.session import EventReader, Session
 from treadle.sessions.session import new_id
 from treadle.sessions.totals import Totals
@@ -65,7 +53,7 @@ class ServedTask:
         self._artifacts: dict[str, list[str]] = {}
         self._writing = ""
         """The artifact that text is appended to; empty between two of them."""
-        self._questions: list[Asked] = []
+        self._questions: list[events.Asked] = []
         self._spent = Totals()
         self._watchers: set[asyncio.Queue[A2aEvent | None]] = set()
         self._resting = asyncio.Event()
@@ -132,7 +120,7 @@ class ServedTask:
             async for event in reader:
                 if event.turn == self.turn:
                     self._take(event)
-                    if isinstance(event, TurnEnded):
+                    if isinstance(event, events.TurnEnded):
                         return
             self._change("failed", "the session was closed")
         finally:
@@ -167,32 +155,34 @@ class ServedTask:
         await self.session.interrupt(self.turn, "cancelled by the client")
         await self._resting.wait()
 
-    def _take(self, event: AnyEvent) -> None:
+    def _take(self, event: events.AnyEvent) -> None:
         match event:
-            case TurnStarted():
+            case events.TurnStarted():
                 self._change("working")
-            case TextDelta(text=text, parent=None):
+            case events.TextDelta(text=text, parent=None):
                 self._append(text)
-            case Message(text=text, kind="text", parent=None):
+            case events.Message(text=text, kind="text", parent=None):
                 self._whole(text)
-            case ToolStarted(parent=None):
+            case events.ToolStarted(parent=None):
                 about = event.command or ", ".join(event.paths)
                 self._progress(f"{event.name}: {about}" if about else event.name, {"tool": event.name})
-            case Retrying():
+            case events.Retrying():
                 self._progress(f"trying again: {event.error.message}", {})
-            case Usage():
+            case events.Usage():
                 self._spent = self._spent.plus(event)
-            case Asked():
+            case events.Asked():
                 self._questions.append(event)
                 if len(self._questions) == 1:
                     self._ask_or_go_on()
-            case Answered() if any(asked.request == event.request for asked in self._questions):
+            case events.Answered() if any(asked.request == event.request for asked in self._questions):
                 self._questions = [asked for asked in self._questions if asked.request != event.request]
                 self._ask_or_go_on()
-            case Warned(code="changed_input" | "not_told" | "cancel_not_heeded"):  # others may name files of ours
+            case events.Warned(
+                code="changed_input" | "not_told" | "cancel_not_heeded"
+            ):  # others may name files of ours
                 self.note(self._words(event.message))
                 self._progress(event.message, {"warning": event.code})
-            case TurnEnded():
+            case events.TurnEnded():
                 self._end(event)
 
     def _append(self, text: str) -> None:
@@ -242,7 +232,7 @@ class ServedTask:
         self.note(message)
         self._set(A2aStatus(state="input-required", message=message, timestamp=timestamp(time.time())))
 
-    def _end(self, event: TurnEnded) -> None:
+    def _end(self, event: events.TurnEnded) -> None:
         if event.text and not self._artifacts:
             self._append(event.text)
         self._close_artifact()

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from treadle import __version__
+from treadle import __version__, session
 from treadle.agent.confining import Confining
 from treadle.drivers.acp import failures, options, signing
 from treadle.drivers.acp.files import Files
@@ -26,18 +26,6 @@ from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import within
 from treadle.policy.guess import access_of
-from treadle.session import (
-    Access,
-    Change,
-    CommandInfo,
-    CommandResult,
-    Confinement,
-    Mode,
-    ModelMenu,
-    Prompt,
-    SessionSpec,
-    StoredSession,
-)
 from treadle.sessions.session import Turn
 from treadle.wire.acp.connection import PROTOCOL_VERSION
 from treadle.wire.acp.content import image_block, text_block, texts_in
@@ -58,7 +46,7 @@ class AcpSession(DrivenSession):
     def __init__(
         self,
         card: Card,
-        spec: SessionSpec,
+        spec: session.SessionSpec,
         peer: Peer[Any, Any],
         *,
         name: str,
@@ -176,7 +164,7 @@ class AcpSession(DrivenSession):
         why = "" if self._traits.loads else ": its session/load destroys the session that it should load"
         raise Unsupported(f"{self._name} cannot go on with an earlier session{why}")
 
-    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
+    async def stored_sessions(self, cwd: str | None = None) -> list[session.StoredSession]:
         """The sessions that the agent lists."""
         if not self._offers_session("list"):
             return []
@@ -301,7 +289,9 @@ class AcpSession(DrivenSession):
                     self.emit(event)
                 case ToolStarted():
                     record = self._incoming.tools.get(event.call)
-                    access = self._access(record) if record is not None else Access(tool=event.name, kind=event.kind)
+                    access = (
+                        self._access(record) if record is not None else session.Access(tool=event.name, kind=event.kind)
+                    )
                     access = msgspec.structs.replace(access, args=event.args)
                     self.tool_started(event.call, event.name, access, event.parent)
                 case ToolEnded():
@@ -352,7 +342,7 @@ class AcpSession(DrivenSession):
         if self._work is not None and record.call not in self._asking and record in self._incoming.tools.values():
             self._tell(self._incoming.start(record))
 
-    def _access(self, record: ToolRecord) -> Access:
+    def _access(self, record: ToolRecord) -> session.Access:
         access = self._incoming.access(record)
         return self.access(access.tool, access.args, access.kind, access.paths, command=access.command, url=access.url)
 
@@ -412,11 +402,11 @@ class AcpSession(DrivenSession):
             self.tool_ended(record.call, f"denied: {answer.text}", ok=False)
         return False
 
-    def confined(self) -> Confinement | None:
+    def confined(self) -> session.Confinement | None:
         """How a command that runs through us is confined: like one of our own agent."""
         return self._confining.for_command()
 
-    async def use(self, access: Access, call: str) -> str:
+    async def use(self, access: session.Access, call: str) -> str:
         """Judge something that it does through us. Returns its call; raises Fault when it is not allowed.
 
         A person who has allowed a call is not asked again about what the call does; what a rule denies stays denied.
@@ -433,17 +423,17 @@ class AcpSession(DrivenSession):
 
     # Settings
 
-    def commands(self) -> list[CommandInfo]:
+    def commands(self) -> list[session.CommandInfo]:
         return self._incoming.commands
 
-    async def _command(self, name: str, args: str) -> CommandResult | None:
+    async def _command(self, name: str, args: str) -> session.CommandResult | None:
         """Its own slash commands are prompts that it understands."""
         if name not in {each.name for each in self._incoming.commands}:
             return None
-        turn = await self.prompt(Prompt(text=f"/{name} {args}".rstrip()))
-        return CommandResult(message="", turn=turn)
+        turn = await self.prompt(session.Prompt(text=f"/{name} {args}".rstrip()))
+        return session.CommandResult(message="", turn=turn)
 
-    async def _configure(self, change: Change) -> None:
+    async def _configure(self, change: session.Change) -> None:
         if change.model is not None:
             await self._within(options.set_model(self._rpc, self._id, self._setup, change.model, self._name))
             self.spec = msgspec.structs.replace(self.spec, model=change.model)
@@ -461,7 +451,7 @@ class AcpSession(DrivenSession):
         except TimeoutError:
             raise RemoteError(f"{self._name} did not answer") from None
 
-    async def _set_mode(self, mode: Mode | None) -> None:
+    async def _set_mode(self, mode: session.Mode | None) -> None:
         """Its own mode only decides whether it asks us; our rules and mode decide what needs no question."""
         wanted = self._traits.plan_mode if mode == "plan" and self._traits.plan_mode else self._traits.asking_mode
         if wanted is None or wanted == (self._incoming.mode or self._setup.mode):
@@ -479,7 +469,7 @@ class AcpSession(DrivenSession):
     def history(self) -> list[Event]:
         return self._past
 
-    async def menu(self) -> ModelMenu:
+    async def menu(self) -> session.ModelMenu:
         return self._setup.menu()
 
     # Ending

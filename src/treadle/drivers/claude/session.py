@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from treadle import events
 from treadle.drivers.card import Card
 from treadle.drivers.claude import forms
 from treadle.drivers.claude.control import ControlRequests
@@ -18,20 +19,6 @@ from treadle.drivers.claude.gate import Call, GatedSession, ToolGate
 from treadle.drivers.claude.hosted import HostedTools
 from treadle.drivers.claude.stored import History
 from treadle.errors import LineTooLong, LocalError, RemoteError, TreadleError, Violation
-from treadle.events import (
-    CommandRun,
-    ContextCompacted,
-    ErrorInfo,
-    Event,
-    Message,
-    ModelRouted,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    TurnEnded,
-    Usage,
-    Warned,
-)
 from treadle.io.peer import Peer
 from treadle.io.within import within
 from treadle.session import (
@@ -47,18 +34,7 @@ from treadle.session import (
 from treadle.sessions.abilities import effort_of
 from treadle.sessions.session import Turn
 from treadle.wire.claude import events as reading
-from treadle.wire.claude.records import (
-    AnyRecord,
-    Assistant,
-    ClaudeResult,
-    ControlCancel,
-    ControlRequest,
-    ControlResponse,
-    StreamEvent,
-    System,
-    UnknownRecord,
-    User,
-)
+from treadle.wire.claude import records
 from treadle.wire.oneshot.records import image_block
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
@@ -78,9 +54,9 @@ class ClaudeSession(GatedSession):
         super().__init__(session_id, card, spec, peer)
         self._past = history
         if history is not None and history.too_long:
-            self.emit(Warned(message="this session is too long for its history to be shown", code="history"))
+            self.emit(events.Warned(message="this session is too long for its history to be shown", code="history"))
         self._models: tuple[OfferedModel, ...] = ()
-        self._last_call: Usage | None = None
+        self._last_call: events.Usage | None = None
         """What the last call of the main conversation used."""
         self._control = ControlRequests(peer.say)
         self._hosted = HostedTools()
@@ -96,7 +72,7 @@ class ClaudeSession(GatedSession):
         """Whether what comes now belongs to our prompt, and not to a turn that it started itself."""
         self._stopping = False
         self._streamed: dict[str | None, list[str]] = {}
-        self._calls_counted: list[Usage] = []
+        self._calls_counted: list[events.Usage] = []
         """What the calls of this turn used so far, for when no result reports it."""
         self._steering: set[str] = set()
         """What a person has added to this turn and Claude Code has not taken up yet."""
@@ -156,11 +132,11 @@ class ClaudeSession(GatedSession):
         try:
             answer = await self._control.request({"subtype": "mcp_set_servers", "servers": servers})
         except RemoteError as error:
-            self.emit(Warned(message=f"{', '.join(servers)} cannot be used: {error}", code="not_used"))
+            self.emit(events.Warned(message=f"{', '.join(servers)} cannot be used: {error}", code="not_used"))
             return
         errors = answer.get("errors") if isinstance(answer, dict) else None
         for name, why in (errors if isinstance(errors, dict) else {}).items():
-            self.emit(Warned(message=f"the MCP server {name} cannot be used: {why}", code="not_used"))
+            self.emit(events.Warned(message=f"the MCP server {name} cannot be used: {why}", code="not_used"))
 
     async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
         """Add tools of the program that opened the session, before the first prompt."""
@@ -196,7 +172,7 @@ class ClaudeSession(GatedSession):
             text = [{"type": "text", "text": content}] if content.strip() else []  # the service refuses an empty block
             content = [*text, *map(image_block, turn.prompt.images)]
         message = {"role": "user", "content": content}
-        await self.peer.say(User(message=message, uuid=self._prompt_id, client_composed=turn.prompt.verbatim))
+        await self.peer.say(records.User(message=message, uuid=self._prompt_id, client_composed=turn.prompt.verbatim))
 
     async def _stop(self, turn: Turn) -> None:
         self._stopping = True
@@ -209,28 +185,28 @@ class ClaudeSession(GatedSession):
             return False
         id = str(uuid.uuid4())
         self._steering.add(id)
-        await self.peer.say(User(message={"role": "user", "content": text}, uuid=id))
+        await self.peer.say(records.User(message={"role": "user", "content": text}, uuid=id))
         return True
 
-    def _hear(self, message: AnyRecord) -> None:
+    def _hear(self, message: records.AnyRecord) -> None:
         match message:
-            case StreamEvent():
+            case records.StreamEvent():
                 self._piece(message)
-            case Assistant():
+            case records.Assistant():
                 self._block(message)
-            case User():
+            case records.User():
                 self._results(message)
-            case System():
+            case records.System():
                 self._system_record(message)
-            case ClaudeResult():
+            case records.ClaudeResult():
                 self._ended(message)
-            case ControlResponse(response=response):
+            case records.ControlResponse(response=response):
                 self._control.answered(response)
-            case ControlRequest():
+            case records.ControlRequest():
                 self._asks(message)
-            case ControlCancel(request_id=id):
+            case records.ControlCancel(request_id=id):
                 self._control.taken_back(id)
-            case UnknownRecord(record=record):
+            case records.UnknownRecord(record=record):
                 self._later(record)
 
     def _later(self, record: dict[str, Any]) -> None:
@@ -242,16 +218,16 @@ class ClaudeSession(GatedSession):
         self._steering.discard(id)
         self._begun = self._begun or id == self._prompt_id
 
-    def _piece(self, record: StreamEvent) -> None:
+    def _piece(self, record: records.StreamEvent) -> None:
         event, parent = record.event, record.parent_tool_use_id
         match event.get("type"):
             case "content_block_delta":
                 delta = event["delta"]
                 if delta.get("type") == "text_delta":
                     self._streamed.setdefault(parent, []).append(delta["text"])
-                    self.emit(TextDelta(text=delta["text"], parent=parent))
+                    self.emit(events.TextDelta(text=delta["text"], parent=parent))
                 elif delta.get("type") == "thinking_delta" and delta["thinking"]:
-                    self.emit(ThinkingDelta(text=delta["thinking"], parent=parent))
+                    self.emit(events.ThinkingDelta(text=delta["thinking"], parent=parent))
             case "message_start":
                 self._streamed.pop(parent, None)
                 if parent is None:
@@ -269,7 +245,7 @@ class ClaudeSession(GatedSession):
     def _counted(self, used: Any, model: str, *, new: bool) -> None:
         if not isinstance(used, dict):
             return
-        before = Usage(model=model) if new or not self._calls_counted else self._calls_counted.pop()
+        before = events.Usage(model=model) if new or not self._calls_counted else self._calls_counted.pop()
         names = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
         names |= {"cache_read_input_tokens": "cache_read_tokens", "cache_creation_input_tokens": "cache_write_tokens"}
         counts = {ours: used[theirs] for theirs, ours in names.items() if isinstance(used.get(theirs), int)}
@@ -282,23 +258,23 @@ class ClaudeSession(GatedSession):
             if usage.prompt_tokens or usage.output_tokens:
                 self.spend(usage)
 
-    def _block(self, record: Assistant) -> None:
+    def _block(self, record: records.Assistant) -> None:
         parent, model = record.parent_tool_use_id, str(record.message.get("model") or "")
         for block in record.message.get("content") or []:
             match block.get("type"):
                 case "text":
                     text = block["text"]
                     if not self._streamed.pop(parent, None):
-                        self.emit(TextDelta(text=text, parent=parent))
-                    self.emit(Message(text=text, model=model, parent=parent))
+                        self.emit(events.TextDelta(text=text, parent=parent))
+                    self.emit(events.Message(text=text, model=model, parent=parent))
                     if parent is None and self._work is not None:
                         self._work.turn.text = text
                 case "thinking" if block.get("thinking"):
-                    self.emit(Message(text=block["thinking"], kind="thinking", model=model, parent=parent))
+                    self.emit(events.Message(text=block["thinking"], kind="thinking", model=model, parent=parent))
                 case "tool_use":
                     self.calls[block["id"]] = Call(block["name"], block.get("input"), parent)
 
-    def _results(self, record: User) -> None:
+    def _results(self, record: records.User) -> None:
         if record.isReplay:
             self._taken_up(record.uuid)
             return
@@ -307,7 +283,7 @@ class ClaudeSession(GatedSession):
             if isinstance(block, dict) and block.get("type") == "tool_result":
                 self._result(block, record)
 
-    def _result(self, block: dict[str, Any], record: User) -> None:
+    def _result(self, block: dict[str, Any], record: records.User) -> None:
         id = block["tool_use_id"]
         call = self.calls.pop(id, None) or Call("", None, record.parent_tool_use_id)
         if id in self._denied:
@@ -317,20 +293,22 @@ class ClaudeSession(GatedSession):
         self.tool_started(id, call.name, access, call.parent)  # if no hook has reported it
         if call.name == "Bash" and access.command is not None:
             code = reading.exit_code(text, failed)
-            self.emit(CommandRun(command=access.command, exit_code=code, output=text, call=id, parent=call.parent))
+            self.emit(
+                events.CommandRun(command=access.command, exit_code=code, output=text, call=id, parent=call.parent)
+            )
         if not failed and (change := reading.file_change(id, record.tool_use_result)) is not None:
             self.emit(msgspec.structs.replace(change, parent=call.parent))
         self.tool_ended(id, text, not failed, call.parent)
 
-    def _system_record(self, record: System) -> None:
+    def _system_record(self, record: records.System) -> None:
         match record.subtype:
             case "init":
                 self._init(record)
             case "api_retry":
                 status = record.error_status
                 problem = f"{record.error or 'the service failed'}" + (f" (status {status})" if status else "")
-                info = ErrorInfo(code="provider_error", message=problem, retryable=True)
-                self.emit(Retrying(attempt=record.attempt, delay_ms=int(record.retry_delay_ms), error=info))
+                info = events.ErrorInfo(code="provider_error", message=problem, retryable=True)
+                self.emit(events.Retrying(attempt=record.attempt, delay_ms=int(record.retry_delay_ms), error=info))
             case "permission_denied":
                 call = self.calls.get(record.tool_use_id or "")
                 args = call.args if call else None
@@ -340,10 +318,12 @@ class ClaudeSession(GatedSession):
                 before, after = sizes.get("pre_tokens"), sizes.get("post_tokens")
                 if isinstance(before, int):
                     self.emit(
-                        ContextCompacted(tokens_before=before, tokens_after=after if isinstance(after, int) else 0)
+                        events.ContextCompacted(
+                            tokens_before=before, tokens_after=after if isinstance(after, int) else 0
+                        )
                     )
             case "informational" if record.level in ("warning", "error"):
-                self.emit(Warned(message=str(record.content), code="agent"))
+                self.emit(events.Warned(message=str(record.content), code="agent"))
             case _:
                 if (event := self._tasks.heard(record)) is not None:
                     self.emit(event)
@@ -351,11 +331,11 @@ class ClaudeSession(GatedSession):
     def starter_of(self, agent: Any) -> str | None:
         return self._tasks.starters.get(str(agent))
 
-    def _init(self, record: System) -> None:
+    def _init(self, record: records.System) -> None:
         if record.session_id:
             self._id = record.session_id
         if record.model and (record.model,) != self._info.models:
-            self.emit(ModelRouted(model=record.model))
+            self.emit(events.ModelRouted(model=record.model))
         servers = [each for each in record.mcp_servers if isinstance(each, dict)]
         self._info = msgspec.structs.replace(
             self._info,
@@ -386,7 +366,7 @@ class ClaudeSession(GatedSession):
         if self._adopted is not None:
             await self._adopted_begins.wait()
 
-    def _ended(self, result: ClaudeResult) -> None:
+    def _ended(self, result: records.ClaudeResult) -> None:
         if (last := self._last_call) is not None:
             window = reading.context_window(result, last.model)
             used = last.prompt_tokens + last.output_tokens
@@ -410,7 +390,7 @@ class ClaudeSession(GatedSession):
         else:
             self.over(ended)
 
-    async def _go_on(self, ended: TurnEnded) -> None:
+    async def _go_on(self, ended: events.TurnEnded) -> None:
         """What was added came too late for the last step: Claude Code takes it up now, and the turn goes on."""
         deadline = time.monotonic() + STEER_SECONDS
         while self._steering and time.monotonic() < deadline:
@@ -420,7 +400,7 @@ class ClaudeSession(GatedSession):
 
     # What it asks
 
-    def _asks(self, record: ControlRequest) -> None:
+    def _asks(self, record: records.ControlRequest) -> None:
         task = asyncio.create_task(self._guarded(self._around_tools.answer(record)))
         self._control.asked[record.request_id] = task
         self._jobs.add(task)
@@ -442,7 +422,7 @@ class ClaudeSession(GatedSession):
         turn = await self.prompt(Prompt(text=f"/{name} {args}".rstrip()))
         return CommandResult(message="", turn=turn)
 
-    def history(self) -> list[Event]:
+    def history(self) -> list[events.Event]:
         return self._past.events() if self._past is not None else []
 
     async def menu(self) -> ModelMenu:

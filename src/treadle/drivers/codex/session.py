@@ -10,21 +10,10 @@ from typing import Any
 
 import msgspec
 
-from treadle import __version__
+from treadle import __version__, events
 from treadle.drivers.card import Card, version_of
 from treadle.drivers.session import OURS, DrivenSession
 from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError, Unsupported
-from treadle.events import (
-    CommandRun,
-    Event,
-    Message,
-    ModelRouted,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolOutput,
-    Warned,
-)
 from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import within
@@ -112,7 +101,7 @@ class CodexSession(DrivenSession):
         threads = answer.get("data") if isinstance(answer, dict) else None
         return [listed_thread(one) for one in threads or [] if isinstance(one, dict) and one.get("id")]
 
-    def history(self) -> list[Event]:
+    def history(self) -> list[events.Event]:
         return past(self._turns, self._about)
 
     async def menu(self) -> ModelMenu:
@@ -180,7 +169,7 @@ class CodexSession(DrivenSession):
         if self.spec.rules.deny or self.spec.rules.ask or self.spec.guards.judge is not None:
             gap = "codex runs commands that it takes for harmless (ls, cat, echo) without asking"
             more = "the rules bind what it asks about, and its sandbox the rest"
-            self.emit(Warned(message=f"{gap}; {more}", code="not_enforced"))
+            self.emit(events.Warned(message=f"{gap}; {more}", code="not_enforced"))
 
     async def account(self) -> str | None:
         answer = await self._rpc.call("account/read", {})
@@ -244,12 +233,12 @@ class CodexSession(DrivenSession):
         match notice.method:
             case "item/agentMessage/delta":
                 self._streamed.add(params["itemId"])
-                self.emit(TextDelta(text=params["delta"], parent=parent))
+                self.emit(events.TextDelta(text=params["delta"], parent=parent))
             case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
-                self.emit(ThinkingDelta(text=params["delta"], parent=parent))
+                self.emit(events.ThinkingDelta(text=params["delta"], parent=parent))
             case "item/commandExecution/outputDelta":
                 self._release(params["itemId"])
-                self.emit(ToolOutput(call=params["itemId"], text=str(params["delta"]), parent=parent))
+                self.emit(events.ToolOutput(call=params["itemId"], text=str(params["delta"]), parent=parent))
             case "item/started":
                 self._started(params["item"], parent)
             case "item/completed":
@@ -276,15 +265,15 @@ class CodexSession(DrivenSession):
             case "error":
                 self._failing(params)
             case "warning":
-                self.emit(Warned(message=str(params.get("message")), code="agent"))
+                self.emit(events.Warned(message=str(params.get("message")), code="agent"))
             case "model/rerouted":
                 self._model = str(params.get("toModel") or self._model)
-                self.emit(ModelRouted(model=self._model))
+                self.emit(events.ModelRouted(model=self._model))
 
     def _failing(self, params: dict[str, Any]) -> None:
         info = reading.error_info(params.get("error"))
         if params.get("willRetry"):
-            self.emit(Retrying(attempt=1, delay_ms=0, error=info))
+            self.emit(events.Retrying(attempt=1, delay_ms=0, error=info))
         else:
             self.error(info)
 
@@ -335,13 +324,13 @@ class CodexSession(DrivenSession):
             case "agentMessage":
                 text = item["text"]
                 if item["id"] not in self._streamed and text:
-                    self.emit(TextDelta(text=text, parent=parent))
-                self.emit(Message(text=text, model=self._model, parent=parent))
+                    self.emit(events.TextDelta(text=text, parent=parent))
+                self.emit(events.Message(text=text, model=self._model, parent=parent))
                 if self._work is not None and parent is None:
                     self._work.turn.text = text
             case "reasoning":
                 if text := "\n".join(map(str, item.get("summary") or [])):
-                    self.emit(Message(text=text, kind="thinking", model=self._model, parent=parent))
+                    self.emit(events.Message(text=text, kind="thinking", model=self._model, parent=parent))
             case kind if kind in reading.TOOLS:
                 if kind == "collabAgentToolCall" and item.get("tool") == "spawnAgent":
                     self._children |= dict.fromkeys(map(str, item.get("receiverThreadIds") or []), item["id"])
@@ -366,7 +355,7 @@ class CodexSession(DrivenSession):
             code = item.get("exitCode")
             code = code if isinstance(code, int) else None
             command = access.command or ""
-            self.emit(CommandRun(command=command, exit_code=code, output=text, call=id, parent=parent))
+            self.emit(events.CommandRun(command=command, exit_code=code, output=text, call=id, parent=parent))
             ok = ok and not code
         elif item.get("type") == "fileChange" and ok:
             for change in reading.file_changes(item):
@@ -431,7 +420,7 @@ class CodexSession(DrivenSession):
     async def _explain(self, words: str) -> None:
         """A refusal carries no words, so those of the person are added to the turn."""
         if self._current is not None and not await self._steer(self._current, words):
-            self.emit(Warned(message=f"codex could not be told why: {words}", code="not_told"))
+            self.emit(events.Warned(message=f"codex could not be told why: {words}", code="not_told"))
 
     async def _elicited(self, params: dict[str, Any]) -> dict[str, Any]:
         """Codex asks in this way whether a tool of an MCP server may run. Questions of a server itself are declined."""

@@ -8,20 +8,10 @@ from typing import Any
 
 import msgspec
 
+from treadle import events
 from treadle.drivers.card import Card
 from treadle.drivers.session import DrivenSession
 from treadle.errors import RemoteError, RemoteProtocolError, TreadleError, Unsupported
-from treadle.events import (
-    CommandRun,
-    ContextCompacted,
-    FileChanged,
-    Message,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolOutput,
-    Warned,
-)
 from treadle.io.peer import Peer
 from treadle.policy.guess import access_of
 from treadle.session import Access, Change, SessionSpec
@@ -112,9 +102,9 @@ class PiSession(DrivenSession):
                 piece = message.assistantMessageEvent
                 if piece is not None and piece.delta:
                     if piece.type == "text_delta":
-                        self.emit(TextDelta(text=piece.delta))
+                        self.emit(events.TextDelta(text=piece.delta))
                     elif piece.type == "thinking_delta":
-                        self.emit(ThinkingDelta(text=piece.delta))
+                        self.emit(events.ThinkingDelta(text=piece.delta))
             case "response":
                 self._answered(message)
             case "extension_ui_request":
@@ -134,22 +124,22 @@ class PiSession(DrivenSession):
             case "auto_retry_start":
                 self._retried = True
                 info = reading.error_info(message.errorMessage or "")
-                self.emit(Retrying(attempt=message.attempt, delay_ms=message.delayMs, error=info))
+                self.emit(events.Retrying(attempt=message.attempt, delay_ms=message.delayMs, error=info))
             case "compaction_end" if isinstance(message.result, dict):
                 before = message.result.get("tokensBefore")
                 summary = str(message.result.get("summary") or "")
-                self.emit(ContextCompacted(tokens_before=before or 0, tokens_after=0, summary=summary))
+                self.emit(events.ContextCompacted(tokens_before=before or 0, tokens_after=0, summary=summary))
             case "extension_error":
-                self.emit(Warned(message=f"an extension of pi failed: {message.error}", code="agent"))
+                self.emit(events.Warned(message=f"an extension of pi failed: {message.error}", code="agent"))
 
     def _message(self, message: Any) -> None:
         if not isinstance(message, dict) or message.get("role") != "assistant":
             return
         model = str(message.get("model") or "")
         if thinking := reading.thinking_of(message):
-            self.emit(Message(text=thinking, kind="thinking", model=model))
+            self.emit(events.Message(text=thinking, kind="thinking", model=model))
         if text := reading.text_of(message):
-            self.emit(Message(text=text, model=model))
+            self.emit(events.Message(text=text, model=model))
             if self._work is not None:
                 self._work.turn.text = text
         self._error = str(message.get("errorMessage") or "") if message.get("stopReason") == "error" else ""
@@ -220,7 +210,7 @@ class PiSession(DrivenSession):
         text, before = reading.text_of(message.partialResult), self._outputs.get(message.toolCallId, "")
         if message.toolCallId in self._tools and text.startswith(before) and len(text) > len(before):
             self._outputs[message.toolCallId] = text
-            self.emit(ToolOutput(call=message.toolCallId, text=text[len(before) :]))
+            self.emit(events.ToolOutput(call=message.toolCallId, text=text[len(before) :]))
 
     def _tool_ended(self, message: PiMessage) -> None:
         call = message.toolCallId
@@ -232,12 +222,12 @@ class PiSession(DrivenSession):
         self.tool_started(call, name, access)
         if name == "bash" and access.command is not None:
             code = None if message.isError else 0
-            self.emit(CommandRun(command=access.command, exit_code=code, output=text, call=call))
+            self.emit(events.CommandRun(command=access.command, exit_code=code, output=text, call=call))
         elif access.kind == "write" and not message.isError and access.paths:
             self.emit(self._change(call, access, message.result))
         self.tool_ended(call, text, not message.isError)
 
-    def _change(self, call: str, access: Access, result: Any) -> FileChanged:
+    def _change(self, call: str, access: Access, result: Any) -> events.FileChanged:
         existed = self._existed.pop(call, True)
         details = result.get("details") if isinstance(result, dict) else None
         diff = str(details.get("diff") or "") if isinstance(details, dict) else ""
@@ -246,7 +236,7 @@ class PiSession(DrivenSession):
             lines = content.splitlines()
             head = f"--- /dev/null\n+++ {access.paths[0]}\n@@ -0,0 +1,{len(lines)} @@\n"
             diff = head + "".join(f"+{line}\n" for line in lines)
-        return FileChanged(path=access.paths[0], change="modified" if existed else "added", diff=diff, call=call)
+        return events.FileChanged(path=access.paths[0], change="modified" if existed else "added", diff=diff, call=call)
 
     # Model and mode
 

@@ -23,20 +23,7 @@ from treadle.io.sandbox.proxy import Reaching
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 from treadle.wire.common.connection import CAP
-from treadle.wire.sidecar.connection import (
-    CancelRun,
-    Connection,
-    Fatal,
-    Final,
-    Message,
-    Ping,
-    Pong,
-    Run,
-    RunEvent,
-    SidecarHello,
-    UnknownEnvelope,
-    WorkOrder,
-)
+from treadle.wire.sidecar import connection
 from treadle.wire.sidecar.receipts import AnyAgentEvent
 from treadle.wire.sidecar.repair import Deviation
 
@@ -46,18 +33,18 @@ LOOK_EVERY = 2.0
 """Seconds between looks at the processes of a sidecar."""
 
 
-class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
+class SidecarPeer(Peer[connection.Message | RemoteProtocolError, connection.Message]):
     CLOSED = PeerClosed
 
     def __init__(self, child: Child, name: str, timing: Timing, cap: int) -> None:
-        self.wire = Connection("host", cap=cap)
+        self.wire = connection.Connection("host", cap=cap)
         patience = Patience(
             handshake=timing.handshake, cancel=timing.cancel_grace, shutdown=timing.exit_grace, grace=1.0
         )
         super().__init__(child, self.wire, name=name, patience=patience)
         self.timing = timing
-        self.hello: SidecarHello | None = None
-        self.final: Final | None = None
+        self.hello: connection.SidecarHello | None = None
+        self.final: connection.Final | None = None
         self.commands_seen: dict[str, None] = {}
         """Command lines seen in its process tree, as far as an occasional look finds them."""
         self._live = Liveness(timing, time.monotonic())
@@ -88,13 +75,13 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
     def notes(self) -> list[Deviation]:
         return self.wire.notes
 
-    async def await_hello(self) -> SidecarHello:
+    async def await_hello(self) -> connection.SidecarHello:
         """Its hello, which must be its first line, in time, and of a version that fits ours."""
         async with self.handshake("sent no hello", hint="does it write its hello at once, and flush it?"):
             first = (await self.hear()).popleft()
             if isinstance(first, RemoteProtocolError):
                 raise await self._explained(first)
-            if not isinstance(first, SidecarHello):
+            if not isinstance(first, connection.SidecarHello):
                 raise Violation(f"{self.name} did not say hello first")
         self.hello = first
         return first
@@ -112,7 +99,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
             self.notes.append(Deviation(where="output", problem=torn.message, value=torn.details))
         return await super().parted()
 
-    async def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]:
+    async def run(self, order: connection.WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]:
         """Send the order and yield what happens, in batches; afterwards `final` is set.
 
         Everything that can end a run otherwise is raised: RemoteProtocolError, PeerFatal, PeerExited, PeerStalled, and
@@ -123,7 +110,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
         watch = asyncio.create_task(self._watch(), name=f"liveness of {self.name}")
         try:
             with contextlib.suppress(PeerClosed):  # it has exited or will: that is reported below
-                await self.link.send(Run(id=run_id, work_order=order))
+                await self.link.send(connection.Run(id=run_id, work_order=order))
             while self.final is None:
                 heard = await self.hear()
                 self._live.heard(time.monotonic())
@@ -137,36 +124,36 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
 
-    def _take(self, messages: Sequence[Message | RemoteProtocolError]) -> Sequence[AnyAgentEvent]:
+    def _take(self, messages: Sequence[connection.Message | RemoteProtocolError]) -> Sequence[AnyAgentEvent]:
         """The events among these messages. After `final`, nothing more is read."""
-        events: list[AnyAgentEvent] = [message.event for message in messages if type(message) is RunEvent]
+        events: list[AnyAgentEvent] = [message.event for message in messages if type(message) is connection.RunEvent]
         if len(events) == len(messages):
             return events
         events.clear()
         for message in messages:
-            if type(message) is RunEvent:
+            if type(message) is connection.RunEvent:
                 events.append(message.event)
             elif self._ends(message):
                 break
         return events
 
-    def _ends(self, message: Message | RemoteProtocolError) -> bool:
+    def _ends(self, message: connection.Message | RemoteProtocolError) -> bool:
         """Handle a message that is not an event. Whether it is the last one that counts."""
         match message:
-            case Final():
+            case connection.Final():
                 self.final = message
                 return True
-            case Fatal():
+            case connection.Fatal():
                 code = None if message.error_code is msgspec.UNSET else message.error_code
                 self.failure = PeerFatal(message.error, details={"error_code": code})
             case RemoteProtocolError():
                 self.failure = message
-            case Pong():
+            case connection.Pong():
                 if not self._live.ponged(message.seq):
                     self.notes.append(Deviation(where="pong", problem="no one asked for it", value=message.seq))
-            case SidecarHello():
+            case connection.SidecarHello():
                 self.notes.append(Deviation(where="hello", problem="sent again"))
-            case UnknownEnvelope():
+            case connection.UnknownEnvelope():
                 pass  # the wire has noted it
         return self.failure is not None
 
@@ -182,7 +169,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
             if now >= next_ping:
                 seq, next_ping = seq + 1, now + self.timing.ping_every
                 with contextlib.suppress(PeerClosed):
-                    await self.link.send(Ping(seq=seq))
+                    await self.link.send(connection.Ping(seq=seq))
                     self._live.pinged(seq, now)
             if reason := self._live.stalled(time.monotonic()):
                 self.abort(PeerStalled(f"{self.name} has stalled: {reason}"))
@@ -204,7 +191,7 @@ class SidecarPeer(Peer[Message | RemoteProtocolError, Message]):
             return
         self._cancelling = asyncio.create_task(self._after_grace())
         with contextlib.suppress(PeerClosed, PeerStalled):
-            await self.link.send(CancelRun(ref_id=self.wire.runs[0], reason=reason))
+            await self.link.send(connection.CancelRun(ref_id=self.wire.runs[0], reason=reason))
 
     async def _after_grace(self) -> None:
         await asyncio.sleep(self.timing.cancel_grace)

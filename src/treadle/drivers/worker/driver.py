@@ -34,22 +34,10 @@ from treadle.session import AgentInfo, Confinement, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals, over
+from treadle.wire.worker import messages
 from treadle.wire.worker.codec import UNKNOWN_ID
 from treadle.wire.worker.connection import Connection
 from treadle.wire.worker.events import WorkerIncoming, error_info
-from treadle.wire.worker.messages import (
-    AnswerOk,
-    AnswerRequest,
-    CancelRequest,
-    EventLine,
-    InitOk,
-    ResultUsage,
-    Send,
-    SendResult,
-    Steer,
-    SteerOk,
-    UsageEvent,
-)
 
 HANDSHAKE = 60.0
 """In seconds: on a loaded machine a program such as opencode takes a quarter of a minute to start."""
@@ -134,7 +122,7 @@ def _strings(value: Any) -> tuple[str, ...]:
 
 
 class WorkerSession(BaseSession):
-    def __init__(self, name: str, spec: SessionSpec, worker: WorkerPeer, opened: InitOk) -> None:
+    def __init__(self, name: str, spec: SessionSpec, worker: WorkerPeer, opened: messages.InitOk) -> None:
         capabilities = opened.capabilities or {}
         self._extensions = frozenset(_strings(capabilities.get("extensions")))
         info = AgentInfo(
@@ -149,7 +137,7 @@ class WorkerSession(BaseSession):
         self._spec = spec
         self._worker = worker
         self._spent = Totals()
-        self._sent: Send | None = None
+        self._sent: messages.Send | None = None
         self._texts: list[str] = []
         self._failed = False
         self._blind = False
@@ -173,7 +161,7 @@ class WorkerSession(BaseSession):
             return await self._whole_turn(turn)
 
     async def _whole_turn(self, turn: Turn) -> TurnEnded:
-        send = Send(id=new_id("send"), message=turn.prompt.text)
+        send = messages.Send(id=new_id("send"), message=turn.prompt.text)
         self._texts, self._failed = [], False
         counted = self._spent.calls
         incoming = WorkerIncoming(send.id, access_of)
@@ -198,33 +186,35 @@ class WorkerSession(BaseSession):
             self._count(turn, result.usage)
         return self._outcome(turn, result)
 
-    def _count(self, turn: Turn, usage: ResultUsage) -> None:
+    def _count(self, turn: Turn, usage: messages.ResultUsage) -> None:
         """Count what a worker used that reports it only in its result."""
-        send = Send(id="", message="")
+        send = messages.Send(id="", message="")
         incoming = WorkerIncoming(send.id, access_of)
-        for event in incoming.events(UsageEvent(**asdict(usage))):
+        for event in incoming.events(messages.UsageEvent(**asdict(usage))):
             self._pass_on(event, turn, send, incoming, False)
 
-    async def _follow(self, turn: Turn, send: Send, incoming: WorkerIncoming, *, limited: bool = True) -> SendResult:
+    async def _follow(
+        self, turn: Turn, send: messages.Send, incoming: WorkerIncoming, *, limited: bool = True
+    ) -> messages.SendResult:
         """Pass on what the worker says until the result."""
         worker = self._worker
         while True:
             heard = await worker.hear()
             while heard:
                 item = heard.popleft()
-                if type(item) is EventLine:
+                if type(item) is messages.EventLine:
                     for event in incoming.events(item.event):
                         self._pass_on(event, turn, send, incoming, limited)
-                elif isinstance(item, SendResult) and item.id in (send.id, UNKNOWN_ID):
+                elif isinstance(item, messages.SendResult) and item.id in (send.id, UNKNOWN_ID):
                     return item
-                elif isinstance(item, SteerOk | AnswerOk):
+                elif isinstance(item, messages.SteerOk | messages.AnswerOk):
                     if (waiting := self._waiting.pop(item.id, None)) is not None and not waiting.done():
                         waiting.set_result(item.accepted)
                 else:
                     await worker.wrong(item)
             await self.room()
 
-    def _pass_on(self, event: Event, turn: Turn, send: Send, incoming: WorkerIncoming, limited: bool) -> None:
+    def _pass_on(self, event: Event, turn: Turn, send: messages.Send, incoming: WorkerIncoming, limited: bool) -> None:
         if type(event) is TextDelta:
             self._texts.append(event.text)
             self.emit(event)
@@ -254,7 +244,7 @@ class WorkerSession(BaseSession):
         if (error := over(limits, self._spent)) is not None:
             raise error
 
-    async def _call_off(self, turn: Turn, send: Send, incoming: WorkerIncoming) -> None:
+    async def _call_off(self, turn: Turn, send: messages.Send, incoming: WorkerIncoming) -> None:
         """Cancel, and wait for the result; a worker that ignores the cancel is ended."""
         worker = self._worker
         if self._sent is None:  # half of the send may be written, and nothing can follow that
@@ -263,7 +253,7 @@ class WorkerSession(BaseSession):
             return
         try:
             async with within(worker.patience.cancel):
-                await worker.say(CancelRequest(id=new_id("cancel"), target_id=send.id))
+                await worker.say(messages.CancelRequest(id=new_id("cancel"), target_id=send.id))
                 result = await self._follow(turn, send, incoming, limited=False)
                 turn.iterations = result.iterations or turn.iterations
         except RemoteError:
@@ -272,7 +262,7 @@ class WorkerSession(BaseSession):
             self.emit(Warned(message=f"{worker.name} did not heed the cancel and was ended", code="cancel_not_heeded"))
             await worker.end()
 
-    def _outcome(self, turn: Turn, result: SendResult) -> TurnEnded:
+    def _outcome(self, turn: Turn, result: messages.SendResult) -> TurnEnded:
         turn.text = result.response or "".join(self._texts)
         turn.iterations = result.iterations or turn.iterations
         self._warn_of_unreported()
@@ -302,12 +292,12 @@ class WorkerSession(BaseSession):
 
     # Questions and steering
 
-    async def _put(self, asked: Asked, send: Send) -> None:
+    async def _put(self, asked: Asked, send: messages.Send) -> None:
         """Pass on the answer of someone here to what the worker asks."""
         asked = replace(asked, deadline=self.deadline())
         answer = await self.ask(asked)
         await self._worker.say(
-            AnswerRequest(
+            messages.AnswerRequest(
                 id=new_id("answer"),
                 target_id=send.id,
                 request_id=asked.request,
@@ -322,6 +312,6 @@ class WorkerSession(BaseSession):
             return False
         id = new_id("steer")
         accepted = self._waiting[id] = asyncio.get_running_loop().create_future()
-        await self._worker.say(Steer(id=id, target_id=self._sent.id, message=text))
+        await self._worker.say(messages.Steer(id=id, target_id=self._sent.id, message=text))
         done, _ = await asyncio.wait([accepted], timeout=self._worker.patience.cancel)
         return bool(done) and accepted.result()

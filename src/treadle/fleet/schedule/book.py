@@ -22,32 +22,8 @@ from treadle.fleet.schedule.line import FairLine
 from treadle.fleet.schedule.liveness import silent, stuck
 from treadle.fleet.schedule.rows import NodeView, OpenOrder, Say, Unit, is_unlanded
 from treadle.fleet.schedules import due_again, first_due
-from treadle.wire.fleet.messages import (
-    AnyInstruction,
-    AskNumbered,
-    CancelOrder,
-    Leave,
-    Nudge,
-    OrderChange,
-    OrderEnded,
-    RunAsked,
-    RunEnded,
-    SetRequest,
-    StallNotice,
-    StopRun,
-)
+from treadle.wire.fleet import messages, records
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import (
-    GIVEN_BACK,
-    NOT_HERE,
-    AgentQuestion,
-    AnswerRecord,
-    Attempt,
-    Note,
-    Order,
-    OrderReceipt,
-    Used,
-)
 from treadle.wire.fleet.states import AT_WORK, ATTEMPT, ORDER, End, Happening, State, moved
 from treadle.wire.fleet.train import Boarding
 
@@ -84,7 +60,7 @@ class Book:
 
     # What is in it...
 
-    def add(self, spec: Spec, order: Order, revision: int, heard: float) -> OpenOrder:
+    def add(self, spec: Spec, order: records.Order, revision: int, heard: float) -> OpenOrder:
         row = self.rows[spec.id] = OpenOrder(spec, order, revision, heard)
         for parent in order.after:
             self.children.setdefault(parent, set()).add(spec.id)
@@ -161,14 +137,14 @@ class Book:
         self.control = replace(self.control, **fields)
         self.control_changed = True
 
-    def spend(self, row: OpenOrder, used: Used) -> None:
+    def spend(self, row: OpenOrder, used: records.Used) -> None:
         """Count in what an attempt has used so far: with the budgets in one stroke, so that nothing counts twice."""
         if (budgets := accounts.charged(self.control.budgets, row.spec, row.order.counted, used)) is not None:
             self.change(row, counted=used)
             self.change_control(budgets=budgets)
 
-    def note(self, row: OpenOrder, by: str, what: str) -> tuple[Note, ...]:
-        return (*row.order.notes, Note(at=self.wall(), by=by, what=what))[-NOTES_MAX:]
+    def note(self, row: OpenOrder, by: str, what: str) -> tuple[records.Note, ...]:
+        return (*row.order.notes, records.Note(at=self.wall(), by=by, what=what))[-NOTES_MAX:]
 
     # Orders come in...
 
@@ -190,7 +166,7 @@ class Book:
     def _ask_people(self, row: OpenOrder) -> None:
         """It is a question of its own: no runner puts it, and its answer is its result."""
         key = f"{row.spec.id}.1"
-        asked = AgentQuestion(kind="question", text=row.spec.task)
+        asked = records.AgentQuestion(kind="question", text=row.spec.task)
         row.asks[key] = ask = ask_record(row.spec, row.order, asked, 1, self.wall())
         self._dequeue(row)
         self.move(row, "ask", Write(f"ask.{key}", encode(ask), 0), asks=1, open_ask=key)
@@ -212,7 +188,7 @@ class Book:
             return
         self.move(row, "start", attempts=self._last_attempt(row, started=self.wall()))
 
-    def finished(self, row: OpenOrder, report: RunEnded) -> None:
+    def finished(self, row: OpenOrder, report: messages.RunEnded) -> None:
         """The runner's final report on its attempt."""
         outcome, why, used = report.outcome, report.why, report.used
         names = ("outcome", "why", "reason", "used", "resumed", "fault", "output")
@@ -220,17 +196,17 @@ class Book:
         attempts = self._last_attempt(row, ended=self.wall(), **fields)
         self.spend(row, used)
         total = row.order.used.plus(used)
-        self.change(row, attempts=attempts, used=total, counted=Used())
+        self.change(row, attempts=attempts, used=total, counted=records.Used())
         if outcome == "parked" and row.order.open_ask:
             return self._park(row)
-        if outcome in GIVEN_BACK or outcome == NOT_HERE and self._has_other_node(row):
+        if outcome in records.GIVEN_BACK or outcome == records.NOT_HERE and self._has_other_node(row):
             return self._queue_again(row)
-        if outcome == NOT_HERE:
+        if outcome == records.NOT_HERE:
             why = "; ".join(f"{node}: {lacks}" for node, lacks in row.order.turned_down.items())
         if retrying.again(row.spec, row.order, report):
             return self._try_again(row, why)
         state: End = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
-        self.end(row, state, why, outcome if outcome == NOT_HERE else report.reason, report)
+        self.end(row, state, why, outcome if outcome == records.NOT_HERE else report.reason, report)
 
     def _try_again(self, row: OpenOrder, why: str) -> None:
         wait = retrying.pause(row.spec, row.order)
@@ -254,8 +230,8 @@ class Book:
         )
         marker = encode({"end": "superseded", "why": why})
         self.says.append(Say(f"fleet.ev.{order.id}.{order.attempt}.{order.node}", marker, stored=True))
-        self.tell(row, Leave(attempt=order.attempt))
-        self.change(row, attempts=attempts, used=order.used.plus(order.counted), counted=Used())
+        self.tell(row, messages.Leave(attempt=order.attempt))
+        self.change(row, attempts=attempts, used=order.used.plus(order.counted), counted=records.Used())
         if order.cancel is not None:
             self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then", "cancelled")
         elif row.order.tries >= row.spec.attempts:
@@ -275,7 +251,7 @@ class Book:
         work = Write(f"work.{row.order.node}.{row.spec.id}", purge=True)
         self.move(row, "park", work, node="")
 
-    def unpark(self, row: OpenOrder, answer: AnswerRecord) -> None:
+    def unpark(self, row: OpenOrder, answer: records.AnswerRecord) -> None:
         """There is an answer, so the order goes on. If it asked for a higher limit, it gets that or ends."""
         ask, by = row.asks.get(row.order.open_ask), answer.by
         if row.spec.agent == PERSON:
@@ -292,7 +268,7 @@ class Book:
         self.change(row, limits=more, open_ask="", notes=self.note(row, by, words))
         self._queue_again(row)
 
-    def _last_attempt(self, row: OpenOrder, **fields: Any) -> tuple[Attempt, ...]:
+    def _last_attempt(self, row: OpenOrder, **fields: Any) -> tuple[records.Attempt, ...]:
         """The attempts, the last of them started or ended; an attempt that has ended does neither again."""
         if not row.order.attempts:
             return ()
@@ -300,12 +276,14 @@ class Book:
         moved(ATTEMPT, last.state, fields.get("outcome", "start"))
         return (*earlier, replace(last, **fields))
 
-    def end(self, row: OpenOrder, state: End, why: str, reason: str = "", report: RunEnded | None = None) -> None:
+    def end(
+        self, row: OpenOrder, state: End, why: str, reason: str = "", report: messages.RunEnded | None = None
+    ) -> None:
         """The single end of an order, with its single receipt. `reason` is `why` as a code."""
         order, name = row.order, row.spec.id
         reason = "" if state == "done" else reason or "unknown"
         result = {**order.result, **(report.result if report else {})}
-        receipt = OrderReceipt(
+        receipt = records.OrderReceipt(
             order=name,
             outcome=state,
             why=why,
@@ -332,7 +310,7 @@ class Book:
         self._dequeue(row)
         del self.rows[name]
         self.fate[name] = state
-        self.says.append(Say(f"fleet.ended.{name}", encode(OrderEnded(state=state, why=why, reason=reason))))
+        self.says.append(Say(f"fleet.ended.{name}", encode(messages.OrderEnded(state=state, why=why, reason=reason))))
         for child in sorted(self.children.get(name, ())):
             if child in self.rows:
                 self._parent_ended(self.rows[child], name)
@@ -356,7 +334,7 @@ class Book:
 
     # Questions...
 
-    def asked(self, row: OpenOrder, report: RunAsked) -> None:
+    def asked(self, row: OpenOrder, report: messages.RunAsked) -> None:
         """The agent asks something that a person, or the deadline, must answer."""
         newest = (row.order.attempt, report.nth)
         if report.again and report.again == row.order.open_ask:
@@ -374,9 +352,9 @@ class Book:
     def _number(self, row: OpenOrder) -> None:
         if key := row.order.open_ask:
             ask = row.asks.get(key)
-            self.tell(row, AskNumbered(request=ask.request if ask else None, ask=key))
+            self.tell(row, messages.AskNumbered(request=ask.request if ask else None, ask=key))
 
-    def tell(self, row: OpenOrder, instruction: AnyInstruction) -> None:
+    def tell(self, row: OpenOrder, instruction: messages.AnyInstruction) -> None:
         """Tell the order's runner, once what was decided is stored."""
         self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(instruction)))
 
@@ -391,10 +369,10 @@ class Book:
 
     # People ask...
 
-    def request(self, row: OpenOrder, request: OrderChange) -> None:
-        if isinstance(request, CancelOrder):
+    def request(self, row: OpenOrder, request: messages.OrderChange) -> None:
+        if isinstance(request, messages.CancelOrder):
             self._cancel(row, request.by, request.why)
-        elif isinstance(request, SetRequest):
+        elif isinstance(request, messages.SetRequest):
             self._set(row, request)
         else:
             notes = self.note(row, request.by, request.what)
@@ -404,14 +382,14 @@ class Book:
 
     def _cancel(self, row: OpenOrder, by: str, why: str) -> None:
         words = f"cancelled by {by}" + (f": {why}" if why else "")
-        note = Note(at=self.wall(), by=by, what=words)
+        note = records.Note(at=self.wall(), by=by, what=words)
         if row.order.state == "queued" or row.order.parked:
             self.change(row, cancel=note, notes=self.note(row, by, words))
             return self.end(row, "cancelled", words, "cancelled")
         self.change(row, cancel=note, notes=self.note(row, by, words))
-        self.tell(row, StopRun(why=words))
+        self.tell(row, messages.StopRun(why=words))
 
-    def _set(self, row: OpenOrder, request: SetRequest) -> None:
+    def _set(self, row: OpenOrder, request: messages.SetRequest) -> None:
         fields: dict[str, Any] = {}
         changes = []
         if request.priority is not None:
@@ -444,7 +422,7 @@ class Book:
             for key, ask in list(row.asks.items()):
                 if ask.deadline <= self.wall():
                     text = "no one answered in time"
-                    answer = AnswerRecord(decision=ask.default, by="deadline", text=text, at=self.wall())
+                    answer = records.AnswerRecord(decision=ask.default, by="deadline", text=text, at=self.wall())
                     self.unanswered.append((f"answer.{key}", encode(answer)))
                     del row.asks[key]
         self._forget_fates()
@@ -473,9 +451,11 @@ class Book:
         if do == "interrupt" and not begun:
             do = "notify"  # there is no agent yet to interrupt
         self.change(row, notes=self.note(row, "fleet", f"{found}; so: {do}"))
-        self.says.append(Say(f"fleet.notice.{row.spec.id}", encode(StallNotice(order=row.spec.id, what=found, do=do))))
+        self.says.append(
+            Say(f"fleet.notice.{row.spec.id}", encode(messages.StallNotice(order=row.spec.id, what=found, do=do)))
+        )
         if do == "interrupt":
-            self.tell(row, Nudge(why=found))
+            self.tell(row, messages.Nudge(why=found))
         elif do == "retry":
             self.lost(row, found)
         elif do == "cancel":

@@ -1,37 +1,21 @@
 """Sidecar conversations: a run with every kind of event and its receipt, a cancelled one, and runs written ahead."""
 
 from treadle.wire.common.connection import Conversation
-from treadle.wire.sidecar import receipts
-from treadle.wire.sidecar.connection import (
-    CancelRun,
-    ContextPacket,
-    Fatal,
-    Final,
-    Ping,
-    PolicyProfile,
-    Pong,
-    Requirement,
-    Requirements,
-    Run,
-    RunEvent,
-    RuntimeConfig,
-    SidecarHello,
-    Snippet,
-    WorkOrder,
-    WorkspaceSpec,
-)
+from treadle.wire.sidecar import connection, receipts
 
 _RUN = "550e8400-e29b-41d4-a716-446655440000"
 _ORDER = "00000000-0000-4000-8000-000000000002"
 _TS = "2024-01-15T10:30:00Z"
 
-SAMPLE_ORDER = WorkOrder(
+SAMPLE_ORDER = connection.WorkOrder(
     id=_ORDER,
     task="fix the failing test",
     lane="patch_first",
-    workspace=WorkspaceSpec(root=".", mode="staged", include=["src/**"], exclude=["target/**"]),
-    context=ContextPacket(files=["README.md"], snippets=[Snippet(name="hint", content="look at tokens")]),
-    policy=PolicyProfile(
+    workspace=connection.WorkspaceSpec(root=".", mode="staged", include=["src/**"], exclude=["target/**"]),
+    context=connection.ContextPacket(
+        files=["README.md"], snippets=[connection.Snippet(name="hint", content="look at tokens")]
+    ),
+    policy=connection.PolicyProfile(
         allowed_tools=["read"],
         disallowed_tools=["bash"],
         deny_read=["**/.env"],
@@ -40,8 +24,10 @@ SAMPLE_ORDER = WorkOrder(
         deny_network=["evil.example.com"],
         require_approval_for=["write"],
     ),
-    requirements=Requirements(required=[Requirement(capability="tool_read", min_support="native")]),
-    config=RuntimeConfig(
+    requirements=connection.Requirements(
+        required=[connection.Requirement(capability="tool_read", min_support="native")]
+    ),
+    config=connection.RuntimeConfig(
         model="m-1", vendor={"abp": {"mode": "mapped"}}, env={"A": "b"}, max_budget_usd=1.5, max_turns=8
     ),
 )
@@ -79,42 +65,46 @@ SAMPLE_RECEIPT = receipts.Receipt(
     verification=receipts.Verification(harness_ok=True, git_diff="+x", git_status="M a.py"),
     outcome="complete",
 )
-_HELLO = SidecarHello(
+_HELLO = connection.SidecarHello(
     contract_version=receipts.CONTRACT,
     backend=receipts.BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
     capabilities={"streaming": "native", "tool_read": "emulated"},
 )
-_OPENING: Conversation = [("sidecar", _HELLO), ("host", Run(id=_RUN, work_order=SAMPLE_ORDER))]
+_OPENING: Conversation = [("sidecar", _HELLO), ("host", connection.Run(id=_RUN, work_order=SAMPLE_ORDER))]
 
 SAMPLES: list[Conversation] = [
     [
         *_OPENING,
-        *[("sidecar", RunEvent(ref_id=_RUN, event=event)) for event in SAMPLE_EVENTS],
-        ("host", Ping(seq=1)),
-        ("sidecar", Pong(seq=1)),
-        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
+        *[("sidecar", connection.RunEvent(ref_id=_RUN, event=event)) for event in SAMPLE_EVENTS],
+        ("host", connection.Ping(seq=1)),
+        ("sidecar", connection.Pong(seq=1)),
+        ("sidecar", connection.Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
     ],
     [
         *_OPENING,
-        ("host", CancelRun(ref_id=_RUN, reason="user requested")),
-        ("sidecar", Fatal(ref_id=_RUN, error="stopped", error_code="internal")),
-        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
-        ("sidecar", Fatal(error="ANTHROPIC_API_KEY not set")),
+        ("host", connection.CancelRun(ref_id=_RUN, reason="user requested")),
+        ("sidecar", connection.Fatal(ref_id=_RUN, error="stopped", error_code="internal")),
+        ("host", connection.Run(id=_ORDER, work_order=SAMPLE_ORDER)),
+        ("sidecar", connection.Fatal(error="ANTHROPIC_API_KEY not set")),
     ],
     [
         *_OPENING,
-        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
-        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
-        ("sidecar", Final(ref_id=_ORDER, receipt=SAMPLE_RECEIPT)),
-        ("sidecar", Fatal(error="out of memory")),
+        ("host", connection.Run(id=_ORDER, work_order=SAMPLE_ORDER)),
+        ("sidecar", connection.Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
+        ("sidecar", connection.Final(ref_id=_ORDER, receipt=SAMPLE_RECEIPT)),
+        ("sidecar", connection.Fatal(error="out of memory")),
     ],
 ]
 CROSSINGS = [
-    (_OPENING, ("host", CancelRun(ref_id=_RUN)), ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT))),
-    (_OPENING, ("host", Ping(seq=2)), ("sidecar", Fatal(ref_id=_RUN, error="gone"))),
     (
         _OPENING,
-        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
-        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
+        ("host", connection.CancelRun(ref_id=_RUN)),
+        ("sidecar", connection.Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
+    ),
+    (_OPENING, ("host", connection.Ping(seq=2)), ("sidecar", connection.Fatal(ref_id=_RUN, error="gone"))),
+    (
+        _OPENING,
+        ("host", connection.Run(id=_ORDER, work_order=SAMPLE_ORDER)),
+        ("sidecar", connection.Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
     ),
 ]

@@ -2,33 +2,25 @@
 
 from typing import ClassVar
 
-from treadle.wire.claude.records import (
-    KNOWN,
-    AnyRecord,
-    ControlRequest,
-    ControlResponse,
-    UnknownRecord,
-    User,
-    decode,
-)
+from treadle.wire.claude import records
 from treadle.wire.common.connection import LineConnection, Transitions
 from treadle.wire.common.jsonline import json_line
 
 
-class Connection(LineConnection[AnyRecord]):
+class Connection(LineConnection[records.AnyRecord]):
     """`host` is the one who starts the program, `agent` the program. Both may ask at any time."""
 
     SAYS: ClassVar = {
-        "host": frozenset({ControlRequest, ControlResponse, User, UnknownRecord}),
-        "agent": frozenset({*KNOWN, UnknownRecord}),
+        "host": frozenset({records.ControlRequest, records.ControlResponse, records.User, records.UnknownRecord}),
+        "agent": frozenset({*records.KNOWN, records.UnknownRecord}),
     }
     START: ClassVar = "open"
-    TRANSITIONS: ClassVar[Transitions] = {("open", kind): "open" for kind in (*KNOWN, UnknownRecord)}
+    TRANSITIONS: ClassVar[Transitions] = {("open", kind): "open" for kind in (*records.KNOWN, records.UnknownRecord)}
     """A request of either end is answered while the other goes on to send, and a prompt may be sent ahead of the result
     of the one before: no message is illegal at any time, so one state is all there is."""
 
-    def read(self, line: bytes) -> AnyRecord:
-        return decode(line)
+    def read(self, line: bytes) -> records.AnyRecord:
+        return records.decode(line)
 
-    def encode(self, message: AnyRecord) -> bytes:
-        return json_line(message.record if isinstance(message, UnknownRecord) else message)
+    def encode(self, message: records.AnyRecord) -> bytes:
+        return json_line(message.record if isinstance(message, records.UnknownRecord) else message)

@@ -12,28 +12,8 @@ import msgspec
 from treadle.errors import RemoteProtocolError
 from treadle.wire.common import connection as base
 from treadle.wire.common.jsonline import json_line
-from treadle.wire.fleet.messages import (
-    REPORTS,
-    AnyInstruction,
-    AnyRequest,
-    AnyTerminalRequest,
-    NodeBeat,
-    OrderEnded,
-    RunActivity,
-    StallNotice,
-)
+from treadle.wire.fleet import messages, records
 from treadle.wire.fleet.orders import Spec, tolerant
-from treadle.wire.fleet.records import (
-    AnswerRecord,
-    AskRecord,
-    LeaseRecord,
-    NodeRecord,
-    Order,
-    OrderReceipt,
-    SayRecord,
-    TakenRecord,
-    WorkRecord,
-)
 
 OPEN = "open"
 
@@ -48,27 +28,27 @@ class Subject(NamedTuple):
 
 STATE_BY = {
     "spec.ID": ("client", Spec),
-    "order.ID": ("scheduler", Order),
-    "receipt.ID": ("scheduler", OrderReceipt),
-    "work.NODE.ID": ("scheduler", WorkRecord),
-    "ask.ID.NUMBER": ("scheduler", AskRecord),
-    "answer.ID.NUMBER": ("client", AnswerRecord),
-    "taken.ID.NUMBER.REVISION": ("client", TakenRecord),
-    "say.ID.NUMBER": ("client", SayRecord),
-    "node.NODE": ("client", NodeRecord),
-    "lease.scheduler": ("scheduler", LeaseRecord),
+    "order.ID": ("scheduler", records.Order),
+    "receipt.ID": ("scheduler", records.OrderReceipt),
+    "work.NODE.ID": ("scheduler", records.WorkRecord),
+    "ask.ID.NUMBER": ("scheduler", records.AskRecord),
+    "answer.ID.NUMBER": ("client", records.AnswerRecord),
+    "taken.ID.NUMBER.REVISION": ("client", records.TakenRecord),
+    "say.ID.NUMBER": ("client", records.SayRecord),
+    "node.NODE": ("client", records.NodeRecord),
+    "lease.scheduler": ("scheduler", records.LeaseRecord),
 }
 """Keys of the bucket `fleet`, who writes them, and what they hold."""
 SUBJECTS = (
     *(Subject(f"$KV.fleet.{key}", by, kind) for key, (by, kind) in STATE_BY.items()),
-    *(Subject(f"fleet.in.node.NODE.{kind.KIND}", "client", kind) for kind in REPORTS),
-    Subject("fleet.in.wish.DO", "client", AnyRequest),
-    Subject("fleet.beat.NODE.node", "client", NodeBeat),
-    Subject("fleet.beat.NODE.ORDER.ATTEMPT", "client", RunActivity),
-    Subject("fleet.tell.NODE.ORDER", "scheduler", AnyInstruction),
-    Subject("fleet.notice.ORDER", "scheduler", StallNotice),
-    Subject("fleet.ended.ORDER", "scheduler", OrderEnded),
-    Subject("fleet.term.NODE.ORDER", "client", AnyTerminalRequest),
+    *(Subject(f"fleet.in.node.NODE.{kind.KIND}", "client", kind) for kind in messages.REPORTS),
+    Subject("fleet.in.wish.DO", "client", messages.AnyRequest),
+    Subject("fleet.beat.NODE.node", "client", messages.NodeBeat),
+    Subject("fleet.beat.NODE.ORDER.ATTEMPT", "client", messages.RunActivity),
+    Subject("fleet.tell.NODE.ORDER", "scheduler", messages.AnyInstruction),
+    Subject("fleet.notice.ORDER", "scheduler", messages.StallNotice),
+    Subject("fleet.ended.ORDER", "scheduler", messages.OrderEnded),
+    Subject("fleet.term.NODE.ORDER", "client", messages.AnyTerminalRequest),
 )
 """`client` is everyone but the scheduler: commands, the page, nodes, runners. What each role may do there, the engine
 enforces (`fleet/engine/roles.py`)."""

@@ -11,17 +11,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo, fields
 
-from treadle.wire.sidecar.receipts import (
-    CAPABILITIES,
-    EVENT_TYPES,
-    AgentEvent,
-    AnyAgentEvent,
-    ErrorMet,
-    Level,
-    Manifest,
-    Receipt,
-    decode_exact,
-)
+from treadle.wire.sidecar import receipts
 
 NOWHEN = "1970-01-01T00:00:00Z"
 NO_ID = "00000000-0000-0000-0000-000000000000"
@@ -69,9 +59,9 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
 
 def tidy(value: Any, kind: Any, where: str, notes: list[Deviation]) -> Any:
     """`value`, a decoded JSON tree, with everything taken out that would stop `msgspec.convert(value, kind)`."""
-    if kind == Manifest:
+    if kind == receipts.Manifest:
         return _tidy_manifest(value, where, notes)
-    if kind == AnyAgentEvent:
+    if kind == receipts.AnyAgentEvent:
         return _tidy_event(value, where, notes)
     if _is_struct(kind):
         return _tidy_struct(value, kind, where, notes)
@@ -147,7 +137,7 @@ def _tidy_manifest(value: Any, where: str, notes: list[Deviation]) -> dict[str, 
         return {}
     clean = {}
     for name, level in value.items():
-        if name not in CAPABILITIES:
+        if name not in receipts.CAPABILITIES:
             notes.append(Deviation(where=f"{where}.{name}", problem="unknown capability", value=level))
             continue
         if isinstance(level, dict) and len(level) == 1 and next(iter(level)) in ("native", "emulated", "unsupported"):
@@ -157,7 +147,7 @@ def _tidy_manifest(value: Any, where: str, notes: list[Deviation]) -> dict[str, 
             reason = inside.get("reason") if isinstance(inside, dict) else None
             level = {"restricted": {"reason": reason if isinstance(reason, str) else ""}}
         try:
-            msgspec.convert(level, Level)
+            msgspec.convert(level, receipts.Level)
         except msgspec.ValidationError:
             notes.append(Deviation(where=f"{where}.{name}", problem="unknown support level", value=level))
             continue
@@ -168,7 +158,7 @@ def _tidy_manifest(value: Any, where: str, notes: list[Deviation]) -> dict[str, 
 def _tidy_event(value: Any, where: str, notes: list[Deviation]) -> Any:
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise msgspec.ValidationError(f"{where} is not an event: it has no type")
-    kind = EVENT_TYPES.get(value["type"])
+    kind = receipts.EVENT_TYPES.get(value["type"])
     ts = value.get("ts")
     if kind is None:
         notes.append(Deviation(where=where, problem=f"unknown event type {value['type']!r}", value=value))
@@ -181,11 +171,13 @@ def _tidy_event(value: Any, where: str, notes: list[Deviation]) -> Any:
     return _tidy_known_event(value, kind, where, notes)
 
 
-def _tidy_known_event(value: dict[str, Any], kind: type[AgentEvent], where: str, notes: list[Deviation]) -> Any:
+def _tidy_known_event(
+    value: dict[str, Any], kind: type[receipts.AgentEvent], where: str, notes: list[Deviation]
+) -> Any:
     found: list[Deviation] = []
     clean = _tidy_struct(value, kind, where, found)
     strange = {note.where.rpartition(".")[2]: note.value for note in found if note.problem == "not in the contract"}
-    if kind is ErrorMet and value.get("error_code") is not None and "error_code" not in clean:
+    if kind is receipts.ErrorMet and value.get("error_code") is not None and "error_code" not in clean:
         strange["error_code"] = value["error_code"]
     if strange:
         clean["ext"] = {**clean.get("ext", {}), "unknown_fields": strange}
@@ -203,25 +195,25 @@ def convert(tree: Any, kind: Any, where: str, notes: list[Deviation]) -> Any:
 _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[0-9.eE+-]*', re.DOTALL)
 
 
-def read_receipt(data: bytes, notes: list[Deviation], *, as_abp: bool = False) -> Receipt:
+def read_receipt(data: bytes, notes: list[Deviation], *, as_abp: bool = False) -> receipts.Receipt:
     """A receipt from a file. `as_abp` reads decimals as the first implementation does: for one in ten numbers of 16
     digits or more it takes the double next to the right one, and its hash covers that."""
     if as_abp or b"-0" in data:
         data = _STRING_OR_NUMBER.sub(lambda match: _respelled(match.group(), as_abp), data)
     try:
-        return decode_exact(data)
+        return receipts.decode_exact(data)
     except msgspec.ValidationError:
         return _read_receipt(data, notes)
     except RecursionError as error:
         raise msgspec.ValidationError("it is nested too deep") from error
 
 
-def _read_receipt(data: bytes, notes: list[Deviation]) -> Receipt:
+def _read_receipt(data: bytes, notes: list[Deviation]) -> receipts.Receipt:
     try:
         tree = msgspec.json.decode(data)
         if not isinstance(tree, dict) or "meta" not in tree:
             raise msgspec.ValidationError("it has no `meta`")
-        receipt: Receipt = convert(tree, Receipt, "receipt", notes)
+        receipt: receipts.Receipt = convert(tree, receipts.Receipt, "receipt", notes)
     except RecursionError as error:
         raise msgspec.ValidationError("it is nested too deep") from error
     return receipt
