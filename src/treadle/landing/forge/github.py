@@ -27,17 +27,17 @@ PAGE = 100
 GOOD = ("success", "neutral", "skipped")
 
 
-class _Branch(msgspec.Struct, frozen=True):
+class PullBranch(msgspec.Struct, frozen=True, kw_only=True):
     ref: str
     sha: str
 
 
-class _Pull(msgspec.Struct, frozen=True):
+class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     html_url: str
     state: Literal["open", "closed"]
     title: str
-    head: _Branch
+    head: PullBranch
     body: str | None = None
     merged: bool = False
     merged_at: str | None = None
@@ -72,21 +72,21 @@ class _Statuses(msgspec.Struct, frozen=True):
     statuses: list[_Status]
 
 
-class _User(msgspec.Struct, frozen=True):
-    login: str
+class ForgeAccount(msgspec.Struct, frozen=True):
+    login: str = ""
 
 
 class _Review(msgspec.Struct, frozen=True):
     state: str
     body: str
-    user: _User | None = None
+    user: ForgeAccount | None = None
     commit_id: str | None = None
 
 
 class _Remark(msgspec.Struct, frozen=True):
     body: str
     path: str
-    user: _User | None = None
+    user: ForgeAccount | None = None
     commit_id: str | None = None
     line: int | None = None
 
@@ -103,34 +103,50 @@ class _Issue(msgspec.Struct, frozen=True):
     body: str | None = None
 
 
-class GitHub:
-    """One repository. `api` is the address of the API, `token` the name of the variable that holds the token."""
+class PullRequests:
+    """What the APIs of GitHub, Forgejo and Gitea have in common: one repository with pull requests and issues."""
 
-    def __init__(self, api: str, repository: str, token: str = TOKEN) -> None:
+    kind: type[PullRequest]
+    """How the forge describes a pull request."""
+
+    def __init__(self, api: str, repository: str, token: str, word: str, headers: dict[str, str]) -> None:
+        """`word` comes before the token in the header that holds it."""
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
             raise ConfigError(f"{repository!r} is not OWNER/NAME of a repository")
+        self.api = ForgeApi(f"{api.rstrip('/')}/repos/{repository}", token, ("authorization", f"{word} "), headers)
+
+    async def look(self, number: int) -> LandingRequest:
+        return request(await self.api.get(f"/pulls/{number}", self.kind))
+
+    async def open(self, head: str, base: str, title: str, body: str) -> LandingRequest:
+        given = {"title": title, "body": body, "head": head, "base": base}
+        return request(await self.api.ask("POST", "/pulls", given, self.kind))
+
+    async def update(self, number: int, title: str, body: str) -> LandingRequest:
+        return request(await self.api.ask("PATCH", f"/pulls/{number}", {"title": title, "body": body}, self.kind))
+
+    async def close(self, number: int) -> LandingRequest:
+        return request(await self.api.ask("PATCH", f"/pulls/{number}", {"state": "closed"}, self.kind))
+
+    async def issue(self, number: int) -> ForgeIssue:
+        found: _Issue = await self.api.get(f"/issues/{number}", _Issue)
+        return ForgeIssue(number=found.number, title=found.title, body=found.body or "")
+
+
+class GitHub(PullRequests):
+    """`api` is the address of the API, `token` the name of the variable that holds the token."""
+
+    kind = PullRequest
+
+    def __init__(self, api: str, repository: str, token: str = TOKEN) -> None:
         headers = {"accept": "application/vnd.github+json", "x-github-api-version": VERSION}
-        place = f"{api.rstrip('/')}/repos/{repository}"
-        self.api = ForgeApi(place, token, ("authorization", "Bearer "), headers)
+        super().__init__(api, repository, token, "Bearer", headers)
         self.owner = repository.partition("/")[0]
 
     async def find(self, head: str, base: str) -> LandingRequest | None:
         wanted = f"state=open&head={quote(f'{self.owner}:{head}')}&base={quote(base)}&per_page={PAGE}"
-        found = await self.api.get(f"/pulls?{wanted}", list[_Pull])
-        return next((_request(pull) for pull in found if pull.head.ref == head), None)
-
-    async def look(self, number: int) -> LandingRequest:
-        return _request(await self.api.get(f"/pulls/{number}", _Pull))
-
-    async def open(self, head: str, base: str, title: str, body: str) -> LandingRequest:
-        given = {"title": title, "body": body, "head": head, "base": base}
-        return _request(await self.api.ask("POST", "/pulls", given, _Pull))
-
-    async def update(self, number: int, title: str, body: str) -> LandingRequest:
-        return _request(await self.api.ask("PATCH", f"/pulls/{number}", {"title": title, "body": body}, _Pull))
-
-    async def close(self, number: int) -> LandingRequest:
-        return _request(await self.api.ask("PATCH", f"/pulls/{number}", {"state": "closed"}, _Pull))
+        found = await self.api.get(f"/pulls?{wanted}", list[PullRequest])
+        return next((request(pull) for pull in found if pull.head.ref == head), None)
 
     async def checks(self, commit: str) -> list[ForgeCheck]:
         runs = await self.api.get(f"/commits/{commit}/check-runs?filter=latest&per_page={PAGE}", _Runs)
@@ -151,13 +167,13 @@ class GitHub:
         comments = []
         for review in await self.api.get(f"/pulls/{number}/reviews?per_page={PAGE}", list[_Review]):
             if review.commit_id == commit and review.state in ("APPROVED", "CHANGES_REQUESTED", "DISMISSED"):
-                latest[_name(review.user)] = review
+                latest[account(review.user)] = review
             if review.commit_id == commit and review.body.strip():
-                comments.append(ForgeComment(by=_name(review.user), text=review.body))
+                comments.append(ForgeComment(by=account(review.user), text=review.body))
         for remark in await self.api.get(f"/pulls/{number}/comments?per_page={PAGE}", list[_Remark]):
             if remark.commit_id == commit:
                 comments.append(
-                    ForgeComment(by=_name(remark.user), text=remark.body, path=remark.path, line=remark.line)
+                    ForgeComment(by=account(remark.user), text=remark.body, path=remark.path, line=remark.line)
                 )
         refused = tuple(name for name, review in latest.items() if review.state == "CHANGES_REQUESTED")
         return ForgeReviews(refused_by=refused, comments=tuple(comments))
@@ -170,12 +186,8 @@ class GitHub:
             raise ForgeRefused(f"the forge did not merge: {done.message}")
         return done.sha
 
-    async def issue(self, number: int) -> ForgeIssue:
-        found: _Issue = await self.api.get(f"/issues/{number}", _Issue)
-        return ForgeIssue(number=found.number, title=found.title, body=found.body or "")
 
-
-def _request(pull: _Pull) -> LandingRequest:
+def request(pull: PullRequest) -> LandingRequest:
     merged = pull.merged or pull.merged_at is not None
     return LandingRequest(
         number=pull.number,
@@ -194,5 +206,5 @@ def _run_state(run: _Run) -> CheckState:
     return "green" if run.conclusion in GOOD else "red"
 
 
-def _name(user: _User | None) -> str:
-    return user.login if user is not None else "a deleted account"
+def account(user: ForgeAccount | None) -> str:
+    return user.login if user is not None and user.login else "a deleted account"
