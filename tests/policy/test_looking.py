@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from treadle.io.disk import DISK
-from treadle.policy.profile import build_guard
+from treadle.policy.profile import Profile
 from treadle.session import Access, Mode, Rules
 
 
@@ -19,7 +19,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def verdict(work: Path, command: str, mode: Mode = "suggest", rules: Rules | None = None) -> str:
-    guard = build_guard(str(work), rules or Rules(), mode, disk=DISK, looks_freely=True)
+    guard = Profile(str(work), rules or Rules(), mode, disk=DISK, looks_freely=True)
     return guard(Access(tool="bash", kind="execute", command=command)).verdict
 
 
@@ -89,6 +89,6 @@ def test_but_not_outside_of_it_and_not_what_other_programs_obey(work: Path, comm
 
 
 def test_where_every_command_is_to_be_asked_about_looking_is_too(tmp_path: Path) -> None:
-    guard = build_guard(str(tmp_path), Rules(), "suggest", disk=DISK)
+    guard = Profile(str(tmp_path), Rules(), "suggest", disk=DISK)
     decision = guard(Access(tool="bash", kind="execute", command="echo ran"))
     assert decision.verdict == "ask"

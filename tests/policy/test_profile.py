@@ -4,7 +4,7 @@ import pytest
 
 from treadle.events import ToolKind
 from treadle.io.disk import DISK
-from treadle.policy.profile import Profile, as_rules, build_guard
+from treadle.policy.profile import Profile, as_rules
 from treadle.session import Access, Decision, Mode, Rules
 
 
@@ -17,7 +17,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 def guard(repo: Path, mode: Mode | None = "full-auto", add: tuple[str, ...] = (), **rules: tuple[str, ...]) -> Profile:
-    return build_guard(str(repo), Rules(**rules), mode, add, disk=DISK)
+    return Profile(str(repo), Rules(**rules), mode, add, disk=DISK)
 
 
 def file(kind: ToolKind, path: Path) -> Access:
@@ -80,7 +80,7 @@ def test_yolo_asks_nothing_but_a_further_guard_binds(repo: Path) -> None:
     def claims(access: Access) -> Decision:
         return Decision(verdict="deny" if "held" in str(access.paths) else "allow", by="claim")
 
-    judge = build_guard(str(repo), Rules(ask=("Bash",)), "yolo", extra_guard=claims, disk=DISK)
+    judge = Profile(str(repo), Rules(ask=("Bash",)), "yolo", extra=claims, disk=DISK)
     assert judge(bash("rm x")).verdict == "allow"
     assert judge(file("write", repo / "held")).by == "claim"
     assert judge(bash("echo > held")).by == "claim"
@@ -187,7 +187,7 @@ def test_without_a_mode_what_treadle_keeps_for_itself_is_denied_and_left_out_of_
     (state / "keys").mkdir(parents=True)
     workspace.mkdir(parents=True)
     (workspace / "way").symlink_to(state / "keys")
-    guard = build_guard(str(workspace), mode=None, readable=[str(outputs)], private=[str(state)], disk=DISK)
+    guard = Profile(str(workspace), mode=None, readable=[str(outputs)], private=[str(state)], disk=DISK)
 
     def verdict(path: Path) -> str:
         return guard(Access(tool="read_file", kind="read", paths=(str(path),))).verdict
@@ -195,5 +195,5 @@ def test_without_a_mode_what_treadle_keeps_for_itself_is_denied_and_left_out_of_
     assert verdict(state / "keys" / "k") == "deny" == verdict(state) == verdict(workspace / "way" / "k")
     assert verdict(workspace / "a") == "allow" == verdict(outputs / "1") == verdict(tmp_path / "else")
     assert guard.hides(str(state / "keys" / "k")) and not guard.hides(str(workspace / "a"))
-    named = build_guard(str(workspace), Rules(allow=(f"Read({state}/keys/**)",)), None, private=[str(state)], disk=DISK)
+    named = Profile(str(workspace), Rules(allow=(f"Read({state}/keys/**)",)), None, private=[str(state)], disk=DISK)
     assert named(Access(tool="read_file", kind="read", paths=(str(state / "keys" / "k"),))).verdict == "allow"

@@ -4,7 +4,7 @@ import pytest
 
 from treadle.io.disk import DISK
 from treadle.policy.modes import Mode
-from treadle.policy.profile import build_guard
+from treadle.policy.profile import Profile
 from treadle.policy.protected import is_protected
 from treadle.session import Access, Rules
 
@@ -27,14 +27,14 @@ def test_other_files_are_just_files(path: str) -> None:
 @pytest.mark.parametrize(("mode", "verdict"), [("auto-edit", "ask"), ("full-auto", "ask"), ("yolo", "allow")])
 def test_writing_one_is_a_question_unless_a_rule_names_it(mode: Mode, verdict: str) -> None:
     write = Access(tool="write_file", kind="write", paths=("/w/.git/config",))
-    assert build_guard("/w", mode=mode, disk=DISK)(write).verdict == verdict
-    assert build_guard("/w", Rules(allow=("Write(.git/config)",)), mode, disk=DISK)(write).verdict == "allow"
-    assert build_guard("/w", Rules(allow=("Write",)), mode, disk=DISK)(write).verdict == verdict
+    assert Profile("/w", mode=mode, disk=DISK)(write).verdict == verdict
+    assert Profile("/w", Rules(allow=("Write(.git/config)",)), mode, disk=DISK)(write).verdict == "allow"
+    assert Profile("/w", Rules(allow=("Write",)), mode, disk=DISK)(write).verdict == verdict
     read = Access(tool="read_file", kind="read", paths=("/w/.git/config",))
-    assert build_guard("/w", mode=mode, disk=DISK)(read).verdict == "allow"
+    assert Profile("/w", mode=mode, disk=DISK)(read).verdict == "allow"
 
 
 def test_a_redirection_to_one_is_a_question_too() -> None:
-    guard = build_guard("/w", mode="full-auto", disk=DISK)
+    guard = Profile("/w", mode="full-auto", disk=DISK)
     command = Access(tool="bash", kind="execute", command="echo x > .git/hooks/post-commit")
     assert guard(command).verdict == "ask"

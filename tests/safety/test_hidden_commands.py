@@ -8,7 +8,7 @@ import pytest
 
 from treadle.io.disk import DISK
 from treadle.policy import shell
-from treadle.policy.profile import build_guard
+from treadle.policy.profile import Profile
 from treadle.session import Access, Rules
 
 HIDDEN = [
@@ -35,7 +35,7 @@ NAMES = "cat printf test [ let read unset declare mapfile echo sed".split()
 
 def verdict(command: str, mode: str) -> str:
     rules = Rules(allow=tuple(f"Bash({name} *)" for name in NAMES) + ("Bash(cat)",))
-    guard = build_guard("/nonexistent/w", rules, mode, disk=DISK, looks_freely=True)  # type: ignore[arg-type]
+    guard = Profile("/nonexistent/w", rules, mode, disk=DISK, looks_freely=True)  # type: ignore[arg-type]
     return guard(Access(tool="bash", kind="other", command=command)).verdict
 
 

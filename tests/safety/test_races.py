@@ -21,7 +21,7 @@ from treadle.agent.tools import registry
 from treadle.agent.tools.paths import Resolved
 from treadle.errors import ToolError
 from treadle.io.disk import DISK
-from treadle.policy.profile import build_guard
+from treadle.policy.profile import Profile
 
 FLIP = """
 import os, sys
@@ -59,7 +59,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 async def call(name: str, args: dict[str, Any], workspace: Path) -> str:
     """What the model reads; nothing when it was not permitted or could not be done."""
-    guard = build_guard(str(workspace), mode="full-auto", disk=DISK)
+    guard = Profile(str(workspace), mode="full-auto", disk=DISK)
     tool = registry.load(name)
     context = Workspace(workspace, resolve=Resolved(workspace), backup=lambda path: None).context
     decoded = registry.decode(tool, msgspec.json.encode(args).decode())

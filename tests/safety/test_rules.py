@@ -11,7 +11,7 @@ from tests.safety import called, corpora
 from treadle.agent.confining import Confining
 from treadle.io.disk import DISK
 from treadle.io.sandbox import methods
-from treadle.policy.profile import build_guard
+from treadle.policy.profile import Profile
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Confinement, Rules
 
@@ -78,7 +78,7 @@ def removals() -> tuple[list[str], list[str]]:
 
 
 def test_a_denied_command_is_seen_wherever_the_docs_say_so() -> None:
-    guard = build_guard("/w", Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
+    guard = Profile("/w", Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
     seen, _ = removals()
     let = [one for one in seen if guard(Access(tool="bash", kind="execute", command=one)).verdict == "allow"]
     assert let == [] and len(seen) >= 310
@@ -89,7 +89,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "safety.md"
 
 
 def test_of_all_ways_to_call_a_denied_program_those_that_pass_are_these() -> None:
-    guard = build_guard("/w", Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
+    guard = Profile("/w", Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
     tried = called.ways()
     let = [one for one in tried if guard(Access(tool="bash", kind="execute", command=one)).verdict == "allow"]
     assert let == UNSEEN and len(set(tried)) == len(tried)
@@ -97,7 +97,7 @@ def test_of_all_ways_to_call_a_denied_program_those_that_pass_are_these() -> Non
 
 
 async def test_of_all_ways_to_remove_a_file_few_pass_a_rule_about_the_command(tmp_path: Path) -> None:
-    guard = build_guard(str(tmp_path), Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
+    guard = Profile(str(tmp_path), Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
     seen, other = removals()
     tried = [*seen, *other]
     assert len(tried) >= 334
@@ -112,7 +112,7 @@ async def test_of_all_ways_to_remove_a_file_few_pass_a_rule_about_the_command(tm
 
 @pytest.mark.parametrize("rules", [{}, {"deny": ("Bash(rm *)", "Read(secrets/**)", "Write(prot*.lock)")}])
 def test_everyday_commands_are_neither_refused_nor_asked_about(rules: dict[str, tuple[str, ...]]) -> None:
-    guard = build_guard("/w", Rules(**rules), "full-auto", add_dirs=["/tmp"], disk=DISK)
+    guard = Profile("/w", Rules(**rules), "full-auto", add_dirs=["/tmp"], disk=DISK)
     commands = corpora.everyday()
     assert len(commands) == 300
     decided = [(guard(Access(tool="bash", kind="execute", command=one)), one) for one in commands]
@@ -122,7 +122,7 @@ def test_everyday_commands_are_neither_refused_nor_asked_about(rules: dict[str, 
 def test_every_attempt_gets_a_verdict(tmp_path: Path) -> None:
     """Also where a path leads through a link that may not be read, as /proc/1/cwd."""
     rules = Rules(deny=("Read(secrets/**)", "Write(prot*.lock)"))
-    guard = build_guard(str(tmp_path), rules, "full-auto", disk=DISK)
+    guard = Profile(str(tmp_path), rules, "full-auto", disk=DISK)
     tried = corpora.attempts(corpora.READERS, corpora.PATHS, corpora.OTHER_READS)
     tried += corpora.attempts(corpora.WRITERS, corpora.WRITTEN)
     given = {guard(Access(tool="bash", kind="execute", command=one)).verdict for one in tried}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.io.disk import DISK
-from treadle.policy.profile import build_guard
+from treadle.policy.profile import Profile
 from treadle.session import Access, Rules
 from treadle.workspace.git_programs import run_when_looking
 
@@ -32,7 +32,7 @@ def git(where: Path, *words: str) -> None:
 
 
 def verdict(top: Path, command: str, rules: Rules = ALLOWED) -> str:
-    guard = build_guard(str(top), rules, "suggest", disk=DISK, configured=run_when_looking)
+    guard = Profile(str(top), rules, "suggest", disk=DISK, configured=run_when_looking)
     return guard(Access(tool="bash", kind="execute", command=command)).verdict
 
 

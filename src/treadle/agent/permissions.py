@@ -20,7 +20,7 @@ from treadle.events import Asked, Event, Warned
 from treadle.io.disk import DISK
 from treadle.io.paths import config_file, state_dir
 from treadle.policy.network import is_host, named, shown
-from treadle.policy.profile import Profile, as_rules, build_guard
+from treadle.policy.profile import Profile, as_rules
 from treadle.session import Access, Answer, Decision, HookVerdict, Mode, Rules
 from treadle.sessions.session import new_id
 
@@ -60,7 +60,7 @@ class Permissions:
     def _build(
         self, configuration: Configuration, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None
     ) -> Profile:
-        guard = build_guard(
+        guard = Profile(
             configuration.spec.cwd,
             rules or configuration.rules,
             self.mode,

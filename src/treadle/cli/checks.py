@@ -85,11 +85,11 @@ def _configuration() -> Configuration:
     from treadle.agent.configuration import Configuration
     from treadle.cli.options import RunOptions
     from treadle.io.disk import DISK
-    from treadle.policy.profile import build_guard
+    from treadle.policy.profile import Profile
 
     spec = RunOptions().spec(answers=False, default_mode="suggest")
     found = run_async(Configuration.load(spec, os.environ))
-    build_guard(spec.cwd, found.rules, spec.mode, found.add_dirs, disk=DISK)
+    Profile(spec.cwd, found.rules, spec.mode, found.add_dirs, disk=DISK)
     assert found.limits and found.confinement
     return found
 

@@ -48,7 +48,7 @@ from treadle.io.disk import DISK
 from treadle.io.peer import Peer
 from treadle.io.process import table
 from treadle.io.within import within
-from treadle.policy.profile import build_guard
+from treadle.policy.profile import Profile
 from treadle.session import Access, AgentInfo, Answer, Mode, Prompt, SessionSpec, TurnId
 from treadle.sessions import abilities
 from treadle.sessions.session import QUESTION_SECONDS, BaseSession, Turn, new_id
@@ -102,7 +102,7 @@ class DrivenSession(BaseSession):
         self.spec = spec
         self.peer = peer
         self.silence = SILENCE
-        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
+        self._guard = Profile(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
         self._work: Work | None = None
         self._lost: TreadleError | None = None
         self._spent = Totals()
@@ -458,7 +458,7 @@ class DrivenSession(BaseSession):
         remembered = self._guard.remembered
         self.spec = spec = msgspec.structs.replace(self.spec, mode=mode)
         self._info = msgspec.structs.replace(self._info, mode=mode)
-        self._guard = build_guard(spec.cwd, spec.rules, mode, spec.add_dirs, spec.guards.judge, disk=DISK)
+        self._guard = Profile(spec.cwd, spec.rules, mode, spec.add_dirs, spec.guards.judge, disk=DISK)
         self._guard.remembered.update(remembered)
 
     # Ending

@@ -33,8 +33,8 @@ class Profile:
     def __init__(
         self,
         cwd: str,
-        rules: Rules,
-        mode: Mode | None,
+        rules: Rules = NO_RULES,
+        mode: Mode | None = None,
         add_dirs: Iterable[str] = (),
         extra: Guard | None = None,
         readable: Iterable[str] = (),
@@ -46,7 +46,8 @@ class Profile:
         unreachable: Callable[[str], str] = _anywhere,
         configured: Callable[[str], str] = _nothing,
     ) -> None:
-        """`contained`: whether commands can reach only the workspace, so that the mode need not ask about them.
+        """With `mode` None, whatever no rule forbids is allowed. `readable`: further directories that may only be read.
+        `contained`: whether commands can reach only the workspace, so that the mode need not ask about them.
         `unreachable`: why an address is not among those that this session reaches; a rule that allows it goes before.
         `configured`: why git runs a program in a directory because of that repository's own configuration.
         `private`: Treadle's own files. Without a mode, which would ask, they are denied unless a rule names them."""
@@ -184,38 +185,6 @@ class Profile:
     def was_allowed(self, access: Access) -> bool:
         keys = _keys(access)
         return bool(keys) and all(key in self.remembered for key in keys)
-
-
-def build_guard(
-    cwd: str,
-    rules: Rules = NO_RULES,
-    mode: Mode | None = None,
-    add_dirs: Iterable[str] = (),
-    extra_guard: Guard | None = None,
-    readable: Iterable[str] = (),
-    contained: Callable[[], bool] = _never,
-    *,
-    private: Iterable[str] = (),
-    disk: Disk,
-    looks_freely: bool = False,
-    unreachable: Callable[[str], str] = _anywhere,
-    configured: Callable[[str], str] = _nothing,
-) -> Profile:
-    """With `mode` None, whatever no rule forbids is allowed. `readable`: further directories that may only be read."""
-    return Profile(
-        cwd,
-        rules,
-        mode,
-        add_dirs,
-        extra_guard,
-        readable,
-        contained,
-        private=private,
-        disk=disk,
-        looks_freely=looks_freely,
-        unreachable=unreachable,
-        configured=configured,
-    )
 
 
 def strictest(*decisions: Decision) -> Decision:

@@ -31,7 +31,7 @@ from treadle.io.process.programs import command_words
 from treadle.io.sandbox.proxy import Reaching
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
-from treadle.policy.profile import build_guard
+from treadle.policy.profile import Profile
 from treadle.session import Access, AgentInfo, Confinement, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
@@ -129,7 +129,7 @@ class SidecarSession(BaseSession):
         self._spec = spec
         self._peer: SidecarPeer | None = peer
         self._spent = Totals()
-        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
+        self._guard = Profile(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
         for gap in abilities.gaps(agent.name, CARDS[0].capabilities, spec):
             self.emit(Warned(message=gap, code="not_enforced"))
 

@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -20,7 +20,6 @@ ANSWER_MAX = 100_000
 """The longest answer, in characters of JSON."""
 TOOL = "give_answer"
 PARTS_MAX = 20
-AnswerKind: TypeAlias = Literal["", "plan", "review", "judgement"]
 
 
 class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

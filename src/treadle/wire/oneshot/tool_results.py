@@ -6,7 +6,6 @@ from typing import Any
 from treadle.events import CommandRun, FileChanged, ToolEnded, ToolStarted
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_NUMBERS = ("oldStart", "oldLines", "newStart", "newLines")
 _NUMBERED = re.compile(r"^ *(\d+)\t(.*)$")
 
 
