@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 
 from treadle.agent.providers.script import parse
@@ -12,6 +13,8 @@ async def main(settings: dict[str, str]) -> None:
     script = open(settings["path"]).read()
     if script.startswith("broken"):
         sys.exit("cannot read the weights")
+    if os.path.exists(settings["socket"]):
+        sys.exit("Failed to init server, please check the input params.")  # as llama.cpp does
     async with ModelServer(parse(script), socket=settings["socket"]) as server:
         print("ready", flush=True)
         await server.serve_forever()

@@ -7,6 +7,7 @@ enter. The one who started it ends it.
 import json
 import os
 import signal
+import socket
 import sys
 
 WITHOUT = 3
@@ -31,15 +32,33 @@ def main(settings: str) -> int:
     parameters.n_parallel = 1
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = wanted["threads"]
     parameters.cache_ram_mib = 0
-    parameters.verbosity = 0
+    parameters.verbosity = 1
     parameters.ui = False
-    server = xllamacpp.Server(parameters)
+    if (problem := _unusable(wanted["socket"])) is not None:
+        print(f"no socket can be made at {wanted['socket']}: {problem}", file=sys.stderr)
+        return 1
+    try:
+        server = xllamacpp.Server(parameters)
+    except RuntimeError as error:  # what went wrong it has printed before
+        print(error, file=sys.stderr)
+        return 1
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     signal.sigwait({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     os.unlink(wanted["socket"])
     del server
     os._exit(0)  # its threads may still compute, and no one waits for their results
+
+
+def _unusable(place: str) -> OSError | None:
+    """Why the server could not listen there: for that llama.cpp has the same words as for everything else."""
+    with socket.socket(socket.AF_UNIX) as trial:
+        try:
+            trial.bind(place)
+            os.unlink(place)
+        except OSError as error:
+            return error
+    return None
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import re
 import secrets
 import sys
+from contextlib import suppress
 
 import msgspec
 
@@ -16,6 +18,10 @@ from treadle.io.paths import private_dir
 from treadle.io.process.child import Child, start
 
 START_SECONDS = 300.0
+REASON = re.compile(r"[\d.]+ E (.+)")
+"""An error in the log of llama.cpp; the first one is the cause of the others."""
+LONGEST_SOCKET = 107 - len("/llama-4194304-01234567.sock")
+"""The longest path of a directory for sockets that the system takes."""
 PROGRAM = (sys.executable, "-P", "-m", "treadle.agent.providers.local.serve")
 """The command of the local server. Its settings follow as one more argument; it prints `ready` when it can answer."""
 
@@ -25,7 +31,9 @@ class LocalServer:
 
     def __init__(self, weights: Weights, settings: LocalSettings, program: tuple[str, ...] = PROGRAM) -> None:
         self.weights = weights
-        self.socket = os.path.join(_runtime(), f"llama-{os.getpid()}-{secrets.token_hex(4)}.sock")
+        self.socket = ""
+        """Where it listens: another place at each start, because a server that was killed leaves its socket behind,
+        and llama.cpp does not replace it."""
         self.holders = 0
         self._settings = settings
         self._program = program
@@ -48,6 +56,7 @@ class LocalServer:
             found = await asyncio.to_thread(reading.sha256, weights.path)
             if found != weights.sha256:
                 raise ConfigError(f"{weights.path} is not the file that was pinned: its SHA-256 is {found}")
+        self.socket = os.path.join(_runtime(), f"llama-{os.getpid()}-{secrets.token_hex(4)}.sock")
         wanted = {
             "path": weights.path,
             "socket": self.socket,
@@ -69,7 +78,8 @@ class LocalServer:
         await self._end()
         if code == WITHOUT:
             return MissingExtra("a local model", "local")
-        why = words[-1] if words else f"exit code {code}"
+        found = [match[1] for line in words if (match := REASON.match(line))]
+        why = next(iter(found + words[-1:]), f"exit code {code}")
         return ProviderError(f"the local model {self.weights.name} could not be loaded: {why}", provider="local")
 
     async def _end(self) -> None:
@@ -77,6 +87,8 @@ class LocalServer:
         if child is not None:
             await child.stop()
             child.close()
+            with suppress(OSError):  # gone, unless it was killed
+                os.unlink(self.socket)
 
     async def release(self) -> None:
         self.holders -= 1
@@ -101,7 +113,9 @@ def hold(weights: Weights, settings: LocalSettings, program: tuple[str, ...] = P
 def _runtime() -> str:
     """A short private directory for sockets, without those left by killed processes."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
-    place = os.path.join(base, "treadle") if os.path.isabs(base) else f"/tmp/treadle-{os.geteuid()}"
+    place = os.path.join(base, "treadle")
+    if not os.path.isabs(base) or len(os.fsencode(place)) > LONGEST_SOCKET:
+        place = f"/tmp/treadle-{os.geteuid()}"
     for name in os.listdir(private_dir(place)):
         parts = name.split("-")
         if parts[0] == "llama" and len(parts) == 3 and parts[1].isdigit() and not _alive(int(parts[1])):
