@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from treadle.doors.oneshot.adaptable import Adaptable, facts_of, judge_of
 from treadle.doors.oneshot.greeting import Heard
@@ -29,6 +29,13 @@ from treadle.wire.oneshot.system_lines import mode_changed, task_lines
 NO_INSTRUCTIONS = Instructions()
 ASKS_BACK = ("initialize", "set_model", "mcp_set_servers")
 """Requests for which hooks and servers of the host may be asked before they are answered."""
+
+
+class WaitingPrompt(NamedTuple):
+    uuid: str
+    record: dict[str, Any]
+    of_host: bool
+    """Whether the host sent it, and may take it back; otherwise it is ours."""
 
 
 class StreamInput:
@@ -86,8 +93,8 @@ class StreamInput:
         self._wire = runner.wire
         self._link = Link(stream, self._wire)
         self._warn = warn
-        self._prompts: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
-        """The record of each prompt with its uuid; None is the end."""
+        self._prompts: asyncio.Queue[WaitingPrompt | None] = asyncio.Queue()
+        """None is the end."""
         self._queued: list[str] = []
         """The uuids of the host's prompts that are not begun."""
         self._control.queue = self
@@ -138,10 +145,10 @@ class StreamInput:
         code = 0
         while (given := await self._prompts.get()) is not None:
             await self._initialized.wait()
-            uuid, record = given
+            uuid, record = given.uuid, given.record
             if uuid in self._queued:
                 self._queued.remove(uuid)
-            elif "uuid" in record:
+            elif given.of_host:
                 continue  # the host took it back
             try:
                 content = prompt_of(_table(record.get("message")).get("content"))
@@ -199,7 +206,7 @@ class StreamInput:
         if kind == "user":
             known = str(record.get("uuid") or wire.new_uuid())
             self._queued.append(known)
-            await self._prompts.put((known, {**record, "uuid": record.get("uuid")}))
+            await self._prompts.put(WaitingPrompt(known, record, of_host=True))
         elif kind == "control_request":
             await self._take_request(record.get("request_id", ""), _table(record.get("request")))
         elif kind == "control_response":
@@ -273,7 +280,7 @@ class StreamInput:
         if over and not self._runner.busy and not self._closed:
             words = f"The background task {event.task_id} has ended. Go on if there is something left to do."
             prompt = {"message": {"content": words}, "client_composed": True}
-            await self._prompts.put((wire.new_uuid(), prompt))
+            await self._prompts.put(WaitingPrompt(wire.new_uuid(), prompt, of_host=False))
 
     async def _answered(self, response: dict[str, Any]) -> None:
         waiting = self._requests.get(str(response.get("request_id")))
