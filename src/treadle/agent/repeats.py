@@ -48,11 +48,14 @@ class Repeats:
             rounds = self.threshold * (SLOW_TIMES if any(step.slow for step in steps[-length:]) else 1)
             if _same(steps, length, rounds):
                 what = "the same tool calls" if length == 1 else f"the same cycle of {length} tool calls"
-                raise _looped(f"{what} came {rounds} times in a row, with the same results", rounds, length)
+                raise _looped(
+                    f"{what} came {rounds} times in a row, with the same results", rounds, length, self.threshold
+                )
         rounds = self.threshold * CHANGING_TIMES
         last = steps[-rounds:]
         if len(last) == rounds and len({step.calls for step in last}) == 1 and not any(step.slow for step in last):
-            raise _looped(f"the same tool calls came {rounds} times in a row, one right after the other", rounds, 1)
+            what = f"the same tool calls came {rounds} times in a row, one right after the other"
+            raise _looped(what, rounds, 1, self.threshold)
 
 
 def _same(steps: list[RepeatedStep], length: int, rounds: int) -> bool:
@@ -61,11 +64,11 @@ def _same(steps: list[RepeatedStep], length: int, rounds: int) -> bool:
     return len(seen) == length * rounds and seen == seen[:length] * rounds
 
 
-def _looped(what: str, rounds: int, length: int) -> LoopDetected:
+def _looped(what: str, rounds: int, length: int, threshold: int) -> LoopDetected:
     return LoopDetected(
         what,
         hint="say more exactly what to do, or raise `limits.repeats`",
-        details={"loop_count": rounds, "cycle": length},
+        details={"loop_count": rounds, "loop_threshold": threshold, "cycle": length},
     )
 
 

@@ -122,6 +122,8 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The part of `usage` that is not of subagents."""
     counted: Totals = Totals()
     """The part of `usage` that services have counted, without estimates."""
+    request_id: str | None = None
+    """The service's id of the last reply that it counted."""
     by_model: dict[str, Totals] = {}
     """What is known about each model. Usage without a model's name counts in `usage` only."""
     total_ms: int = 0
@@ -150,6 +152,7 @@ class TurnTotals:
         self._usage = Totals()
         self._own = Totals()
         self._counted = Totals()
+        self._request_id: str | None = None
         self._by_model: dict[str, Totals] = {}
         self._deltas: list[str] = []
         self._message = ""
@@ -205,6 +208,7 @@ class TurnTotals:
         self._usage = self._usage.plus(usage)
         if usage.source != "estimate":
             self._counted = self._counted.plus(usage)
+            self._request_id = usage.request_id if usage.parent is None else self._request_id
         if usage.model:
             self._by_model[usage.model] = self._by_model.get(usage.model, Totals()).plus(usage)
         if usage.parent is None:
@@ -229,6 +233,7 @@ class TurnTotals:
             usage=self._usage,
             own=self._own,
             counted=self._counted,
+            request_id=self._request_id,
             by_model=dict(self._by_model),
             total_ms=max(total_ms, 0),
             tool_ms=tool_ms,

@@ -93,6 +93,8 @@ async def test_normal(fixture: Fixture, version: str) -> None:
         {"event": "usage", **PROMPTED},
     ]
     assert [one["event_seq"] for one in events] == list(range(len(events)))
+    assert ("generation_id" in result["usage"]) == (version != "0.2.0")
+    result["usage"].pop("generation_id", None)
     assert result == {
         "type": "result",
         "id": "2",

@@ -102,12 +102,12 @@ def test_a_session_that_ended_without_a_word_is_an_error() -> None:
 @pytest.mark.parametrize("version", [(0, 3), (0, 4), (0, 5)])
 def test_why_a_send_failed_is_told_from_0_4_on_and_more_from_0_5(version: Any) -> None:
     use = ToolUse(started=ToolStarted(call="c", name="grep", args={"p": 1}))
-    error = ErrorInfo(code="loop_detected", message="again", details={"loop_count": 3})
+    error = ErrorInfo(code="loop_detected", message="again", details={"loop_count": 3, "loop_threshold": 3})
     made = result("2", TurnSummary(outcome="limited", error=error, tools=(use,), iterations=3), version, IDS)
     assert (made.failure is None) == (version < (0, 4))
     if made.failure is not None:
         assert (made.failure.code, made.failure.loop_count, made.failure.tool_calls_made) == ("loop_detected", 3, 1)
-        assert made.failure.last_tool_name == "grep"
+        assert (made.failure.last_tool_name, made.failure.loop_threshold) == ("grep", 3)
         assert made.failure.last_tool == (CallMade("grep", {"p": 1}, "c") if version == (0, 5) else None)
 
 
@@ -116,4 +116,18 @@ def test_a_send_that_never_ran_has_done_nothing() -> None:
     assert (made.status, made.iterations, made.tool_calls_made, made.total_latency_ms) == ("error", 0, (), 0)
     assert made.failure is not None and made.failure.cancellation_source == "user"
     older = failed("2", CANCELLED, (0, 4), IDS).failure
-    assert older is not None and older.cancellation_source is None
+    assert (
+        older is not None
+        and older.cancellation_source == "user"
+        and failed("2", CANCELLED, (0, 3), IDS).failure is None
+    )
+
+
+def test_the_usage_of_a_result_names_the_last_reply_to_clients_that_know_the_field() -> None:
+    summary = summed(
+        Usage(input_tokens=1, output_tokens=1, request_id=name, parent=parent)
+        for name, parent in (("gen-1", None), ("gen-2", None), ("gen-3", "task-1"))
+    )
+    told, older = result("2", summary, (0, 3), IDS).usage, result("2", summary, (0, 2), IDS).usage
+    assert told is not None and told.generation_id == "gen-2"
+    assert older is not None and older.generation_id is None

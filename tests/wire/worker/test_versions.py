@@ -1,9 +1,12 @@
+import re
 from importlib.resources import files
 
+import msgspec
 import pytest
 
 from treadle.errors import VersionMismatch
-from treadle.wire.worker.versions import PROTOCOL_VERSION, capabilities, negotiate
+from treadle.wire.worker.messages import InitConfig, Runtime
+from treadle.wire.worker.versions import PROTOCOL_VERSION, capabilities, negotiate, profile
 
 
 def test_the_version_file_says_what_the_code_says() -> None:
@@ -44,3 +47,12 @@ def test_what_the_worker_can_do_is_told_to_those_who_know_the_word() -> None:
     told = capabilities(("b", "a"), (), (0, 5))
     assert told is not None and told["enabled_tools"] == ["a", "b"] and "extensions" not in told
     assert capabilities(("b", "a"), ("steer", "telepathy"), (0, 2)) == {"extensions": ["steer"]}
+
+
+def test_sessions_that_are_set_up_alike_have_the_same_fingerprint() -> None:
+    config = InitConfig(model="m", system_prompt="", tools=("a",), max_iterations=3)
+    told = profile(config, ("b", "a"), (0, 5))
+    assert told is not None and told["model"] == "m" and re.fullmatch(r"sha256:[0-9a-f]{64}", told["fingerprint"])
+    assert told == profile(config, ("a", "b"), (0, 5)) and profile(config, ("a",), (0, 4)) is None
+    for other in ({"model": "n"}, {"max_iterations": 4}, {"runtime": Runtime(mode="isolated", state_root="/x")}):
+        assert profile(msgspec.structs.replace(config, **other), ("b", "a"), (0, 5)) != told

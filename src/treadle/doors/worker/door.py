@@ -57,7 +57,7 @@ from treadle.wire.worker.messages import (
     SteerOk,
     TurnState,
 )
-from treadle.wire.worker.versions import BASE, PROTOCOL_VERSION, Version, capabilities, negotiate
+from treadle.wire.worker.versions import BASE, PROTOCOL_VERSION, Version, capabilities, negotiate, profile
 
 log = logging.getLogger(__name__)
 
@@ -283,6 +283,7 @@ class Worker:
                 session_id=session.id,
                 protocol_version=text,
                 capabilities=capabilities(session.info.tools, request.config.capabilities, version),
+                profile=profile(request.config, session.info.tools, version),
                 runtime=_runtime_reply(request.config, transcript, session.id) if version >= (0, 4) else None,
             )
         )

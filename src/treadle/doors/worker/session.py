@@ -198,7 +198,8 @@ def failed(id: str, error: ErrorEnvelope, version: Version, ids: Mapping[str, An
 def _usage(summary: TurnSummary, version: Version) -> ResultUsage | None:
     """What the service counted. A call without a count adds nothing: no guesses."""
     usage = summary.counted
-    return ResultUsage(**counts(usage, version)) if usage.calls else None
+    generation = summary.request_id if version >= (0, 3) else None
+    return ResultUsage(**counts(usage, version), generation_id=generation) if usage.calls else None
 
 
 def _answered(error: ErrorEnvelope | None, summary: TurnSummary) -> int:
@@ -211,18 +212,15 @@ def _failure(
 ) -> Failure | None:
     if version < (0, 4):
         return None
-    more: dict[str, Any] = {}
-    if version >= (0, 5):
-        more = {
-            "last_tool": calls[-1] if calls else None,
-            "cancellation_source": "user" if error.code == "cancelled" else None,
-        }
+    details = error.details if isinstance(error.details, dict) else {}
     return Failure(
         code=error.code,
         termination_reason=error.message,
         iterations=_answered(error, summary),
         tool_calls_made=len(calls),
         last_tool_name=calls[-1].name if calls else None,
-        loop_count=error.details.get("loop_count") if isinstance(error.details, dict) else None,
-        **more,
+        loop_count=details.get("loop_count"),
+        loop_threshold=details.get("loop_threshold"),
+        cancellation_source="user" if error.code == "cancelled" else None,
+        last_tool=calls[-1] if calls and version >= (0, 5) else None,
     )

@@ -136,10 +136,12 @@ class ResultUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    generation_id: str | None = None
+    """The service's id of its reply; in a result, of the last one."""
 
 
 class UsageEvent(ResultUsage, frozen=True, kw_only=True, tag_field="event", tag="usage"):
-    generation_id: str | None = None
+    pass
 
 
 class ErrorPayload(Payload, frozen=True, kw_only=True, tag="error"):
@@ -238,7 +240,8 @@ class InitOk(WorkerResponse, frozen=True, kw_only=True, tag="init_ok"):
     protocol_version: str | None = None
     error: ErrorEnvelope | None = None
     capabilities: dict[str, Any] | None = None
-    """0.5"""
+    """0.5, as is the one below"""
+    profile: dict[str, Any] | None = None
     runtime: dict[str, Any] | None = None
     """0.4, when it was asked for"""
 
@@ -268,9 +271,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_calls_made: int
     last_tool_name: str | None = None
     loop_count: int | None = None
-    last_tool: CallMade | None = None
-    """0.5, as is the one below"""
+    loop_threshold: int | None = None
     cancellation_source: str | None = None
+    last_tool: CallMade | None = None
+    """0.5"""
 
 
 class SendResult(WorkerResponse, frozen=True, kw_only=True, tag="result"):

@@ -5,9 +5,12 @@ Versions with the same major number are compatible; a client is sent nothing new
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle.errors import VersionMismatch
+
+if TYPE_CHECKING:
+    from treadle.wire.worker.messages import InitConfig
 
 PROTOCOL_VERSION = "0.2.0"
 """Equals the file PROTOCOL_VERSION beside this one, which is for programs that do not import us."""
@@ -61,3 +64,22 @@ def capabilities(tools: Iterable[str], asked: Iterable[str], version: Version) -
     if asked:
         offered["extensions"] = [name for name in asked if name in EXTENSIONS]
     return offered or None
+
+
+def profile(config: "InitConfig", tools: Iterable[str], version: Version) -> dict[str, Any] | None:
+    """What the session is set up with, and a fingerprint by which two that are set up alike are known as such."""
+    if version < (0, 5):
+        return None
+    from hashlib import sha256
+
+    from treadle.wire.common.jsontext import dumps
+
+    made_of = {
+        "model": config.model,
+        "tools": sorted(tools),
+        "runtime": config.runtime.mode if config.runtime else "default",
+        "max_iterations": config.max_iterations,
+        "permissions": config.asked("permissions") and config.permissions is not None,
+    }
+    digest = sha256(dumps(made_of, sort_keys=True).encode()).hexdigest()
+    return {"fingerprint": f"sha256:{digest}", "model": config.model}
