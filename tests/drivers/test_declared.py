@@ -62,7 +62,7 @@ ELSEWHERE: dict[str, str] = {
 """What shows the others, with a recording or an agent that is played."""
 LIVE_ONLY = {"thinking", "toolset", "skills"}
 """These are shown with the real programs alone."""
-UNDECLARED = {"interrupt_call", "session_name"}
+UNDECLARED = {"interrupt_call", "session_name", "repeats", "tuning"}
 """No agent declares these."""
 CASES = [(card, name) for card in RECORDED.values() for name in SEEN if can(card.capabilities, name)]
 

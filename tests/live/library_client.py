@@ -25,6 +25,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "usage": {"limits": Limits(max_tokens=1)},
     "cost": {"limits": Limits(max_cost_usd=1.0)},
     "iterations": {"limits": Limits(max_iterations=1)},
+    "repeats": {"limits": Limits(repeats=9)},
 }
 
 

@@ -112,6 +112,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "subagents": ("--agents", '{"a": {"description": "d", "prompt": "p"}}'),
     "cost": ("--max-budget-usd", "1"),
     "iterations": ("--max-turns", "3"),
+    "tuning": ("--small",),
 }
 
 
@@ -393,7 +394,7 @@ DOORS: dict[str, dict[str, tuple[Door, str]]] = {
         **dict.fromkeys(
             (
                 *("effort", "fork", "resume", "session_id", "session_name", "unsaved", "sources", "bare", "plugins"),
-                *("skills", "toolset", "subagents", "hooks", "usage", "cost", "iterations"),
+                *("skills", "toolset", "subagents", "hooks", "usage", "cost", "iterations", "repeats"),
             ),
             (library, "text"),
         ),

@@ -160,6 +160,8 @@ WISHES: dict[str, SessionSpec] = {
     "usage": SessionSpec(cwd="/", limits=Limits(max_tokens=1)),
     "cost": SessionSpec(cwd="/", limits=Limits(max_cost_usd=1.0)),
     "iterations": SessionSpec(cwd="/", limits=Limits(max_iterations=1)),
+    "repeats": SessionSpec(cwd="/", limits=Limits(repeats=9)),
+    "tuning": SessionSpec(cwd="/", extra={"small": "on"}),
 }
 """What asks for each ability that a session can be opened with."""
 

@@ -160,7 +160,11 @@ def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec
         name: _first(getattr(spec.limits, name), getattr(loaded.limits, name), getattr(defaults, name))
         for name in Limits.__struct_fields__
     }
-    same_for_all = {"iterations": spec.limits.max_iterations is None, "add_dirs": not spec.add_dirs}
+    same_for_all = {
+        "iterations": spec.limits.max_iterations is None,
+        "repeats": spec.limits.repeats == defaults.repeats,
+        "add_dirs": not spec.add_dirs,
+    }
     return msgspec.structs.replace(
         spec,
         routine=(*spec.routine, *(ability for ability, only_there in same_for_all.items() if only_there)),

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from treadle.errors import Unsupported
-from treadle.session import Answer, Reasoning, SessionSpec
+from treadle.session import Answer, Limits, Reasoning, SessionSpec
 from treadle.wire.common.jsontext import dumps
 
 WORDS = 4000
@@ -33,6 +33,8 @@ class Ability(msgspec.Struct, frozen=True, kw_only=True):
 
 _IN_PROCESS = "native and claude can"
 _SECONDS = "limit the seconds instead"
+_TUNING = ("small", "context_tokens", "output_style", "language")
+"""What `SessionSpec.extra` may say of our own agent alone; how chat and worker use it is not asked for by a person."""
 _TOOLSETS = "native, claude and pi"
 _ALL = (
     Ability(name="streaming", what="text arrives while it is written"),
@@ -244,6 +246,21 @@ _ALL = (
         hint=_SECONDS,
         wanted=lambda spec: spec.limits.max_iterations is not None,
         routine="over the worker protocol, and as a limit of the settings, which is the same for all agents",
+    ),
+    Ability(
+        name="repeats",
+        what="it is stopped when it does the same thing over and over",
+        refusal="is not watched for repeating itself, so limits.repeats has no effect",
+        hint="limit the seconds or the cost",
+        wanted=lambda spec: spec.limits.repeats != Limits().repeats,
+        routine="as a limit of the settings, which is the same for all agents",
+    ),
+    Ability(
+        name="tuning",
+        what="the profile for small models, `--autocompact`, an output style and a language can be set",
+        refusal="takes no --small, --autocompact, output style or language, which are settings of our own agent",
+        hint="leave them out, or use the agent's own settings",
+        wanted=lambda spec: any(spec.extra.get(name) not in (None, "", "off") for name in _TUNING),
     ),
 )
 ABILITIES: dict[str, Ability] = {ability.name: ability for ability in _ALL}
