@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import Run, git
+from tests.coordination.conftest import Run, git, trail
+from treadle.coordination.planning import Planning
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
@@ -206,3 +207,11 @@ def test_a_planning_directory_that_shows_nothing_is_never_clear(
         heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=ANN)
     told = heimdall("claim", "check", "src", HEIMDALL_HAID=BOB, HEIMDALL_PLANNING_DIR=str(place))
     assert told.returncode == 2 and "cannot tell" in told.stderr and "clear" not in told.stdout
+
+
+def test_looking_is_written_down_too(heimdall: Run, project: Path) -> None:
+    heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=ANN)
+    for words in (["list"], ["who"], ["show", "--haid", ANN], ["check", "--diff"]):
+        heimdall("claim", *words, HEIMDALL_HAID=ANN)
+    acts = [row[1:] for row in trail(Planning(str(project / ".planning"))) if row[0] == "claim"]
+    assert acts[-4:] == [["list", "1"], ["who", acts[-3][1]], ["show", ANN], ["check", f"{ANN} overlaps=0 --diff "]]

@@ -1,6 +1,10 @@
 """heimdall-haid: who is who, and who may do nothing."""
 
-from tests.coordination.conftest import Run
+import json
+from pathlib import Path
+
+from tests.coordination.conftest import Run, trail
+from treadle.coordination.planning import Planning
 
 
 def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> None:
@@ -48,3 +52,20 @@ def test_the_haid_command(heimdall: Run) -> None:
     assert "\tactive\tlead\t" in heimdall("haid", "list").stdout
     assert heimdall("haid", "revoke").returncode == 2
     assert heimdall("haid", "get", "nonsense").returncode == 2
+
+
+def test_what_is_known_of_an_identity_is_told_and_written_down(heimdall: Run, project: Path) -> None:
+    ann = "haid:ann.box-0001"
+    assert heimdall("haid", "check", ann).stdout == f"{ann} unknown\n"
+    assert heimdall("haid", "register", "--haid", ann, "--role", "lead", "--tool", "t").stdout == f"{ann}\n"
+    assert heimdall("haid", "check", ann).stdout == f"{ann} active\n"
+    assert heimdall("haid", "heartbeat", ann).stdout == f"heartbeat {ann}\n"
+    assert json.loads(heimdall("haid", "get", ann).stdout)["role"] == "lead"
+    assert [row["haid"] for row in json.loads(heimdall("haid", "list", "--json").stdout)] == [ann]
+    assert heimdall("haid", "revoke", ann).stdout == f"revoke {ann}\n"
+    assert heimdall("haid", "check", ann).stdout == f"{ann} revoked\n"
+    acts = [(what, to) for tool, what, to in trail(Planning(str(project / ".planning"))) if tool == "haid"]
+    for act in (("check", ann), ("get", ann), ("list", "1")):
+        assert act in acts
+    for words in (["spawn"], ["spawn", "a", "b"], ["list", "x"], ["get", ann, ann], ["nonsense"]):
+        assert heimdall("haid", *words).returncode == 2, words

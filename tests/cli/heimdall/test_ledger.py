@@ -27,3 +27,23 @@ def test_tokens_can_be_estimated_instead_of_declared(heimdall: Run, project: Pat
     assert heimdall("ledger", *words, "none.txt").returncode == 1
     entries = [json.loads(line) for line in (project / ".planning/protocol/ledger.jsonl").read_text().splitlines()]
     assert [entry["source"] for entry in entries] == ["estimated", "estimated"]
+
+
+def test_tokens_are_shown_by_role_and_run(heimdall: Run, project: Path) -> None:
+    for role, run in (("b", "r1"), ("a", "r1"), ("a", "r2")):
+        heimdall("ledger", "log", "--role", role, "--kind", "k", "--tokens", "5", "--run", run)
+    report = "token ledger (tokens by role)\n  a: {} tokens ({} msgs)\n  b: 5 tokens (1 msgs)\n  TOTAL: {} tokens\n"
+    assert heimdall("ledger", "report").stdout == report.format(10, 2, 15)
+    assert heimdall("ledger", "report", "--run", "r1").stdout == report.format(5, 1, 10)
+    assert heimdall("ledger", "report", HEIMDALL_RUN="r1").stdout == report.format(5, 1, 10)
+    assert heimdall("ledger", "report", "--run", "", HEIMDALL_RUN="r1").stdout == report.format(10, 2, 15)
+    assert heimdall("ledger", "baseline", "--role", "a", "--tokens", "20").stdout == "baseline a = 20 (v1)\n"
+    first, row = heimdall("ledger", "delta", "--role", "a").stdout.splitlines()
+    assert first == "token delta (v1 baseline -> measured)" and row.startswith("  ") and "20" in row and "10" in row
+    entries = [json.loads(line) for line in (project / ".planning/protocol/ledger.jsonl").read_text().splitlines()]
+    assert {entry["source"] for entry in entries} == {"declared"}
+    with (project / ".planning/protocol/ledger.jsonl").open("a") as file:
+        file.write("no line\n")
+    assert heimdall("ledger", "report").stderr == "heimdall-ledger: 1 unreadable line(s) skipped\n"
+    for words in ([], ["log"], ["report", "x"], ["log", "--role", "r", "--kind", "k"], ["baseline", "--role", "r"]):
+        assert heimdall("ledger", *words).returncode == 2, words
