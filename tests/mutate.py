@@ -112,7 +112,8 @@ def _in_any_order(call: ast.Call) -> bool:
     if _name(call.func) == "option":
         words = [each.value if isinstance(each, ast.Constant) else "-" for each in call.args[:2]]
         return sorted(str(word).isidentifier() for word in words) == [False, True]
-    return _name(call.func) in IN_ANY_ORDER and not call.keywords
+    first, second = (ast.unparse(each) for each in call.args[:2])
+    return first == second or _name(call.func) in IN_ANY_ORDER and not call.keywords
 
 
 def _edge_of_time(compared: ast.Compare) -> bool:

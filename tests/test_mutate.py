@@ -53,6 +53,7 @@ def test_options_of_a_class_are_no_place_for_a_fault(tmp_path: Path) -> None:
     [
         ("x = max(a, b)", []),
         ("x = max(a, b, key=c)", ["arguments swapped"]),
+        ("x = names.get(a, a)", []),
         ("x = other(a, b)", ["arguments swapped"]),
         ('@click.option("--idle", "minutes")\ndef f(): ...', []),
         ('@click.option("-f", "--force")\ndef f(): ...', ["arguments swapped"]),

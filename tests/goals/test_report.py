@@ -58,3 +58,22 @@ def test_the_page_has_the_same_and_runs_nothing() -> None:
     made = page(markdown(RECORD, PLAN, EVENTS, {}, {}), "a <b>")
     assert "<h1>a | b</h1>" in made and "Do &lt;one&gt;." in made and "<title>a &lt;b&gt;</title>" in made
     assert "<script" not in made and made.count("<table>") == made.count("</table>") == 2
+
+
+def test_headings_tables_and_lists_are_closed_and_nothing_in_them_is_taken_for_a_tag() -> None:
+    text = "# A <b>\n| x | y |\n|---|---|\n| a\\|b | `c` |\n- **one**\n- two\n\n## Next\nwords"
+    body = page(text, "t <i>").partition("</style>\n")[2]
+    assert body.splitlines() == [
+        "<h1>A &lt;b&gt;</h1>",
+        "<table>",
+        "<tr><td>x</td><td>y</td></tr>",
+        "<tr><td>a|b</td><td><code>c</code></td></tr>",
+        "</table><ul>",
+        "<li><b>one</b></li>",
+        "<li>two</li>",
+        "</ul>",
+        "<h2>Next</h2>",
+        "<p>words</p>",
+        "</html>",
+    ]
+    assert page("- one", "t").endswith("<li>one</li>\n</ul>\n</html>\n") and "t &lt;i&gt;" in page("", "t <i>")

@@ -83,3 +83,16 @@ async def test_an_agent_calls_the_function(tmp_path: Path) -> None:
     async with treadle.open(cwd=tmp_path, model=model, tools=[weather], on_ask=lambda asked: True) as conversation:
         result = await conversation.say("What is the weather in Rome?")
     assert result.text == "Sunny." and result.summary.tools[0].started.name == "weather"
+
+
+def test_a_schema_holds_the_types_that_its_arguments_are_made_of() -> None:
+    class Point(msgspec.Struct):
+        x: int
+
+    @treadle.tool(description="Draw.")
+    def draw(at: Point) -> str:
+        return ""
+
+    parameters = own(draw).parameters
+    assert list(parameters["$defs"]) == ["Point"] and parameters["properties"] == {"at": {"$ref": "#/$defs/Point"}}
+    assert "$defs" not in own(weather).parameters

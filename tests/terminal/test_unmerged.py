@@ -20,6 +20,7 @@ def ended(place: Place, workdir: object) -> None:
 
 
 def test_the_workspace_is_the_one_that_the_program_worked_in(place: Place, state_home: Path) -> None:
+    assert unmerged.base() == str(state_home / "treadle" / "worktrees")
     deep = Path(unmerged.base()) / "x-1a2b3c" / "repo" / "src"
     deep.mkdir(parents=True)
     ended(place, str(deep.resolve()))

@@ -150,3 +150,19 @@ def test_a_stream_without_its_end_is_cut() -> None:
 def test_strange_ends_are_survived(response: dict[str, Any]) -> None:
     _, whole = read({"type": "response.completed", "response": response})
     assert whole.message.calls == ()
+
+
+@pytest.mark.parametrize(
+    ("end", "finish"),
+    [
+        ({"status": "completed"}, "stop"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "refusal"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "tired"}}, "other"),
+        ({"status": "incomplete", "incomplete_details": "odd"}, "other"),
+    ],
+)
+def test_why_a_reply_ended_is_told(end: dict[str, Any], finish: str) -> None:
+    output = [{"type": "message", "content": [{"type": "output_text", "text": "hi"}]}]
+    _, reply = read({"type": "response.completed", "response": {**end, "output": output}})
+    assert reply.finish == finish

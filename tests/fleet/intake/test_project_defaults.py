@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.fleet.intake.project_defaults import completed
+from treadle.fleet.intake.project_defaults import completed, described
 from treadle.settings import trust
 from treadle.wire.fleet.orders import OrderLimits, OrderRequest
 
@@ -86,3 +86,15 @@ def test_a_template_that_is_not_there_is_refused_with_those_that_are(repository:
     put(repository)
     with pytest.raises(ConfigError, match="there are: fix"):
         made(repository, template="fxi")
+
+
+def test_what_holds_for_orders_is_described_with_each_template(repository: Path) -> None:
+    assert described(str(repository), [].append) == ({}, {})
+    put(repository, trusted=False)
+    fields, templates = described(str(repository), [].append)
+    assert "agent" not in fields and templates == {}
+    put(repository)
+    fields, templates = described(str(repository), [].append)
+    assert (fields["agent"], fields["limits"]) == ("claude", {"tokens": 1000, "turns": 9})
+    assert templates["fix"]["limits"] == {"tokens": 1000, "turns": 30} and templates["fix"]["agent"] == "claude"
+    assert templates["fix"]["retry_on"] == ["verify"]

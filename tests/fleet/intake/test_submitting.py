@@ -1,13 +1,18 @@
 """Giving orders: stored when it returns, refused when it cannot be one, the same for the same key."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from treadle.errors import ConfigError, StorageError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.intake.submitting import refuse_if_stuck
+from treadle.fleet.intake.submitting import made, refuse_if_stuck
 from treadle.fleet.orders import new_id
+from treadle.wire.fleet.orders import HERE, OrderRequest
 
 
 async def test_the_same_key_gives_the_same_order_for_ever(bus: Bus, start_node: Start) -> None:
@@ -52,3 +57,23 @@ async def test_an_engine_that_stores_what_others_give_it_is_slow_and_not_full(bu
     with pytest.raises(StorageError, match="has stored nothing since the last try") as refused:
         await refuse_if_stuck(bus, "o1", await refuse_if_stuck(bus, "o1", -1))
     assert "whether its disk is full" in str(refused.value.hint)
+
+
+def test_an_order_has_what_was_asked_for_and_where_it_starts_from(repository: Path, tmp_path: Path) -> None:
+    head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=repository, text=True).strip()
+    asked = OrderRequest(task="t", root=str(repository), agent="a", priority=7, key="k")
+    order = made(asked, by="ana")
+    assert (order.task, order.agent, order.priority, order.by) == ("t", "a", 7, "ana")
+    assert (order.root, order.base, order.id) == (str(repository), head, new_id("k"))
+    assert (
+        order.asked
+        == made(replace(asked, not_before=5.0), by="bob").asked
+        != made(replace(asked, task="u"), by="").asked
+    )
+    assert made(replace(asked, base="HEAD~1", key=""), by="").base == "HEAD~1"
+    assert made(replace(asked, key=""), by="").asked == "" and made(OrderRequest(task="t"), by="").root == ""
+    assert made(replace(asked, in_place=True), by="").base == ""
+    landing = made(replace(asked, land=HERE), by="")
+    assert landing.base == "" and landing.land and landing.land != HERE
+    with pytest.raises(ConfigError, match="no repository"):
+        made(OrderRequest(task="t", root=str(tmp_path), land=HERE), by="")

@@ -67,6 +67,14 @@ def test_what_is_no_run_is_left_as_it_is() -> None:
     ]
 
 
+def test_what_runs_is_told_with_what_it_does_where_and_what_comes_next() -> None:
+    told = Why(state="running", why="again", node="n1", verdict="working", next="it ends", evidence=["a", "b"])
+    lines = ["state     running: again", "doing     working: {}, on n1", "evidence  a; b", "next      it ends"]
+    assert as_lines(replace(told, activity=RunActivity(doing="tool"))) == [line.format("tool") for line in lines]
+    assert as_lines(replace(told, activity=RunActivity(doing=""))) == [line.format("?") for line in lines]
+    assert as_lines(replace(told, evidence=[]))[2] == "evidence  none yet"
+
+
 async def test_a_stalled_run_is_noted_and_interrupted_or_tried_again_as_was_asked_for(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
