@@ -63,7 +63,9 @@ def _silent(place: Place, why: str) -> dict[str, Any]:
 def _living(place: Place, client: Any, status: Any) -> dict[str, Any]:
     try:
         detail = client.detail()
-    except PeerStalled:  # a supervisor with only the plain protocol
+    except PeerStalled:
+        if place.is_ours:  # it is only slow, and what STATUS says may be over
+            raise
         detail = {"state": {"name": status.state_name, "since_ms": status.state_ms}}
     state = detail["state"]
     return {

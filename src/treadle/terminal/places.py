@@ -48,9 +48,13 @@ class Place:
 
     @property
     def patience(self) -> float:
-        """How many seconds to wait for an answer that the plain protocol does not have. A supervisor that keeps a
-        summary is ours, and only slow."""
-        return BUSY if os.path.exists(self.summary) else FOREIGN
+        """How many seconds to wait for an answer that the plain protocol does not have. Ours is only slow."""
+        return BUSY if self.is_ours else FOREIGN
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its supervisor has our additions to the protocol: it keeps a summary."""
+        return os.path.exists(self.summary)
 
     def pids(self) -> tuple[int, int]:
         """The pids of supervisor and child from the pid file; 0 for one that is missing or not a number."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.cli.terminal.shells import Shell
+from tests.waiting import stop
 from treadle.io import files
 from treadle.wire.terminal import frames as wire
 
@@ -18,10 +20,24 @@ def test_a_mistyped_id_is_corrected(shell: Shell) -> None:
     assert "did you mean builder?" in shell.run("status", "bulider").stderr
 
 
+def test_a_terminal_whose_supervisor_does_not_answer_is_unknown_and_not_what_it_was(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--env", "PS1=$ ", "--", "sh", "-i")
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    supervisor, pid = shell.place("x").pids()
+    stop(supervisor)
+    try:
+        with ThreadPoolExecutor(2) as pool:  # each waits ten seconds
+            told, known = pool.submit(shell, "status", "x"), pool.submit(shell, "status", "x", "--json")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    assert f"pid:     {pid}\nalive:   true\nstate:   unknown (" in told.result()
+    assert json.loads(known.result())["state"]["name"] == "unknown"
+
+
 def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(shell: Shell) -> None:
     place = shell.place("hm")
     shell.directory.mkdir(parents=True, mode=0o700, exist_ok=True)
-    ready, stop = threading.Event(), threading.Event()
+    ready, over = threading.Event(), threading.Event()
 
     def serve(sock: socket.socket) -> None:
         with sock, suppress(ConnectionError):  # the one who asked may have left
@@ -43,7 +59,7 @@ def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(s
             listener.listen()
             listener.settimeout(0.2)
             ready.set()
-            while not stop.is_set():
+            while not over.is_set():
                 try:
                     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
                 except TimeoutError:
@@ -68,7 +84,9 @@ def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(s
             assert "idle" in ls.result()
             wait.result()
             send.result()
+            Path(place.summary).touch()  # now it is one of ours, which is too slow to say more
+            assert "unknown" in shell("ls") and "idle" not in shell("ls")
         finally:
-            stop.set()
+            over.set()
             thread.join(50)
     Path(place.pid).unlink()

@@ -3,7 +3,8 @@
     treadle status ID [--json]
 
 Session, pid, idle_ms, alive and state; for one that waits for a person also what it asks, and the texts that are queued
-with `treadle send --when-idle`. With --json all that is known, and why; one that has ended gives its exit record.
+with `treadle send --when-idle`. With --json all that is known, and why; one that has ended gives its exit record. One
+whose supervisor does not answer, as on a very busy machine, is unknown.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, show
 from treadle.errors import NotFound, PeerStalled
 from treadle.light import TYPE_CHECKING, Any
+from treadle.terminal.states import UNKNOWN
 
 if TYPE_CHECKING:
     from treadle.terminal.client import Client
@@ -27,16 +29,18 @@ WAITS_FOR = {"text": "its input box is empty", "stopped": "the program is no lon
 def main(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE, "--json")
     where = place(given, given.exactly(1, "one id")[0])
+    as_json = "--json" in given.flags
     try:
-        client = connect(where)
+        with connect(where) as client:
+            if as_json:
+                show(_detail(client, where))
+                return 0
+            status = client.status()
+            state, message, prompts = _state(client, where, status)
     except NotFound:
-        return _ended(where.exit, where.id, "--json" in given.flags)
-    with client:
-        if "--json" in given.flags:
-            show(_detail(client, where))
-            return 0
-        status = client.status()
-        state, message, prompts = _state(client, status)
+        return _ended(where.exit, where.id, as_json)
+    except PeerStalled as error:
+        return _silent(where, as_json, error.message)
     sys.stdout.write(
         f"session: {where.id}\n"
         f"pid:     {status.pid}\n"
@@ -56,11 +60,13 @@ def main(arguments: list[str]) -> int:
 
 def _detail(client: Client, where: Place) -> dict[str, Any]:
     """Everything that is known; from a supervisor with only the basic protocol, what STATUS says."""
-    client.timeout = 2.0
+    client.timeout = where.patience
     try:
         return client.detail()
     except PeerStalled:
-        status = client.status()
+        if where.is_ours:  # it is only slow, and what STATUS says may be over
+            raise
+    status = client.status()
     return {
         "id": where.id,
         "supervisor": where.pids()[0] or None,
@@ -71,17 +77,30 @@ def _detail(client: Client, where: Place) -> dict[str, Any]:
     }
 
 
-def _state(client: Client, status: StatusReply) -> tuple[str, str, list[dict[str, Any]]]:
+def _state(client: Client, where: Place, status: StatusReply) -> tuple[str, str, list[dict[str, Any]]]:
     """The state in words, what is asked of a person, and what is queued: the basic protocol has no word for these."""
-    client.timeout = 2.0
+    client.timeout = where.patience
     try:
         detail = client.detail()
     except PeerStalled:
+        if where.is_ours:
+            raise
         return f"{status.state_name} ({status.state_ms}ms)", "", []
     found = detail["state"]
     hint = f", {found['hint']} by its rhythm" if found.get("hint") else ""
     state = f"{found['name']} ({found['since_ms']}ms{hint})"
     return state, found.get("message") or "", detail.get("prompts") or []
+
+
+def _silent(where: Place, as_json: bool, why: str) -> int:
+    """Its supervisor lives, but does not answer: what it last said may be over by now."""
+    supervisor, pid = where.pids()
+    if as_json:
+        state = {"name": UNKNOWN, "why": {"source": "process", "said": why}}
+        show({"id": where.id, "supervisor": supervisor or None, "pid": pid, "alive": True, "state": state})
+    else:
+        sys.stdout.write(f"session: {where.id}\npid:     {pid}\nalive:   true\nstate:   {UNKNOWN} ({why})\n")
+    return 0
 
 
 def _ended(path: str, name: str, as_json: bool) -> int:
