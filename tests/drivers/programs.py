@@ -114,11 +114,14 @@ def _opencode(home: Path, url: str) -> dict[str, str]:
 
 
 def _qwen(home: Path, url: str) -> dict[str, str]:
+    model = {"baseUrl": f"{url}/v1", "envKey": "OPENAI_API_KEY"}
+    model |= {"generationConfig": {"modalities": {"image": True}}}
     settings = {
         "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
         "general": {"enableAutoUpdate": False},
         "privacy": {"usageStatisticsEnabled": False},
-        "model": {"generationConfig": {"modalities": {"image": True}}},
+        "model": {"name": "scripted"},
+        "modelProviders": {"openai": [{**model, "id": name, "name": name} for name in ("scripted", "second")]},
     }
     _settings(home / ".qwen" / "settings.json", settings)
     return {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "scripted"}
@@ -141,15 +144,14 @@ def _copilot(home: Path, url: str) -> dict[str, str]:
 
 
 def _kimi(home: Path, url: str) -> dict[str, str]:
-    return {
-        "KIMI_MODEL_NAME": "scripted",
-        "KIMI_MODEL_PROVIDER_TYPE": "openai",
-        "KIMI_MODEL_BASE_URL": f"{url}/v1",
-        "KIMI_MODEL_API_KEY": KEY,
-        "KIMI_MODEL_MAX_CONTEXT_SIZE": "100000",
-        "KIMI_DISABLE_TELEMETRY": "1",
-        "KIMI_CODE_HOME": str(home / "kimi"),
-    }
+    (home / "kimi").mkdir()
+    lines = ['default_model = "scripted"', "[providers.scripted]", 'type = "openai"', f'base_url = "{url}/v1"']
+    lines.append(f'api_key = "{KEY}"')
+    for name in ("scripted", "second"):
+        lines += [f"[models.{name}]", 'provider = "scripted"', f'model = "{name}"', "max_context_size = 100000"]
+        lines.append('capabilities = ["thinking", "image_in", "tool_use"]')
+    (home / "kimi" / "config.toml").write_text("\n".join(lines) + "\n")
+    return {"KIMI_DISABLE_TELEMETRY": "1", "KIMI_CODE_HOME": str(home / "kimi")}
 
 
 def _settings(path: Path, settings: dict[str, Any]) -> None:

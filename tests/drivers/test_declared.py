@@ -140,6 +140,13 @@ async def test_an_effort_reaches_the_agent_or_is_refused(name: str, sign: str, t
         await replayed(RECORDED[name], "text", patience=UNHURRIED).open(wanting(tokens=100))
 
 
+@pytest.mark.parametrize("answers", [True, False])
+async def test_codex_may_ask_questions_when_a_person_is_there(answers: bool, tmp_path: Path) -> None:
+    """Its model is refused the tool otherwise."""
+    given = await _started(RECORDED["codex"], SessionSpec(cwd="/", mode="suggest", answers=answers), tmp_path)
+    assert ('"default_mode_request_user_input": true' in given) == answers
+
+
 @pytest.mark.parametrize("name", ["codex", "pi"])
 async def test_one_that_keeps_what_goes_on_says_so(name: str, tmp_path: Path) -> None:
     agent = replayed(RECORDED[name], "text", patience=UNHURRIED)

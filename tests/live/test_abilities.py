@@ -28,7 +28,7 @@ from treadle.testing.server import ModelServer
 
 MARK = "You speak like a lighthouse keeper."
 SECOND = {"claude": "claude-other", "codex": "other", "pi": "scripted/second", "opencode": "scripted/second"}
-SECOND |= {"gemini": "gemini-3.8-flash"}
+SECOND |= {"gemini": "gemini-3.8-flash", "qwen": "second", "kimi": "second"}
 """Another model, as a person names it to each agent that can have two of them here."""
 
 

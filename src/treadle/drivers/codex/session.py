@@ -142,6 +142,8 @@ class CodexSession(DrivenSession):
         config: dict[str, Any] = {}
         if effort := effort_of("codex", self.spec.thinking, EFFORTS):
             config["model_reasoning_effort"] = effort
+        if self._answers:  # otherwise its model cannot ask, except in a plan mode that we do not use
+            config["features"] = {"default_mode_request_user_input": True}
         if self.spec.tools.servers:
             config["mcp_servers"] = {name: _server(entry) for name, entry in self.spec.tools.servers.items()}
         if self.spec.add_dirs:
