@@ -3,8 +3,6 @@
 `pip install 'treadle[fleet]'` is wrong for a program installed by uv or pipx, and for one that came from a clone.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The official MCP client, with the installed `treadle mcp` as its server."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator

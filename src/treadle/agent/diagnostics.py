@@ -4,8 +4,6 @@ It runs like a command of the agent, confined as these are, and has little time:
 in this session. Nothing is installed, and nothing of the project is run to find out.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 

@@ -6,8 +6,6 @@ owner, and makes branches of their commits. What is unfinished there is left to 
 sandbox.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping

@@ -1,7 +1,5 @@
 """`treadle init`: prepare a repository for agents. Everything is shown first, and nothing is written unasked."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

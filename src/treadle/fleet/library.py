@@ -10,8 +10,6 @@ These functions connect for each call, and are for scripts and notebooks. A prog
         given = await fleet.submit("fix the test")
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager

@@ -2,8 +2,6 @@
 without asking any service. For people who choose; whether an order really fits is decided when it is placed.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Orders as the fleet makes, checks and reads them. What an order is, is declared in `wire/fleet/orders.py`."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import time

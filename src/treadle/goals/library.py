@@ -12,8 +12,6 @@ These functions connect for each call, and are for scripts and notebooks. A prog
 What a goal asks is asked as an order asks: `treadle.fleet.questions` and `treadle.fleet.answer`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager

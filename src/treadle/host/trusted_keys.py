@@ -9,8 +9,6 @@ since = 2026-01-01     # optional
 until = 2027-01-01     # optional
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import tomllib

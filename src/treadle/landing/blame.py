@@ -4,8 +4,6 @@ git says in which commit of the branch a line arrived; a commit of the train nam
 order is the one whose work the line is in. Blocks; only `with_fleet_records` asks the fleet.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

@@ -4,8 +4,6 @@ A name such as `main` is a branch of the repository itself, whose checkouts foll
 remote of the repository. All functions block.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Protocol
 

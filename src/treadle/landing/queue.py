@@ -11,8 +11,6 @@ holds more changes the rarer reds are and the longer the queue is. The numbers c
 (docs/explanation/landing.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from functools import reduce

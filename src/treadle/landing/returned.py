@@ -5,8 +5,6 @@ person is asked. An order can say to begin further on, or that no one is to help
 any other: they start from the branch with the work merged in, as far as it merges, and their work is queued again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 

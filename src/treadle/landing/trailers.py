@@ -4,8 +4,6 @@ A trailer is part of the commit's id, goes wherever the commit goes, and is foun
 The orders stand in the order of the commit's parents after the first, each followed by what belongs to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """A train as people look at it: what is built on what, verdicts, what was left out and who works on it, what landed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """Compares what a sidecar claims in its final receipt and its events with what was seen of its run, in words."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A gate: what someone expects of a receipt, compared with what it states. Each thing that can be wrong has a name."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ A private repository and our stores borrow the objects of the commit that a run 
 deletes its branch or rewrites it, nothing else may name it any more. All functions block.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 

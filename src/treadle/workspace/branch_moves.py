@@ -6,8 +6,6 @@ the person's comes in between. If we are killed on the way, `recover` reads from
 finishes or forgets the rest. All functions block.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

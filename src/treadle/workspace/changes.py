@@ -1,7 +1,5 @@
 """What differs between two trees, as data, and how git shows it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Literal

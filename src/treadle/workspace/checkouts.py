@@ -4,8 +4,6 @@ Files are compared by us, not by git: no filter, hook or other program that a ch
 last knew of a file (its times, inode and size) is believed if the file still looks the same, as git does.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

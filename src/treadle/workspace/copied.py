@@ -1,7 +1,5 @@
 """A copy of a person's directory for a run to work in."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

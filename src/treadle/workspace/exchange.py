@@ -3,8 +3,6 @@
 `git bundle unbundle` and `git fetch` do not check, so nothing of ours uses them for what an agent has made.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Our git runs only where no agent can write: in a store of ours (`store.py`), and
 repository, which it is told by name (`user_repository.py`). It never looks for a repository, and never at files.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

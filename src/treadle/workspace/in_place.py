@@ -8,8 +8,6 @@
 This is what the sandbox shows, and when one repository follows the other; `takeover.py` is how the user's does.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 

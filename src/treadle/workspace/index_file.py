@@ -1,7 +1,5 @@
 """Reads git's index as data: which files are tracked, and what git last knew of each. No git is started for it."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple

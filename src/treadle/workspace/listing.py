@@ -1,7 +1,5 @@
 """What a git inside a sandbox says about its repository: text that an agent may have forged, so nothing is assumed."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

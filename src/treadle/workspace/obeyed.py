@@ -1,7 +1,5 @@
 """Which paths of a checkout the user's own git obeys: who changes them decides what their next git command runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What is written down about a workspace when it is made, so that it is found again after a crash."""
 
-from __future__ import annotations
-
 import os
 from typing import Literal, TypeAlias
 

@@ -9,8 +9,6 @@ the first command on the directory is the agent's: no git of ours runs in it any
 programs.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,6 @@ repository, as `git fetch` would. A push that failed may have arrived all the sa
 is afterwards. All functions block.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

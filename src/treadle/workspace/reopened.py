@@ -2,8 +2,6 @@
 with `git worktree`. Such a one is compared, applied, released and discarded like any other; none is made any more.
 """
 
-from __future__ import annotations
-
 import os
 
 from treadle.errors import WorkspaceError

@@ -4,8 +4,6 @@ Our git works on a copy in a directory of ours and never on files: which entries
 that stay as they are keep what git knows about their files, and their flags.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

@@ -9,8 +9,6 @@ ids, which are checked, and as a pack, of which git hashes every object. Each re
 agent saw. HEAD, its branch and the index move together or not at all.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping

@@ -8,8 +8,6 @@ Ignored files, everything that git takes for `.git`, and files of ours that are 
 the tree, but are looked at: `hidden_changes` tells which of them changed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -5,8 +5,6 @@ A file of which git's index knows the metadata is believed to be unchanged, as g
 they are on disk: no filter is applied to them, such as that of LFS.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterable, Mapping

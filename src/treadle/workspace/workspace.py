@@ -8,8 +8,6 @@ reported. If anything else is new or changed, the workspace is kept until the ch
 it.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Mapping, Sequence

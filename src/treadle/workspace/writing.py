@@ -3,8 +3,6 @@
 This is no checkout: no filter runs, no line ending changes, and nothing in the directory is followed or replaced.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing

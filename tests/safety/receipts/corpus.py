@@ -4,8 +4,6 @@ What is true is found without the code that makes receipts: files are copied and
 directory, the person's repository is compared byte by byte, connections are counted by a listener.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Call a person who looks elsewhere: the bell, a notification of the terminal, the title of its window."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Slash commands of the chat itself: they work with every agent, and the agent never sees them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

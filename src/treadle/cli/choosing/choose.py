@@ -1,7 +1,5 @@
 """Settle the agent and the model of a run: what was said, else what was remembered, else what is found here."""
 
-from __future__ import annotations
-
 import msgspec
 
 from treadle.cli.choosing.remembering import remember, say

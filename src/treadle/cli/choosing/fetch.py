@@ -1,7 +1,5 @@
 """Nothing is set up: what to type for each way, and the local model with all that it needs."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shlex

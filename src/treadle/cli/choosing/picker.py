@@ -1,7 +1,5 @@
 """Choose one of a few rows with the arrow keys, or one of a few keys. Numbers work too, and without a screen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
 from textwrap import wrap

@@ -1,7 +1,5 @@
 """What this machine could work with right now: keys, a server, fetched models, agents that are installed."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """`treadle fleet up`, `down`, `status`, `node`, `nodes`, `drain`: the machines."""
 
-from __future__ import annotations
-
 import asyncio
 import platform
 import sys

@@ -1,7 +1,5 @@
 """`treadle fleet submit`, and orders from files."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -5,8 +5,6 @@ to be done, in the words of the `heimdall-*` commands; what it may say is listed
 the worktree, where the agent could have put a link in the way: HEIMDALL_PLANNING_DIR of this process is the live state.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import signal

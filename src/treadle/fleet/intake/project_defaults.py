@@ -12,8 +12,6 @@ What the submitter says beats the template, which beats the project. The file co
 person trusts it (`treadle trust`), only what narrows an order counts, and what does not is reported.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -6,8 +6,6 @@ placed costs its project, and its submitter there, one turn, or less for a proje
 a while without orders has saved up nothing. So ten orders of one project delay the first of another by one.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice

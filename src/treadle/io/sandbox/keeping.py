@@ -8,8 +8,6 @@ when it entered. A file is therefore kept in every mount through which its direc
 above it become mount points, which cannot be renamed, and stay so.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import json

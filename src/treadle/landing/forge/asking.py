@@ -1,7 +1,5 @@
 """One repository's part of a forge's HTTP API. The token is read from the environment, by its name."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

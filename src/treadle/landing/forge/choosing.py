@@ -1,7 +1,5 @@
 """Which kind of branch a train has: one of the repository itself, one behind a remote, or one that a forge moves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

@@ -1,7 +1,5 @@
 """The HTTP API of Forgejo and Gitea, as far as landing needs it."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

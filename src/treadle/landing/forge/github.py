@@ -1,7 +1,5 @@
 """GitHub's HTTP API, as far as landing needs it."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 from urllib.parse import quote

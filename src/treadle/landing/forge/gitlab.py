@@ -1,7 +1,5 @@
 """GitLab's HTTP API, as far as landing needs it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Literal
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """What landing needs of a forge. GitHub has pull requests, GitLab merge requests: both are a `LandingRequest`."""
 
-from __future__ import annotations
-
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec

@@ -5,8 +5,6 @@ A pull request is opened after the intent is stored, and closed before the inten
 merges by hand is what the train wanted. All functions block.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Coroutine

@@ -5,8 +5,6 @@ as sent when the agent has taken it. A message of the agent is what its screen s
 without its input box. The conversation is what was said through this server; nothing is kept beyond it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

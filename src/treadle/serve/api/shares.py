@@ -4,8 +4,6 @@ A link is for the program that ran when it was made: a later one of the same nam
 fragment of the link, which no log sees; the page sends it in a header.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -5,8 +5,6 @@ is written as an escape so that the text can always be encoded, and every failur
 that is too deep. `json` is imported where it is used: some of the smallest commands get by without it.
 """
 
-from __future__ import annotations
-
 from treadle.light import Any, NoReturn
 
 

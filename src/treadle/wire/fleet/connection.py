@@ -2,8 +2,6 @@
 recordings, both are one line of JSON: {"subject": "$KV.fleet.spec.a1", "data": {...}}.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ release has no `format`; it is format 0. Its fields are the same, so it is read 
 format 0 gets nothing to do until it is upgraded.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec

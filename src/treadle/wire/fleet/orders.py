@@ -5,8 +5,6 @@ What a person gives is read exactly: an unknown or misplaced field is refused wi
 tolerantly, because a later version may have added to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 

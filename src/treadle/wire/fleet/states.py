@@ -11,8 +11,6 @@ first, so a placed order may ask, go on or end. An order ends once, because no s
 retry is another order. It is given back from wherever it was at work, and waits in the queue again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, TypeVar, get_args
 

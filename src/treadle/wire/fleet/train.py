@@ -5,8 +5,6 @@ together. The *row* are cars that build on each other, the first of them on the 
 changes that are checked alone first.
 """
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 import msgspec

@@ -1,8 +1,6 @@
 """What agents answer for a goal: a plan, a review, a judgement. They give it by the tool `give_answer`; one whose agent
 takes no tools ends its last message with the same JSON object. Both are read exactly."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
