@@ -22,6 +22,8 @@ from treadle.terminal.launch import launch
 from treadle.terminal.places import Place
 from treadle.terminal.settings import TerminalSettings
 
+FLOOR = "least in Python"
+"""A client and a supervisor that only pass bytes on (`_bare_relay.py`)."""
 PEERS = ("dtach", "tmux", "screen", "abduco")
 
 
@@ -60,6 +62,9 @@ class Bench:
         name, here = self.name(), self.directory
         if kind == "bare":
             return self.on_pty("sh", "-c", command)
+        if kind == FLOOR:
+            relay = str(Path(__file__).with_name("_bare_relay.py"))
+            return self.on_pty(PYTHON, "-I", "-S", relay, str(here / name), "sh", "-c", command)
         if kind == "dtach":
             return self.on_pty("dtach", "-c", str(here / name), "-r", "none", "-E", "sh", "-c", command)
         if kind == "abduco":
