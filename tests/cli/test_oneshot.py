@@ -354,3 +354,26 @@ def test_a_schema_may_be_given_as_itself(work: Path) -> None:
     (work.parent / "script.toml").write_text('[[reply]]\ntext = "3"\n')
     done = run(work, "--output-format", "json", "--json-schema", '{"type": "integer"}', "how many?")
     assert json.loads(done.stdout)["structured_output"] == 3
+
+
+def test_an_agent_of_a_file_can_be_the_conversation_itself_by_option_and_by_setting(work: Path) -> None:
+    (work.parent / "script.toml").write_text(
+        says("as a heron", system="You are a heron", times="always") + says("as usual", times="always")
+    )
+    (work / ".claude" / "agents").mkdir(parents=True)
+    (work / ".claude" / "agents" / "heron.md").write_text("---\ndescription: d\ntools: Read\n---\nYou are a heron.")
+    assert run(work, "hello").stdout == "as usual\n"
+    assert run(work, "hello", "--agent", "heron").stdout == "as a heron\n"
+    assert run(work, "hello", "--settings", '{"agent": "heron"}').stdout == "as a heron\n"
+    done = run(work, "hello", "--agent", "heron", "--output-format", "stream-json", "--verbose")
+    assert json.loads(done.stdout.splitlines()[0])["tools"] == ["Read"]
+
+
+def test_an_agent_that_no_program_and_no_file_has_is_an_error_of_the_option_and_a_warning_of_the_setting(
+    work: Path,
+) -> None:
+    done = run(work, "hello", "--agent", "nobody")
+    assert done.returncode != 0 and "there is no agent 'nobody'" in done.stderr
+    assert "Explore" in done.stderr and "codex" in done.stderr
+    done = run(work, "hello", "--settings", '{"agent": "nobody"}')
+    assert done.stdout == "the answer\n" and "there is no agent 'nobody'" in done.stderr

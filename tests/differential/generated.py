@@ -227,6 +227,48 @@ def _setting(name: str, value: Any) -> Callable[[str, Path], Any]:
 
 SCENARIOS |= {f"setting {name}": _setting(name, value) for name, (value, _) in SETTINGS.items()}
 
+# An agent's definition for the conversation itself
+
+SCOUT = {"description": "scouts", "prompt": "You are a heron scout.", "tools": ["Read"], "model": "haiku"}
+SCOUTS = json.dumps({"scout": SCOUT})
+SCOUT_FILE = "---\nname: scout\ndescription: scouts\ntools: Read\nmodel: haiku\n---\nYou are a heron scout.\n"
+MAIN_AGENTS: dict[str, tuple[str, ...]] = {
+    "by flag": ("--agent", "scout", "--agents", SCOUTS),
+    "by setting": ("--settings", '{"agent": "scout"}', "--agents", SCOUTS),
+    "by flag, from a file": ("--agent", "scout"),
+    "by setting, from a file": ("--settings", '{"agent": "scout"}'),
+    "with another model": ("--agent", "scout", "--agents", SCOUTS, "--model", "claude-sonnet-4-5"),
+    "with another prompt": ("--agent", "scout", "--agents", SCOUTS, "--system-prompt", "You are a parrot."),
+    "with an addition": ("--agent", "scout", "--agents", SCOUTS, "--append-system-prompt", "You are a parrot."),
+    "with tools": ("--agent", "scout", "--agents", SCOUTS, "--tools", "Read,Bash"),
+    "unknown by flag": ("--agent", "nobody"),
+    "unknown by setting": ("--settings", '{"agent": "nobody"}'),
+}
+
+
+def _main_agent(flags: tuple[str, ...]) -> Callable[[str, Path], Any]:
+    async def run(program: str, home: Path) -> Facts:
+        files = {".claude/agents/scout.md": SCOUT_FILE} if SCOUTS not in flags else {}
+        async with spoken(program, home, DONE, *flags, files=files) as seen:
+            await seen.request("initialize")
+            await seen.prompt("go")
+        asked = seen.told[-1] if seen.told else {}
+        offered = {str(tool.get("name", "")).lower() for tool in asked.get("tools", ())}
+        return {
+            "subtype": seen.last_result.get("subtype"),
+            "family": next((name for name in ("haiku", "sonnet") if name in str(asked.get("model"))), None),
+            "prompt reached": "heron scout" in json.dumps(asked.get("system")),
+            "other prompt reached": "parrot" in json.dumps(asked.get("system")),
+            "can run commands": "bash" in offered,
+            "can write": bool({"write", "write_file"} & offered),
+            "_said": [*seen.said, json.dumps(seen.last_result)],
+        }
+
+    return run
+
+
+SCENARIOS |= {f"main agent {name}": _main_agent(flags) for name, flags in MAIN_AGENTS.items()}
+
 # Flags: each that can be given to one prompt
 
 WITH: dict[str, tuple[str, ...]] = {

@@ -45,10 +45,7 @@ REASONS: dict[tuple[str, str], str] = {
     **{(TYPES, fact): why for fact, why in BY_TYPE.items()},
     ("option skills", "swim"): LISTED,
     ("hook PreCompact", "calls of the model"): "Claude Code calls the model twice for a summary",
-    (
-        "flag --agent",
-        "*",
-    ): "here it names the agent program; one that is not known is refused, and the known ones are named",
+    ("main agent unknown by flag", "*"): "an agent that neither a program nor a definition has as its name is refused",
     (
         "flag --allow-dangerously-skip-permissions",
         "*",

@@ -11,7 +11,7 @@ from treadle.agent.records import Record
 from treadle.agent.session import CAPABILITIES, NAME, NativeSession
 from treadle.agent.tools import BUILTIN
 from treadle.agent.transcript import Transcript
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, NotFound
 from treadle.session import (
     AgentInfo,
     SessionSpec,
@@ -51,7 +51,8 @@ class NativeAgent:
         old = _session_to_resume(spec)
         if old is not None and old.header.denied:
             spec = _still_denied(spec, old.header.denied)
-        configuration = await Configuration.load(spec, self._env)
+        configuration = _as_agent(await Configuration.load(spec, self._env))
+        spec = configuration.spec
         model = spec.model or (old.model if old else None) or configuration.settings.model
         provider = configuration.provider(model)
         again = _from_the_middle(old, spec.start.at) if old is not None and spec.start.at else []
@@ -66,6 +67,28 @@ class NativeAgent:
         except BaseException:
             transcript.close()
             raise
+
+
+def _as_agent(configuration: Configuration) -> Configuration:
+    """With the definition of the agent that the conversation itself shall be, if one is named."""
+    spec = configuration.spec
+    asked = spec.extra.get("as_agent")
+    name = asked or spec.extra.get("main_agent") or configuration.settings.main_agent
+    if not name:
+        return configuration
+    from treadle.agent.project import agents
+    from treadle.agent.subagents import as_main, kinds
+
+    broken: list[str] = []
+    known = kinds((*agents(spec.cwd, spec.instructions, broken), *spec.subagents))
+    if (kind := known.get(name.lower())) is not None:
+        return msgspec.structs.replace(configuration, spec=as_main(spec, kind))
+    names = ", ".join(kind.name for kind in known.values())
+    if asked:
+        hint = "; ".join((*broken, f"defined here are {names}", *spec.extra.get("agent_hints", ())))
+        raise NotFound(f"there is no agent {name!r}", hint=hint)
+    missing = f"there is no agent {name!r}, which the settings name: this is the usual one; defined here are {names}"
+    return msgspec.structs.replace(configuration, notes=(*configuration.notes, missing))
 
 
 def _session_to_resume(spec: SessionSpec) -> Transcript | None:

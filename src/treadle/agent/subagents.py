@@ -68,6 +68,24 @@ def find_type(name: str | None, known: dict[str, Subagent] | None = None) -> Sub
     return kind
 
 
+def as_main(spec: SessionSpec, kind: Subagent) -> SessionSpec:
+    """The spec of a conversation that itself has this kind's prompt, tools and model.
+
+    What was asked for beside it wins; of tools, those that both name are offered.
+    """
+    tools, instructions = spec.tools, spec.instructions
+    offered = next((names for names in (kind.tools, tools.offered) if names is not None), None)
+    if kind.tools is not None and tools.offered is not None:
+        offered = tuple(name for name in kind.tools if name in tools.offered)
+    return msgspec.structs.replace(
+        spec,
+        model=spec.model or kind.model,
+        instructions=msgspec.structs.replace(instructions, system=instructions.system or kind.prompt),
+        tools=msgspec.structs.replace(tools, offered=offered, denied=(*tools.denied, *kind.denied)),
+        limits=msgspec.structs.replace(spec.limits, max_iterations=spec.limits.max_iterations or kind.max_turns),
+    )
+
+
 def child_spec(
     spec: SessionSpec, kind: AgentType, task: Task, tools: tuple[str, ...], mode: Mode | None
 ) -> SessionSpec:

@@ -38,6 +38,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str = ""
     """Empty until `take` has settled it."""
+    as_agent: str = ""
+    """The name of `--agent` if no program has it: the definition of an agent that ours shall be."""
     model: str | None = None
     system_prompt: str | None = None
     append_system_prompt: str | None = None
@@ -95,12 +97,19 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         named = self.agent or ("" if self.model else os.environ.get("TREADLE_AGENT", "").strip())
         ours = (self.model or os.environ.get("TREADLE_MODEL", "").strip()).partition(":")[0] in PREFIXES
         agent = named or (None if ours else self.settings().agent) or "native"
+        if self.agent and agent != "native" and not any(_same_agent(agent, name) for name in self._programs()):
+            return msgspec.structs.replace(self, agent="native", as_agent=agent)
         return msgspec.structs.replace(self, agent=agent)
+
+    def _programs(self) -> list[str]:
+        from treadle.agents import names
+
+        return names(self.settings().agents)
 
     def chosen(self) -> bool:
         """Whether the person has said, now or earlier, which agent or model to use."""
         going_on = self.continue_last or self.resume is not None
-        named = self.agent != "native" or self.model or self.theirs().model or going_on
+        named = self.agent != "native" or self.as_agent or self.model or self.theirs().model or going_on
         return bool(named or self.settings().model)
 
     def unasked(self) -> str:
@@ -127,8 +136,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         extra: dict[str, Any] = {} if self.small is None else {"small": "on" if self.small else "off"}
         if self.autocompact not in (None, "auto"):
             extra["context_tokens"] = given.tokens(str(self.autocompact), "--autocompact")
-        styled = {"output_style": theirs.output_style, "language": theirs.language}
+        styled = {"output_style": theirs.output_style, "language": theirs.language, "main_agent": theirs.main_agent}
         extra |= {name: value for name, value in styled.items() if value}
+        if self.as_agent:
+            hints = (f"programs are {', '.join(self._programs())}",)
+            extra |= {"as_agent": self.as_agent, "agent_hints": hints}
         return session.SessionSpec(
             cwd=here(),
             model=self.model or theirs.model,
@@ -219,6 +231,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError("--session-id is for a new session", hint="add --fork-session to go on in a copy")
 
 
+def _same_agent(typed: str, name: str) -> bool:
+    """Whether the name that was typed is that of this agent, which may be one such as `worker:COMMAND`."""
+    return typed == name or typed.partition(":")[0] == name.partition(":")[0]
+
+
 def confinement(sandbox: bool | None, network: str | None = None) -> session.Confinement:
     """The confinement asked for on the command line. Only a sandbox can limit the network, so a limit asks for one.
 
@@ -278,7 +295,7 @@ def serving_options(command: F) -> F:
 def take(values: dict[str, Any]) -> RunOptions:
     """Remove the shared options from a click command's arguments."""
     names = [field.name for field in msgspec.structs.fields(RunOptions)]
-    return RunOptions(**{name: values.pop(name) for name in names}).settled()
+    return RunOptions(**{name: values.pop(name) for name in names if name in values}).settled()
 
 
 class Amount(click.FloatRange):

@@ -47,7 +47,17 @@ _PERMISSIONS = {
     *("allow", "ask", "deny", "defaultMode", "additionalDirectories", "disableBypassPermissionsMode"),
     "disableAutoMode",  # there is no such mode here
 }
-_KNOWN = {"permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "outputStyle", "language", *_HARMLESS}
+_KNOWN = {
+    "permissions",
+    "model",
+    "env",
+    "hooks",
+    "disableAllHooks",
+    "sandbox",
+    "outputStyle",
+    "language",
+    "agent",
+} | _HARMLESS
 
 
 class CommandHook(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +102,7 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool = False
     output_style: str | None = None
     language: str | None = None
+    main_agent: str | None = None
     bypass: bool = True
     """False: no session may skip all permissions."""
     unused: tuple[str, ...] = ()
@@ -112,6 +123,7 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
             "model": self.model,
             "output_style": self.output_style,
             "language": self.language,
+            "main_agent": self.main_agent,
             "sandbox": self.sandbox or None,
             "bypass": None if self.bypass else False,
         }
@@ -200,6 +212,7 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
         sandbox=sandbox.get("enabled") is True,
         output_style=_text(table.get("outputStyle")),
         language=_text(table.get("language")),
+        main_agent=_text(table.get("agent")),
         bypass=permissions.get("disableBypassPermissionsMode") != "disable",
         unused=tuple(unused),
         not_run=tuple(text for event, text in problems if event not in FORBIDDING),

@@ -142,9 +142,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     web_fetch_private: bool = False  # whether web_fetch may reach this machine and the local network
     env: tuple[str, ...] = ()
     """Names (or `PREFIX_*`) of further environment variables that children may see."""
-    variables: dict[str, str] = {}
-    """Environment variables to set for tools, hooks and servers."""
+    variables: dict[str, str] = {}  # environment variables to set for tools, hooks and servers
     language: str | None = None  # in which the agent answers
+    main_agent: str | None = None  # the subagent whose prompt, tools and model the conversation itself has
     output_style: str | None = None
     """The name of an output style: what it says is added to the system prompt."""
     bypass: bool = True
