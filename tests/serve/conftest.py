@@ -148,3 +148,11 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[running.ServerNote]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
     yield background.start()
     background.stop()
+
+
+async def until_listed(web: Web, query: str, count: int) -> dict[str, Any]:
+    """The list, as soon as what was just changed is in the index."""
+    async with asyncio.timeout(WAIT):
+        while len((found := await web.get(f"/orders?{query}"))["orders"]) != count:
+            await asyncio.sleep(0.02)
+    return dict(found)

@@ -5,8 +5,21 @@ from pathlib import Path
 import pytest
 
 from tests.descriptors import nothing_left_open as nothing_left_open
-from tests.workspace.repositories import make
+from tests.workspace.repositories import Repository, make
 from treadle.workspace.store import Store
+from treadle.workspace.user_repository import UserRepository
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return make(tmp_path / "repo")
+
+
+@pytest.fixture
+def user(repository: Repository) -> UserRepository:
+    found = UserRepository.at(repository.top)
+    assert found is not None
+    return found
 
 
 @pytest.fixture

@@ -6,25 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.repositories import Repository, make
+from tests.workspace.repositories import Repository
 from treadle.errors import WorkspaceError
 from treadle.workspace.exchange import give, lacks, receive_bundle
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
 WHO = {f"GIT_{role}_{name}": "a" for role in ("AUTHOR", "COMMITTER") for name in ("NAME", "EMAIL")}
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return make(tmp_path / "repo")
-
-
-@pytest.fixture
-def user(repository: Repository) -> UserRepository:
-    found = UserRepository.at(repository.top)
-    assert found is not None
-    return found
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.repositories import Repository, make
+from tests.workspace.repositories import Repository
 from treadle.errors import WorkspaceError
 from treadle.workspace.git_names import is_forbidden, is_git
 from treadle.workspace.prepared import WorkspaceMode
@@ -38,11 +38,6 @@ def fsck_refuses(place: Path, name: str) -> bool:
 @pytest.mark.parametrize("name", [*TAKEN, *PLAIN])
 def test_the_names_are_those_that_git_itself_refuses(tmp_path: Path, name: str) -> None:
     assert is_git(name) is is_forbidden(name) is (name in TAKEN) is fsck_refuses(tmp_path / "s", name)
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return make(tmp_path / "repo")
 
 
 @pytest.mark.parametrize("mode", ["staged", "worktree", "pass_through"])

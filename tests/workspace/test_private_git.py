@@ -8,24 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agent.checkouts import checkout, git
 from treadle.workspace.private_git import _lines, harmless, make
 from treadle.workspace.user_repository import UserRepository
-
-WHO = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
-
-
-def git(cwd: Path, *words: str) -> str:
-    done = subprocess.run(["git", *WHO, *words], cwd=cwd, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
-
-
-def repository(place: Path, *more: str) -> Path:
-    place.mkdir(parents=True, exist_ok=True)
-    git(place, "init", "-q", "-b", "main", *more)
-    (place / "file.txt").write_text("one\n")
-    git(place, "add", ".")
-    git(place, "commit", "-qm", "one")
-    return place
 
 
 def user(top: Path) -> UserRepository:
@@ -43,7 +28,7 @@ def inside(private: Path, top: Path, *words: str) -> str:
 
 
 def test_a_git_in_it_sees_what_the_user_sees_and_its_commits_stay_there(tmp_path: Path) -> None:
-    top = repository(tmp_path / "w")
+    top = checkout(tmp_path / "w")
     git(top, "tag", "-am", "first", "v1")
     git(top, "branch", "other")
     git(top, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/heads/main")
@@ -62,7 +47,7 @@ def test_a_git_in_it_sees_what_the_user_sees_and_its_commits_stay_there(tmp_path
 
 
 def test_it_is_the_git_directory_of_a_new_directory_at_a_commit(tmp_path: Path) -> None:
-    top = repository(tmp_path / "w")
+    top = checkout(tmp_path / "w")
     (top / "file.txt").write_text("not committed\n")
     git(top, "add", ".")
     fresh = tmp_path / "fresh"
@@ -76,7 +61,7 @@ def test_it_is_the_git_directory_of_a_new_directory_at_a_commit(tmp_path: Path) 
 
 
 def test_a_commit_without_a_branch_can_be_the_beginning(tmp_path: Path) -> None:
-    top = repository(tmp_path / "w")
+    top = checkout(tmp_path / "w")
     commit = git(top, "rev-parse", "HEAD")
     (tmp_path / "f").mkdir()
     assert make(str(tmp_path / "f" / ".git"), user(top), head=commit).head == commit
@@ -87,14 +72,14 @@ def test_a_repository_without_commits_and_one_with_another_hash_are_taken_as_the
     (tmp_path / "empty").mkdir()
     git(tmp_path / "empty", "init", "-q", "-b", "trunk")
     assert make(str(tmp_path / "p1"), user(tmp_path / "empty")).head == "refs/heads/trunk"
-    long = repository(tmp_path / "long", "--object-format=sha256")
+    long = checkout(tmp_path / "long", "--object-format=sha256")
     make(str(tmp_path / "p2"), user(long))
     assert len(inside(tmp_path / "p2", long, "rev-parse", "HEAD")) == 64
     assert inside(tmp_path / "p2", long, "status", "--porcelain") == ""
 
 
 def test_a_shallow_clone_stays_one(tmp_path: Path) -> None:
-    top = repository(tmp_path / "w")
+    top = checkout(tmp_path / "w")
     git(top, "commit", "-q", "--allow-empty", "-m", "two")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{top}", "shallow")
     make(str(tmp_path / "p"), user(tmp_path / "shallow"))
@@ -102,7 +87,7 @@ def test_a_shallow_clone_stays_one(tmp_path: Path) -> None:
 
 
 def test_borrowed_objects_are_found_by_relative_paths_too(tmp_path: Path) -> None:
-    top = repository(tmp_path / "w")
+    top = checkout(tmp_path / "w")
     git(tmp_path, "clone", "-q", "--shared", str(top), "second")
     alternates = tmp_path / "second" / ".git" / "objects" / "info" / "alternates"
     alternates.write_text("../../../w/.git/objects\n")
@@ -113,7 +98,7 @@ def test_borrowed_objects_are_found_by_relative_paths_too(tmp_path: Path) -> Non
 
 
 def test_an_index_in_two_parts_and_a_sparse_checkout_are_copied(tmp_path: Path) -> None:
-    top = repository(tmp_path / "w")
+    top = checkout(tmp_path / "w")
     for name in ("a", "b"):
         (top / name).mkdir()
         (top / name / "x").write_text(name)
@@ -127,9 +112,9 @@ def test_an_index_in_two_parts_and_a_sparse_checkout_are_copied(tmp_path: Path) 
 
 
 def test_a_worktree_and_a_submodule_are_found_by_their_git_file(tmp_path: Path) -> None:
-    top = repository(tmp_path / "w")
+    top = checkout(tmp_path / "w")
     git(top, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "side")
-    repository(tmp_path / "lib")
+    checkout(tmp_path / "lib")
     git(top, "submodule", "add", "-q", str(tmp_path / "lib"), "sub")
     tree, module = user(tmp_path / "tree"), user(top / "sub")
     assert tree.linked and tree.head() == "refs/heads/side" and tree.common == str(top / ".git")
@@ -141,7 +126,7 @@ def test_a_worktree_and_a_submodule_are_found_by_their_git_file(tmp_path: Path) 
 
 @pytest.mark.parametrize("form", ["link", "other worktree", "other module", "commondir", "nothing"])
 def test_what_could_lead_to_another_repository_is_not_taken(tmp_path: Path, form: str) -> None:
-    other = repository(tmp_path / "other")
+    other = checkout(tmp_path / "other")
     top = tmp_path / "w"
     top.mkdir()
     if form == "link":
@@ -152,7 +137,7 @@ def test_what_could_lead_to_another_repository_is_not_taken(tmp_path: Path, form
     elif form == "other module":
         (top / ".git").write_text(f"gitdir: {other}/.git\n")
     elif form == "commondir":
-        repository(top)
+        checkout(top)
         (top / ".git" / "commondir").write_text("../../other/.git\n")
     assert UserRepository.at(str(top)) is None
 
@@ -203,7 +188,7 @@ def test_git_reads_each_setting_back_as_it_was(tmp_path_factory: pytest.TempPath
 def test_the_identity_of_the_person_is_there_wherever_they_have_set_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home, top, place = tmp_path / "home", repository(tmp_path / "repo"), tmp_path / "private"
+    home, top, place = tmp_path / "home", checkout(tmp_path / "repo"), tmp_path / "private"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     (home / "work").write_text("[user]\n\temail = at@work\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.format0 import leave
-from tests.workspace.repositories import Repository, branches, git, make
+from tests.workspace.repositories import Repository, branches, git
 from treadle.errors import StorageError
 from treadle.workspace import journal
 from treadle.workspace.prepared import RECORD
@@ -14,11 +14,6 @@ from treadle.workspace.reopened import abandoned, open_workspace
 from treadle.workspace.workspace import Workspace
 
 MODES = ["staged", "worktree"]
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return make(tmp_path / "repo")
 
 
 @pytest.fixture

@@ -5,22 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.repositories import Repository, make
+from tests.workspace.repositories import Repository
 from treadle.workspace import staging
 from treadle.workspace.listing import Staged
 from treadle.workspace.user_repository import UserRepository
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return make(tmp_path / "r")
-
-
-@pytest.fixture
-def user(repository: Repository) -> UserRepository:
-    found = UserRepository.at(repository.top)
-    assert found is not None
-    return found
 
 
 @pytest.fixture

@@ -23,11 +23,6 @@ WHO = {
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return make(tmp_path / "repo")
-
-
-@pytest.fixture
 def store(repository: Repository, tmp_path: Path) -> Store:
     return Store.make(str(tmp_path / "store"), lenders=[f"{repository.common}/objects"])
 

@@ -11,11 +11,6 @@ from treadle.workspace import checkouts, uncommitted
 from treadle.workspace.uncommitted import LARGEST, Uncommitted
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return make(tmp_path / "repo")
-
-
 def found(repository: Repository) -> Uncommitted:
     return uncommitted.find(checkouts.around(repository.top))
 

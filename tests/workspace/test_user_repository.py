@@ -4,14 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.repositories import Repository, git, make
+from tests.workspace.repositories import Repository, git
 from treadle.errors import WorkspaceError
 from treadle.workspace.user_repository import REF, UserRepository
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return make(tmp_path / "r")
 
 
 def found(top: str | Path) -> UserRepository:
@@ -26,8 +21,8 @@ def test_a_checkout_and_a_worktree_of_it_are_found_and_share_refs(repository: Re
     assert not main.linked and linked.linked and linked.common == main.common
     assert (main.head(), linked.head()) == ("refs/heads/main", "refs/heads/side")
     assert main.checked_out_elsewhere() == {"refs/heads/side"} and "refs/heads/main" in linked.checked_out_elsewhere()
-    (tmp_path / "r" / "deep").mkdir()
-    around = UserRepository.around(str(tmp_path / "r" / "deep"))
+    (tmp_path / "repo" / "deep").mkdir()
+    around = UserRepository.around(str(tmp_path / "repo" / "deep"))
     assert around is not None and around.top == repository.top
 
 

@@ -1,22 +1,13 @@
 """Orders over HTTP: what the command line can do with them, with proper answers for what goes wrong."""
 
 import asyncio
-from typing import Any
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.serve.conftest import WAIT, Web
+from tests.serve.conftest import WAIT, Web, until_listed
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 
 SLOW = "null:600:600"
-
-
-async def until_listed(web: Web, query: str, count: int) -> dict[str, Any]:
-    """The list, as soon as what was just changed is in the index."""
-    async with asyncio.timeout(WAIT):
-        while len((found := await web.get(f"/orders?{query}"))["orders"]) != count:
-            await asyncio.sleep(0.02)
-    return dict(found)
 
 
 async def test_an_order_is_given_watched_and_its_receipt_read(web: Web, bus: Bus, start_node: Start) -> None:

@@ -2,21 +2,12 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, work
-from tests.serve.conftest import WAIT, Web
+from tests.serve.conftest import Web, until_listed
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-
-
-async def until_listed(web: Web, query: str, count: int) -> dict[str, Any]:
-    """The list, as soon as what was just changed is in the index."""
-    async with asyncio.timeout(WAIT):
-        while len((found := await web.get(f"/orders?{query}"))["orders"]) != count:
-            await asyncio.sleep(0.02)
-    return dict(found)
 
 
 async def test_work_is_sent_back_with_comments_merged_with_verify_and_thrown_away(

@@ -1,24 +1,14 @@
 """The socket of a tab: cursors go on, nothing is lost or told twice, and no one who is slow costs others anything."""
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from tests.fleet.conftest import give, spec
 from tests.serve.conftest import Follow, StartWeb, Web
+from tests.serve.live.followed import numbers, write
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
-
-
-async def write(bus: Bus, order: str, first: int, count: int, text: str = "") -> None:
-    """Events as a runner writes them, without a runner."""
-    said = [{"type": "message", "text": text or f"{first + number}", "seq": first + number} for number in range(count)]
-    await bus.publish(f"fleet.ev.{order}.1.n1", msgspec.json.encode({"n": first, "events": said}))
-
-
-def numbers(messages: list[dict[str, Any]], topic: str) -> list[int]:
-    return [each["n"] for message in messages if message["t"] == topic for each in message.get("events", ())]
 
 
 async def test_a_hello_says_which_server_this_is_and_beats_follow(web: Web, follow: Follow) -> None:
