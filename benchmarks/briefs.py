@@ -18,7 +18,7 @@ from pathlib import Path
 from treadle.coordination.briefs import build
 from treadle.coordination.demo import CACHED
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.coordination.waves import WaveTask, build_wave
 from treadle.sessions.tokens import estimate
 

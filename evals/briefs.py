@@ -12,7 +12,7 @@ from evals.task import Task
 from treadle.coordination import briefs
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError
 
 CRITERIA = {

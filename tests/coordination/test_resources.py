@@ -9,7 +9,7 @@ import pytest
 from tests.coordination.clients import call, modern
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.wire.common.jsonrpc import Fault
 
 

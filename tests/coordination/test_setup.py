@@ -10,7 +10,7 @@ import pytest
 from tests.coordination.conftest import Run
 from treadle.coordination.planning import Planning
 from treadle.coordination.setup import init, write_mcp_config
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError
 from treadle.wire.heimdall.messages import schema
 

@@ -7,7 +7,7 @@ import pytest
 
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.coordination.waves import WaveTask, build_wave
 from treadle.errors import ConfigError, NotFound
 

@@ -7,7 +7,7 @@ from tests.fleet.repositories import model, read, says, work, write
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.fleet import client, frugal
 from treadle.fleet.engine.bus import Bus
 

@@ -12,11 +12,10 @@ import pytest
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.repositories import git
 from tests.goals.running import answering, carried, placed
-from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.messages import Inbox
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Blackboard, Symbols
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale

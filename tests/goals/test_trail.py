@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.repositories import git
-from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.messages import Inbox
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Blackboard, Symbols
 from treadle.goals import trail
 from treadle.wire.goal import records
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder

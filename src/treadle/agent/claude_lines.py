@@ -19,9 +19,8 @@ from treadle.io.paths import private_dir
 from treadle.settings.claude import user_directory
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.common.timestamps import timestamp
-from treadle.wire.oneshot.arguments import to_theirs
+from treadle.wire.oneshot.arguments import THEIRS, to_theirs
 from treadle.wire.oneshot.line_ids import LineIds
-from treadle.wire.oneshot.names import THEIRS
 from treadle.wire.oneshot.records import SPOKEN
 
 

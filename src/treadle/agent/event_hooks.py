@@ -20,8 +20,7 @@ from treadle.events import CommandRun, FileChanged, ToolEnded, ToolStarted
 from treadle.io.reading import text_if_there
 from treadle.session import HookVerdict, OwnProgram, Use
 from treadle.settings.claude import FORBIDDING, CommandHook
-from treadle.wire.oneshot.arguments import to_ours, to_theirs
-from treadle.wire.oneshot.names import THEIRS, USED
+from treadle.wire.oneshot.arguments import THEIRS, USED, to_ours, to_theirs
 from treadle.wire.oneshot.permissions import suggested_rules as suggested
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from treadle.io.reading import read
 from treadle.session import Subagent
 from treadle.settings import claude
 from treadle.settings.claude import ClaudeSettings
-from treadle.wire.oneshot.names import OURS
+from treadle.wire.oneshot.arguments import OURS
 from treadle.wire.oneshot.subagents import subagent
 
 VARIADIC = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--denied-tools", "--disallowed-tools")

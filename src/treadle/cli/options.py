@@ -16,7 +16,7 @@ from treadle.cli import given
 from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.settings.claude import ClaudeSettings
-from treadle.wire.oneshot.names import OURS
+from treadle.wire.oneshot.arguments import OURS
 
 PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "local", "scripted")
 """The services of our own agent, as `agent.providers.names` has them: `treadle --help` must not load that."""

@@ -4,7 +4,7 @@ import os
 
 from treadle.coordination.capsules import Capsules, compact, split_ids, within
 from treadle.coordination.planning import Planning, read_text
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError, NotFound
 
 UNRESOLVED = "<UNRESOLVED>"

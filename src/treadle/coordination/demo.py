@@ -15,7 +15,7 @@ from treadle.coordination.ledger import Ledger, change_percent, signed
 from treadle.coordination.plan_demo import CACHED, RULES
 from treadle.coordination.planning import Planning, write_text
 from treadle.coordination.setup import init
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.coordination.waves import Wave, WaveTask, build_wave
 from treadle.io.reading import read
 from treadle.wire.common.jsontext import dumps

@@ -4,7 +4,7 @@ import os
 
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.claims import Claims
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError, NotFound
 from treadle.light import Any
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault

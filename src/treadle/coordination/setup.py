@@ -4,10 +4,9 @@ import os
 import sys
 
 from treadle.coordination import repository
-from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning, make_dirs, read_text, write_text
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Blackboard, Symbols
 from treadle.errors import ConfigError
 from treadle.io.files import open_append
 from treadle.wire.common.jsontext import dumps, loads

@@ -7,13 +7,12 @@ import os
 from collections.abc import Callable
 
 from treadle.coordination import briefs, decisions, guarding
-from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.claims import Claims
 from treadle.coordination.identity import checked
 from treadle.coordination.messages import EVERYBODY, Inbox
 from treadle.coordination.planning import read_text
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Blackboard, Symbols
 from treadle.coordination.tool_facts import FACTS
 from treadle.errors import ConfigError
 from treadle.light import Any

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from treadle.coordination.briefs import UNRESOLVED, indented, invariants_fault, section
 from treadle.coordination.capsules import Capsules, compact, split_ids, within
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError, NotFound
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.errors import NotFound, TreadleError
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import read_order, read_spec

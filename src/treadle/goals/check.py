@@ -10,7 +10,7 @@ import msgspec
 from treadle import agents
 from treadle.coordination.briefs import invariants_fault, section
 from treadle.coordination.planning import Planning
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 from treadle.coordination.waves import WaveTask, lay_out
 from treadle.errors import TreadleError
 from treadle.goals.trail import facts

@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 
 from treadle.coordination import gate
-from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.messages import Inbox
 from treadle.coordination.planning import Planning, make_dirs, timestamp
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Blackboard, Symbols
 from treadle.goals.history import applied
 from treadle.goals.waves import waves
 from treadle.io.files import write_atomic

@@ -3,7 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from treadle.cli.completion.command import completion
+from treadle.agent.records import TurnBegan
+from treadle.agent.transcript import Transcript
+from treadle.cli.completion.command import LISTS, completion, rows
 
 
 def test_without_a_shell_it_says_which_there_are() -> None:
@@ -20,3 +22,17 @@ def test_a_list_that_cannot_be_made_is_empty(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TREADLE_HOME", "/dev/null/x")
     result = CliRunner().invoke(completion, ["--list", "sessions"])
     assert result.exit_code == 0 and result.output == ""
+
+
+def test_each_list_is_words_with_what_they_are() -> None:
+    for kind in LISTS:
+        assert all(line.count("\t") == 1 for line in rows(kind).splitlines())
+    assert "native\tagent\n" in rows("agents") and "plan\t\n" in rows("modes") and rows("terminals") == ""
+
+
+def test_what_was_said_cannot_break_a_line_or_act_on_the_terminal() -> None:
+    transcript = Transcript.create(cwd="/x", model="m", session_id="abc")
+    transcript.append(TurnBegan(turn="t", prompt="one\ntwo\tthree\x1b[2J"))
+    transcript.close()
+    Transcript.create(cwd="/x", model="m", session_id="empty").close()
+    assert rows("sessions") == "abc\tone two three\N{REPLACEMENT CHARACTER}[2J\n"

@@ -11,7 +11,7 @@ from tests.cli.fleet.commands import as_json, fleet
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import edits
 from tests.installed import TREADLE
-from treadle.cli.completion.lists import rows
+from treadle.cli.completion.command import rows
 from treadle.cli.fleet import fleet as group
 from treadle.host.store import ReceiptStore
 

@@ -4,15 +4,19 @@ import asyncio
 import time
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from nats.aio.msg import Msg
 
 from tests.fleet.engine.buses import restart
+from tests.fleet.engine.test_roles import fleet as fleet
 from treadle.errors import Denied
 from treadle.fleet.engine import bus as engine
 from treadle.fleet.engine import places, server
-from treadle.fleet.engine.bus import ANSWER_MAX, STATE, Bus, Stale, Unreachable, Write
+from treadle.fleet.engine.bus import ANSWER_MAX, EVENTS, STATE, Bus, Stale, Unreachable, Write
+from treadle.fleet.orders import encode
+from treadle.wire.fleet.messages import StopRun
 
 
 async def test_a_key_is_created_once(bus: Bus) -> None:
@@ -203,3 +207,39 @@ async def test_a_long_answer_may_take_its_time_while_it_comes(
 async def test_more_than_a_thousand_readers_fit(bus: Bus) -> None:
     info = await bus.api(f"STREAM.INFO.{STATE}")
     assert info["config"]["max_consumers"] >= 10_000
+
+
+TOLD = "fleet.tell.n1.o"
+
+
+async def test_a_worker_cannot_have_the_engine_send_its_instructions_to_others(fleet: places.Fleet, bus: Bus) -> None:
+    heard: list[bytes] = []
+    arrived = asyncio.Event()
+
+    async def obey(subject: str, data: bytes) -> bytes:
+        heard.append(data)
+        arrived.set()
+        return b"{}"
+
+    await bus.serve(TOLD, obey)
+    worker = await Bus.connect(fleet.address("worker:n2"))
+    try:
+        order = encode(StopRun(why="evil"))
+        await worker.publish("fleet.ev.o.1.n2", order)
+        config = {"ack_policy": "none", "deliver_policy": "all", "filter_subject": "fleet.ev.o.1.n2"}
+        for name, more in (("push", {"deliver_subject": TOLD}), ("pull", {})):
+            request = {"stream_name": EVENTS, "config": {**config, **more, "name": name}}
+            await worker.api(f"CONSUMER.CREATE.{EVENTS}.{name}", request)
+        next_one = msgspec.json.encode({"batch": 1})
+        await worker.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{EVENTS}.pull", next_one, reply=TOLD)
+        await worker.client.publish(f"$JS.API.DIRECT.GET.{EVENTS}.fleet.ev.o.1.n2", b"", reply=TOLD)
+        await worker.client.flush()
+        # A second round through the engine: what it was made to send before has arrived by then.
+        await worker.api(f"STREAM.INFO.{EVENTS}")
+        await bus.api(f"STREAM.INFO.{EVENTS}")
+        real = encode(StopRun(why="a person said so"))
+        await bus.tell(TOLD, real)
+        await asyncio.wait_for(arrived.wait(), 60)
+        assert heard == [real]
+    finally:
+        await worker.close()

@@ -3,9 +3,9 @@
 from typing import Any
 
 from treadle.events import Message, ToolEnded, ToolStarted, TurnStarted
-from treadle.session import Access
+from treadle.session import Access, OfferedModel, StoredSession
 from treadle.wire.codex.events import tool_args, tool_name
-from treadle.wire.codex.history import past
+from treadle.wire.codex.history import listed_thread, offered_models, past
 
 
 def about(item: dict[str, Any]) -> Access:
@@ -39,3 +39,15 @@ def test_items_are_prompts_texts_and_calls() -> None:
 
 def test_a_thread_without_turns_has_no_past() -> None:
     assert past(None, about) == [] and past([], about) == []
+
+
+def test_a_thread_has_the_name_that_it_was_given_or_its_first_prompt() -> None:
+    told = {"id": "t", "cwd": "/w", "preview": "hello", "name": None, "updatedAt": 5}
+    assert listed_thread(told) == StoredSession(id="t", cwd="/w", title="hello", updated=5.0)
+    assert listed_thread({**told, "name": "Mine", "updatedAt": None}).title == "Mine"
+
+
+def test_hidden_models_and_what_is_no_model_are_left_out() -> None:
+    told = [{"model": "m", "displayName": "M", "description": "d"}, {"model": "h", "hidden": True}, {}, 3]
+    assert list(offered_models(told)) == [OfferedModel(id="m", name="M", description="d")]
+    assert list(offered_models(None)) == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.oneshot.arguments import chosen, questions, to_ours, to_theirs
+from treadle.wire.oneshot.arguments import OURS, THEIRS, chosen, questions, to_ours, to_theirs
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,12 @@ def test_a_question_goes_out_with_its_choices_and_the_answer_comes_back() -> Non
     assert chosen({"answers": {"another": ["tabs", "spaces"]}}, text) == "tabs, spaces"
     for nothing in (None, {}, {"answers": None}, {"answers": {}}, "tabs"):
         assert chosen(nothing, text) == ""
+
+
+def test_every_tool_of_ours_that_claude_code_has_too_has_its_name() -> None:
+    assert set(THEIRS) == set(OURS.values())
+    assert all(OURS[theirs] == ours for ours, theirs in THEIRS.items())
+
+
+def test_of_two_names_the_older_one_is_written() -> None:
+    assert OURS["Task"] == OURS["Agent"] == "task" and THEIRS["task"] == "Task"

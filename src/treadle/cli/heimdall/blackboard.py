@@ -8,8 +8,8 @@ heimdall-blackboard list [--json]    print all, KEY and VALUE with a tab between
 
 from treadle.cli.heimdall import Arguments, UsageError, out
 from treadle.cli.heimdall.resolve import show_table
-from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.planning import Planning
+from treadle.coordination.table import Blackboard
 
 
 def main(arguments: list[str]) -> int:

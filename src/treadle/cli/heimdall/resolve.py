@@ -9,7 +9,7 @@ heimdall-resolve list [--json]       print all, ID and VALUE with a tab between
 
 from treadle.cli.heimdall import Arguments, UsageError, out
 from treadle.coordination.planning import Planning, one_line
-from treadle.coordination.symbols import Symbols
+from treadle.coordination.table import Symbols
 
 
 def main(arguments: list[str]) -> int:

@@ -10,7 +10,7 @@ from treadle.events import ErrorInfo, ToolDenied, TurnEnded
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
 from treadle.wire.oneshot import records as wire
-from treadle.wire.oneshot.names import USED
+from treadle.wire.oneshot.arguments import USED
 from treadle.wire.oneshot.records import RunResult
 
 INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4

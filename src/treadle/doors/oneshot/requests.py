@@ -17,7 +17,7 @@ from treadle.sessions import abilities
 from treadle.sessions.totals import Totals
 from treadle.wire.mcp.names import server_prefix, tool_name
 from treadle.wire.oneshot import records as wire
-from treadle.wire.oneshot.names import THEIRS
+from treadle.wire.oneshot.arguments import THEIRS
 
 IGNORED = {
     *("subtype", "hooks", "sdkMcpServers", "agents", "systemPrompt", "appendSystemPrompt", "jsonSchema"),

@@ -25,9 +25,8 @@ from treadle.events import (
 from treadle.io.reading import read_if_there, text_if_there
 from treadle.session import Mode, Session
 from treadle.wire.oneshot import records as wire
-from treadle.wire.oneshot.arguments import to_theirs
+from treadle.wire.oneshot.arguments import USED, to_theirs
 from treadle.wire.oneshot.line_ids import LineIds
-from treadle.wire.oneshot.names import USED
 from treadle.wire.oneshot.system_lines import compact_boundary, compacted, requesting
 from treadle.wire.oneshot.tool_results import tool_use_result
 

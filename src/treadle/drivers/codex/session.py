@@ -22,8 +22,7 @@ from treadle.session import Access, Answer, Change, Mode, ModelMenu, SessionSpec
 from treadle.sessions.abilities import effort_of
 from treadle.sessions.session import Turn
 from treadle.wire.codex import events as reading
-from treadle.wire.codex.history import past
-from treadle.wire.codex.threads import listed_thread, offered_models
+from treadle.wire.codex.history import listed_thread, offered_models, past
 from treadle.wire.common.images import data_url
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice

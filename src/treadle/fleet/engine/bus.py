@@ -21,7 +21,6 @@ import msgspec
 
 from treadle.errors import Denied, PeerClosed, StorageError, TreadleError
 from treadle.fleet.engine import reaching
-from treadle.fleet.engine.relayed import is_relayed
 from treadle.wire.fleet.connection import read_as
 
 T = TypeVar("T")
@@ -444,3 +443,15 @@ def _no_connection(address: reaching.Address, error: BaseException) -> TreadleEr
 
 async def _nothing() -> None:
     pass
+
+
+def is_relayed(message: Msg) -> bool:
+    """Whether the engine itself sent this message, out of a stream or as its own answer, and no client.
+
+    The engine checks what each role may publish, but not where it delivers what someone asks it to read: a request to
+    read a stream may name any subject for the answer. So the one who may read a stream, and write anything to it, could
+    have the engine send any instruction. What comes from a stream is marked as such by the engine.
+    """
+    headers = message.headers or {}
+    own = ("Nats-Stream", "Nats-Sequence", "Nats-Msg-Size", "Status", "Nats-Pending-Messages")
+    return message.reply.startswith("$JS.") or any(name in headers for name in own)

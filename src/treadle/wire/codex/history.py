@@ -1,12 +1,12 @@
-"""The turns that a thread had before, as events. Pure."""
+"""What Codex gives when it is asked: the turns that a thread had before, its threads, its models. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from treadle.events import Event, Message, ToolEnded, ToolStarted, TurnStarted
-from treadle.session import Access
+from treadle.session import Access, OfferedModel, StoredSession
 from treadle.wire.codex.events import TOOLS, result_text, tool_name
 
 
@@ -39,3 +39,21 @@ def _events(item: dict[str, Any], about: Callable[[dict[str, Any]], Access]) -> 
             ended = ToolEnded(call=item["id"], name=name, result=result_text(item), ok=ok)
             return [msgspec.structs.replace(started, command=access.command), ended]
     return []
+
+
+def listed_thread(fields: dict[str, Any]) -> StoredSession:
+    updated = fields.get("updatedAt")
+    return StoredSession(
+        id=str(fields.get("id")),
+        cwd=str(fields.get("cwd") or ""),
+        title=str(fields.get("name") or fields.get("preview") or ""),
+        updated=float(updated) if isinstance(updated, int | float) else 0.0,
+    )
+
+
+def offered_models(listed: Any) -> Iterator[OfferedModel]:
+    """The models that it shows to people."""
+    for one in listed if isinstance(listed, list) else []:
+        if isinstance(one, dict) and isinstance(one.get("model"), str) and not one.get("hidden"):
+            name, about = str(one.get("displayName") or ""), str(one.get("description") or "")
+            yield OfferedModel(id=one["model"], name=name, description=about)

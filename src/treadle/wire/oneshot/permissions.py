@@ -4,8 +4,7 @@ from typing import Any
 
 from treadle.events import Asked
 from treadle.session import Answer
-from treadle.wire.oneshot.arguments import chosen, questions, to_ours, to_theirs
-from treadle.wire.oneshot.names import THEIRS, USED
+from treadle.wire.oneshot.arguments import THEIRS, USED, chosen, questions, to_ours, to_theirs
 
 
 def question(asked: Asked) -> dict[str, Any]:

@@ -28,8 +28,7 @@ from treadle.events import (
 from treadle.session import AgentInfo, CommandInfo, Mode
 from treadle.wire.common.images import encoded, media_type
 from treadle.wire.common.timestamps import timestamp
-from treadle.wire.oneshot.arguments import to_theirs
-from treadle.wire.oneshot.names import THEIRS, USED
+from treadle.wire.oneshot.arguments import THEIRS, USED, to_theirs
 
 if TYPE_CHECKING:
     from treadle.wire.oneshot.line_ids import LineIds

@@ -4,7 +4,7 @@ from typing import Any
 
 from treadle.errors import ConfigError
 from treadle.session import Subagent
-from treadle.wire.oneshot.names import OURS
+from treadle.wire.oneshot.arguments import OURS
 
 
 def subagent(name: str, entry: Any) -> Subagent:

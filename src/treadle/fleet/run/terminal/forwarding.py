@@ -15,8 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias
 
 from treadle.errors import LocalError, NotFound, TreadleError
-from treadle.fleet.engine.bus import Bus, Unreachable
-from treadle.fleet.engine.relayed import is_relayed
+from treadle.fleet.engine.bus import Bus, Unreachable, is_relayed
 from treadle.fleet.orders import encode
 from treadle.fleet.run import runs
 from treadle.fleet.run.resume.checkpoints import read_state
