@@ -38,7 +38,7 @@ async def test_a_hook_in_the_background_is_not_waited_for_and_ends_with_the_sess
 @pytest.mark.parametrize(
     "entry",
     [
-        {"type": "http", "url": "http://x"},
+        {"type": "http", "url": "file:///x"},
         {"type": "agent", "prompt": "x"},
         {"command": "x", "asyncRewake": True},
         {"command": "x", "shell": "powershell"},

@@ -1,5 +1,8 @@
 """One hook of a settings file: how it is run or asked, and what its answer means."""
 
+import asyncio
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +92,48 @@ async def test_a_question_to_a_model_decides(tmp_path: Path, answer: str, blocke
     assert said is None if blocked is None else blocked in said
     [(question, model)] = asked
     assert question.startswith('is it fine? {"cwd"') and '"command":"ls"' in question and model == "haiku"
+
+
+class Service:
+    """Answers every POST with one status and body, and keeps what came."""
+
+    def __init__(self, status: int, body: str) -> None:
+        self.status, self.body = status, body
+        self.heard: list[bytes] = []
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = int(re.search(rb"content-length: (\d+)", head.lower())[1])  # type: ignore[index]
+        self.heard += [head, await reader.readexactly(size)]
+        data = self.body.encode()
+        writer.write(f"HTTP/1.1 {self.status} x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+        await writer.drain()
+        writer.close()
+
+
+async def posted(tmp_path: Path, service: Service, **more: Any) -> tuple[Any, list[str]]:
+    async with await asyncio.start_server(service, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?key=k"
+        return await answer(tmp_path, "", url=url, **more)
+
+
+async def test_a_service_is_asked_with_the_headers_and_variables_that_were_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "wanted")
+    monkeypatch.setenv("OTHER", "unnamed")
+    service = Service(200, '{"decision": "block", "reason": "no"}')
+    headers = {"Authorization": "Bearer $MY_API_KEY ${OTHER}"}
+    said = await posted(tmp_path, service, headers=headers, variables=("MY_API_KEY",))
+    assert said == ({"decision": "block", "reason": "no"}, [])
+    assert b"authorization: Bearer wanted\r\n" in service.heard[0] and b"POST /hook?key=k" in service.heard[0]
+    assert json.loads(service.heard[1]) == {"hook_event_name": "PreToolUse"}
+
+
+async def test_a_service_that_fails_is_a_warning_or_blocks_and_one_that_is_not_there_blocks(tmp_path: Path) -> None:
+    said, [warning] = await posted(tmp_path, Service(500, ""))
+    assert said == {} and "answered with status 500" in warning and "key=k" not in warning
+    with pytest.raises(Unsupported, match="status 500"):
+        await posted(tmp_path, Service(500, ""), strict=True)
+    with pytest.raises(Unsupported, match="could not be asked"):
+        await answer(tmp_path, "", url="http://127.0.0.1:9/")

@@ -5,7 +5,10 @@ SDK adds its own.
 """
 
 import json
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +159,48 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "prompt, which says yes": {"type": "prompt", "prompt": "is it fine? $ARGUMENTS"},
     "prompt, which says no": {"type": "prompt", "prompt": "is it wrong? $ARGUMENTS", "continueOnBlock": True},
     "http": {"type": "http", "url": "http://127.0.0.1:9/"},
+    "http, which refuses": {
+        "type": "http",
+        "url": "{served}/refuse",
+        "headers": {"X-Key": "k $WANTED ${WANTED} $OTHER"},
+        "allowedEnvVars": ["WANTED"],
+    },
+    "http, which fails": {"type": "http", "url": "{served}/fail"},
+    "http, which fails and blocks": {"type": "http", "url": "{served}/fail", "onFailure": "block"},
+    "http, which says nothing": {"type": "http", "url": "{served}/nothing"},
 }
+
+
+class HookService(BaseHTTPRequestHandler):
+    """Answers as its path says, and keeps what it was sent."""
+
+    sent: list[tuple[str, dict[str, Any]]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.sent.append((self.headers.get("X-Key", ""), body))
+        answer = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}
+        answer["hookSpecificOutput"]["permissionDecisionReason"] = "not so"
+        data = json.dumps(answer).encode() if self.path == "/refuse" else b""
+        self.send_response(500 if self.path == "/fail" else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def serving_hooks() -> Iterator[tuple[str, list[tuple[str, dict[str, Any]]]]]:
+    sent: list[tuple[str, dict[str, Any]]] = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Here", (HookService,), {"sent": sent})) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", sent
+        server.shutdown()
+
+
 JUDGED = (
     '[[reply]]\nwhen = "^is it fine"\ntimes = "always"\ntext = \'{"ok": true, "reason": "fine"}\'\n'
     '[[reply]]\nwhen = "^is it wrong"\ntimes = "always"\ntext = \'{"ok": false, "reason": "not so"}\'\n'
@@ -167,14 +211,18 @@ def _entry(entry: dict[str, Any]) -> Callable[[str, Path], Any]:
     async def run(program: str, home: Path) -> Facts:
         settings = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [entry]}]}})
         script = JUDGED + calling("Bash", command="touch made", **BASH) + DONE
-        async with spoken(program, home, script, "--allowedTools", "Bash", "--settings", settings) as seen:
-            await seen.request("initialize")
-            await seen.prompt("go")
+        env = {"WANTED": "a-word", "OTHER": "another"}
+        with serving_hooks() as (url, sent):
+            flags = ("--allowedTools", "Bash", "--settings", settings.replace("{served}", url))
+            async with spoken(program, home, script, *flags, env=env) as seen:
+                await seen.request("initialize")
+                await seen.prompt("go")
         result = seen.last_result
         return {
             "made": (seen.work / "made").exists(),
             "subtype": result.get("subtype"),
             "the model reads why": seen.reached("not so"),
+            "sent": [(key, body.get("hook_event_name"), body.get("tool_name")) for key, body in sent],
             "_said": [*seen.said, json.dumps(result)],
         }
 

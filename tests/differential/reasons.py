@@ -45,6 +45,7 @@ REASONS: dict[tuple[str, str], str] = {
     **{(TYPES, fact): why for fact, why in BY_TYPE.items()},
     ("option skills", "swim"): LISTED,
     ("hook PreCompact", "calls of the model"): "Claude Code calls the model twice for a summary",
+    ("hook entry: http", "made"): CLOSED,
     ("main agent unknown by flag", "*"): "an agent that neither a program nor a definition has as its name is refused",
     (
         "flag --allow-dangerously-skip-permissions",

@@ -101,7 +101,7 @@ def test_a_broken_file_stops_a_person_only_if_it_is_their_own(repo: Path) -> Non
         load(repo)
 
 
-OTHER = [{"hooks": [{"type": "http", "url": "https://example.com"}]}]
+OTHER = [{"hooks": [{"type": "agent", "prompt": "look"}]}]
 
 
 def test_a_hook_that_cannot_be_run_is_told_and_one_that_might_forbid_is_kept_apart(repo: Path) -> None:

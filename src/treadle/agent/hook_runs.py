@@ -1,6 +1,8 @@
-"""One hook of a settings file in Claude Code's form: a command, a program with arguments, or a question to a model."""
+"""One hook of a settings file in Claude Code's form: a command, a program with arguments, a question to a model, or
+a POST to a service."""
 
 import asyncio
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -48,6 +50,8 @@ async def run(
     """The hook's answer. Raises Unsupported when it could not run, took too long, or failed and is strict."""
     if hook.prompt:
         return await _asked(hook, payload, judge)
+    if hook.url:
+        return await _posted(hook, payload, warn, {**os.environ, **env})
     from treadle.io.process.child import start  # imported here because few runs have hooks
     from treadle.io.process.consulted import consult
 
@@ -131,6 +135,36 @@ async def _asked(hook: CommandHook, payload: dict[str, Any], judge: ModelCall | 
     if hook.goes_on or hook.event in ("Stop", "SubagentStop"):  # there, blocking means that the agent goes on
         return refusal
     return {**refusal, "continue": False, "stopReason": refusal["reason"]}
+
+
+async def _posted(hook: CommandHook, payload: dict[str, Any], warn: Warn, env: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON that a service answers with; another status than 2xx is a failure, as an exit code is."""
+    from treadle.io.http import HttpClient, HttpError
+
+    def filled(value: str) -> str:
+        names = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+        return names.sub(lambda at: env.get(name, "") if (name := at[1] or at[2]) in hook.variables else "", value)
+
+    headers = {name.lower(): filled(value).strip() for name, value in hook.headers.items()}
+    headers = {"content-type": "application/json", "accept": "application/json", **headers}
+    client = HttpClient(headers, connect_seconds=hook.timeout, idle_seconds=hook.timeout)
+    try:
+        async with asyncio.timeout(hook.timeout):
+            async with client.request("POST", hook.url, msgspec.json.encode(payload)) as response:
+                body = b"".join([chunk async for chunk in response.chunks()])
+    except TimeoutError:
+        raise Unsupported(f"the {hook.event} hook {hook.label} took more than {hook.timeout:g} s") from None
+    except HttpError as error:
+        raise Unsupported(f"the {hook.event} hook {hook.label} could not be asked: {error}") from error
+    finally:
+        await client.aclose()
+    if 200 <= response.status < 300:
+        return _answer(hook, body.decode("utf-8", "replace"))
+    failed = f"the {hook.event} hook {hook.label} answered with status {response.status}"
+    if hook.strict:
+        raise Unsupported(failed)
+    warn(failed)
+    return {}
 
 
 class PromptVerdict(msgspec.Struct, frozen=True):

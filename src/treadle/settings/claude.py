@@ -63,7 +63,7 @@ _KNOWN = {
 class CommandHook(msgspec.Struct, frozen=True, kw_only=True):
     """A command that learns of an event and may forbid it: exit 0 with JSON is its answer, exit 2 blocks.
 
-    Or a question to a model, if there is a `prompt`.
+    Or a question to a model, if there is a `prompt`; or a POST, if there is a `url`, whose answer is the JSON.
     """
 
     event: str
@@ -85,9 +85,14 @@ class CommandHook(msgspec.Struct, frozen=True, kw_only=True):
     goes_on: bool = False
     """Whether the turn goes on after the model said no."""
 
+    url: str = ""
+    headers: dict[str, str] = {}
+    variables: tuple[str, ...] = ()
+    """The environment variables that may be filled into the headers."""
+
     @property
     def label(self) -> str:
-        return repr(self.command or self.prompt)
+        return repr(self.command or self.prompt or self.url.partition("?")[0])
 
 
 class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,14 +254,29 @@ def _hooks(table: Any, where: str) -> tuple[tuple[CommandHook, ...], list[tuple[
 
 def _described(entry: Any) -> str:
     kind = entry.get("type", "command")
-    unknown = [name for name in entry if name not in (_PROMPT if kind == "prompt" else _COMMAND)]
-    if kind not in ("command", "prompt"):
+    unknown = [name for name in entry if name not in _FIELDS.get(kind, ())]
+    if kind not in _FIELDS:
         return f"of the type {kind!r}"
     return f"one with {', '.join(unknown)}" if unknown else f"a {kind} without its text or for another shell"
 
 
-_COMMAND = {"type", "command", "timeout", "args", "if", "once", "async", "onFailure", "shell", "statusMessage"}
-_PROMPT = {"type", "prompt", "timeout", "if", "once", "model", "continueOnBlock", "statusMessage"}
+_FIELDS: dict[str, set[str]] = {}
+_COMMAND = _FIELDS["command"] = {
+    "type",
+    "command",
+    "timeout",
+    "args",
+    "if",
+    "once",
+    "async",
+    "onFailure",
+    "shell",
+    "statusMessage",
+}
+_PROMPT = _FIELDS["prompt"] = {"type", "prompt", "timeout", "if", "once", "model", "continueOnBlock", "statusMessage"}
+_HTTP = _FIELDS["http"] = {"type", "url", "timeout", "if", "once", "headers", "allowedEnvVars", "onFailure"} | {
+    "statusMessage"
+}
 
 
 def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None:
@@ -284,6 +304,16 @@ def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None
     if kind == "prompt" and used <= _PROMPT and isinstance(text := entry.get("prompt"), str) and text.strip():
         goes_on = entry.get("continueOnBlock") is True
         return msgspec.structs.replace(hook, prompt=text, model=str(entry.get("model") or ""), goes_on=goes_on)
+    if kind == "http" and used <= _HTTP and re.match("https?://", str(entry.get("url"))):
+        headers, variables = entry.get("headers") or {}, entry.get("allowedEnvVars") or ()
+        if isinstance(headers, dict) and isinstance(variables, list | tuple):
+            return msgspec.structs.replace(
+                hook,
+                url=entry["url"],
+                headers={str(name): str(value) for name, value in headers.items()},
+                variables=tuple(map(str, variables)),
+                strict=entry.get("onFailure") == "block",
+            )
     return None
 
 
