@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE
-from treadle.terminal.picture import as_svg, save
+from tests.svg import as_svg
+from treadle.terminal.picture import save
 
 COLS, ROWS = 96, 26
 SCRATCH = Path("/tmp/treadle-pictures")

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,7 +22,7 @@ from treadle.drivers.launch import Launch
 from treadle.io.streams import pair
 from treadle.wire.fleet.connection import SUBJECTS
 from treadle.wire.fleet.orders import Spec, declared
-from treadle.wire.fleet.states import ATTEMPT, ORDER, QUESTION, diagram
+from treadle.wire.fleet.states import ATTEMPT, ORDER, QUESTION
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -115,6 +115,24 @@ def test_the_table_of_subjects_is_made_from_the_wire() -> None:
         content = "as in [Fields](#fields)" if subject.type is Spec else _fields(subject.type)
         rows.append(f"| `{subject.pattern}` | {by} | {content} |\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "subjects", "".join(rows))
+
+
+def diagram(table: Mapping[tuple[str, str], str]) -> str:
+    """The table as a picture, in the notation of Mermaid; what happens in several states is drawn from each."""
+    ways: dict[tuple[str, str], list[str]] = {}
+    for (state, happening), after in table.items():
+        ways.setdefault((state, after), []).append(happening)
+    first = next(iter(table))[0]
+    ends = {after for after in table.values()} - {state for state, _ in table}
+    lines = ["stateDiagram-v2", f"    [*] --> {first}"]
+    lines += [f"    {before} --> {after}: {', '.join(happenings)}" for (before, after), happenings in ways.items()]
+    return "\n".join([*lines, *(f"    {end} --> [*]" for end in sorted(ends))]) + "\n"
+
+
+def test_the_picture_has_every_way_of_the_table() -> None:
+    drawn = diagram(QUESTION)
+    assert drawn.splitlines()[:2] == ["stateDiagram-v2", "    [*] --> open"] and "taken --> [*]" in drawn
+    assert "answered --> open: withdraw" in drawn and diagram(ORDER).count("-->") >= 20
 
 
 def test_the_pictures_of_states_are_drawn_from_their_tables() -> None:

@@ -9,6 +9,11 @@ from treadle.agent import project
 from treadle.io.paths import config_file
 
 
+def knowledge(cwd: str) -> str:
+    """All that an agent is told there."""
+    return "\n\n".join(text for _, text in project.knowledge_parts(cwd))
+
+
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     (tmp_path / "repo" / ".git").mkdir(parents=True)
@@ -32,21 +37,21 @@ def test_knowledge_comes_from_the_user_then_from_the_top_down_to_here(repo: Path
     write(repo / "CLAUDE.md", "claude")
     write(repo / "agents.md", "top")
     write(own("AGENTS.md"), "mine")
-    said = project.knowledge(str(repo / "deep"))
-    assert [line for line in said.splitlines() if line and not line.startswith("#")] == [
+    said = knowledge(str(repo / "deep"))
+    assert said.split() == [
         "mine",
         "top",
         "claude",
         "deep",
     ]
-    assert f"# {repo}/deep/AGENTS.md" in said
-    assert project.knowledge(str(repo.parent)).endswith("outside of the repository")
+    assert dict(project.knowledge_parts(str(repo / "deep")))[f"{repo}/deep/AGENTS.md"] == "deep"
+    assert knowledge(str(repo.parent)).endswith("outside of the repository")
 
 
 def test_the_same_text_is_said_once(repo: Path) -> None:
     write(repo / "AGENTS.md", "unique words")
     (repo / "CLAUDE.md").symlink_to("AGENTS.md")
-    assert project.knowledge(str(repo)).count("unique words") == 1
+    assert knowledge(str(repo)).count("unique words") == 1
 
 
 def test_a_link_out_of_the_repository_is_not_followed(repo: Path) -> None:
@@ -54,7 +59,7 @@ def test_a_link_out_of_the_repository_is_not_followed(repo: Path) -> None:
     (repo / ".treadle").mkdir()
     write(repo.parent / "elsewhere" / "x" / "SKILL.md", "---\nname: x\n---\n")
     (repo / ".treadle" / "skills").symlink_to(repo.parent / "elsewhere")
-    assert project.knowledge(str(repo)) == ""
+    assert knowledge(str(repo)) == ""
     assert project.skills(str(repo)) == []
 
 
@@ -62,7 +67,7 @@ def test_sizes_are_bounded(repo: Path) -> None:
     write(repo / "AGENTS.md", "a" * 1_000_000)
     write(repo / "CLAUDE.md", "b" * 1_000_000)
     write(repo / "deep" / "AGENTS.md", "c" * 1_000_000)
-    said = project.knowledge(str(repo / "deep"))
+    said = knowledge(str(repo / "deep"))
     assert len(said) < project.KNOWLEDGE_CAP + 1000
     assert "cut here" in said
 
@@ -71,10 +76,10 @@ def test_what_is_not_a_readable_file_is_not_there(repo: Path) -> None:
     os.mkfifo(repo / "AGENTS.md")
     (repo / "CLAUDE.md").mkdir()
     (repo / ".claude" / "skills" / "a" / "SKILL.md").mkdir(parents=True)
-    assert project.knowledge(str(repo)) == ""
+    assert knowledge(str(repo)) == ""
     assert project.skills(str(repo)) == []
     (repo / "deep" / "AGENTS.md").write_bytes(b"ok \xff")
-    assert "ok" in project.knowledge(str(repo / "deep"))
+    assert "ok" in knowledge(str(repo / "deep"))
 
 
 def test_skills_are_found_near_and_far_and_the_nearest_wins(repo: Path) -> None:
@@ -132,4 +137,4 @@ def test_a_file_that_agents_md_means_with_an_at_sign_is_told_too(tmp_path: Path)
     (tmp_path / "docs" / "outside.md").symlink_to("/etc/hostname")
     paths = [os.path.relpath(path, tmp_path) for path, _ in project.knowledge_files(str(tmp_path))]
     assert paths == ["AGENTS.md", "docs/style.md", "docs/more.md"]
-    assert "No tabs." in project.knowledge(str(tmp_path))
+    assert "No tabs." in knowledge(str(tmp_path))

@@ -2,8 +2,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.svg import as_svg
 from tests.terminal.recordings import NAMES, load
-from treadle.terminal.picture import BRAILLE, Fonts, _write, as_svg
+from treadle.terminal.picture import BRAILLE, Fonts, _write
 from treadle.terminal.screen import Screen, colour, palette
 
 

@@ -72,13 +72,9 @@ def has_words(cwd: str) -> bool:
     return any(name.lower() in names for place in trust.up_to_top(cwd) for name in _listing(place))
 
 
-def knowledge(cwd: str, instructions: Instructions = ALL) -> str:
-    """The user's own AGENTS.md, then those of the project from its top down to here, each under its path."""
-    return "\n\n".join(f"# {path}\n\n{text}" for path, text in knowledge_parts(cwd, instructions))
-
-
 def knowledge_parts(cwd: str, instructions: Instructions = ALL) -> list[tuple[str, str]]:
-    """The same as (path, text), as far as there is room."""
+    """The user's own AGENTS.md, then those of the project from its top down to here, as far as there is room: each as
+    (path, text)."""
     parts: list[tuple[str, str]] = []
     seen: set[str] = set()
     room = KNOWLEDGE_CAP

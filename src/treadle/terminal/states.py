@@ -43,20 +43,3 @@ def move(before: str, after: str) -> str:
     if not may_follow(before, after):
         raise LocalError(f"a terminal that is {before} does not become {after}")
     return after
-
-
-GROUPS = {"at_work": AT_WORK, "asks": WAITING}
-"""States that are drawn as one, because the same can follow them."""
-
-
-def picture() -> str:
-    """The table as a diagram for the documentation."""
-    group = {state: name for name, states in GROUPS.items() for state in states}
-    lines = ["stateDiagram-v2", f"    [*] --> {STARTING}"]
-    for state, others in TRANSITIONS.items():
-        for other in [other for other in TRANSITIONS if other in others]:
-            one, two = group.get(state, state), group.get(other, other)
-            line = f"    {one} --> {two}"
-            if one != two and line not in lines:
-                lines.append(line)
-    return "\n".join([*lines, f"    {DEAD} --> [*]"])

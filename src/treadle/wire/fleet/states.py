@@ -90,15 +90,3 @@ def moved(table: Mapping[tuple[S, H], S], state: S, happening: H) -> S:
         return table[state, happening]
     except KeyError:
         raise IllegalMove(f"{happening} is not possible in the state {state}") from None
-
-
-def diagram(table: Mapping[tuple[S, H], S]) -> str:
-    """The table as a picture, in the notation of Mermaid; what happens in several states is drawn from each."""
-    ways: dict[tuple[S, S], list[H]] = {}
-    for (state, happening), after in table.items():
-        ways.setdefault((state, after), []).append(happening)
-    first = next(iter(table))[0]
-    ends = {after for after in table.values()} - {state for state, _ in table}
-    lines = ["stateDiagram-v2", f"    [*] --> {first}"]
-    lines += [f"    {before} --> {after}: {', '.join(happenings)}" for (before, after), happenings in ways.items()]
-    return "\n".join([*lines, *(f"    {end} --> [*]" for end in sorted(ends))]) + "\n"
