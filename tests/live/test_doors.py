@@ -128,17 +128,8 @@ async def images(place: Place) -> str:
     source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png()).decode()}
     content = [{"type": "image", "source": source}, {"type": "text", "text": "[[hello]]"}]
     record = {"type": "user", "message": {"role": "user", "content": content}}
-    words = (
-        "-p",
-        "--agent",
-        place.agent,
-        "--input-format",
-        "stream-json",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-    )
-    return await place.run(*words, given=json.dumps(record) + "\n")
+    words = ("-p", "--agent", place.agent, "--input-format", "stream-json", "--output-format", "stream-json")
+    return await place.run(*words, "--verbose", given=json.dumps(record) + "\n")
 
 
 async def chained(place: Place, ability: str, wire: str) -> str:
@@ -241,38 +232,63 @@ ANOTHER = {"updatedInput": {"command": OTHER}}
 """What a client adds to an approval whose call its person has changed."""
 
 
-async def editor(place: Place, ability: str) -> str:
-    """An editor whose person approves another input."""
+async def talk(place: Place, *words: str, opening: Any, reply: Callable[[Any], Any]) -> str:
+    """All that a door says; `reply` gives what it is told after each line, and None at the end."""
     link = await asyncio.create_subprocess_exec(
-        *(TREADLE, "acp", "--agent", place.agent, "--permission-mode", "suggest"),
+        *(TREADLE, *words, "--agent", place.agent),
         env=place.env,
         cwd=place.work,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
     assert link.stdin is not None and link.stdout is not None
-
-    def say(**message: Any) -> None:
-        assert link.stdin is not None
-        link.stdin.write(f"{json.dumps({'jsonrpc': '2.0', **message})}\n".encode())
-
-    words = ""
-    say(id="greet", method="initialize", params={"protocolVersion": 1, "clientCapabilities": {}})
-    async for line in link.stdout:
-        told, words = json.loads(line), words + line.decode()
-        if told.get("method") == "session/request_permission":
-            chosen = told["params"]["options"][0]["optionId"]
-            say(id=told["id"], result={"outcome": {"outcome": "selected", "optionId": chosen, **ANOTHER}})
-        elif told.get("id") == "greet":
-            say(id="open", method="session/new", params={"cwd": str(place.work), "mcpServers": []})
-        elif told.get("id") == "open":
-            prompt = [{"type": "text", "text": "[[touch]]"}]
-            say(id="turn", method="session/prompt", params={"sessionId": told["result"]["sessionId"], "prompt": prompt})
-        elif told.get("id") == "turn":
-            break
+    heard, more = "", [opening]
+    while more is not None:
+        link.stdin.write("".join(f"{json.dumps(one)}\n" for one in more).encode())
+        line = (await link.stdout.readline()).decode()
+        assert line, heard
+        heard, more = heard + line, reply(json.loads(line))
     link.stdin.close()
     await link.wait()
-    return words
+    return heard
+
+
+async def editor(place: Place, ability: str) -> str:
+    """An editor whose person approves another input."""
+
+    def call(id: str, method: str, **params: Any) -> Any:
+        return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+    def reply(told: Any) -> Any:
+        if told.get("method") == "session/request_permission":
+            outcome = {"outcome": "selected", "optionId": told["params"]["options"][0]["optionId"], **ANOTHER}
+            return [{"jsonrpc": "2.0", "id": told["id"], "result": {"outcome": outcome}}]
+        if told.get("id") == "greet":
+            return [call("open", "session/new", cwd=str(place.work), mcpServers=[])]
+        if told.get("id") == "open":
+            prompt = [{"type": "text", "text": "[[touch]]"}]
+            return [call("turn", "session/prompt", sessionId=told["result"]["sessionId"], prompt=prompt)]
+        return None if told.get("id") == "turn" else []
+
+    greeting = call("greet", "initialize", protocolVersion=1, clientCapabilities={})
+    return await talk(place, "acp", "--permission-mode", "suggest", opening=greeting, reply=reply)
+
+
+async def of_worker(place: Place, ability: str) -> str:
+    """A client of a worker that approves another input."""
+    config: dict[str, Any] = {"model": "", "system_prompt": "", "tools": ["read_file", *WORKING]}
+    config |= {"capabilities": ["answers", "approval_mode"], "approval_mode": "suggest"}
+
+    def reply(told: Any) -> Any:
+        if told["type"] == "init_ok":
+            return [{"type": "send", "id": "2", "message": "[[touch]]"}]
+        if told["type"] == "event" and told["event"]["event"] == "permission_request":
+            about = {"target_id": "2", "request_id": told["event"]["request_id"], "decision": "allow"}
+            return [{"type": "answer", "id": "3", **about, "args": {"command": OTHER}}]
+        return None if told["type"] in ("result", "error") else []
+
+    opening = {"type": "init", "id": "1", "config": config}
+    return await talk(place, "worker", opening=opening, reply=reply)
 
 
 async def app_server(place: Place, ability: str) -> str:
@@ -287,37 +303,25 @@ async def app_server(place: Place, ability: str) -> str:
     turn |= {"effort": {"effort": "low"}, "switch_model": {"model": "m"}}.get(ability, {})
     turn["input"][0]["text"] = {"steer": "[[sleep]]", "changed_input": "[[touch]]"}.get(ability, "[[hello]]")
     turn["input"] += [image] if ability == "images" else []
-    link = await asyncio.create_subprocess_exec(
-        *(TREADLE, "app-server", "--agent", place.agent),
-        env=place.env,
-        cwd=place.work,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert link.stdin is not None and link.stdout is not None
-    words, waiting = "", {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "t", "version": "1"}}}
-    link.stdin.write(f"{json.dumps(waiting)}\n".encode())
-    async for line in link.stdout:
-        told = json.loads(line)
-        words += line.decode() if "error" in told or told.get("method") in ("error", "warning") else ""
+    on: dict[str, Any] = {}
+
+    def reply(told: Any) -> Any:
         if told.get("method") == "item/commandExecution/requestApproval":
-            waiting = {"id": told["id"], "result": {"decision": "accept", **ANOTHER}}
-        elif told.get("id") == 1:
-            waiting = {"id": 2, "method": opening, "params": thread}
-        elif told.get("id") == 2 and "result" in told:
-            on = {"threadId": told["result"]["thread"]["id"]}
-            waiting = {"id": 3, "method": "turn/start", "params": {**turn, **on}}
-        elif told.get("id") == 3 and "result" in told and ability == "steer":
+            return [{"id": told["id"], "result": {"decision": "accept", **ANOTHER}}]
+        if "error" in told or told.get("method") == "turn/completed":
+            return None
+        if told.get("id") == 1:
+            return [{"id": 2, "method": opening, "params": thread}]
+        if told.get("id") == 2:
+            on["threadId"] = told["result"]["thread"]["id"]
+            return [{"id": 3, "method": "turn/start", "params": {**turn, **on}}]
+        if told.get("id") == 3 and ability == "steer":
             more = {"input": [{"type": "text", "text": "MARKED"}], "expectedTurnId": told["result"]["turn"]["id"]}
-            waiting = {"id": 4, "method": "turn/steer", "params": {**more, **on}}
-        elif "error" in told or told.get("method") == "turn/completed":
-            break
-        else:
-            continue
-        link.stdin.write(f"{json.dumps(waiting)}\n".encode())
-    link.stdin.close()
-    await link.wait()
-    return words
+            return [{"id": 4, "method": "turn/steer", "params": {**more, **on}}]
+        return []
+
+    greeting = {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "t", "version": "1"}}}
+    return await talk(place, "app-server", opening=greeting, reply=reply)
 
 
 async def a2a(place: Place, ability: str) -> str:
@@ -380,6 +384,7 @@ DOORS: dict[str, dict[str, tuple[Door, str]]] = {
         **dict.fromkeys(("toolset", "iterations"), (as_worker, "text")),
         **dict.fromkeys(("cost", "resume"), (over("worker"), "text")),
         "steer": (only(steered), "interrupted"),
+        "changed_input": (of_worker, "denied"),
     },
     "sidecar": dict.fromkeys(("toolset", "iterations", "cost"), (over("sidecar"), "text")),
     "acp": dict.fromkeys(("resume", "fork", "servers", "switch_model", "mode"), (over("acp"), "text"))
