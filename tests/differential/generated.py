@@ -222,7 +222,7 @@ def _entry(entry: dict[str, Any]) -> Callable[[str, Path], Any]:
             "made": (seen.work / "made").exists(),
             "subtype": result.get("subtype"),
             "the model reads why": seen.reached("not so"),
-            "sent": [(key, body.get("hook_event_name"), body.get("tool_name")) for key, body in sent],
+            "sent": [[key, body.get("hook_event_name"), body.get("tool_name")] for key, body in sent],
             "_said": [*seen.said, json.dumps(result)],
         }
 
@@ -274,6 +274,29 @@ def _setting(name: str, value: Any) -> Callable[[str, Path], Any]:
 
 
 SCENARIOS |= {f"setting {name}": _setting(name, value) for name, (value, _) in SETTINGS.items()}
+
+# A PDF that is read
+
+PDF = (
+    "%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n2 0 obj\n<< /Type /Pages /Kids [3 0 R] /Count 1 >>\n"
+    "endobj\n3 0 obj\n<< /Type /Page /Parent 2 0 R /MediaBox [0 0 72 72] >>\nendobj\n"
+    "trailer\n<< /Root 1 0 R >>\n%%EOF\n"
+)
+
+
+async def read_pdf(program: str, home: Path) -> Facts:
+    script = calling("Read", file_path="{work}/a.pdf") + DONE
+    async with spoken(program, home, script, files={"a.pdf": PDF}) as seen:
+        await seen.request("initialize")
+        await seen.prompt("go")
+    return {
+        "subtype": seen.last_result.get("subtype"),
+        "a document reached the model": seen.reached('"application/pdf"'),
+        "_said": [*seen.said, json.dumps(seen.last_result)],
+    }
+
+
+SCENARIOS["Read of a PDF"] = read_pdf
 
 # An agent's definition for the conversation itself
 

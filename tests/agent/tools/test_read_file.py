@@ -110,6 +110,15 @@ async def test_what_is_no_text_is_refused_by_its_content(workspace: Workspace, d
         await workspace.run("read_file", file_path="picture.txt")
 
 
+async def test_a_pdf_is_shown_where_the_service_takes_documents(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    workspace = Workspace(tmp_path / "work", documents=True, keep_image=lambda data, suffix: f"kept.{suffix}")
+    workspace.write("a.txt", b"%PDF-1.7\n/Type /Page\n/Type /Page\n")
+    assert "a PDF of 33 bytes" in await workspace.run("read_file", file_path="a.txt")
+    [document] = workspace.context.images
+    assert (document.name, document.media_type, document.pages) == ("kept.pdf", "application/pdf", 2)
+
+
 async def test_text_that_begins_like_a_magic_number_is_still_text(workspace: Workspace) -> None:
     workspace.write("a.txt", "BM is how this sentence begins\n")
     workspace.write("b.txt", "ID3 too\n")

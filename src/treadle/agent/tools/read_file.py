@@ -3,7 +3,7 @@
 import asyncio
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -41,8 +41,8 @@ class ReadFile:
     name = "read_file"
     description = (
         f"Read a text file, or a part of it. Each line comes with its number and a tab in front. At most {MAX_LINES} "
-        "lines or one screenful of bytes at a time; the last line then says how to go on. Images are shown; other "
-        "binary files are refused."
+        "lines or one screenful of bytes at a time; the last line then says how to go on. Images and, "
+        "where the service takes them, PDFs are shown; other binary files are refused."
     )
     kind: ToolKind = "read"
     Args = ReadArgs
@@ -53,9 +53,13 @@ class ReadFile:
     async def run(self, args: ReadArgs, context: ToolContext) -> str:
         first, count = window(args)
         path = context.resolve(args.file_path)
-        result, stamp = await asyncio.to_thread(_read, path, first, count, context.output_cap - 512)
+        shown = (*text.SHOWN, *((text.PDF,) if context.documents else ()))
+        result, stamp = await asyncio.to_thread(_read, path, first, count, context.output_cap - 512, shown)
         saw(context, path, stamp)
-        return result if isinstance(result, str) else images.show(result, show(path), context)
+        if isinstance(result, str):
+            return result
+        showing = images.show_document if text.binary(result[: text.SNIFF]) == text.PDF else images.show
+        return showing(result, show(path), context)
 
 
 TOOL: Tool[ReadArgs] = ReadFile()
@@ -74,13 +78,16 @@ def window(args: ReadArgs) -> tuple[int, int]:
     return first, min(count, args.limit or MAX_LINES, MAX_LINES)
 
 
-def _read(path: Path, first: int, count: int, room: int) -> tuple[str | bytes, Stamp]:
-    """Some lines of a text, or all bytes of an image that can be shown."""
+def _read(
+    path: Path, first: int, count: int, room: int, shown: Sequence[str] = text.SHOWN
+) -> tuple[str | bytes, Stamp]:
+    """Some lines of a text, or all bytes of a file of a kind that is shown."""
     with opened(open_regular(path)) as raw:
         stamp = Stamp.of(os.fstat(raw.fileno()))
         start = raw.read(text.SNIFF)
-        if text.binary(start) in text.SHOWN:
-            return start + raw.read(images.LARGEST + 1 - len(start)), stamp
+        if (kind := text.binary(start)) in shown:
+            largest = images.LARGEST_PDF if kind == text.PDF else images.LARGEST
+            return start + raw.read(largest + 1 - len(start)), stamp
         file, encoding = _as_bytes_of_text(path, raw, start)
         return _window(path, file, encoding, first, count, room), stamp
 

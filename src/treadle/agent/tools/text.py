@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 SNIFF = 8192
+PDF = "a PDF document"
 _IMAGES = {
     b"\x89PNG\r\n\x1a\n": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
@@ -17,7 +18,7 @@ _IMAGES = {
     b"\0\0\1\0": "an icon",
 }
 _BINARIES = {
-    b"%PDF-": "a PDF document",
+    b"%PDF-": PDF,
     b"PK\x03\x04": "a zip archive (or a document made of one)",
     b"\x1f\x8b": "gzip data",
     b"BZh": "bzip2 data",
