@@ -135,3 +135,22 @@ def test_ctrl_c_ends_a_command_with_the_code_that_shells_know() -> None:
                 process.send_signal(signal.SIGINT)
                 _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("-p hi --output-format json", True),
+        ("-p hi --output-format=stream-json", True),
+        ("-p hi --output-format text", False),
+        ("-p hi --output-format", False),
+        ("-p hi --output-format json --output-format text", False),
+        ("-p hi", False),
+        ("hi --output-format json", False),
+        ("chat -p --output-format json", False),
+        ("-p -- --output-format json", False),
+        ("", False),
+    ],
+)
+def test_a_script_that_asked_for_json_gets_failures_as_json(words: str, wanted: bool) -> None:
+    assert root._wants_json(words.split()) is wanted

@@ -358,3 +358,29 @@ def test_any_text_gives_an_answer(command: str) -> None:
 def test_a_long_hostile_command_is_read_in_time(text: str) -> None:
     assert "rm" not in text or not read(text).understood
     read(text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo rm > x; sh x",
+        "echo rm > ./x; sh x",
+        "echo rm > x; . ./x",
+        "echo rm > x; ./x",
+        "echo rm > x.py; python x.py",
+        "echo a > Makefile; make",
+        "echo a > makefile; gmake all",
+        "echo rm > x; BASH_ENV=x bash -c true",
+        "echo rm > x; env --file=x",
+    ],
+)
+def test_what_runs_a_file_that_it_writes_itself_is_no_sure_thing(command: str) -> None:
+    assert command in read(command).loose
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["echo rm > x; cat x", "echo a > x; sh y", "echo a > Makefile; cat Makefile", "make", "sh x", "echo a > x"],
+)
+def test_what_is_only_written_or_only_run_is_as_it_was_read(command: str) -> None:
+    assert command not in read(command).loose

@@ -126,3 +126,22 @@ def test_a_pid_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=rf"cannot write {place.pid}"):
         lock.Lock(place, fd).write(1)
     os.close(fd)
+
+
+def test_a_pid_file_is_only_made_again_when_it_was_removed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    place = Place(str(tmp_path / "d"), "x")
+    os.mkdir(place.directory, 0o700)
+    held = lock.take(place)
+    held.write(11, 12)
+    assert not held.restore(21, 22) and place.pids() == (11, 12) and not held.replaced
+    os.unlink(place.pid)
+    os.rmdir(place.directory)
+    assert held.restore(21, 22) and place.pids() == (21, 22) and not held.replaced
+    with pytest.raises(Busy):
+        lock.take(place)
+    os.unlink(place.pid)
+    other = lock.take(place)
+    assert held.replaced
+    os.close(other.fd)
+    os.close(held.fd)

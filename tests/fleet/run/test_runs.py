@@ -57,3 +57,11 @@ def test_all_attempts_here_are_found_and_nothing_else(state_home: Path) -> None:
     for other in ("notes", ".1", "x.y"):
         Path(runs.places.root(), "runs", other).mkdir()
     assert [found[:2] for found in runs.all_here()] == [("with.dots", 1), ("with.dots", 2)]
+
+
+def test_every_run_of_this_machine_is_found_and_nothing_else_in_its_directory(state_home: Path) -> None:
+    assert runs.all_here() == []
+    paths = [runs.prepare(job(name, attempt)) for name, attempt in (("a", 1), ("a", 2), ("b.c", 1))]
+    for other in ("notes", "a.x", ".1"):
+        Path(os.path.dirname(paths[0]), other).mkdir()
+    assert runs.all_here() == [("a", 1, paths[0]), ("a", 2, paths[1]), ("b.c", 1, paths[2])]
