@@ -14,7 +14,7 @@ from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from treadle.drivers.card import Card
 from treadle.errors import Unsupported
 from treadle.events import Asked, CommandRun, FileChanged, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage, Warned
-from treadle.session import Instructions, Reasoning, SessionSpec, Toolset
+from treadle.session import Change, Instructions, Reasoning, SessionSpec, Toolset
 from treadle.sessions.abilities import ABILITIES, can
 
 SEEN: dict[str, tuple[str, Callable[[Played], Any]]] = {
@@ -138,6 +138,17 @@ async def test_an_effort_reaches_the_agent_or_is_refused(name: str, sign: str, t
     assert sign in await _started(RECORDED[name], wanting(effort="low"), tmp_path)
     with pytest.raises(Unsupported, match=f"{name} cannot be told to think with 100 tokens"):
         await replayed(RECORDED[name], "text", patience=UNHURRIED).open(wanting(tokens=100))
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "pi"])
+async def test_an_effort_that_was_set_is_not_forgotten_in_silence(name: str, tmp_path: Path) -> None:
+    spec = SessionSpec.of(cwd=str(tmp_path), mode="suggest", thinking=Reasoning(effort="low"))
+    session = await replayed(RECORDED[name], "text", patience=UNHURRIED).open(spec)
+    try:
+        with pytest.raises(Unsupported, match="cannot go back to the effort of its settings"):
+            await session.configure(Change(thinking=Reasoning()))
+    finally:
+        await session.close()
 
 
 @pytest.mark.parametrize("answers", [True, False])

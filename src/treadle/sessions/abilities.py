@@ -302,6 +302,18 @@ def effort_of(name: str, wanted: Reasoning, offered: tuple[str, ...]) -> str | N
     return wanted.effort
 
 
+def changed_effort(name: str, wanted: Reasoning, offered: tuple[str, ...]) -> str:
+    """The same during a session, in which an agent that was told an effort cannot be told to forget it."""
+    effort = effort_of(name, wanted, offered)
+    if effort is None:
+        raise Unsupported(
+            f"{name} cannot go back to the effort of its settings during a session",
+            hint=f"name one of {', '.join(offered)}, or open a new session",
+            details={"ability": "effort"},
+        )
+    return effort
+
+
 def _missing(levels: Mapping[str, Any], spec: SessionSpec) -> Iterator[Ability]:
     for ability in _ALL:
         if ability.wanted is not None and ability.wanted(spec) and not can(levels, ability.name):

@@ -31,7 +31,7 @@ from treadle.session import (
     Prompt,
     SessionSpec,
 )
-from treadle.sessions.abilities import effort_of
+from treadle.sessions.abilities import changed_effort
 from treadle.sessions.session import Turn
 from treadle.wire.claude import events as reading
 from treadle.wire.claude import records
@@ -441,7 +441,7 @@ class ClaudeSession(GatedSession):
             await self._set({"subtype": "set_permission_mode", "mode": "plan" if change.mode == "plan" else "default"})
             self.rebind(change.mode)
         if change.thinking is not None:
-            effort = effort_of("claude", change.thinking, EFFORTS)
+            effort = changed_effort("claude", change.thinking, EFFORTS)
             await self._set({"subtype": "apply_flag_settings", "settings": {"effortLevel": effort}})
             self.spec = msgspec.structs.replace(self.spec, thinking=change.thinking)
 

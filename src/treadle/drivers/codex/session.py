@@ -19,7 +19,7 @@ from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import within
 from treadle.policy.guess import access_of
 from treadle.session import Access, Answer, Change, Mode, ModelMenu, SessionSpec, StoredSession
-from treadle.sessions.abilities import effort_of
+from treadle.sessions.abilities import changed_effort, effort_of
 from treadle.sessions.session import Turn
 from treadle.wire.codex import events as reading
 from treadle.wire.codex.history import listed_thread, offered_models, past
@@ -461,7 +461,7 @@ class CodexSession(DrivenSession):
         if change.mode is not None:
             self.rebind(change.mode)
         if change.thinking is not None:
-            effort_of("codex", change.thinking, EFFORTS)
+            changed_effort("codex", change.thinking, EFFORTS)
             self.spec = msgspec.structs.replace(self.spec, thinking=change.thinking)
 
 

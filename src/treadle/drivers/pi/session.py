@@ -11,11 +11,11 @@ import msgspec
 from treadle import events
 from treadle.drivers.card import Card
 from treadle.drivers.session import DrivenSession
-from treadle.errors import RemoteError, RemoteProtocolError, TreadleError, Unsupported
+from treadle.errors import RemoteError, RemoteProtocolError, TreadleError
 from treadle.io.peer import Peer
 from treadle.policy.guess import access_of
 from treadle.session import Access, Change, SessionSpec
-from treadle.sessions.abilities import effort_of
+from treadle.sessions.abilities import changed_effort
 from treadle.sessions.session import Turn
 from treadle.wire.acp.content import image_block
 from treadle.wire.pi import events as reading
@@ -250,8 +250,7 @@ class PiSession(DrivenSession):
         if change.mode is not None:
             self.rebind(change.mode)
         if change.thinking is not None:
-            if (effort := effort_of("pi", change.thinking, EFFORTS)) is None:
-                raise Unsupported("pi cannot go back to the effort of its settings", hint="name one")
+            effort = changed_effort("pi", change.thinking, EFFORTS)
             await self._request("set_thinking_level", level=level_of(effort))
 
 
