@@ -35,6 +35,9 @@ ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "May i
 """Codex asks only for a command that its model wants to run outside the sandbox."""
 
 
+NAMES = ("gemini", "claude", "codex", "opencode", "qwen", "kimi", "copilot")
+
+
 class AnsweringServer(ModelServer):
     """Remembers when each reply was over."""
 
@@ -112,7 +115,7 @@ def strings(value: Any) -> list[str]:
     return [text for part in parts for text in strings(part)]
 
 
-@pytest.mark.parametrize("name", ["gemini", "claude", "codex", "opencode", "qwen", "kimi", "copilot"])
+@pytest.mark.parametrize("name", NAMES)
 async def test_no_send_approves_joins_or_misstates(name: str, tmp_path: Path, tmp_path_factory: Any) -> None:
     tool, arguments = PROGRAMS[name].tools.shell("touch approved.txt")
     if name == "codex":
@@ -129,7 +132,8 @@ async def test_no_send_approves_joins_or_misstates(name: str, tmp_path: Path, tm
                 server = AnsweringServer(Script(reply=(asking, slowly, saying)))
                 await servers.enter_async_context(server)
                 home = tmp_path_factory.mktemp("home")
-                agent = await asyncio.to_thread(RealAgent, name, number, seed, tmp_path / str(seed), home, server)
+                own = 100 * NAMES.index(name) + seed  # else all programs would get the same moments
+                agent = await asyncio.to_thread(RealAgent, name, number, own, tmp_path / str(seed), home, server)
                 agents.append(agent)
             await asyncio.gather(*(asyncio.to_thread(agent.load) for agent in agents))
             return await asyncio.to_thread(play, agents, AGENTS * EACH)
