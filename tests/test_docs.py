@@ -14,12 +14,12 @@ import msgspec
 import pytest
 
 import treadle
+from tests.streams import pair
 from treadle import errors, events
 from treadle.cli.root import COMMANDS, GROUPS, load
 from treadle.cli.words import every
 from treadle.drivers.card import Card
 from treadle.drivers.launch import Launch
-from treadle.io.streams import pair
 from treadle.wire.fleet.connection import SUBJECTS
 from treadle.wire.fleet.orders import Spec, declared
 from treadle.wire.fleet.states import ATTEMPT, ORDER, QUESTION

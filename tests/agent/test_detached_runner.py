@@ -8,11 +8,12 @@ import pytest
 
 from tests.agent.conftest import Opened
 from tests.agent.test_detached import SCRIPT, detach, nothing_left, waited
+from tests.streams import pair
 from tests.waiting import until
 from treadle.agent.detached import control
 from treadle.agent.detached_runner import FOLLOWER_ROOM, GroupRecord
 from treadle.events import Task, TaskChanged, Warned, decode
-from treadle.io.streams import FdStream, connect_unix, listen_unix, pair
+from treadle.io.streams import FdStream, connect_unix, listen_unix
 
 __all__ = ["nothing_left"]
 

@@ -1,8 +1,9 @@
 import asyncio
 import os
 
+from tests.streams import pair
 from treadle.doors.outbox import Outbox
-from treadle.io.streams import FdStream, pair
+from treadle.io.streams import FdStream
 
 
 async def test_what_is_there_goes_out_in_one_piece() -> None:

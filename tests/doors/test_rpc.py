@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.streams import MemoryStream, pair
 from treadle.doors.rpc import RpcDoor
-from treadle.io.streams import MemoryStream, pair
 from treadle.wire.acp.connection import Connection
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from tests.streams import pair
 from treadle.errors import PeerStalled, RemoteProtocolError
 from treadle.io.link import Link
-from treadle.io.streams import pair
 from treadle.wire.common.framing import LineSplitter
 
 

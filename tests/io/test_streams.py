@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.streams import pair
 from treadle.errors import NotFound, PeerClosed, StorageError
-from treadle.io.streams import FdStream, Printing, Stream, connect_unix, listen_unix, pair
+from treadle.io.streams import FdStream, Printing, Stream, connect_unix, listen_unix
 
 ROOT = Path(__file__).parents[2]
 Ends = tuple[Stream, Stream]

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.streams import pair
 from treadle.doors.acp.door import AcpDoor
 from treadle.errors import AuthFailed, MaxIterations, NotFound, ProviderError
 from treadle.events import Asked, ImageFile, TextDelta, ToolEnded, Usage, Warned
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
-from treadle.io.streams import pair
 from treadle.session import (
     AgentInfo,
     Change,

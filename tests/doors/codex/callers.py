@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.streams import pair
 from treadle.doors.codex.door import AppServerDoor
 from treadle.io.link import Link
 from treadle.io.rpc import Rpc
-from treadle.io.streams import pair
 from treadle.session import SessionSpec
 from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.codex.connection import Connection

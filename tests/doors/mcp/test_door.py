@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.streams import pair
 from treadle.doors.mcp.door import McpDoor
 from treadle.errors import ConfigError, ProviderError
 from treadle.events import Asked, Message, TextDelta, ToolStarted
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
-from treadle.io.streams import pair
 from treadle.session import Agent, Mode, SessionSpec
 from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.common.rpc import RpcCall, RpcNotice

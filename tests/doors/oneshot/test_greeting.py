@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from tests.streams import pair
 from treadle.doors.oneshot.greeting import first_records, greeted, host_options
 from treadle.errors import TreadleError
 from treadle.io.link import Link
-from treadle.io.streams import pair
 from treadle.session import Instructions, SessionSpec
 from treadle.wire.oneshot.connection import Connection
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.streams import pair
 from treadle.doors.oneshot.input import StreamInput
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import PeerClosed
 from treadle.events import Asked, TextDelta, TurnStarted
-from treadle.io.streams import pair
 from treadle.session import Answer, Change, SessionSpec
 from treadle.testing.sessions import ScriptedSession, Step
 

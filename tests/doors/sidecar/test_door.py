@@ -15,11 +15,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.scripts import calls, says
+from tests.streams import pair
 from treadle.doors.sidecar.door import Sidecar
 from treadle.errors import PeerClosed
 from treadle.events import TextDelta, TurnEnded
 from treadle.io.process.table import command_line
-from treadle.io.streams import pair
 from treadle.session import AgentInfo, SessionSpec
 from treadle.sessions.session import BaseSession, Turn
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER
