@@ -21,7 +21,6 @@ from treadle.io.reading import text_if_there
 from treadle.session import HookVerdict, OwnProgram, Use
 from treadle.settings.claude import FORBIDDING, CommandHook
 from treadle.wire.oneshot.arguments import THEIRS, USED, to_ours, to_theirs
-from treadle.wire.oneshot.permissions import suggested_rules as suggested
 
 if TYPE_CHECKING:
     from treadle.agent.hook_runs import HookStep
@@ -208,7 +207,9 @@ class EventHooks:
         tool = str(payload["tool_name"])
         use = payload.pop("use", None)
         given = {**payload, "tool_name": USED.get(tool, tool), "tool_input": to_theirs(tool, payload.get("tool_input"))}
-        given["permission_suggestions"] = suggested(tuple(given.pop("always", ())), str(given.pop("kind", "")))
+        from treadle.wire.oneshot.permissions import suggested_rules
+
+        given["permission_suggestions"] = suggested_rules(tuple(given.pop("always", ())), str(given.pop("kind", "")))
         try:
             answers = await self.ask("PermissionRequest", tool, given, use)
         except TreadleError as error:

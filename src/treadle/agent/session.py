@@ -32,10 +32,9 @@ from treadle.agent.subagents import AgentType, child_spec, kinds
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
 from treadle.agent.toolbox import Toolbox
-from treadle.agent.tools.base import ALLOW_PRIVATE, AnyTool, ToolContext, writing_freely
+from treadle.agent.tools.base import ALLOW_PRIVATE, DEFERRED, FOUND, AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import Resolved
 from treadle.agent.tools.registry import Registry
-from treadle.agent.tools.tool_search import DEFERRED, FOUND
 from treadle.agent.transcript import Transcript
 from treadle.events import Asked, CommandRun, Event, FileChanged, Task, TurnEnded, Usage, Warned
 from treadle.session import AgentInfo, Answer, CommandInfo, CommandResult, Mode, ModelMenu

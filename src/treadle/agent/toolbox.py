@@ -20,13 +20,13 @@ from treadle.agent.program import ProgramTool
 from treadle.agent.subagents import AgentType
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
-from treadle.agent.tools.tool_search import TOOL as SEARCH
 from treadle.errors import NotFound, TreadleError
 from treadle.policy.rules import parse_rule
 from treadle.session import Access, Confinement, OwnTool
 from treadle.settings.config import McpServer
 from treadle.wire.mcp.names import server_prefix
 
+SEARCH = "tool_search"
 ServerState: TypeAlias = Literal["connected", "failed", "disabled", "pending"]
 
 
@@ -201,10 +201,13 @@ class Toolbox:
         self.deferred = [tool for tool in usable if _of_server(tool)] if self._too_many(usable) else []
         if not self.deferred:
             return usable
-        if SEARCH.name not in self.registry:
-            self.registry.add(SEARCH)
+        if SEARCH not in self.registry:
+            self.registry.add(registry.load(SEARCH))
         known = set(found)
-        return [*(tool for tool in usable if not _of_server(tool) or tool.name in known), SEARCH]
+        return [
+            *(tool for tool in usable if not _of_server(tool) or tool.name in known),
+            self.registry.get(SEARCH),
+        ]
 
     def _other_than(self, edits: EditFormat) -> tuple[str, ...]:
         """The tools for other ways to edit; a call of one of them is carried out all the same. A list that a person or
@@ -216,7 +219,7 @@ class Toolbox:
         return REPLACING if edits == "patch" else (PATCHING,)
 
     def _usable(self, tool: AnyTool, *, answers: bool, skills: bool) -> bool:
-        if tool is SEARCH or tool.name == "skill" and not skills or tool.name == "ask_user" and not answers:
+        if tool.name == SEARCH or tool.name == "skill" and not skills or tool.name == "ask_user" and not answers:
             return False
         return tool.name in self.registry and not self.forbidden(tool)
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from treadle.agent.program import ProgramTool
-from treadle.agent.tools.base import AnyTool
-from treadle.agent.tools.tool_search import DEFERRED, FOUND, MOST, TOOL, SearchArgs, search
+from treadle.agent.tools.base import DEFERRED, FOUND, AnyTool
+from treadle.agent.tools.tool_search import MOST, TOOL, SearchArgs, search
 from treadle.errors import ToolError
 from treadle.session import OwnTool
 

@@ -19,6 +19,9 @@ A = TypeVar("A", bound=msgspec.Struct)
 ALLOW_PRIVATE = "web_fetch_allow_private"
 """Set this in the session's state, from the person's own configuration, to allow fetching from private addresses."""
 
+DEFERRED, FOUND = "tools_deferred", "tools_found"
+"""Keys of the session's state for the tools that can be searched for, and for the names of those that were found."""
+
 
 @contextmanager
 def writing_freely(paths: tuple[str, ...]) -> Iterator[None]:

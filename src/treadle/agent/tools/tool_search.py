@@ -8,13 +8,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import AnyTool, Tool, ToolContext
+from treadle.agent.tools.base import DEFERRED, FOUND, AnyTool, Tool, ToolContext
 from treadle.errors import ToolError
 from treadle.events import ToolKind
 from treadle.session import Access
 
-DEFERRED, FOUND = "tools_deferred", "tools_found"
-"""Keys of the session's state for the tools that can be found, and for the names of those that were found."""
 MOST = 8
 
 

@@ -32,7 +32,6 @@ from treadle.session import NOT_SEALED, CommandResult, EventReader, Prompt, Sess
 from treadle.sessions.abilities import can
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import Totals, TurnTotals
-from treadle.wire.codex.exec_records import ExecRecord, ExecRecords
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.common.losses import really_lost
 from treadle.wire.oneshot import records as wire
@@ -41,6 +40,7 @@ from treadle.wire.oneshot.records import OutputFormat, RunResult
 
 if TYPE_CHECKING:
     from treadle.doors.oneshot.hosting import Hosting
+    from treadle.wire.codex.exec_records import ExecRecords
 
 SETTLING = 1.0
 """How many seconds an interrupted command has for its result, where the session does not wait for that."""
@@ -119,7 +119,7 @@ class OneShot:
         self._held: list[Any] = []
         """With json and further lines: the items of the single array."""
         self._between = Between()
-        self._codex = ExecRecords(session.id)
+        self._codex = _exec_records(session.id) if output_format == "codex-json" else None
         self._tasks: dict[str, Task] = {}
         self._detached: set[str] = set()
         self._telling: set[asyncio.Task[None]] = set()
@@ -179,8 +179,8 @@ class OneShot:
         reader = self.session.events(after=-1)
         try:
             self._between.begin()
-            if self.format == "codex-json":
-                self._codex = ExecRecords(self.session.id)
+            if self._codex is not None:
+                self._codex = _exec_records(self.session.id)
                 await self._write(self._codex.begin())
             elif self._extra is not None and self.format != "text":
                 await self._write(self._extra.begin())
@@ -344,7 +344,7 @@ class OneShot:
             self._turn_over.set_result(RunEnding(text=ended.text, error=failure(ended), turn=True))
 
     def _records(self, event: AnyEvent) -> list[wire.Record]:
-        if self.format == "codex-json":
+        if self._codex is not None:
             return self._codex.lines(event)
         if self.hosting is not None:
             self.hosting.hear(event)
@@ -409,7 +409,7 @@ class OneShot:
             self.result.lost = [msgspec.to_builtins(row) for row in lost]
         sealed = self.session.info.sealed
         self.result.sealed = msgspec.UNSET if sealed is None else sealed
-        if self.format == "codex-json":
+        if self._codex is not None:
             self.wire.send(self.result)
             error = ending.error.message if ending.error else "interrupted" if ending.interrupted else None
             await self._write(self._codex.end(ending.text, error, exec_usage(summary.usage)))
@@ -434,7 +434,13 @@ class OneShot:
             await self._err.write(text.encode(errors="replace"))
 
 
-def exec_usage(usage: Totals) -> ExecRecord:
+def _exec_records(session: str) -> ExecRecords:
+    from treadle.wire.codex.exec_records import ExecRecords
+
+    return ExecRecords(session)
+
+
+def exec_usage(usage: Totals) -> dict[str, Any]:
     """The tokens of a turn under the names that Codex gives them, whose input includes what was cached."""
     return {
         "input_tokens": usage.prompt_tokens,
