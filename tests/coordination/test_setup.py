@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import Run
+from tests.coordination.conftest import Run, trail
 from treadle.coordination.planning import Planning
 from treadle.coordination.setup import init, write_mcp_config
 from treadle.coordination.table import Symbols
@@ -61,3 +61,10 @@ def test_a_file_of_another_kind_is_left_alone(project: Path, text: str) -> None:
     with pytest.raises(ConfigError):
         write_mcp_config(Planning(project=str(project)))
     assert (project / ".mcp.json").read_text() == text
+
+
+def test_what_was_written_for_hosts_is_in_the_trail(project: Path) -> None:
+    planning = Planning(project=str(project))
+    init(planning)
+    path = write_mcp_config(planning)
+    assert trail(planning)[-1] == ["protocol", "init-mcp", path] and path == str(project / ".mcp.json")

@@ -216,3 +216,16 @@ def test_capsules_come_in_pages(connect: Any, planning: Planning) -> None:
     assert [row["id"] for page in pages for row in page["capsules"]] == [f"w{number:03}" for number in range(120)]
     assert call(server, "read_capsules", limit=7)["count"] == 7
     assert call(server, "read_capsules", id="w007")["capsules"][0]["body"]
+
+
+def test_the_first_claim_installs_the_guards_and_a_later_one_warns_where_they_are_gone(
+    connect: Any, project: Path
+) -> None:
+    client, hook = connect("cursor"), project / ".git" / "hooks" / "pre-commit"
+    first = call(client, "make_claim", surfaces=["src"], task="T")
+    assert first["guard"].startswith("git hooks were installed") and "warnings" not in first and hook.exists()
+    again = call(client, "make_claim", surfaces=["src/a"], task="T")
+    assert "guard" not in again and "warnings" not in again
+    hook.unlink()
+    (warning,) = call(client, "make_claim", surfaces=["src/a/b.ts"], task="T")["warnings"]
+    assert "not refused here (pre-commit)" in warning

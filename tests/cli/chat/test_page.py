@@ -8,6 +8,8 @@ from treadle.events import (
     Answered,
     AnyEvent,
     Asked,
+    ContextCompacted,
+    ContextPruned,
     ErrorInfo,
     Failed,
     FileChanged,
@@ -187,3 +189,13 @@ def test_a_call_that_waits_for_an_answer_does_not_look_as_if_it_ran() -> None:
 def test_of_a_long_prompt_the_beginning_is_shown() -> None:
     assert page().prompt("a\nb") == "> a\nb\n\n"
     assert page().prompt("x\n" * 99 + "x").splitlines()[-2] == "  … 88 more lines"
+
+
+def test_what_happens_to_the_context_is_said_as_it_is() -> None:
+    assert (
+        shown(ContextPruned(tokens_before=9, tokens_after=5, messages_pruned=1)).strip()
+        == "context pruned: 9 -> 5 tokens"
+    )
+    assert shown(ContextCompacted(tokens_before=9, tokens_after=5, summary="s")).strip() == (
+        "context compacted: 9 -> 5 tokens"
+    )
