@@ -115,6 +115,7 @@ async def test_a_person_who_can_be_asked_is_asked(tmp_path: Path) -> None:
         ({"action": "accept", "content": {"answer": "deny"}}, "deny", "once"),
         ({"action": "accept", "content": {"answer": "whatever"}}, "deny", "once"),
         ({"action": "accept", "content": {}}, "deny", "once"),
+        ({"action": "accept", "content": {"answer": "allow", "input": {"command": "make all"}}}, "deny", "once"),
         ({"action": "decline"}, "deny", "once"),
         ("odd", "deny", "once"),
     ],
@@ -122,7 +123,7 @@ async def test_a_person_who_can_be_asked_is_asked(tmp_path: Path) -> None:
 async def test_what_a_person_does_not_clearly_allow_is_denied(
     tmp_path: Path, reply: Any, decision: str, scope: str
 ) -> None:
-    agent = ScriptedAgent([ASKED])
+    agent = ScriptedAgent([ASKED], cannot=("changed_input",))
     async with client(agent, tmp_path, abilities={"elicitation": {}}) as talk:
         talk.reply = reply
         await talk.call("run", prompt="x")
