@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from tests.drivers.programs import CACHE, NODE, fetch
+from tests.live.test_mcp_conformance import KIT
 from treadle.agent.mcp import McpServers
 from treadle.agent.tools import registry
 from treadle.settings.config import McpServer
@@ -88,3 +90,30 @@ async def test_the_server_of_files_sees_the_directory_of_the_session(
             pass
     read = await call(servers, tmp_path, "mcp__files__read_text_file", path=str(tmp_path / "note.txt"))
     assert "from the workspace" in read
+
+
+CLIENT = """
+import asyncio, sys
+from treadle.agent.mcp import McpServers
+from treadle.settings.config import McpServer
+
+async def main():
+    servers = McpServers(cwd="/", env={}, warn=lambda warning: print(warning, file=sys.stderr))
+    await servers.start({"x": McpServer(url=sys.argv[-1])}, timeout=60)
+    for tool in servers.tools:
+        print(tool.name, await tool.ask({"a": 5, "b": 3} if "add" in tool.name else {}, 60))
+    await servers.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("scenario", ["initialize", "tools_call", "sse-retry"])
+def test_the_official_conformance_kit_is_content_with_the_client(scenario: str, tmp_path: Path) -> None:
+    fetch("mcp-conformance", KIT)
+    kit = CACHE / "mcp-conformance" / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    (tmp_path / "client.py").write_text(CLIENT)
+    ours = f"{sys.executable} {tmp_path / 'client.py'}"
+    argv = [str(BIN / "node"), str(kit), "client", "--command", ours, "--scenario", scenario]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert "OVERALL: PASSED" in done.stdout + done.stderr, done.stdout[-3000:] + done.stderr[-3000:]

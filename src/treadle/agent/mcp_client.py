@@ -49,7 +49,7 @@ class ServerTransport(Protocol):
 
     async def say(self, message: RpcMessage) -> None: ...
 
-    def greeted(self) -> None:
+    async def greeted(self) -> None:
         """The greeting is over: the server may now send what no one asked for."""
 
     async def close(self) -> None: ...
@@ -85,7 +85,7 @@ class McpClient:
             raise TreadleError(f"it speaks revision {greeting.protocol_version:.40} of the protocol, which we do not")
         self._transport.revision = greeting.protocol_version
         await self._rpc.tell("notifications/initialized", {})
-        self._transport.greeted()
+        await self._transport.greeted()
 
     async def tools(self) -> list[ServerTool]:
         tools: list[ServerTool] = []
@@ -176,7 +176,7 @@ class ServerStreams:
             self._reading = asyncio.create_task(self._read())
         await self._link.send(message)
 
-    def greeted(self) -> None:
+    async def greeted(self) -> None:
         pass
 
     async def _read(self) -> None:

@@ -29,6 +29,7 @@ CONNECT_SECONDS, SILENT_SECONDS = 30.0, 300.0
 RETRIES, RETRY_SECONDS = 2, 1.0
 """How often in a row a stream is taken up again in vain, and the pause before it unless the server names one."""
 LONGEST_RETRY = 30.0
+OPENING_SECONDS = 0.25
 REDIRECTS = 3
 LARGEST_ERROR = 64 * 1024
 GOODBYE_SECONDS = 2.0
@@ -44,6 +45,8 @@ class ServerAddress:
         self._session: str | None = None
         self._wire = Connection("client")
         self._listening: asyncio.Task[None] | None = None
+        self._heard_of = asyncio.Event()
+        """Set when the server has answered our request for a stream."""
         self._client = HttpClient(
             {"user-agent": f"treadle/{__version__}", **{name.lower(): value for name, value in headers.items()}},
             connect_seconds=CONNECT_SECONDS,
@@ -130,6 +133,7 @@ class ServerAddress:
         if stream.last_id:
             headers["last-event-id"] = stream.last_id.decode("latin-1")
         async with self._client.request("GET", self._url, headers=headers) as response:
+            self._heard_of.set()
             if response.status != 200:
                 return False
             await self._follow(response, stream, call)
@@ -137,9 +141,13 @@ class ServerAddress:
 
     # What the server says unasked
 
-    def greeted(self) -> None:
+    async def greeted(self) -> None:
+        """Open the stream for it before anything is called: a server may take a later GET for the end of a call."""
         if self._session is not None and self._listening is None:
             self._listening = asyncio.create_task(self._listen())
+            with suppress(TimeoutError):  # a server that answers when it has something to say is not waited for
+                async with asyncio.timeout(OPENING_SECONDS):
+                    await self._heard_of.wait()
 
     async def _listen(self) -> None:
         stream, vain = EventDecoder(CAP), 0
