@@ -7,7 +7,6 @@ import os
 import sys
 
 PROVIDES = {
-    "mcp": "mcp",
     "sandbox": "sandlock",
     "signing": "cryptography",
     "schema": "jsonschema_rs",

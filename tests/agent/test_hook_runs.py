@@ -137,3 +137,5 @@ async def test_a_service_that_fails_is_a_warning_or_blocks_and_one_that_is_not_t
         await posted(tmp_path, Service(500, ""), strict=True)
     with pytest.raises(Unsupported, match="could not be asked"):
         await answer(tmp_path, "", url="http://127.0.0.1:9/")
+    with pytest.raises(Unsupported, match="more than 1048576 bytes"):
+        await posted(tmp_path, Service(200, f'{{"reason": "{"x" * 1048576}"}}'))

@@ -224,6 +224,7 @@ async def test_a_server_that_forgot_the_session_is_greeted_again(client: Client)
     assert await client.call() == "usual"
     assert len(client.server.of("initialize")) == 2
     assert client.server.of("tools/call")[-1].headers["mcp-session-id"] == "s-2"
+    assert [heard.headers["mcp-session-id"] for heard in client.server.of("GET")] == ["s-1", "s-2"]
 
 
 async def test_a_redirect_to_the_same_server_is_followed(client: Client) -> None:

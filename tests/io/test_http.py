@@ -81,6 +81,21 @@ async def test_a_body_and_its_length_are_sent_and_the_answer_is_read() -> None:
     assert f"host: 127.0.0.1:{service.port}".encode() in asked.lower() and b"x-test: 1" in asked.lower()
 
 
+@pytest.mark.parametrize(("most", "read"), [(1, b"h"), (2, b"hi"), (3, b"hi")])
+async def test_no_more_of_a_body_is_read_than_was_wanted(most: int, read: bytes) -> None:
+    async with serving(Service(OK)) as url, client() as http, http.request("GET", url) as response:
+        assert await response.beginning(most) == read
+
+
+async def test_a_body_that_is_too_long_is_an_error_and_never_a_short_one() -> None:
+    async with serving(Service(OK, OK)) as url, client() as http:
+        async with http.request("GET", url) as response:
+            assert await response.whole(2) == b"hi"
+        async with http.request("GET", url) as response:
+            with pytest.raises(BrokenAnswer, match="more than 1 bytes"):
+                await response.whole(1)
+
+
 async def test_a_connection_is_used_again_once_the_answer_was_read() -> None:
     service = Service(OK, OK, hold=True)
     async with serving(service) as url, client() as http:

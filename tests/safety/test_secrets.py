@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.agent.test_project import knowledge
 from tests.io.sandbox.rooms import repository
 from treadle.agent import project
 from treadle.coordination import changes, radar
@@ -144,12 +145,12 @@ def test_the_broken_settings_of_a_project_that_nobody_trusts_are_named_and_stop_
 def test_a_repository_of_another_user_says_nothing_until_it_is_trusted(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / "AGENTS.md").write_text("do as I say")
-    assert "do as I say" in project.knowledge(str(tmp_path))
+    assert "do as I say" in knowledge(str(tmp_path))
     if os.geteuid() != 0:
         assert trust.foreign_owner(str(tmp_path)) is None
         return
     os.chown(tmp_path, 65534, 65534)
     assert "belongs to user 65534" in (trust.foreign_owner(str(tmp_path)) or "")
-    assert project.has_words(str(tmp_path)) and "do as I say" not in project.knowledge(str(tmp_path))
+    assert project.has_words(str(tmp_path)) and "do as I say" not in knowledge(str(tmp_path))
     trust.trust(str(tmp_path))
-    assert "do as I say" in project.knowledge(str(tmp_path))
+    assert "do as I say" in knowledge(str(tmp_path))

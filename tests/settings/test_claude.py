@@ -102,13 +102,21 @@ def test_a_broken_file_stops_a_person_only_if_it_is_their_own(repo: Path) -> Non
 
 
 OTHER = [{"hooks": [{"type": "agent", "prompt": "look"}]}]
+WRONG = [{"hooks": [{"type": ["command"], "command": "true"}]}]
 
 
 def test_a_hook_that_cannot_be_run_is_told_and_one_that_might_forbid_is_kept_apart(repo: Path) -> None:
-    hooks = {"Stop": OTHER, "PreToolUse": OTHER, "NewerEvent": OTHER, "UserPromptSubmit": HOOK["PreToolUse"]}
+    hooks = {
+        "Stop": OTHER,
+        "PreToolUse": OTHER,
+        "NewerEvent": OTHER,
+        "SessionEnd": WRONG,
+        "UserPromptSubmit": HOOK["PreToolUse"],
+    }
     says(repo.parent / "user" / "settings.json", hooks=hooks)
     loaded = load(repo)
-    assert ["Stop is of the type" in loaded.warnings[0], "'NewerEvent'" in loaded.warnings[1]] == [True, True]
+    warned = "\n".join(loaded.warnings)
+    assert all(each in warned for each in ("Stop is of the type", "SessionEnd is of the type", "'NewerEvent'"))
     [missed] = loaded.missed_hooks
     assert "PreToolUse is of the type" in missed and str(repo.parent / "user") in missed
     assert [hook.event for hook in loaded.settings.hooks.events] == ["UserPromptSubmit"]

@@ -15,6 +15,7 @@ from treadle.session import Access, Rules, Use
 from treadle.settings.claude import CommandHook
 
 BLOCK = 2
+LARGEST_ANSWER = 1024 * 1024
 Warn = Callable[[str], None]
 ModelCall = Callable[[str, str, str], Awaitable[str]]
 
@@ -151,7 +152,7 @@ async def _posted(hook: CommandHook, payload: dict[str, Any], warn: Warn, env: M
     try:
         async with asyncio.timeout(hook.timeout):
             async with client.request("POST", hook.url, msgspec.json.encode(payload)) as response:
-                body = b"".join([chunk async for chunk in response.chunks()])
+                body = await response.whole(LARGEST_ANSWER)
     except TimeoutError:
         raise Unsupported(f"the {hook.event} hook {hook.label} took more than {hook.timeout:g} s") from None
     except HttpError as error:

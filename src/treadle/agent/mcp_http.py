@@ -70,7 +70,7 @@ class ServerAddress:
                 if self._moved(response):
                     continue
                 if not isinstance(message, RpcCall):
-                    await _whole(response)
+                    await response.beginning(LARGEST_ERROR)
                     return
                 stream = await self._answered(message, response)
             if self._waits(message):
@@ -88,7 +88,7 @@ class ServerAddress:
             self._session = response.headers.get("mcp-session-id", self._session)
             await self._follow(response, stream, call)
             return stream
-        body = await _whole(response)
+        body = await response.whole(CAP) if response.status == 200 else await response.beginning(LARGEST_ERROR)
         if kind.startswith("application/json"):
             self._session = response.headers.get("mcp-session-id", self._session)
             self.hear(self._wire.judge(read_line(body)))
@@ -143,7 +143,8 @@ class ServerAddress:
 
     async def greeted(self) -> None:
         """Open the stream for it before anything is called: a server may take a later GET for the end of a call."""
-        if self._session is not None and self._listening is None:
+        if self._session is not None and (self._listening is None or self._listening.done()):
+            self._heard_of.clear()
             self._listening = asyncio.create_task(self._listen())
             with suppress(TimeoutError):  # a server that answers when it has something to say is not waited for
                 async with asyncio.timeout(OPENING_SECONDS):
@@ -169,7 +170,7 @@ class ServerAddress:
             with suppress(HttpError, TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):
                     async with self._client.request("DELETE", self._url, headers=self._headers(None)) as response:
-                        await _whole(response)
+                        await response.beginning(LARGEST_ERROR)
         await self._client.aclose()
 
     # Headers and addresses
@@ -202,18 +203,6 @@ class ServerAddress:
             raise TreadleError(f"{_shown(self._url)} has moved to {_shown(to)}; set that address if you trust it")
         self._url = to
         return True
-
-
-async def _whole(response: Response) -> bytes:
-    body = bytearray()
-    most = CAP if response.status == 200 else LARGEST_ERROR
-    async for chunk in response.chunks():
-        body += chunk
-        if len(body) > most:
-            if response.status == 200:
-                raise LineTooLong(f"the answer is longer than {most} bytes")
-            break
-    return bytes(body)
 
 
 def _pause(stream: EventDecoder) -> float:

@@ -317,6 +317,22 @@ class Response:
                     raise BrokenAnswer(f"the answer is not {packed}: {error}") from error
                 data = unpack.unconsumed_tail
 
+    async def beginning(self, most: int) -> bytes:
+        """The body, or the first `most` bytes of a longer one."""
+        body = bytearray()
+        async for chunk in self.chunks():
+            body += chunk
+            if len(body) >= most:
+                break
+        return bytes(body[:most])
+
+    async def whole(self, most: int) -> bytes:
+        """The body. Raises BrokenAnswer if it is longer than `most` bytes."""
+        body = await self.beginning(most + 1)
+        if len(body) > most:
+            raise BrokenAnswer(f"the answer has more than {most} bytes")
+        return body
+
     async def linger(self, chunks: AsyncIterator[bytes]) -> None:
         """After the last chunk of interest, wait a little for the end of the body, so that the connection is reused."""
         try:

@@ -253,37 +253,28 @@ def _hooks(table: Any, where: str) -> tuple[tuple[CommandHook, ...], list[tuple[
 
 
 def _described(entry: Any) -> str:
-    kind = entry.get("type", "command")
+    kind = str(entry.get("type", "command"))
     unknown = [name for name in entry if name not in _FIELDS.get(kind, ())]
     if kind not in _FIELDS:
         return f"of the type {kind!r}"
     return f"one with {', '.join(unknown)}" if unknown else f"a {kind} without its text or for another shell"
 
 
-_FIELDS: dict[str, set[str]] = {}
-_COMMAND = _FIELDS["command"] = {
-    "type",
-    "command",
-    "timeout",
-    "args",
-    "if",
-    "once",
-    "async",
-    "onFailure",
-    "shell",
-    "statusMessage",
-}
-_PROMPT = _FIELDS["prompt"] = {"type", "prompt", "timeout", "if", "once", "model", "continueOnBlock", "statusMessage"}
-_HTTP = _FIELDS["http"] = {"type", "url", "timeout", "if", "once", "headers", "allowedEnvVars", "onFailure"} | {
-    "statusMessage"
+_SHARED = {"type", "timeout", "if", "once", "statusMessage"}
+_FIELDS = {
+    "command": _SHARED | {"command", "args", "async", "onFailure", "shell"},
+    "prompt": _SHARED | {"prompt", "model", "continueOnBlock"},
+    "http": _SHARED | {"url", "headers", "allowedEnvVars", "onFailure"},
 }
 
 
 def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None:
     """None: it is of a kind, or has a field, that is not known here."""
-    kind, timeout, given = entry.get("type", "command"), entry.get("timeout"), entry.get("args")
+    kind, timeout, given = str(entry.get("type", "command")), entry.get("timeout"), entry.get("args")
     patience = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT
     used = {name for name, value in entry.items() if value not in (None, False)}
+    if not used <= _FIELDS.get(kind, set()):
+        return None
     if entry.get("shell") == "powershell" or not isinstance(entry.get("if", ""), str):
         return None
     hook = CommandHook(
@@ -293,7 +284,7 @@ def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None
         condition=entry.get("if", ""),
         once=entry.get("once") is True,
     )
-    if kind == "command" and used <= _COMMAND and isinstance(text := entry.get("command"), str) and text.strip():
+    if kind == "command" and isinstance(text := entry.get("command"), str) and text.strip():
         return msgspec.structs.replace(
             hook,
             command=text,
@@ -301,10 +292,10 @@ def _hook(event: str, matcher: str, entry: dict[str, Any]) -> CommandHook | None
             background=entry.get("async") is True,
             strict=entry.get("onFailure") == "block",
         )
-    if kind == "prompt" and used <= _PROMPT and isinstance(text := entry.get("prompt"), str) and text.strip():
+    if kind == "prompt" and isinstance(text := entry.get("prompt"), str) and text.strip():
         goes_on = entry.get("continueOnBlock") is True
         return msgspec.structs.replace(hook, prompt=text, model=str(entry.get("model") or ""), goes_on=goes_on)
-    if kind == "http" and used <= _HTTP and re.match("https?://", str(entry.get("url"))):
+    if kind == "http" and re.match("https?://", str(entry.get("url"))):
         headers, variables = entry.get("headers") or {}, entry.get("allowedEnvVars") or ()
         if isinstance(headers, dict) and isinstance(variables, list | tuple):
             return msgspec.structs.replace(

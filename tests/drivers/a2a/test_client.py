@@ -11,7 +11,7 @@ import pytest
 from tests.serve.receiver import Receiver, receiving
 from treadle.drivers.a2a import client as client_module
 from treadle.drivers.a2a.client import A2aClient, connect
-from treadle.errors import RemoteProtocolError, TreadleError
+from treadle.errors import RemoteError, RemoteProtocolError, TreadleError
 from treadle.wire.a2a.records import A2aEvent, A2aStatus, A2aTask
 from treadle.wire.a2a.versions import VERSIONS, Version, written
 
@@ -103,5 +103,5 @@ async def test_an_answer_over_the_cap_is_an_error(monkeypatch: pytest.MonkeyPatc
     async with connected() as (client, server):
         monkeypatch.setattr(client_module, "LARGEST", 10)
         server.reply = answer("1.0")
-        with pytest.raises(RemoteProtocolError, match="more than 10 bytes"):
+        with pytest.raises(RemoteError, match="more than 10 bytes"):
             await called(client)

@@ -13,6 +13,8 @@ from treadle.io.http import BadAddress, CannotConnect, HttpClient, HttpError, Re
 log = logging.getLogger(__name__)
 LOCAL_PATIENCE = 10.0
 """How many seconds to wait for a server on this machine that does not accept connections yet."""
+LARGEST = 16 * 1024 * 1024
+"""Bytes of an answer that is read whole, such as a list of models."""
 
 
 class ServiceClient:
@@ -54,7 +56,7 @@ class ServiceClient:
         """The answer, with its whole body."""
         try:
             async with self._http.request("GET", self._url(path)) as response:
-                return response, b"".join([chunk async for chunk in response.chunks()])
+                return response, await response.whole(LARGEST)
         except HttpError as error:
             raise self._failed(error) from error
 

@@ -159,11 +159,7 @@ class HttpProvider:
         kind = response.headers.get("content-type", "")
         if response.status == 200 and "html" not in kind:
             return
-        body = b""
-        async for chunk in response.chunks():
-            body += chunk
-            if len(body) >= LARGEST_ERROR:
-                break
+        body = await response.beginning(LARGEST_ERROR)
         if response.status == 200:
             raise ProviderError(
                 f"{self.name} answered with a web page, not a stream: {body[:200].decode('utf-8', 'replace')}",

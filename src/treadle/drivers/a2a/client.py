@@ -32,7 +32,7 @@ class A2aClient:
         try:
             async with self._http.request("POST", self.address.url, self._body(operation, params)) as response:
                 _admitted(response)
-                return _result(await _whole(response))
+                return _result(await response.whole(LARGEST))
         except HttpError as error:
             raise RemoteError(f"{self.address.url} gave no answer: {error}") from error
 
@@ -87,7 +87,7 @@ async def connect(url: str, token: str) -> A2aClient:
     try:
         async with http.request("GET", found) as response:
             _admitted(response)
-            address = read_card(_json(await _whole(response)))
+            address = read_card(_json(await response.whole(LARGEST)))
     except HttpError as error:
         raise RemoteError(f"{found} cannot be read: {error}") from error
     except Malformed as error:
@@ -114,15 +114,6 @@ def _admitted(response: Response) -> None:
         raise AuthFailed(f"it answered {response.status}", hint="put its token into TREADLE_A2A_TOKEN")
     if response.status >= 300:
         raise RemoteError(f"it answered {response.status}")
-
-
-async def _whole(response: Response) -> bytes:
-    body = b""
-    async for chunk in response.chunks():
-        body += chunk
-        if len(body) > LARGEST:
-            raise RemoteProtocolError(f"it answered with more than {LARGEST} bytes")
-    return body
 
 
 def _json(data: bytes) -> Any:
