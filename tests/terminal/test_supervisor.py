@@ -659,11 +659,12 @@ def test_an_attached_terminal_misses_nothing_however_slowly_it_reads(stage: Stag
 
 
 def test_a_program_is_not_held_up_for_ever_by_a_terminal_that_takes_nothing(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "seq 1 300000; read x")
+    place = stage.start("sh", "-c", "read go; seq 1 300000; read x")
     with connected(place) as person, connected(place) as other:
         person.hello(wire.IS_TERMINAL)
         person.resize(80, 24)
         person.subscribe()
+        person.input(b"\n")
         until(lambda: other.hello().end > 2_000_000)
         until(lambda: any(line["event"] == "a terminal takes no output" for line in log_lines(place)))
 
