@@ -59,3 +59,4 @@ async def test_how_long_it_may_take_to_open_a_session_is_a_setting(
     with pytest.raises(PeerStalled) as stalled:
         await agent.open(SessionSpec.of(cwd=str(tmp_path)))
     assert "within 0.0" in stalled.value.message and "timeouts.agent_start" in str(stalled.value)
+    assert "None" not in str(stalled.value)

@@ -179,3 +179,12 @@ async def test_what_cannot_be_the_name_of_an_order_is_not_found(bus: Bus) -> Non
     for name in ("*", ">", "two words", "a.b", "", "x" * 65, "Ärger"):
         with pytest.raises(NotFound, match="there is no order"):
             await client.resolve(bus, name)
+
+
+async def test_a_connection_in_a_role_has_only_its_rights_and_one_without_a_role_the_most(bus: Bus) -> None:
+    async with client.connected("watch") as watching:
+        with pytest.raises(Denied, match="may not write"):
+            await watching.publish("$KV.fleet.order.a", b"1", None)
+    async with client.connected() as widest:
+        await widest.put("control", b"{}")
+        assert await widest.get("control") is not None

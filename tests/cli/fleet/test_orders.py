@@ -30,7 +30,8 @@ def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None
     )
     assert "no task" in fleet("submit", code=1)
     shown = as_json("submit", "x", "--race", "null,null:1:1", "--dry-run")
-    assert len(shown) == 2 and shown[0]["race"] == shown[1]["race"]
+    assert len(shown) == 2 and shown[0]["race"] == shown[1]["race"] != ""
+    assert "race" not in str(as_json("submit", "x", "--agent", "null", "--dry-run"))
     assert fleet("wait", ids[1], "--timeout", "0.2", code=124)
 
 
