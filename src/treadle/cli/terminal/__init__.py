@@ -104,6 +104,14 @@ def is_past(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() >= deadline
 
 
+def timed_out(error: PeerStalled, deadline: float | None, limit: float) -> int:
+    """The exit code for a supervisor that did not answer before the person's time was over. Raises the error before."""
+    if not is_past(deadline):
+        raise error
+    warn(f"treadle: not within {limit:g} s: {error.message}")
+    return TIMED_OUT
+
+
 def duration(text: str) -> float:
     """Seconds from `90s`, `5m`, `2h30m`, `1d`."""
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400}

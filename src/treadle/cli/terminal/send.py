@@ -43,6 +43,7 @@ from treadle.cli.terminal import (
     connect,
     is_past,
     place,
+    timed_out,
     warn,
 )
 from treadle.errors import PeerExited, PeerStalled, TimedOut
@@ -94,10 +95,7 @@ def main(arguments: list[str]) -> int:
         warn(f"treadle: {name} was not idle again within {limit:g} s")
         return TIMED_OUT
     except PeerStalled as error:
-        if not is_past(deadline):
-            raise
-        warn(f"treadle: not within {limit:g} s: {error.message}")
-        return TIMED_OUT
+        return timed_out(error, deadline, limit)
     except PeerExited:
         warn(f"treadle: {where.id} has ended")
         return 1

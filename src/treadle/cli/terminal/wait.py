@@ -25,7 +25,7 @@ import time
 from collections.abc import Sequence
 
 from treadle.cli.arguments import Arguments, UsageError
-from treadle.cli.terminal import NEEDS_A_PERSON, TIMED_OUT, TURN_FAILED, WHERE, connect, is_past, place, warn
+from treadle.cli.terminal import NEEDS_A_PERSON, TIMED_OUT, TURN_FAILED, WHERE, connect, is_past, place, timed_out, warn
 from treadle.errors import NotFound, PeerExited, PeerStalled, TimedOut
 from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.terminal import frames as wire
@@ -69,10 +69,7 @@ def main(arguments: list[str]) -> int:
         warn(f"treadle: {', '.join(given.rest)} did not get there within {limit:g} s")
         return TIMED_OUT
     except PeerStalled as error:
-        if not is_past(deadline):
-            raise
-        warn(f"treadle: not within {limit:g} s: {error.message}")
-        return TIMED_OUT
+        return timed_out(error, deadline, limit)
 
 
 def _wait_for_exit(where: Place, deadline: float | None) -> int:
