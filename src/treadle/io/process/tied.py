@@ -7,15 +7,11 @@ A Python that only waits has 4 MB of its own, so it becomes a shell that waits, 
 there is no shell, Python waits.
 """
 
-from __future__ import annotations
-
 import os
+import socket
 import sys
 
-from treadle.light import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from treadle.io import bare_sockets
+from treadle.light import NoReturn
 
 KILLED = "treadle: the process that did this was killed; how far it got is unknown\n"
 SHELL = "/bin/sh"
@@ -41,7 +37,7 @@ exit 1
 """Called with the pid of the copy and KILLED."""
 
 
-def wait(control: bare_sockets.socket, copy: int) -> int:
+def wait(control: socket.socket, copy: int) -> int:
     """Pass on every signal that we get to the copy. Returns its exit code, if this process does not become a shell."""
     try:
         os.dup2(control.fileno(), _CONTROL)
@@ -65,7 +61,7 @@ def _script() -> str:
     return _WAIT.replace("TRAPS", "\n".join(traps))
 
 
-def _wait_here(control: bare_sockets.socket, copy: int) -> int:
+def _wait_here(control: socket.socket, copy: int) -> int:
     passed = _pass_on_signals(control, copy)
     control.send(START)
     answer = b""
@@ -79,7 +75,7 @@ def _wait_here(control: bare_sockets.socket, copy: int) -> int:
     return 1
 
 
-def _pass_on_signals(control: bare_sockets.socket, copy: int) -> list[int]:
+def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
     """Pass on every signal that we get from now on to the copy; the list has those that were passed on."""
     import signal
 

@@ -14,19 +14,14 @@ stream open.
 It ends when no one has asked for a while, when its socket is gone, or when a file that it has loaded has changed.
 """
 
-from __future__ import annotations
-
 import marshal
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 
 from treadle.errors import LocalError, TreadleError
 from treadle.io import paths
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from treadle.io import bare_sockets
 
 IDLE = 1800.0
 """It ends after this many seconds without a request. `TREADLE_WARM` sets another number, or 0 for no warm parent."""
@@ -95,7 +90,6 @@ def pays(name: str) -> bool:
 
     If not, we are counted as one of them from now on, until we end: by a name that the kernel forgets with us.
     """
-    import socket
     from zlib import crc32
 
     if sys.platform != "linux" or not idle():
@@ -116,7 +110,7 @@ def pays(name: str) -> bool:
     return True
 
 
-_counted: list[bare_sockets.socket] = []
+_counted: list[socket.socket] = []
 
 
 # The caller...
@@ -139,22 +133,18 @@ def run(
     begun = _connect_to_copy(module, function, arguments, [0, 1, 2], TIED if tied else WATCHED, start, name)
     if begun is None:
         return None
+    from treadle.io.process import tied as tied_copy
+
     control, pid = begun
-    try:
+    with control:
         answer = control.recv(1 if tied else 16)
         if answer == STALE:
             return None
         if answer == GOING:
-            from treadle.io.process.tied import wait
-
-            return wait(control, pid)
-    finally:
-        control.close()
+            return tied_copy.wait(control, pid)
     if answer:
         return int(answer)
-    from treadle.io.process.tied import KILLED
-
-    sys.stderr.write(KILLED)
+    sys.stderr.write(tied_copy.KILLED)
     return 1
 
 
@@ -205,8 +195,6 @@ def there_is(name: str) -> bool:
 
 def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
     """Make sure that there is one of this name for processes like us. Returns whether it had to be started."""
-    import socket
-
     path = address(name)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
         if control.connect_ex(path) == 0:
@@ -218,8 +206,6 @@ def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
 
 def parents(name: str) -> dict[str, int]:
     """The sockets of all of this name, whatever their surroundings, and the pid behind each."""
-    import socket
-
     from treadle.io import sockets
 
     found = {}
@@ -255,7 +241,7 @@ def _connect_to_copy(
     bond: int,
     start: Sequence[str] = (),
     name: str = "",
-) -> tuple[bare_sockets.socket, int] | None:
+) -> tuple[socket.socket, int] | None:
     """A connection to a copy that has begun the work, and its pid.
 
     None when there is no copy, or it is stuck: then nothing was done.
@@ -270,12 +256,12 @@ def _connect_to_copy(
 
 
 def _begin_copy(
-    control: bare_sockets.socket,
+    control: socket.socket,
     work: tuple[str, str, list[object]],
     fds: list[int],
     bond: int,
     env: Mapping[str, str] = os.environ,
-) -> tuple[bare_sockets.socket, int] | None:
+) -> tuple[socket.socket, int] | None:
     try:
         answer = control.recv(1 + PID_BYTES)
         if answer[:1] == READY:
@@ -288,15 +274,17 @@ def _begin_copy(
     return None
 
 
-def _connect(path: str, start: Sequence[str], libraries: bool = False) -> bare_sockets.socket | None:
-    from treadle.io import bare_sockets
-
+def _connect(path: str, start: Sequence[str], libraries: bool = False) -> socket.socket | None:
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    control.settimeout(PATIENCE)
     try:
-        return bare_sockets.connect(path, PATIENCE)
+        control.connect(path)
     except OSError:
         if not start or not _start_one(path, start, libraries):
+            control.close()
             return None
-    return bare_sockets.connect(path, PATIENCE)
+        control.connect(path)
+    return control
 
 
 def _start_one(path: str, modules: Sequence[str], libraries: bool) -> bool:
@@ -308,15 +296,13 @@ def _start_one(path: str, modules: Sequence[str], libraries: bool) -> bool:
 
 
 def _ask(
-    control: bare_sockets.socket, work: tuple[str, str, list[object]], fds: list[int], bond: int, env: Mapping[str, str]
+    control: socket.socket, work: tuple[str, str, list[object]], fds: list[int], bond: int, env: Mapping[str, str]
 ) -> None:
-    from treadle.io import bare_sockets
-
     body = marshal.dumps((*work, _surroundings(env), sys.argv, bond))
     here = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = len(body).to_bytes(4, "big") + body
-        sent = bare_sockets.send_fds(control, data, [here, *fds])
+        sent = socket.send_fds(control, [data], [here, *fds])
         if sent < len(data):  # else the copy may have done its work already and closed its end
             control.sendall(data[sent:])
     finally:
