@@ -11,6 +11,7 @@ import pytest
 from tests.cli.terminal.shells import Shell, reporting
 from tests.terminal.support import until
 from tests.waiting import stop
+from treadle.cli.terminal import connect, send
 
 
 def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
@@ -55,6 +56,17 @@ def test_a_send_ends_at_its_timeout_while_the_supervisor_is_stopped_and_nothing_
     assert done.returncode == 124 and "not within 1 s" in done.stderr, done
     shell("send", "x", "echo af''ter", "--wait", "--timeout", "50")
     assert "after" in shell.written("x") and "too late" not in shell.written("x")
+
+
+def test_the_timeout_alone_ends_a_send_that_has_no_other_limit(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell("run", "--detach", "--id", "x", "--", "cat")
+    supervisor = shell.place("x").pids()[0]
+    monkeypatch.setattr(connect, "__defaults__", (None, None))  # the connection would wait for ever
+    stop(supervisor)
+    try:
+        assert send.main(["x", "too late", "--timeout", "0.5", "--socket-dir", str(shell.directory)]) == 124
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
 
 
 def test_send_takes_a_file_standard_input_and_escapes(shell: Shell, tmp_path: Path) -> None:
