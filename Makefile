@@ -92,10 +92,11 @@ cover: setup
 	$(BIN)/python -m tests.cover $(subst $(comma), ,$(ROOMS))
 
 # Plant faults, one at a time, and see whether the module's own test file notices: in what differs from main, or
-# MODULES=path, ROOMS=wire,policy or all, COUNT=30, SEED=1, SUITE=1 (its room's tests too), WRITE=1 (keep the score).
+# MODULES=path, ROOMS=wire,policy or all, COUNT=30, SEED=1, EACH=2 (in each module),
+# SUITE=1 (mypy and its room's tests too), WRITE=1 (keep the score).
 mutate: setup
 	$(BIN)/python -m tests.mutate $(MODULES) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(COUNT),--count $(COUNT)) \
-		$(if $(SEED),--seed $(SEED)) $(if $(SUITE),--suite) $(if $(WRITE),--write)
+		$(if $(EACH),--each $(EACH)) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SUITE),--suite) $(if $(WRITE),--write)
 
 # The pictures in the docs, drawn anew from the program as it is now.
 pictures: setup

@@ -3,9 +3,10 @@
     make mutate                          faults in the modules that differ from main
     make mutate ROOMS=wire,policy COUNT=40 SEED=7
     make mutate MODULES=src/treadle/policy/rules.py
+    make mutate ROOMS=wire EACH=3        three faults in each module
 
-A fault that passes its own test file is listed with its place. With SUITE=1 it is tried with all tests of its room as
-well. `--write` keeps the score by room in docs/explanation/mutation.md.
+A fault that passes its own test file is listed with its place. With SUITE=1 it is given to mypy and to all tests of its
+room as well. `--write` keeps the score by room in docs/explanation/mutation.md.
 """
 
 import argparse
@@ -18,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from tests.cover import TOP, tests_of
@@ -59,6 +62,13 @@ class Fault(NamedTuple):
         tree = ast.parse(self.module.read_text())
         _plant(list(ast.walk(tree))[self.node], self.kind)
         return ast.unparse(ast.fix_missing_locations(tree))
+
+
+class Outcome(NamedTuple):
+    """What became of a fault: noticed first by its module's own test file, mypy (`types`), its room, or nothing."""
+
+    room: str
+    noticed_by: str
 
 
 def faults(module: Path) -> Iterator[Fault]:
@@ -157,15 +167,25 @@ def _plant(node: ast.AST, kind: str) -> None:
 
 def noticed(module: Path, source: str, sources: Path, tests: list[str]) -> bool:
     """Whether the tests fail when the module has this source. A run that hangs has noticed it, too."""
+    argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    return _fails(argv, module, source, sources)
+
+
+def refused(module: Path, source: str, sources: Path) -> bool:
+    """Whether mypy, which `make check` runs, refuses the module with this source."""
+    argv = [sys.executable, "-m", "mypy", "--config-file", str(TOP / "pyproject.toml"), "--no-error-summary"]
+    place = sources / module.relative_to(SOURCES)
+    return _fails([*argv, "--cache-dir", str(sources.parent / "mypy"), str(place)], module, source, sources)
+
+
+def _fails(argv: list[str], module: Path, source: str, sources: Path) -> bool:
     place = sources / module.relative_to(SOURCES)
     before = place.read_text()
     _put(place, source)
-    environment = {**os.environ, "PYTHONPATH": str(sources)}
+    environment = {**os.environ, "PYTHONPATH": str(sources), "MYPYPATH": str(sources)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
     try:
-        done = subprocess.run(argv, cwd=TOP, env=environment, capture_output=True, timeout=SECONDS)
-        return done.returncode != 0
+        return subprocess.run(argv, cwd=TOP, env=environment, capture_output=True, timeout=SECONDS).returncode != 0
     except subprocess.TimeoutExpired:
         print(f"no end after {SECONDS:.0f} s, taken for noticed: {module.relative_to(TOP)}", flush=True)
         return True
@@ -200,6 +220,11 @@ def chosen(modules: list[Path], count: int, seed: int) -> list[Fault]:
     return picked
 
 
+def some_of_each(modules: list[Path], count: int, seed: int) -> list[Fault]:
+    """So many faults in every module."""
+    return [fault for module in modules for fault in chosen([module], count, seed)]
+
+
 def room(module: Path) -> str:
     parts = module.relative_to(PACKAGE).parts
     return parts[0] if len(parts) > 1 else "treadle"
@@ -210,7 +235,9 @@ def main() -> int:
     parser.add_argument("modules", nargs="*", type=Path)
     parser.add_argument("--rooms", default="")
     parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--each", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--suite", action="store_true")
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
@@ -218,15 +245,12 @@ def main() -> int:
     if asked.rooms:
         wanted = PACKAGE.rglob("*.py") if asked.rooms == "all" else _of_rooms(asked.rooms.split(","))
         modules += [path for path in wanted if path.name != "__init__.py"]
-    modules = modules or changed_modules()
+    modules = sorted(set(modules or changed_modules()))
     if not modules:
         print("no module differs from main: give MODULES or ROOMS")
         return 0
-    with tempfile.TemporaryDirectory(prefix="mutate-") as here:
-        sources = Path(here) / "src"
-        shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
-        score = _tried(chosen(sorted(set(modules)), asked.count, asked.seed), sources, asked.suite)
-    text = _table(score)
+    sample = some_of_each(modules, asked.each, asked.seed) if asked.each else chosen(modules, asked.count, asked.seed)
+    text = _table(_tried(sample, asked.jobs, asked.suite))
     print(text)
     if asked.write:
         _write(text, asked.seed)
@@ -238,31 +262,50 @@ def _of_rooms(rooms: list[str]) -> Iterator[Path]:
         yield from (PACKAGE / name).rglob("*.py")
 
 
-def _tried(picked: list[Fault], sources: Path, suite: bool) -> dict[str, list[int]]:
-    """By room: faults, those that passed the module's own file, and those that passed its room's tests."""
-    score: dict[str, list[int]] = {}
-    for fault in picked:
-        row = score.setdefault(room(fault.module), [0, 0, 0])
-        row[0] += 1
-        own = str(tests_of(fault.module))
-        if noticed(fault.module, fault.source(), sources, [own]):
-            continue
-        row[1] += 1
-        where = f"{fault.module.relative_to(TOP)}:{fault.line}"
-        print(f"passed {own.removeprefix(str(TOP) + '/')}: {where} {fault.kind}", flush=True)
-        if suite and not noticed(fault.module, fault.source(), sources, [str(TOP / "tests" / room(fault.module))]):
-            row[2] += 1
-            print(f"passed the room's tests too: {where} {fault.kind}", flush=True)
-    return score
+def _tried(picked: list[Fault], jobs: int, suite: bool) -> list[Outcome]:
+    """Each fault in a copy of the sources, of which every job has one."""
+    with tempfile.TemporaryDirectory(prefix="mutate-") as here, ThreadPoolExecutor(jobs) as workers:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(jobs):
+            copies.put(sources := Path(here) / str(number) / "src")
+            shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+
+        def tried(fault: Fault) -> Outcome:
+            sources = copies.get()
+            try:
+                return _outcome(fault, sources, suite)
+            finally:
+                copies.put(sources)
+
+        return list(workers.map(tried, picked))
 
 
-def _table(score: dict[str, list[int]]) -> str:
+def _outcome(fault: Fault, sources: Path, suite: bool) -> Outcome:
+    own, source = tests_of(fault.module), fault.source()
+    where = f"{fault.module.relative_to(TOP)}:{fault.line} {fault.kind}"
+    if noticed(fault.module, source, sources, [str(own)]):
+        return Outcome(room(fault.module), "own")
+    print(f"passed {own.relative_to(TOP)}: {where}", flush=True)
+    if not suite:
+        return Outcome(room(fault.module), "")
+    if refused(fault.module, source, sources):
+        return Outcome(room(fault.module), "types")
+    if noticed(fault.module, source, sources, [str(TOP / "tests" / room(fault.module))]):
+        return Outcome(room(fault.module), "room")
+    print(f"passed mypy and the room's tests too: {where}", flush=True)
+    return Outcome(room(fault.module), "")
+
+
+def _table(score: list[Outcome]) -> str:
     rows = ["| Room | Faults | Passed their own test file | Noticed |", "|---|---|---|---|"]
-    for name, (count, passed, _) in sorted(score.items()):
-        rows.append(f"| `{name}` | {count} | {passed} | {100 * (count - passed) / count:.0f} % |")
-    count, passed = (sum(row[at] for row in score.values()) for at in (0, 1))
-    rows.append(f"| together | {count} | {passed} | {100 * (count - passed) / max(count, 1):.0f} % |")
-    return "\n".join(rows) + "\n"
+    for name in sorted({each.room for each in score}):
+        rows.append(_row(f"`{name}`", [each for each in score if each.room == name]))
+    return "\n".join([*rows, _row("together", score)]) + "\n"
+
+
+def _row(name: str, score: list[Outcome]) -> str:
+    passed = sum(each.noticed_by != "own" for each in score)
+    return f"| {name} | {len(score)} | {passed} | {100 * (len(score) - passed) / max(len(score), 1):.0f} % |"
 
 
 def _write(text: str, seed: int) -> None:

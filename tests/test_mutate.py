@@ -74,6 +74,31 @@ def test_a_sample_is_the_same_for_the_same_seed() -> None:
     assert first == again != other and len(first) == 5
 
 
+def test_each_module_has_its_share_of_the_faults() -> None:
+    modules = sorted((mutate.PACKAGE / "wire" / "fleet").glob("*.py"))
+    shares = [fault.module for fault in mutate.some_of_each(modules, 2, 1)]
+    assert {shares.count(module) for module in set(shares)} == {2} and len(set(shares)) > 3
+
+
+def test_mypy_refuses_arguments_of_the_wrong_type(tmp_path: Path) -> None:
+    module = mutate.PACKAGE / "wire" / "common" / "timestamps.py"
+    sources = tmp_path / "src"
+    place = sources / module.relative_to(mutate.SOURCES)
+    place.parent.mkdir(parents=True)
+    place.touch()
+    assert not mutate.refused(module, "day: int = 1\n", sources)
+    assert mutate.refused(module, "day: int = 'x'\n", sources)
+
+
+def test_the_table_counts_what_passed_its_own_test_file_by_room() -> None:
+    score = [mutate.Outcome("wire", by) for by in ("own", "own", "types", "")] + [mutate.Outcome("io", "own")]
+    assert mutate._table(score).splitlines()[2:] == [
+        "| `io` | 1 | 0 | 100 % |",
+        "| `wire` | 4 | 2 | 50 % |",
+        "| together | 5 | 2 | 60 % |",
+    ]
+
+
 def test_what_its_test_holds_is_noticed_and_what_no_test_looks_at_is_not(tmp_path: Path) -> None:
     module = mutate.PACKAGE / "wire" / "common" / "timestamps.py"
     sources = tmp_path / "src"
