@@ -32,6 +32,35 @@ def test_a_process_is_its_number_and_its_start() -> None:
     assert origin.declared_process({"CLAUDE_PID": str(os.getpid())}, "codex") is None
 
 
+def test_a_process_that_is_given_on_is_read_back_and_nonsense_is_none() -> None:
+    mine = origin.key_of(os.getpid())
+    assert mine is not None and origin.key_of(2**22 + 1) is None
+    given = origin.this_process()
+    assert given == {"HEIMDALL_PROCESS": f"{mine[0]}:{mine[1]}"} and origin.given_process(given) == mine
+    for text, found in (
+        ("1:2", (1, 2)),
+        (f"{'9' * 9}:{'9' * 19}", (int("9" * 9), int("9" * 19))),
+        (f"{'9' * 10}:2", None),
+        (f"1:{'9' * 20}", None),
+        ("1:", None),
+        (":2", None),
+        ("x:2", None),
+        ("1:x", None),
+        ("", None),
+    ):
+        assert origin.given_process({"HEIMDALL_PROCESS": text}) == found, text
+    assert origin.given_process({}) is None
+    assert origin.declared_process({"CLAUDE_PID": "1" * 10}, "claude") is None
+    assert origin.declared_process({"OPENCODE_PID": str(os.getpid())}, "opencode") == mine
+
+
+def test_our_ancestors_are_the_parent_and_its_parents_and_not_we() -> None:
+    found = list(origin.ancestors())
+    assert found[0] == origin.key_of(os.getppid()) and origin.key_of(os.getpid()) not in found
+    assert found[0] in (origin.starter(), *found) and len(set(found)) == len(found)
+    assert not [pid for pid, _ in found if pid <= 1]
+
+
 CODE = "from treadle.coordination import origin; print(origin.starter(), list(origin.ancestors()))"
 
 

@@ -1,11 +1,19 @@
 """Requests and answers of the relay, for any bytes."""
 
 import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.coordination.relaying import RelayRequest, answer, parse_answer, parse_request
+from treadle.coordination import relaying
+from treadle.coordination.relaying import RelayRequest, answer, ask, line_from, parse_answer, parse_request
 from treadle.errors import ConfigError
 
 names = st.binary(max_size=20).map(lambda name: name.decode(errors="surrogateescape"))
@@ -33,3 +41,99 @@ def test_anything_else_is_refused_and_nothing_else_happens(line: bytes) -> None:
     for parse in (parse_request, parse_answer):
         with contextlib.suppress(ConfigError):
             parse(line)
+
+
+@pytest.mark.parametrize(
+    ("parse", "line", "words"),
+    [
+        (parse_request, {"top": "/", "command": "claim", "arguments": [], "more": 1}, "not a request of the relay"),
+        (
+            parse_request,
+            {"top": "/", "command": "c", "arguments": [], "changed": [{"by": "", "files": [], "more": 1}]},
+            "not a request of the relay",
+        ),
+        (parse_answer, {"code": 0, "out": "", "err": "", "more": 1}, "not an answer of the relay"),
+        (parse_answer, {"code": 0, "out": ""}, "not an answer of the relay"),
+    ],
+)
+def test_what_has_a_field_too_many_or_too_few_is_refused_by_name(parse: Any, line: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        parse(json.dumps(line).encode())
+
+
+def test_what_is_not_given_is_not_sent() -> None:
+    assert json.loads(RelayRequest("/", "claim", ["list"]).line()) == {
+        "top": "/",
+        "command": "claim",
+        "arguments": ["list"],
+    }
+    assert json.loads(RelayRequest("/", "claim", [], b"", []).line())["changed"] == []
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[bytes]]]:
+    """Our process outside: takes one request, and says this in pieces."""
+    monkeypatch.setattr(relaying, "RELAY", str(tmp_path / "relay"))
+    with contextlib.ExitStack() as stack:
+
+        def listen(*pieces: bytes) -> list[bytes]:
+            there = stack.enter_context(socket.socket(socket.AF_UNIX))
+            there.bind(relaying.RELAY)
+            there.listen()
+            heard: list[bytes] = []
+
+            def serve() -> None:
+                with there.accept()[0] as caller, caller.makefile("rb") as lines:
+                    heard.append(lines.readline())
+                    for piece in pieces:
+                        caller.sendall(piece)
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            stack.callback(thread.join)
+            return heard
+
+        yield listen
+
+
+REQUEST = RelayRequest("/top", "claim", ["list"], b"in", [("me", ["a"])])
+
+
+def test_a_command_is_done_outside_and_its_answer_comes_whole(outside: Callable[..., list[bytes]]) -> None:
+    said = answer(3, b"out", b"err")
+    heard = outside(said[:4], said[4:])
+    assert ask(REQUEST) == (3, b"out", b"err")
+    assert heard == [REQUEST.line()]
+
+
+def test_one_who_hangs_up_has_not_answered(outside: Callable[..., list[bytes]]) -> None:
+    outside(b'{"code"')
+    with pytest.raises(ConfigError, match=r"did not answer: it closed the connection \(what it did is not known"):
+        ask(REQUEST)
+
+
+def test_without_a_relay_it_says_where_to_run_it_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relaying, "RELAY", str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match=r"no relay to it is granted here: .*run this outside of the sandbox"):
+        ask(REQUEST)
+
+
+def test_a_request_is_bounded_and_so_is_an_answer(
+    outside: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(REQUEST.line())
+    monkeypatch.setattr(relaying, "LARGEST", size - 1)
+    with pytest.raises(ConfigError, match="which is not passed out of a sandbox"):
+        ask(REQUEST)
+    monkeypatch.setattr(relaying, "LARGEST", size)
+    outside(answer(0, b"", b""))
+    assert ask(REQUEST) == (0, b"", b"")
+    monkeypatch.setattr(relaying, "LARGEST", 1)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"12345")
+        assert line_from(ours) == b"12345", "no one waits for the end of what is too long"
+        theirs.sendall(b"1234")
+        theirs.close()
+        with pytest.raises(ConfigError, match="closed the connection"):
+            line_from(ours)
